@@ -1,0 +1,18 @@
+//! td-observe: one ordered, typed stream of what tmux panes, processes and agents do.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![allow(dead_code, unused_imports, reason = "the rooms that use it are being built")]
+
+mod error;
+mod stamp;
+
+mod event;
+
+mod clock;
+mod thread;
+
+pub use clock::{Clock, FakeClock};
+pub use error::{Error, Result};
+pub use event::*;
+pub use stamp::{ParseTimestampError, Timestamp};
+pub use thread::Panicked;
