@@ -11,6 +11,8 @@ mod event;
 mod clock;
 mod thread;
 
+pub mod track;
+
 pub use clock::{Clock, FakeClock};
 pub use error::{Error, Result};
 pub use event::*;

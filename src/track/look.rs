@@ -1,0 +1,77 @@
+//! What a tracker is fed: one look at a pane, its state and its rows taken in one instant.
+
+use crate::event::Cursor;
+
+/// One physical row of a pane, as tmux keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// Its text; trailing blanks that the program wrote are kept.
+    pub text: String,
+    /// Whether tmux wrapped the line here: the next row goes on with it.
+    pub wrapped: bool,
+}
+
+/// How a pane's program ended, where the pane was kept (`remain-on-exit`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Death {
+    /// Its exit status.
+    pub status: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// The normal screen behind a full-screen program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavedScreen {
+    /// Where its cursor was left.
+    pub cursor: Cursor,
+    /// Its rows, top first.
+    pub rows: Vec<Row>,
+}
+
+/// One look at a pane: what tmux knew of it and showed in one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Columns.
+    pub width: u32,
+    /// Rows of the screen.
+    pub height: u32,
+    /// Rows in the history, above the screen.
+    pub history_size: u32,
+    /// Rows that the history may hold; when it is full, tmux drops the oldest tenth of this.
+    pub history_limit: u32,
+    /// The cursor on the screen.
+    pub cursor: Cursor,
+    /// Whether a full-screen program shows the alternate screen; `rows` ends with that screen then.
+    pub alternate: bool,
+    /// The pane's program has ended and tmux keeps the pane.
+    pub dead: Option<Death>,
+    /// The process that tmux started in the pane; another one after a respawn.
+    pub pid: u32,
+    /// The last rows of the history, then all rows of the screen, oldest first: at least `height`,
+    /// at most `history_size + height` (then the look is complete).
+    pub rows: Vec<Row>,
+    /// The normal screen, when the alternate one is shown and it was asked for.
+    pub saved: Option<SavedScreen>,
+    /// Bytes that the tmux server had read, from all its panes together, just before the look.
+    pub bytes_before: Option<u64>,
+    /// The same, just after the look.
+    pub bytes_after: Option<u64>,
+}
+
+impl Look {
+    /// How many rows of the history the look holds.
+    pub fn history_rows(&self) -> usize {
+        self.rows.len().saturating_sub(self.height as usize)
+    }
+
+    /// Whether the look holds all that tmux has of the pane.
+    pub fn is_complete(&self) -> bool {
+        self.history_rows() >= self.history_size as usize
+    }
+
+    /// How many rows tmux drops at once when the history is full.
+    pub fn trim_step(&self) -> u32 {
+        (self.history_limit / 10).max(1)
+    }
+}
