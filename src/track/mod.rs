@@ -2,4 +2,20 @@
 
 mod look;
 
+mod change;
+mod lines;
+
+mod align;
+mod reflow;
+mod screen;
+
+mod tracker;
+
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;
+
+pub use change::{Change, GapReason};
 pub use look::{Death, Look, Row, SavedScreen};
+pub use tracker::{Outcome, Tracker};

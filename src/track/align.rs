@@ -1,0 +1,302 @@
+//! Where the rows of the last look stand in the next one (pure).
+//!
+//! tmux has no counter of scrolled rows. What there is: the size of the history, which counts them
+//! exactly until it first fills and modulo a tenth of its limit afterwards; the text; and the bytes
+//! that the server read, an upper bound on what can have been printed. A place is taken only when
+//! one alone fits; otherwise the answer is a gap, never a guess.
+
+use super::change::GapReason;
+use super::lines::{BLANK, fewest_bytes, fingerprint, used_rows};
+use super::look::Row;
+
+/// Rows of history that are remembered for finding the place again: tmux trims 200 at a time with
+/// its default limit, and text that repeats within so many rows is rare.
+pub(super) const KEPT_ROWS: usize = 200;
+
+/// Rows that must fit, before the place where the cursor was, to call a place the only one.
+const BLOCK_ROWS: usize = 16;
+
+/// So many different texts must be among them: a few short rows fit somewhere by chance.
+const DISTINCT_ROWS: usize = 4;
+
+/// With so many rows of history in agreement the screen below them may have been repainted.
+const SURE_ROWS: usize = 8;
+
+/// The rows of one look, reduced to what recognises them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Footprint {
+    pub height: i64,
+    pub history_size: i64,
+    pub cursor_row: i64,
+    /// Fingerprints, history first.
+    pub rows: Vec<u64>,
+    /// How many of them are history.
+    pub history_rows: i64,
+    /// Rows of the screen in use.
+    pub used: i64,
+}
+
+impl Footprint {
+    pub fn new(rows: &[Row], height: usize, history_size: u32, cursor_row: u32) -> Self {
+        let history_rows = rows.len().saturating_sub(height);
+        Self {
+            height: height as i64,
+            history_size: i64::from(history_size),
+            cursor_row: i64::from(cursor_row).min(height as i64 - 1),
+            used: used_rows(&rows[history_rows..], cursor_row as usize) as i64,
+            rows: rows.iter().map(fingerprint).collect(),
+            history_rows: history_rows as i64,
+        }
+    }
+
+    /// Forgets all but the last rows of the history.
+    pub fn forget(&mut self) {
+        let surplus = (self.history_rows as usize).saturating_sub(KEPT_ROWS);
+        self.rows.drain(..surplus);
+        self.history_rows -= surplus as i64;
+    }
+
+    /// The fingerprint of a row, counted from the top of the screen.
+    fn at(&self, row: i64) -> Option<u64> {
+        usize::try_from(row + self.history_rows)
+            .ok()
+            .and_then(|index| self.rows.get(index))
+            .copied()
+    }
+
+    fn complete(&self) -> bool {
+        self.history_rows >= self.history_size
+    }
+}
+
+/// Where the old rows stand in a new look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// So many rows scrolled: what was in row `r` is in row `r - n` now.
+    Scrolled(i64),
+    /// At least so many rows scrolled, perhaps more; they look the same.
+    AtLeast(i64),
+    /// Nowhere: all that is there now is new.
+    Lost(GapReason),
+    /// The look does not reach back far enough to know.
+    Deeper,
+}
+
+/// How old and new rows compare when so many rows scrolled.
+#[derive(Clone, Copy, Debug, Default)]
+struct Agreement {
+    history_same: usize,
+    history_other: usize,
+    screen_same: usize,
+    screen_other: usize,
+    /// Rows of the screen that were blank and are not.
+    screen_filled: usize,
+}
+
+impl Agreement {
+    fn compare(old: &Footprint, new: &Footprint, scrolled: i64) -> Self {
+        let mut agreement = Self::default();
+        // The cursor's row, and what is below it, may change at any time.
+        for row in -old.history_rows..old.cursor_row.min(old.height) {
+            let (Some(was), Some(is)) = (old.at(row), new.at(row - scrolled)) else { continue };
+            match (row < 0, was == is) {
+                (true, true) => agreement.history_same += 1,
+                (true, false) => agreement.history_other += 1,
+                (false, true) => agreement.screen_same += usize::from(was != BLANK),
+                (false, false) if was == BLANK => agreement.screen_filled += 1,
+                (false, false) => agreement.screen_other += 1,
+            }
+        }
+        agreement
+    }
+
+    /// Whether the rows can be the same ones: the history never changes, the screen may.
+    fn fits(self) -> bool {
+        self.history_other == 0 && (self.screen_other == 0 || self.history_same >= SURE_ROWS)
+    }
+
+    /// Whether the rows cannot be the same ones, although the arithmetic says so.
+    fn contradicts(self) -> bool {
+        self.history_other > 0
+            || (self.history_same == 0 && self.screen_same == 0 && self.screen_other > 0)
+    }
+}
+
+/// What else is known about the two looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// Rows that tmux drops at once when the history is full.
+    pub trim_step: i64,
+    /// Rows that the history may hold.
+    pub history_limit: i64,
+    /// At most so many bytes were written to all panes together between the looks.
+    pub bytes: Option<u64>,
+}
+
+/// Finds the rows of `old` in `new` (whose rows are `rows`); the pane's width is the same.
+pub(super) fn place(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) -> Place {
+    let grown = new.history_size - old.history_size;
+    // A higher screen takes rows back from the history.
+    let taken_back = (new.height - old.height).max(0);
+    let may_have_trimmed = new.history_size > facts.history_limit - facts.trim_step;
+
+    if may_have_trimmed {
+        return among_candidates(old, new, rows, facts, grown, taken_back);
+    }
+    if grown < -taken_back {
+        return after_clearing(old, new, rows, facts);
+    }
+    if !reaches(old, new, grown) {
+        return too_short(new);
+    }
+    let agreement = Agreement::compare(old, new, grown);
+    // Nothing scrolled and there is no history to tell: text that all changed while the cursor
+    // went up and the screen got emptier was erased; anything else was rewritten in place.
+    let in_place = grown == 0 && !(new.cursor_row < old.cursor_row && new.used < old.used);
+    let repainted = agreement.history_other == 0 && in_place;
+    if agreement.contradicts() && !repainted {
+        return after_clearing(old, new, rows, facts);
+    }
+    Place::Scrolled(grown)
+}
+
+/// Whether the look begins no later than the screen did, whose rows were not final; where tmux has
+/// dropped those, no later than where the cursor was, so that no row is skipped.
+fn reaches(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
+    let from = if new.complete() { old.cursor_row } else { 0 };
+    -new.history_rows <= from - scrolled
+}
+
+fn too_short(new: &Footprint) -> Place {
+    if new.complete() { Place::Lost(GapReason::Truncated) } else { Place::Deeper }
+}
+
+/// The history has been full: the advance is known modulo the trim step, the text decides.
+fn among_candidates(
+    old: &Footprint,
+    new: &Footprint,
+    rows: &[Row],
+    facts: Facts,
+    grown: i64,
+    taken_back: i64,
+) -> Place {
+    let step = facts.trim_step;
+    // Without a trim the history grew by the advance; each trim hides one more step of it.
+    let mut scrolled = if grown >= -taken_back {
+        grown
+    } else {
+        (grown + taken_back).rem_euclid(step) - taken_back
+    };
+    let mut printed = PrintedBytes::new(old, new, rows);
+    let mut possible = 0_usize;
+    let mut fitting: Vec<i64> = Vec::new();
+    // Beyond the oldest row of the look nothing can be compared.
+    let mut beyond = false;
+    loop {
+        if !reaches(old, new, scrolled) {
+            // That much is possible unless what is in the look is already too much to have been
+            // written since.
+            beyond = facts.bytes.is_none_or(|bytes| printed.at_least(scrolled) <= bytes);
+            break;
+        }
+        if facts.bytes.is_some_and(|bytes| printed.at_least(scrolled) > bytes) {
+            break;
+        }
+        possible += 1;
+        if Agreement::compare(old, new, scrolled).fits() {
+            fitting.push(scrolled);
+        }
+        scrolled += step;
+    }
+    match fitting[..] {
+        [only] if possible == 1 && !beyond => Place::Scrolled(only),
+        [only] if !beyond || is_unmistakable(old, new, only) => Place::Scrolled(only),
+        [] if possible == 1 && !beyond => {
+            // Arithmetic leaves one answer, and the text says no or nothing.
+            let only = scrolled - step;
+            if Agreement::compare(old, new, only).contradicts() {
+                Place::Lost(GapReason::Cleared)
+            } else {
+                Place::Scrolled(only)
+            }
+        }
+        _ if !new.complete() => Place::Deeper,
+        [] => Place::Lost(GapReason::HistoryTrimmed),
+        [least, ..] => Place::AtLeast(least),
+    }
+}
+
+/// The fewest bytes that can have made the rows below where the cursor was, for a growing advance.
+struct PrintedBytes<'a> {
+    rows: &'a [Row],
+    history_rows: i64,
+    cursor_row: i64,
+    /// Rows from here on (counted from the top of the screen) are summed up.
+    from: i64,
+    sum: u64,
+}
+
+impl<'a> PrintedBytes<'a> {
+    fn new(old: &Footprint, new: &Footprint, rows: &'a [Row]) -> Self {
+        Self {
+            rows,
+            history_rows: new.history_rows,
+            cursor_row: old.cursor_row,
+            // The cursor's own row may be unfinished: it is not counted.
+            from: new.used - 1,
+            sum: 0,
+        }
+    }
+
+    fn at_least(&mut self, scrolled: i64) -> u64 {
+        let first_new = (self.cursor_row - scrolled + 1).max(-self.history_rows);
+        while self.from > first_new {
+            self.from -= 1;
+            let index = usize::try_from(self.from + self.history_rows).ok();
+            self.sum += index.and_then(|index| self.rows.get(index)).map_or(0, fewest_bytes);
+        }
+        self.sum
+    }
+}
+
+/// Whether the rows before the cursor's old place stand at one place only, and do not resemble
+/// themselves.
+fn is_unmistakable(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
+    let with_screen = Agreement::compare(old, new, scrolled).screen_other == 0;
+    let end = if with_screen { old.cursor_row } else { 0 };
+    // Only rows that the new look still has can speak for the place.
+    let start = (end - BLOCK_ROWS as i64).max(-old.history_rows).max(scrolled - new.history_rows);
+    let block: Vec<u64> = (start..end).filter_map(|row| old.at(row)).collect();
+    let mut texts: Vec<u64> = block.iter().copied().filter(|&row| row != BLANK).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    if texts.len() < DISTINCT_ROWS {
+        return false;
+    }
+    let places = |rows: &[u64]| rows.windows(block.len()).filter(|rows| *rows == block).count();
+    places(&new.rows) == 1 && places(&old.rows[..(end + old.history_rows) as usize]) == 1
+}
+
+/// The history was cleared: the rows that were on the screen are looked for by their text alone.
+fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) -> Place {
+    if !new.complete() {
+        return Place::Deeper;
+    }
+    let mut printed = PrintedBytes::new(old, new, rows);
+    let mut found = None;
+    // What is in the history now has scrolled since; a higher screen may have taken some back.
+    let least = new.history_size - (new.height - old.height).max(0);
+    for scrolled in least.max(0)..=(old.cursor_row + new.history_rows) {
+        if facts.bytes.is_some_and(|bytes| printed.at_least(scrolled) > bytes) {
+            break;
+        }
+        let agreement = Agreement::compare(old, new, scrolled);
+        let fits = agreement.history_other == 0
+            && agreement.screen_other == 0
+            && agreement.history_same + agreement.screen_same > 0;
+        if fits && found.replace(scrolled).is_some() {
+            return Place::Lost(GapReason::Cleared);
+        }
+    }
+    found.map_or(Place::Lost(GapReason::Cleared), Place::Scrolled)
+}

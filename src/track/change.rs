@@ -1,0 +1,82 @@
+//! What a tracker says: settled lines, revisions, screens and gaps, in its own words (pure).
+
+use std::fmt;
+
+use crate::event::{Cursor, ScreenRow};
+
+/// Why lines were printed and could not be observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GapReason {
+    /// tmux dropped them from a full history before they were looked at.
+    HistoryTrimmed,
+    /// What is there fits more than one story; whether lines are missing cannot be known.
+    Ambiguous,
+    /// The screen or the history was erased, and something unseen may have gone with it.
+    Cleared,
+    /// The pane's width changed and its text no longer fits what was seen.
+    Resized,
+    /// There was more than one look may hold.
+    Truncated,
+    /// Nobody was looking.
+    ObserverAbsent,
+}
+
+impl GapReason {
+    /// The reason as the wire contract writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::HistoryTrimmed => "history_trimmed",
+            Self::Ambiguous => "ambiguous",
+            Self::Cleared => "cleared",
+            Self::Resized => "resized",
+            Self::Truncated => "truncated",
+            Self::ObserverAbsent => "observer_absent",
+        }
+    }
+}
+
+impl fmt::Display for GapReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One thing that a look at a pane brought to light.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Settled lines, each ended by `\n`, the first of them numbered.
+    Lines {
+        /// The number of the first line.
+        first_line: i64,
+        /// The lines.
+        chunk: String,
+    },
+    /// A line reads differently now.
+    Revised {
+        /// Its number.
+        line: i64,
+        /// What it reads now; nothing where its row has vanished.
+        text: String,
+    },
+    /// Rows of a full-screen program's screen that changed.
+    Screen {
+        /// Columns.
+        width: u32,
+        /// Rows.
+        height: u32,
+        /// Where its cursor stands.
+        cursor: Cursor,
+        /// The changed rows.
+        rows: Vec<ScreenRow>,
+    },
+    /// Lines are missing before `first_line`.
+    Gap {
+        /// The number that the first missing line would have, or, where their count is not known,
+        /// the number of the line that follows.
+        first_line: i64,
+        /// How many are missing, where that is known.
+        lost_lines: Option<u64>,
+        /// Why.
+        reason: GapReason,
+    },
+}

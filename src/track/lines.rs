@@ -1,0 +1,123 @@
+//! Rows as tmux keeps them, grouped into the lines that the program printed (pure).
+
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::FxHasher;
+use unicode_width::UnicodeWidthChar;
+
+use super::look::Row;
+
+/// One logical line: a row and the rows that tmux wrapped it into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Logical {
+    /// Its first row, counted from the top of the screen; negative in the history.
+    pub start: i64,
+    /// How many rows it takes.
+    pub rows: i64,
+    /// Its text.
+    pub text: String,
+}
+
+impl Logical {
+    /// The first row after it.
+    pub fn end(&self) -> i64 {
+        self.start + self.rows
+    }
+}
+
+/// Groups rows into lines. `top` is the first row's place, counted from the top of the screen.
+pub(super) fn group(rows: &[Row], top: i64) -> Vec<Logical> {
+    let mut lines: Vec<Logical> = Vec::with_capacity(rows.len());
+    let mut goes_on = false;
+    for (row, start) in rows.iter().zip(top..) {
+        match lines.last_mut() {
+            Some(line) if goes_on => {
+                line.text.push_str(&row.text);
+                line.rows += 1;
+            }
+            _ => lines.push(Logical { start, rows: 1, text: row.text.clone() }),
+        }
+        goes_on = row.wrapped;
+    }
+    lines
+}
+
+/// What is kept of a row to recognise it by: a hash of its text without trailing blanks, which
+/// come and go with erasing and resizing. Zero stands for a blank row.
+pub(super) fn fingerprint(row: &Row) -> u64 {
+    let text = row.text.trim_end_matches(' ');
+    if text.is_empty() {
+        return BLANK;
+    }
+    let mut hasher = FxHasher::default();
+    text.hash(&mut hasher);
+    // A text that hashes to the mark of a blank row takes the next value.
+    hasher.finish().max(BLANK + 1)
+}
+
+/// The fingerprint of a blank row.
+pub(super) const BLANK: u64 = 0;
+
+/// The fewest bytes that a program must have written to make this row. Blanks can come from moving
+/// the cursor, a line-drawing character takes one byte, a run of one character five (REP); a blank
+/// row can come from scrolling, any other takes a byte to leave it.
+pub(super) fn fewest_bytes(row: &Row) -> u64 {
+    const REPEAT_BYTES: u64 = 5;
+    let (mut bytes, mut run, mut last) = (0, 0, ' ');
+    for character in row.text.chars() {
+        run = if character == last { run + 1 } else { 1 };
+        last = character;
+        bytes += u64::from(character != ' ' && run <= REPEAT_BYTES);
+    }
+    if bytes > 0 && !row.wrapped { bytes + 1 } else { bytes }
+}
+
+/// How many rows from the top are in use: up to the last with text, and up to the cursor's.
+pub(super) fn used_rows(screen: &[Row], cursor_row: usize) -> usize {
+    let text = screen.iter().rposition(|row| fingerprint(row) != BLANK).map_or(0, |last| last + 1);
+    text.max(cursor_row + 1).min(screen.len())
+}
+
+/// The beginning of a line that fills so many rows of a pane.
+pub(super) fn first_rows(text: &str, width: u32, rows: i64) -> &str {
+    let width = width as usize;
+    let (mut row, mut column) = (0, 0);
+    for (at, character) in text.char_indices() {
+        let cells = character.width().unwrap_or(0);
+        if column + cells > width {
+            (row, column) = (row + 1, 0);
+        }
+        if row >= rows {
+            return &text[..at];
+        }
+        column += cells;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(text: &str, wrapped: bool) -> Row {
+        Row { text: text.into(), wrapped }
+    }
+
+    #[test]
+    fn wrapped_rows_are_one_line() {
+        let rows = [row("abc", true), row("d", false), row("", false), row("e", true)];
+        let lines = group(&rows, -2);
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[0], Logical { start: -2, rows: 2, text: "abcd".into() });
+        assert_eq!(lines[1], Logical { start: 0, rows: 1, text: "".into() });
+        assert_eq!(lines[2], Logical { start: 1, rows: 1, text: "e".into() });
+    }
+
+    #[test]
+    fn the_screen_is_used_to_the_last_text_and_to_the_cursor() {
+        let rows = [row("a", false), row("  ", false), row("", false)];
+        assert_eq!(used_rows(&rows, 0), 1);
+        assert_eq!(used_rows(&rows, 2), 3);
+        assert_eq!(used_rows(&rows, 9), 3);
+    }
+}

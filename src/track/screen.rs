@@ -1,0 +1,60 @@
+//! The alternate screen of a full-screen program: which rows changed (pure).
+
+use super::change::Change;
+use super::look::Row;
+use crate::event::{Cursor, ScreenRow};
+
+/// Remembers what of a screen was said.
+#[derive(Debug, Default)]
+pub(super) struct ScreenDiff {
+    /// The rows as last said; `None` while no full-screen program is there.
+    shown: Option<Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    width: u32,
+    height: u32,
+    cursor: Cursor,
+    rows: Vec<String>,
+}
+
+impl ScreenDiff {
+    /// The changed rows, if anything changed. A screen that appears, or has a new size, is said
+    /// from blank: rows that are not named are empty.
+    pub fn update(
+        &mut self,
+        width: u32,
+        height: u32,
+        cursor: Cursor,
+        rows: &[Row],
+    ) -> Option<Change> {
+        let same_size =
+            self.shown.as_ref().is_some_and(|shown| (shown.width, shown.height) == (width, height));
+        if !same_size {
+            let blank = vec![String::new(); rows.len()];
+            self.shown = Some(Shown { width, height, cursor, rows: blank });
+        }
+        let shown = self.shown.as_mut()?;
+        let mut changed = Vec::new();
+        for ((row, old), new) in (0..).zip(&mut shown.rows).zip(rows) {
+            let text = new.text.trim_end_matches(' ');
+            if old != text {
+                text.clone_into(old);
+                changed.push(ScreenRow { row, text: text.to_owned() });
+            }
+        }
+        let moved = std::mem::replace(&mut shown.cursor, cursor) != cursor;
+        (!same_size || moved || !changed.is_empty()).then_some(Change::Screen {
+            width,
+            height,
+            cursor,
+            rows: changed,
+        })
+    }
+
+    /// The full-screen program is gone.
+    pub fn leave(&mut self) {
+        self.shown = None;
+    }
+}

@@ -1,0 +1,214 @@
+//! A model of tmux's grid, as far as a tracker can see it: wrapping, history, trimming, erasing.
+
+use unicode_width::UnicodeWidthChar;
+
+use super::look::{Look, Row};
+use crate::event::Cursor;
+
+#[derive(Debug)]
+pub struct Sim {
+    pub width: usize,
+    pub height: usize,
+    pub limit: usize,
+    history: Vec<Row>,
+    screen: Vec<Row>,
+    x: usize,
+    y: usize,
+    /// Bytes read by the server.
+    pub bytes: u64,
+    /// Whether a look tells the bytes.
+    pub tells_bytes: bool,
+}
+
+impl Sim {
+    pub fn new(width: usize, height: usize, limit: usize) -> Self {
+        let screen = vec![Row::default(); height];
+        Self {
+            width,
+            height,
+            limit,
+            history: vec![],
+            screen,
+            x: 0,
+            y: 0,
+            bytes: 0,
+            tells_bytes: true,
+        }
+    }
+
+    fn push_history(&mut self, row: Row) {
+        if !self.history.is_empty() && self.history.len() >= self.limit {
+            let step = (self.limit / 10).max(1).min(self.history.len());
+            self.history.drain(..step);
+        }
+        self.history.push(row);
+    }
+
+    fn line_feed(&mut self) {
+        if self.y + 1 < self.height {
+            self.y += 1;
+        } else {
+            let top = self.screen.remove(0);
+            self.screen.push(Row::default());
+            self.push_history(top);
+        }
+    }
+
+    fn put(&mut self, character: char) {
+        let width = character.width().unwrap_or(0);
+        if width == 0 || width > self.width {
+            return;
+        }
+        if self.x + width > self.width {
+            self.screen[self.y].wrapped = true;
+            self.line_feed();
+            self.x = 0;
+        }
+        // Cells: a wide character takes its own and an empty one.
+        let mut cells = cells(&self.screen[self.y].text);
+        while cells.len() < self.x + width {
+            cells.push(Some(' '));
+        }
+        cells[self.x] = Some(character);
+        if width == 2 {
+            cells[self.x + 1] = None;
+        }
+        self.screen[self.y].text = cells.into_iter().flatten().collect();
+        self.x += width;
+    }
+
+    /// What a program writes: text, `\n` as the terminal turns it into `\r\n`, and `\r`.
+    pub fn print(&mut self, text: &str) {
+        for character in text.chars() {
+            self.bytes += character.len_utf8() as u64;
+            match character {
+                '\n' => {
+                    self.bytes += 1;
+                    self.x = 0;
+                    self.line_feed();
+                }
+                '\r' => self.x = 0,
+                other => self.put(other),
+            }
+        }
+    }
+
+    pub fn up(&mut self, rows: usize) {
+        self.bytes += 3;
+        self.y = self.y.saturating_sub(rows);
+        self.x = 0;
+    }
+
+    pub fn down(&mut self, rows: usize) {
+        self.bytes += 3;
+        self.y = (self.y + rows).min(self.height - 1);
+        self.x = 0;
+    }
+
+    pub fn erase_line(&mut self) {
+        self.bytes += 3;
+        self.x = 0;
+        if self.y > 0 {
+            self.screen[self.y - 1].wrapped = false;
+        }
+        self.screen[self.y] = Row::default();
+    }
+
+    pub fn erase_below(&mut self) {
+        self.bytes += 3;
+        for row in &mut self.screen[self.y + 1..] {
+            *row = Row::default();
+        }
+        self.screen[self.y].wrapped = false;
+    }
+
+    /// `ESC [ H ESC [ J`: tmux keeps the rows in use in its history.
+    pub fn clear(&mut self) {
+        self.bytes += 7;
+        let used =
+            self.screen.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);
+        for _ in 0..used {
+            let top = self.screen.remove(0);
+            self.screen.push(Row::default());
+            self.push_history(top);
+        }
+        (self.x, self.y) = (0, 0);
+    }
+
+    /// `clear` under tmux-256color: E3 too.
+    pub fn clear_all(&mut self) {
+        self.clear();
+        self.clear_history();
+    }
+
+    pub fn clear_history(&mut self) {
+        self.bytes += 4;
+        self.history.clear();
+    }
+
+    pub fn set_height(&mut self, height: usize) {
+        while self.screen.len() > height {
+            let last_used = self.screen.iter().rposition(|row| !row.text.is_empty()).unwrap_or(0);
+            if self.screen.len() - 1 > last_used.max(self.y) {
+                self.screen.pop();
+            } else {
+                let top = self.screen.remove(0);
+                self.history.push(top);
+                self.y = self.y.saturating_sub(1);
+            }
+        }
+        while self.screen.len() < height {
+            if let Some(row) = self.history.pop() {
+                self.screen.insert(0, row);
+                self.y += 1;
+            } else {
+                self.screen.push(Row::default());
+            }
+        }
+        self.height = height;
+    }
+
+    /// All rows, as far as they are used, joined: what `capture-pane -J` shows.
+    pub fn text(&self) -> Vec<String> {
+        let look = self.look(usize::MAX);
+        let used = super::lines::used_rows(&self.screen, self.y);
+        let rows = &look.rows[..self.history.len() + used];
+        super::lines::group(rows, 0)
+            .into_iter()
+            .map(|line| line.text.trim_end().to_owned())
+            .collect()
+    }
+
+    pub fn history_size(&self) -> usize {
+        self.history.len()
+    }
+
+    pub fn look(&self, depth: usize) -> Look {
+        let from = self.history.len() - depth.min(self.history.len());
+        let mut rows = self.history[from..].to_vec();
+        rows.extend_from_slice(&self.screen);
+        let bytes = self.tells_bytes.then_some(self.bytes);
+        Look {
+            width: self.width as u32,
+            height: self.height as u32,
+            history_size: self.history.len() as u32,
+            history_limit: self.limit as u32,
+            cursor: Cursor { x: self.x as u32, y: self.y as u32 },
+            rows,
+            bytes_before: bytes,
+            bytes_after: bytes,
+            ..Look::default()
+        }
+    }
+}
+
+fn cells(text: &str) -> Vec<Option<char>> {
+    let mut cells = Vec::new();
+    for character in text.chars() {
+        cells.push(Some(character));
+        if character.width() == Some(2) {
+            cells.push(None);
+        }
+    }
+    cells
+}
