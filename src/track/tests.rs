@@ -245,7 +245,7 @@ proptest! {
         let mut shown: Vec<&str> = shown.iter().map(String::as_str).collect();
         while shown.last().is_some_and(|line| line.is_empty()) { shown.pop(); }
         let mut replayed: Vec<&str> =
-            replay.range(cleared.max(i64::MIN)..).map(|(_, text)| text.trim_end()).collect();
+            replay.range(cleared..).map(|(_, text)| text.trim_end()).collect();
         while replayed.last().is_some_and(|line| line.is_empty()) { replayed.pop(); }
         let same = shown.len().min(replayed.len());
         if cleared == i64::MIN && watch.sim.history_size() < limit.saturating_sub(limit / 10) {
