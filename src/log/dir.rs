@@ -20,7 +20,7 @@ use crate::log::name::encode_name;
 pub const RUNS_MAX: usize = 239;
 
 /// Numbers beyond which labels are not tried: somebody with so many equal names has another problem.
-const LABELS_MAX: u32 = 10_000;
+pub(super) const LABELS_MAX: u32 = 10_000;
 
 /// The directory that holds all runs, `~/.taskdaemon` by default. Cheap to clone.
 #[derive(Clone, Debug)]

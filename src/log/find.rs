@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::log::dir::{DataDir, Entered, RunDirectory, numbered};
+use crate::log::dir::{DataDir, Entered, LABELS_MAX, RunDirectory, numbered};
 use crate::log::metadata::{Metadata, RunInfo, TmuxIdentity};
 use crate::log::run::OpenRun;
 use crate::stamp::Timestamp;
@@ -16,8 +16,6 @@ use crate::stamp::Timestamp;
 const RUNS_SCANNED_MAX: usize = 20_000;
 /// Warnings kept of one scan; the rest is more of the same.
 const WARNINGS_MAX: usize = 16;
-/// Labels tried for one new run.
-const TRIES_MAX: u32 = 10_000;
 
 /// A run that exists.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,7 +120,7 @@ impl RunIndex {
         if let Some(found) = info.identity.as_ref().and_then(|identity| self.find(identity)) {
             return data.run(&found.execution_id).open(info, ts);
         }
-        for n in 1..=TRIES_MAX {
+        for n in 1..=LABELS_MAX {
             let directory = data.run(&numbered(label, n));
             if directory.exists() {
                 // Made since the look, perhaps by another observer of the same session.

@@ -8,7 +8,7 @@ use crate::log::dir::{EVENTS, RunDirectory};
 use crate::log::file::EventsFile;
 use crate::log::lock::RunLock;
 use crate::log::metadata::{Metadata, RunInfo};
-use crate::log::tail::Repair;
+use crate::log::tail::{Repair, SEQ_MAX};
 use crate::stamp::Timestamp;
 
 /// A run that nobody else writes until this is dropped. Give it to
@@ -52,7 +52,8 @@ impl RunDirectory {
             .map_err(|cause| Error::file("cannot open", &entered.join(EVENTS), cause))?;
         // The writer opens it again when it has room for one more open file.
         found.events.close();
-        let promised = before.as_ref().and_then(|before| before.next_seq).unwrap_or(1).max(1);
+        let promised = before.as_ref().and_then(|before| before.next_seq);
+        let promised = promised.filter(|seq| (1..SEQ_MAX).contains(seq)).unwrap_or(1);
         let in_file = found.last_seq.map_or(1, |last| last.saturating_add(1));
         let next_seq = promised.max(in_file);
         // A file without numbers says by its header where they go on; one with them needs a gap.

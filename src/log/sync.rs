@@ -157,7 +157,12 @@ fn sync_directory(path: &Path) -> io::Result<()> {
         // Some file systems have nothing to sync in a directory; and one that is gone has nothing
         // either, which the writer finds out when it writes.
         Err(cause)
-            if matches!(cause.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotFound) =>
+            if matches!(
+                cause.kind(),
+                io::ErrorKind::InvalidInput
+                    | io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+            ) =>
         {
             Ok(())
         }

@@ -16,6 +16,10 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// characters.
 const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// Numbers beyond this are nonsense, as from a damaged file: counting on from them would soon end.
+/// It is also the last whole number that every JSON reader keeps exactly.
+pub(super) const SEQ_MAX: u64 = 1 << 53;
+
 /// What was done to the last line of a log when it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repair {
@@ -64,7 +68,7 @@ pub(super) fn last_seq(file: &File) -> io::Result<Option<u64>> {
         let start = line_start(file, end - 1)?;
         if let Some(line) = read_range(file, start, end)?
             && let Ok(envelope) = parse_line(&line)
-            && let Some(seq) = accounted_for(&envelope)
+            && let Some(seq) = accounted_for(&envelope).filter(|&seq| seq < SEQ_MAX)
         {
             return Ok(Some(seq));
         }
@@ -219,6 +223,7 @@ mod tests {
             (text(4, "x") + &text(5, &big), Some(5)),
             (text(500, "x") + &header, Some(500)),
             (text(4, "x") + seed, Some(4)),
+            (text(4, "x") + &text(u64::MAX, "x"), Some(4)),
         ] {
             let file = file_with(temp.path(), content.as_bytes());
             assert_eq!(last_seq(&file).unwrap(), expected, "{:.80}", content);

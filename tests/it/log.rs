@@ -63,6 +63,12 @@ impl Bench {
     }
 }
 
+/// A directory in memory where there is one: some tests make hundreds of runs, and each waits for
+/// the disk when its metadata are written.
+fn fast_dir() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 fn text(id: &str, seq: u64, bytes: usize) -> Envelope {
     let token = "x".repeat(bytes);
     let event = TdEvent::TokenReceived { execution_id: id.into(), iteration: 1, token };
@@ -166,7 +172,7 @@ fn files_are_for_their_owner_only() {
 
 #[test]
 fn a_kill_at_any_byte_loses_no_whole_line_and_leaves_no_torn_one() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = fast_dir();
     let mut bench = Bench::with(temp.path(), SyncPolicy::Never);
     bench.open("a");
     bench.append(&[life("a", 1), text("a", 2, 40), text("a", 3, 10)]);
@@ -176,7 +182,7 @@ fn a_kill_at_any_byte_loses_no_whole_line_and_leaves_no_torn_one() {
     let metadata = fs::read(bench.run("a").metadata_path()).unwrap();
     drop(bench);
     for cut in 0..=all.len() {
-        let temp = tempfile::tempdir().unwrap();
+        let temp = fast_dir();
         let mut bench = Bench::with(temp.path(), SyncPolicy::Never);
         let run = bench.run("a");
         fs::create_dir_all(run.path()).unwrap();
@@ -263,7 +269,10 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let status = Command::new("umount").arg("-l").arg(&self.0).status();
-        assert!(status.is_ok_and(|status| status.success()), "left mounted: {:?}", self.0);
+        if !status.is_ok_and(|status| status.success()) {
+            // No panic here: it would hide the one that the test may have failed with.
+            eprintln!("LEFT MOUNTED: {:?}", self.0);
+        }
     }
 }
 
@@ -482,7 +491,7 @@ fn events_without_a_number_or_a_run_are_not_written() {
 
 #[test]
 fn more_runs_than_open_files() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = fast_dir();
     let mut bench = Bench::new(temp.path());
     let ids: Vec<String> = (0..150).map(|n| format!("job-{n}")).collect();
     for id in &ids {
