@@ -13,6 +13,8 @@ mod thread;
 
 pub mod track;
 
+pub mod log;
+
 pub use clock::{Clock, FakeClock};
 pub use error::{Error, Result};
 pub use event::*;

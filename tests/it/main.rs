@@ -1,1 +1,5 @@
-fn main() {}
+//! The tests from outside: what an embedder or a user sees.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+
+mod log;

@@ -1,0 +1,342 @@
+//! One run in the writer's hands: lines wait here, go to the file in one write, and survive what happens to it.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::event::{Envelope, ExecutionId};
+use crate::log::dir::{EVENTS, METADATA, RunDirectory};
+use crate::log::file::{EventsFile, Standing};
+use crate::log::line::{self, LineWriter};
+use crate::log::lock::RunLock;
+use crate::log::metadata::{Metadata, RunState};
+use crate::log::notice::{Notice, NoticeKind};
+use crate::log::pending::{Limits, Pending, Spares};
+use crate::log::run::OpenRun;
+use crate::log::sync::Closing;
+
+/// How long writing to a run rests after an error: a full disk is not made emptier by asking.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+/// How often it is made sure, while writing, that the file still stands where it should: a
+/// directory that was moved away takes its open files along, and only its path tells.
+const PLACE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Lines that wait this long are written before their batch is through.
+const WRITE_BYTES_MAX: usize = 1024 * 1024;
+/// Text that may wait for a run's file to work again: a minute of a pane that prints 1,000 lines a
+/// second.
+const RUN_TEXT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Room beyond that which only life-cycle events may use: about a thousand of them.
+const RUN_LIFE_BYTES_MAX: usize = 256 * 1024;
+/// What may wait in all runs together; a full disk is full for all of them.
+const TOTAL_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Room beyond that which only life-cycle events may use.
+const TOTAL_LIFE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Notices that wait for the caller to take them; who does not ask for so long does not care.
+const NOTICES_MAX: usize = 1024;
+
+/// What all runs share.
+pub(super) struct Tools {
+    pub(super) writer: LineWriter,
+    pub(super) spares: Spares,
+    pub(super) clock: Clock,
+    pub(super) host: String,
+    /// Bytes that wait in all runs.
+    pub(super) held: usize,
+    pub(super) bytes_written: u64,
+    pub(super) notices: Vec<Notice>,
+}
+
+impl Tools {
+    pub(super) fn say(&mut self, execution_id: &ExecutionId, kind: NoticeKind, what: String) {
+        if self.notices.len() < NOTICES_MAX {
+            self.notices.push(Notice { execution_id: execution_id.clone(), kind, what });
+        }
+    }
+}
+
+/// Writing fails since a while.
+#[derive(Debug)]
+struct Failing {
+    retry_at: Instant,
+    why: String,
+}
+
+/// A run that is being written.
+#[derive(Debug)]
+pub(super) struct ActiveRun {
+    id: ExecutionId,
+    directory: RunDirectory,
+    lock: RunLock,
+    events: EventsFile,
+    metadata: Metadata,
+    pending: Pending,
+    next_seq: u64,
+    header_due: bool,
+    failing: Option<Failing>,
+    checked_at: Option<Instant>,
+    /// Lines were written that are not synced.
+    pub(super) is_dirty: bool,
+    /// Names were made that are not synced.
+    pub(super) is_directory_dirty: bool,
+    /// Goes away when everything is written.
+    pub(super) is_ending: bool,
+    /// Has lines of the batch that is being taken.
+    pub(super) is_touched: bool,
+    /// A problem with syncing was told.
+    pub(super) is_unsafe_told: bool,
+    /// Which use of any run was the last of this one.
+    pub(super) used_at: u64,
+}
+
+impl ActiveRun {
+    pub(super) fn new(run: OpenRun, clock: &Clock) -> Self {
+        let mut pending = Pending::default();
+        if let Some((first, last)) = run.missing {
+            pending.note_missing(first, last, clock.wall());
+        }
+        Self {
+            id: run.execution_id().clone(),
+            directory: run.directory,
+            lock: run.lock,
+            events: run.events,
+            metadata: run.metadata,
+            pending,
+            next_seq: run.next_seq,
+            header_due: true,
+            failing: None,
+            checked_at: None,
+            is_dirty: false,
+            is_directory_dirty: true,
+            is_ending: false,
+            is_touched: false,
+            is_unsafe_told: false,
+            used_at: 0,
+        }
+    }
+
+    /// Takes one event; it waits for [`ActiveRun::flush`].
+    pub(super) fn push(&mut self, tools: &mut Tools, envelope: &Envelope) {
+        if let Some((_, last)) = line::seq_range(envelope) {
+            self.next_seq = self.next_seq.max(last.saturating_add(1));
+        }
+        let limits = if self.failing.is_some() { self.limits(tools) } else { Limits::NONE };
+        let before = self.pending.len();
+        self.pending.push(&mut tools.writer, &mut tools.spares, &self.id, envelope, limits);
+        tools.held = (tools.held + self.pending.len()).saturating_sub(before);
+    }
+
+    /// Whether so much waits that it should be written before the batch is through.
+    pub(super) fn is_full(&self) -> bool {
+        self.failing.is_none() && self.pending.len() >= WRITE_BYTES_MAX
+    }
+
+    fn limits(&self, tools: &Tools) -> Limits {
+        let own = self.pending.len();
+        let left = |total: usize| (own + total).saturating_sub(tools.held);
+        Limits {
+            text: RUN_TEXT_BYTES_MAX.min(left(TOTAL_TEXT_BYTES_MAX)),
+            life: (RUN_TEXT_BYTES_MAX + RUN_LIFE_BYTES_MAX)
+                .min(left(TOTAL_TEXT_BYTES_MAX + TOTAL_LIFE_BYTES_MAX)),
+        }
+    }
+
+    /// When the next try is due; `None` while writing works.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.failing.as_ref().map(|failing| failing.retry_at)
+    }
+
+    /// Makes the next flush a try, however short ago the last one was.
+    pub(super) fn retry_now(&mut self, now: Instant) {
+        if let Some(failing) = &mut self.failing {
+            failing.retry_at = now;
+        }
+    }
+
+    /// Whether a flush would do something now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        (self.header_due || !self.pending.is_empty()) && self.retry_at().is_none_or(|at| at <= now)
+    }
+
+    /// Writes what waits, if it is due. Never fails: what cannot be written waits for a better time.
+    pub(super) fn flush(&mut self, tools: &mut Tools, now: Instant) {
+        if !self.is_due(now) {
+            return;
+        }
+        let before = self.pending.len();
+        let outcome = self.try_flush(tools, now);
+        tools.held = (tools.held + self.pending.len()).saturating_sub(before);
+        match (outcome, self.failing.is_some()) {
+            (Ok(()), false) => {}
+            (Ok(()), true) => {
+                self.failing = None;
+                let what = format!("the log {:?} is written again", self.directory.path());
+                tools.say(&self.id, NoticeKind::Recovered, what);
+            }
+            (Err(error), was_failing) => {
+                let why = format!("{error:?}");
+                if !was_failing {
+                    let what = format!("{why}; what it cannot take waits, as far as there is room");
+                    tools.say(&self.id, NoticeKind::Failing, what);
+                }
+                self.failing = Some(Failing { retry_at: now + RETRY_INTERVAL, why });
+                if !was_failing {
+                    self.shed(tools);
+                }
+            }
+        }
+    }
+
+    fn shed(&mut self, tools: &mut Tools) {
+        let limits = self.limits(tools);
+        let before = self.pending.len();
+        self.pending.shed(&mut tools.writer, &mut tools.spares, &self.id, limits);
+        tools.held = (tools.held + self.pending.len()).saturating_sub(before);
+    }
+
+    fn try_flush(&mut self, tools: &mut Tools, now: Instant) -> Result<()> {
+        self.ensure_in_place(tools, now)?;
+        if std::mem::take(&mut self.header_due) {
+            let first_seq = self.pending.first_seq().unwrap_or(self.next_seq);
+            let header = line::header(&self.id, tools.clock.wall(), &tools.host, first_seq);
+            self.pending.push_front(&mut tools.writer, &header);
+        }
+        let sealed = self.pending.seal(&mut tools.writer, &self.id);
+        let bytes = self.pending.len();
+        match self.events.append(self.pending.lines()) {
+            Ok(()) => {
+                self.pending.clear(&mut tools.spares);
+                tools.bytes_written += bytes as u64;
+                self.is_dirty = true;
+                Ok(())
+            }
+            Err(torn) => {
+                self.pending.unseal(sealed, torn.kept);
+                tools.bytes_written += torn.kept as u64;
+                self.is_dirty |= torn.kept > 0;
+                Err(Error::file("cannot write", &self.directory.events_path(), torn.cause))
+            }
+        }
+    }
+
+    /// Makes sure that what is written now can be found later.
+    fn ensure_in_place(&mut self, tools: &mut Tools, now: Instant) -> Result<()> {
+        let failed = |directory: &RunDirectory, cause| {
+            Error::file("cannot write", &directory.events_path(), cause)
+        };
+        let looked_lately = self.checked_at.is_some_and(|at| now < at + PLACE_CHECK_INTERVAL);
+        if !looked_lately || self.events.handle().is_none() {
+            let in_place = match self.directory.enter() {
+                Ok(entered) => {
+                    self.lock.is_in_place(&entered)
+                        && self.events.is_in_place(&entered)
+                        && self
+                            .events
+                            .reopen(&entered)
+                            .map_err(|cause| failed(&self.directory, cause))?
+                }
+                Err(_) if !self.directory.exists() => false,
+                Err(error) => return Err(error),
+            };
+            if !in_place {
+                return self.make_again(tools, now);
+            }
+            self.checked_at = Some(now);
+        }
+        match self.events.standing().map_err(|cause| failed(&self.directory, cause))? {
+            Standing::Same => {}
+            Standing::Gone => self.make_again(tools, now)?,
+            Standing::Truncated => {
+                // The header says from which number on the lines are there.
+                self.header_due = true;
+                let path = self.directory.events_path();
+                let what = format!("somebody else cut the log {path:?}; it goes on behind the cut");
+                tools.say(&self.id, NoticeKind::Disturbed, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the directory, the lock and the file again, as far as they are missing.
+    fn make_again(&mut self, tools: &mut Tools, now: Instant) -> Result<()> {
+        let entered = self.directory.create()?;
+        self.lock.retake(&entered)?;
+        let found = EventsFile::open(&entered)
+            .map_err(|cause| Error::file("cannot open", &entered.join(EVENTS), cause))?;
+        if found.events.id() != self.events.id() {
+            self.header_due = true;
+            let path = self.directory.events_path();
+            let what = format!("somebody else removed the log {path:?}; it goes on in a new file");
+            tools.say(&self.id, NoticeKind::Disturbed, what);
+        }
+        self.events = found.events;
+        self.is_directory_dirty = true;
+        self.checked_at = Some(now);
+        if !matches!(entered.identity(METADATA), Ok(Some(_)))
+            && let Err(error) = self.metadata.write_in(&entered)
+        {
+            tools.say(&self.id, NoticeKind::NotSafe, format!("{error:?}"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn id(&self) -> &ExecutionId {
+        &self.id
+    }
+
+    pub(super) fn directory(&self) -> &RunDirectory {
+        &self.directory
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.events.handle().is_some()
+    }
+
+    /// Gives the file descriptor back; opened again when it is needed.
+    pub(super) fn close_file(&mut self) -> Option<Arc<File>> {
+        self.events.close()
+    }
+
+    /// A descriptor to sync the file through.
+    pub(super) fn file_to_sync(&self) -> Option<Arc<File>> {
+        match self.events.handle() {
+            Some(file) => Some(Arc::clone(file)),
+            // Any descriptor syncs what was written through another; a file that is gone needs none.
+            None => {
+                let entered = self.directory.enter().ok()?;
+                entered.file(EVENTS, OFlags::RDONLY).ok().map(Arc::new)
+            }
+        }
+    }
+
+    /// What the run's last words will be.
+    pub(super) fn end(&mut self, state: RunState, exit_status: Option<i32>) {
+        self.metadata.state = state;
+        self.metadata.exit_status = exit_status;
+        self.is_ending = true;
+    }
+
+    /// Whether nothing is left to be written of a run that ends.
+    pub(super) fn is_done(&self) -> bool {
+        self.is_ending && self.pending.is_empty() && !self.header_due
+    }
+
+    /// The numbers that did not reach the file, and why.
+    pub(super) fn unwritten(&self) -> Option<(u64, u64, String)> {
+        let (first, last) = self.pending.seq_range()?;
+        let why = self.failing.as_ref().map(|failing| failing.why.clone());
+        Some((first, last, why.unwrap_or_default()))
+    }
+
+    /// The run as `td-sync` closes it.
+    pub(super) fn into_closing(self, clock: &Clock, sync: bool) -> Closing {
+        let mut metadata = self.metadata;
+        metadata.updated = clock.wall();
+        metadata.next_seq = Some(self.next_seq);
+        let is_dirty = sync && self.is_dirty;
+        Closing { directory: self.directory, metadata, is_dirty, lock: self.lock }
+    }
+}

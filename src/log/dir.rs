@@ -1,0 +1,310 @@
+//! The data directory and its run directories: where they are, how they are made and entered.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::fs::{Access, CWD, Mode, OFlags};
+
+use crate::error::{Error, Result};
+use crate::event::ExecutionId;
+use crate::log::name::encode_name;
+
+/// How many runs may be open at once: each holds a lock, and a lock a file descriptor. See the
+/// module's first comment for the sum.
+pub const RUNS_MAX: usize = 239;
+
+/// Numbers beyond which labels are not tried: somebody with so many equal names has another problem.
+pub(super) const LABELS_MAX: u32 = 10_000;
+
+/// The directory that holds all runs, `~/.taskdaemon` by default. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct DataDir {
+    root: Arc<Path>,
+    /// Runs that are open through this value and its clones.
+    open_runs: Arc<AtomicUsize>,
+}
+
+impl DataDir {
+    /// The data directory at a path. Nothing is touched yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into().into(), open_runs: Arc::default() }
+    }
+
+    /// Where it is when no path was given: what `TD_DATA_DIR` says, else `.taskdaemon` at home.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use td_observe::log::DataDir;
+    /// let path = DataDir::default_path(None, Some("/home/ann".into())).unwrap();
+    /// assert_eq!(path, Path::new("/home/ann/.taskdaemon"));
+    /// ```
+    ///
+    /// # Errors
+    /// When neither is set (empty counts as not set).
+    pub fn default_path(td_data_dir: Option<OsString>, home: Option<OsString>) -> Result<PathBuf> {
+        let set = |value: Option<OsString>| value.filter(|value| !value.is_empty());
+        match (set(td_data_dir), set(home)) {
+            (Some(path), _) => Ok(path.into()),
+            (None, Some(home)) => Ok(Path::new(&home).join(".taskdaemon")),
+            (None, None) => Err(Error::invalid(
+                "no data directory: neither TD_DATA_DIR nor HOME is set; use --data-dir",
+            )),
+        }
+    }
+
+    /// The path of the data directory.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// The directory that holds the run directories.
+    pub fn runs_path(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    /// Makes the directory and finds out now whether runs can be kept in it.
+    ///
+    /// # Errors
+    /// When it cannot be made or not be written to.
+    pub fn prepare(&self) -> Result<()> {
+        let runs = self.runs_path();
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&runs)
+            .map_err(|cause| Error::file("cannot create the data directory", &runs, cause))?;
+        rustix::fs::access(&runs, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|cause| Error::file("cannot write to the data directory", &runs, cause.into()))
+    }
+
+    /// The run directory of an execution. Nothing is touched yet.
+    pub fn run(&self, execution_id: &ExecutionId) -> RunDirectory {
+        RunDirectory {
+            path: self.runs_path().join(encode_name(execution_id)).into(),
+            execution_id: execution_id.clone(),
+            data: self.clone(),
+        }
+    }
+
+    /// The first of `label`, `label-2`, `label-3`… that has no run directory yet.
+    ///
+    /// # Errors
+    /// When ten thousand of them exist.
+    pub fn name_for(&self, label: &str) -> Result<ExecutionId> {
+        (1..=LABELS_MAX)
+            .map(|n| numbered(label, n))
+            .find(|id| !self.run(id).exists())
+            .ok_or_else(|| Error::other(format!("too many runs are called {label:?}")))
+    }
+
+    /// Takes room for one more open run; given back when the slot is dropped.
+    pub(super) fn take_slot(&self) -> Result<RunSlot> {
+        let taken = self.open_runs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
+            (open < RUNS_MAX).then_some(open + 1)
+        });
+        match taken {
+            Ok(_) => Ok(RunSlot(Arc::clone(&self.open_runs))),
+            Err(_) => Err(Error::other(format!("{RUNS_MAX} runs are being written already"))),
+        }
+    }
+}
+
+/// The `n`th choice for a label.
+pub(super) fn numbered(label: &str, n: u32) -> ExecutionId {
+    if n <= 1 { label.into() } else { format!("{label}-{n}").into() }
+}
+
+/// Room for one open run.
+#[derive(Debug)]
+pub(super) struct RunSlot(Arc<AtomicUsize>);
+
+impl Drop for RunSlot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The directory of one execution: `runs/{execution_id}`, safely spelt.
+#[derive(Clone, Debug)]
+pub struct RunDirectory {
+    path: Arc<Path>,
+    execution_id: ExecutionId,
+    data: DataDir,
+}
+
+impl RunDirectory {
+    /// The execution whose history this is.
+    pub fn execution_id(&self) -> &ExecutionId {
+        &self.execution_id
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All events of the execution.
+    pub fn events_path(&self) -> PathBuf {
+        self.path.join(EVENTS)
+    }
+
+    /// What is known about the execution.
+    pub fn metadata_path(&self) -> PathBuf {
+        self.path.join(METADATA)
+    }
+
+    /// The files of one iteration of a loop: `iterations/{n}`.
+    pub fn iteration_path(&self, iteration: u32) -> PathBuf {
+        self.path.join("iterations").join(iteration.to_string())
+    }
+
+    /// Whether something stands at the path already.
+    pub fn exists(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok()
+    }
+
+    pub(super) fn data(&self) -> &DataDir {
+        &self.data
+    }
+
+    /// Makes the directory, and those above it, and enters it.
+    pub(super) fn create(&self) -> Result<Entered> {
+        // Most often all is there, or only the last one is missing.
+        let made = match DirBuilder::new().mode(0o700).create(&self.path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                self.data.prepare()?;
+                DirBuilder::new().mode(0o700).create(&self.path)
+            }
+            made => made,
+        };
+        match made {
+            Ok(()) => {}
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(cause) => {
+                return Err(Error::file("cannot create the run directory", &self.path, cause));
+            }
+        }
+        self.enter()
+    }
+
+    /// Opens the directory, if it is one: a symbolic link could lead anywhere.
+    pub(super) fn enter(&self) -> Result<Entered> {
+        Entered::open(&self.path)
+    }
+}
+
+pub(super) const EVENTS: &str = "events.jsonl";
+pub(super) const METADATA: &str = "metadata.json";
+pub(super) const LOCK: &str = "lock";
+
+/// A run directory that is open: names in it cannot lead elsewhere, even if the path changes.
+#[derive(Debug)]
+pub(super) struct Entered {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Entered {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Ok(fd) => Ok(Self { fd, path: path.to_owned() }),
+            Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP) => Err(Error::invalid(
+                "the run directory is a symbolic link or a file, which is not followed:",
+            )
+            .at(path)),
+            Err(cause) => Err(Error::file("cannot open the run directory", path, cause.into())),
+        }
+    }
+
+    /// Opens a regular file in the directory; never through a symbolic link, and without waiting
+    /// for a peer should it be a named pipe.
+    pub(super) fn file(&self, name: &'static str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = File::from(rustix::fs::openat(self.fd.as_fd(), name, flags, mode)?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        Ok(file)
+    }
+
+    /// Which file stands under a name now; `None` when there is none.
+    pub(super) fn identity(&self, name: &'static str) -> io::Result<Option<FileId>> {
+        match self.file(name, OFlags::RDONLY) {
+            Ok(file) => FileId::of(&file).map(Some),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    /// Removes a file, if it is there.
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::unlinkat(self.fd.as_fd(), name, rustix::fs::AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(cause) => Err(cause.into()),
+        }
+    }
+
+    /// Puts a file in the place of another.
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(self.fd.as_fd(), from, self.fd.as_fd(), to)?)
+    }
+
+    /// The path of a file in the directory, for messages.
+    pub(super) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+/// Which file it is, whatever it is called: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId(u64, u64);
+
+impl FileId {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self(metadata.dev(), metadata.ino()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_data_directory_is() {
+        let path = |env: Option<&str>, home: Option<&str>| {
+            DataDir::default_path(env.map(Into::into), home.map(Into::into)).ok()
+        };
+        assert_eq!(path(Some("/data"), Some("/home/ann")), Some("/data".into()));
+        assert_eq!(path(Some(""), Some("/home/ann")), Some("/home/ann/.taskdaemon".into()));
+        assert_eq!(path(None, None), None);
+    }
+
+    #[test]
+    fn a_label_that_is_taken_gets_a_number() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::new(temp.path());
+        for expected in ["job@1", "job@1-2", "job@1-3"] {
+            let id = data.name_for("job@1").unwrap();
+            assert_eq!(id, *expected);
+            data.run(&id).create().unwrap();
+        }
+    }
+
+    #[test]
+    fn slots_are_given_back() {
+        let data = DataDir::new("/nowhere");
+        let slots: Vec<_> = (0..RUNS_MAX).map(|_| data.take_slot().unwrap()).collect();
+        assert!(data.clone().take_slot().is_err());
+        drop(slots);
+        assert!(data.take_slot().is_ok());
+    }
+}

@@ -1,0 +1,173 @@
+//! The line format: an envelope as one line of JSON, and back (pure).
+
+use std::borrow::Cow;
+use std::io::Write;
+
+use crate::event::{Envelope, ExecutionId, SCHEMA, TdEvent};
+use crate::stamp::{StampFormatter, Timestamp};
+
+/// Takes secrets out of events on their way to the log.
+pub trait Redact: Send {
+    /// The envelope as it may be written down; borrowed where there is nothing to take out.
+    fn redact<'a>(&mut self, envelope: &'a Envelope) -> Cow<'a, Envelope>;
+}
+
+/// Writes lines; keeps the text of the current second, which most lines share.
+#[derive(Default)]
+pub(crate) struct LineWriter {
+    stamp: StampFormatter,
+    redact: Option<Box<dyn Redact>>,
+}
+
+impl LineWriter {
+    /// Lines that go through `redact` first.
+    pub(crate) fn new(redact: Option<Box<dyn Redact>>) -> Self {
+        Self { stamp: StampFormatter::default(), redact }
+    }
+
+    /// Appends the envelope as one line. When it cannot be written as JSON (no event of ours is
+    /// like that), `out` is as before.
+    ///
+    /// # Errors
+    /// What the serialiser says.
+    pub(crate) fn push(
+        &mut self,
+        out: &mut Vec<u8>,
+        envelope: &Envelope,
+    ) -> Result<(), serde_json::Error> {
+        let start = out.len();
+        let written = match &mut self.redact {
+            None => write_line(&mut self.stamp, out, envelope),
+            Some(redact) => write_line(&mut self.stamp, out, &redact.redact(envelope)),
+        };
+        if written.is_err() {
+            out.truncate(start);
+        }
+        written
+    }
+}
+
+fn write_line(
+    stamp: &mut StampFormatter,
+    out: &mut Vec<u8>,
+    envelope: &Envelope,
+) -> Result<(), serde_json::Error> {
+    match (envelope.seq, &envelope.extra) {
+        (Some(seq), None) => {
+            // Writing to a vector cannot fail.
+            let _ = write!(out, "{{\"seq\":{seq},\"ts\":\"");
+            out.extend_from_slice(stamp.format(envelope.ts).as_bytes());
+            out.push(b'"');
+            if envelope.n != 1 {
+                let _ = write!(out, ",\"n\":{}", envelope.n);
+            }
+            out.extend_from_slice(b",\"event\":");
+            serde_json::to_writer(&mut *out, &envelope.event)?;
+            out.push(b'}');
+        }
+        // What was read from elsewhere: rare, so the long way is good enough.
+        _ => serde_json::to_writer(&mut *out, envelope)?,
+    }
+    out.push(b'\n');
+    Ok(())
+}
+
+/// The header line of a file; not part of the stream, so its number is 0.
+pub(crate) fn header(
+    execution_id: &ExecutionId,
+    ts: Timestamp,
+    host: &str,
+    first_seq: u64,
+) -> Envelope {
+    let event = TdEvent::LogOpened {
+        execution_id: execution_id.clone(),
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        host: host.to_owned(),
+        pid: std::process::id(),
+        first_seq,
+    };
+    Envelope::new(Some(0), ts, event)
+}
+
+/// The numbers that a line stands for: its own, or those that a `LogGap` announces. `None` for a
+/// header and for lines of older logs.
+pub(crate) fn seq_range(envelope: &Envelope) -> Option<(u64, u64)> {
+    match (&envelope.event, envelope.seq) {
+        (TdEvent::LogGap { first_seq, last_seq, .. }, _) => Some((*first_seq, *last_seq)),
+        (_, None | Some(0)) => None,
+        (_, Some(seq)) => Some((seq, seq)),
+    }
+}
+
+/// Reads one line, with or without its line feed. Lines of older logs are read too, and what this
+/// version does not know is kept.
+///
+/// ```
+/// let line = br#"{"ts":"2026-01-21T10:00:01Z","event":{"type":"IterationStarted","execution_id":"abc123","iteration":1}}"#;
+/// assert_eq!(td_observe::log::parse_line(line).unwrap().event.execution_id(), "abc123");
+/// ```
+///
+/// # Errors
+/// When the line is not an envelope: torn, or written by somebody else.
+pub fn parse_line(line: &[u8]) -> Result<Envelope, serde_json::Error> {
+    serde_json::from_slice(line.trim_ascii_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line_of(envelope: &Envelope) -> String {
+        let mut out = Vec::new();
+        LineWriter::default().push(&mut out, envelope).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_what_serde_writes() {
+        for line in [
+            r#"{"seq":42,"ts":"2026-01-21T10:00:01.123456Z","event":{"type":"IterationStarted","execution_id":"abc123","iteration":1}}"#,
+            r#"{"seq":7,"ts":"2026-01-21T10:00:01.000000Z","n":3,"event":{"type":"TokenReceived","execution_id":"a\"b","iteration":1,"token":"x\n\u0000"}}"#,
+            r#"{"seq":8,"ts":"2026-01-21T10:00:01.000000Z","event":{"type":"FromTheFuture","execution_id":"a","what":[1,{"x":null}]}}"#,
+            r#"{"seq":9,"ts":"2026-01-21T10:00:01.000000Z","event":{"type":"IterationStarted","execution_id":"a","iteration":1,"mood":"good"},"trace":"t-1"}"#,
+        ] {
+            let envelope = parse_line(line.as_bytes()).unwrap();
+            assert_eq!(line_of(&envelope), format!("{line}\n"));
+            assert_eq!(line_of(&envelope).trim_end(), serde_json::to_string(&envelope).unwrap());
+        }
+    }
+
+    #[test]
+    fn the_lines_of_the_seed_are_read() {
+        let line = br#"{"ts":"2026-01-21T10:00:00Z","event":{"type":"LoopStarted","execution_id":"abc123","loop_type":"Phase","task":"Add auth"}}"#;
+        let envelope = parse_line(line).unwrap();
+        assert_eq!(envelope.seq, None);
+        assert!(matches!(&envelope.event,
+            TdEvent::LoopStarted { task_description, .. } if task_description == "Add auth"));
+        assert_eq!(seq_range(&envelope), None);
+    }
+
+    #[test]
+    fn a_redactor_sees_every_line() {
+        struct Stars;
+        impl Redact for Stars {
+            fn redact<'a>(&mut self, envelope: &'a Envelope) -> Cow<'a, Envelope> {
+                let mut envelope = envelope.clone();
+                if let TdEvent::Warning { message, .. } = &mut envelope.event {
+                    *message = message.replace("hunter2", "***");
+                }
+                Cow::Owned(envelope)
+            }
+        }
+        let event = TdEvent::Warning {
+            execution_id: "a".into(),
+            context: "login".into(),
+            message: "the password is hunter2".into(),
+        };
+        let mut out = Vec::new();
+        let mut lines = LineWriter::new(Some(Box::new(Stars)));
+        lines.push(&mut out, &Envelope::new(Some(1), Timestamp::default(), event)).unwrap();
+        assert!(String::from_utf8(out).unwrap().contains("the password is ***"));
+    }
+}

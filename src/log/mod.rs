@@ -1,0 +1,46 @@
+//! The log: every event of a run as one line of JSON, in a directory of its own, kept by one writer.
+//!
+//! ```text
+//! any thread:      DataDir ─> RunDirectory::open ─> OpenRun (lock, file, next number)
+//! the log thread:  LogWriter::attach(OpenRun), append(batch), tick(now), close_run, finish
+//! td-sync:         fdatasync, the last words of metadata.json
+//! ```
+//!
+//! The log knows no bus: whoever has batches calls the writer. It owns one thread, `td-sync`,
+//! described in `sync.rs`; the writer itself runs on the caller's thread and never waits for it,
+//! but for [`SyncPolicy::Always`].
+//!
+//! File descriptors, of which a process has 1024 unless its user says otherwise: at most
+//! [`RUNS_MAX`] locks, one for each open run, because a lock lives as long as its descriptor;
+//! [`FILES_MAX`] event files, the least recently used one is closed and opened again when it is
+//! written to; and as many as stand in the queue of `td-sync`. Together that stays at 400. A run
+//! beyond that is refused and observed without a log; the limit of the process is left alone.
+
+mod dir;
+mod name;
+
+mod find;
+mod line;
+mod metadata;
+
+mod file;
+mod lock;
+mod run;
+mod tail;
+
+mod active;
+mod notice;
+mod pending;
+mod sync;
+mod writer;
+
+pub use dir::{DataDir, RUNS_MAX, RunDirectory};
+pub use find::{FoundRun, RunIndex};
+pub use line::{Redact, parse_line};
+pub use metadata::{Metadata, RunInfo, RunState, TmuxIdentity};
+pub use name::{decode_name, encode_name};
+pub use notice::{LogReport, LostRun, Notice, NoticeKind};
+pub use run::OpenRun;
+pub use sync::SyncPolicy;
+pub use tail::{Repair, read_tail};
+pub use writer::{FILES_MAX, LogOptions, LogWriter};

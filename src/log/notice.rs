@@ -1,0 +1,73 @@
+//! What the writer has to say: notices for stderr and the stream while it runs, a report at its end.
+
+use std::path::PathBuf;
+
+use crate::event::{ExecutionId, TdEvent};
+
+/// What kind of thing a notice tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoticeKind {
+    /// Writing began to fail; said once, until it works again.
+    Failing,
+    /// Writing works again.
+    Recovered,
+    /// The file was removed, replaced or cut by somebody else, and is written to again.
+    Disturbed,
+    /// `fdatasync` failed, or the metadata could not be written.
+    NotSafe,
+    /// Events came for an execution that has no open run; said once an execution.
+    NotKept,
+}
+
+/// Something about a run's log that its user should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Whose log.
+    pub execution_id: ExecutionId,
+    /// What kind of thing it is.
+    pub kind: NoticeKind,
+    /// A sentence for a human.
+    pub what: String,
+}
+
+impl Notice {
+    /// The notice as an event of its execution.
+    pub fn to_event(&self) -> TdEvent {
+        let execution_id = self.execution_id.clone();
+        let (context, message) = ("log".to_owned(), self.what.clone());
+        match self.kind {
+            NoticeKind::Failing => TdEvent::Error { execution_id, context, message },
+            _ => TdEvent::Warning { execution_id, context, message },
+        }
+    }
+}
+
+/// What the writer did, at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct LogReport {
+    /// Bytes written to event files.
+    pub bytes_written: u64,
+    /// Runs whose last events could not be written.
+    pub lost: Vec<LostRun>,
+    /// Events of executions that had no open run.
+    pub not_kept: u64,
+    /// What went wrong at the very end: syncing, metadata, a disk that did not answer.
+    pub problems: Vec<Notice>,
+}
+
+/// A run whose last events could not be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRun {
+    /// The run's execution.
+    pub execution_id: ExecutionId,
+    /// Its directory.
+    pub path: PathBuf,
+    /// The first number that is not in the file.
+    pub first_seq: u64,
+    /// The last number that was given.
+    pub last_seq: u64,
+    /// Why.
+    pub why: String,
+}
