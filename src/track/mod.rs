@@ -9,6 +9,7 @@ mod align;
 mod reflow;
 mod screen;
 
+mod pace;
 mod tracker;
 
 #[cfg(test)]
@@ -18,4 +19,5 @@ mod tests;
 
 pub use change::{Change, GapReason};
 pub use look::{Death, Look, Row, SavedScreen};
+pub use pace::{Pace, Paced};
 pub use tracker::{Outcome, Tracker};

@@ -1,0 +1,251 @@
+//! How much of what changes all the time is kept: the log takes one state a second, viewers more (pure).
+//!
+//! A spinner must not fill a disk, and its last state must not be lost. So a revision of a line, or
+//! of a full-screen program's screen, is kept at most once a second; what comes between is shown
+//! live only, and the last state follows when its second is over.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::change::Change;
+use crate::event::{Cursor, ScreenRow};
+
+/// The log takes a line's, or a screen's, state once in this time.
+const KEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// Viewers get a full-screen program's screen once in this time.
+const SHOW_EVERY: Duration = Duration::from_millis(200);
+
+/// A change, and whether it is for the log too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Paced {
+    /// For the log and for viewers.
+    Keep(Change),
+    /// A passing state, for viewers only.
+    Show(Change),
+}
+
+/// The pace of one pane.
+#[derive(Debug, Default)]
+pub struct Pace {
+    /// Lines that were kept within the last second, at most a screen and what it scrolled.
+    lines: BTreeMap<i64, Mark>,
+    screen: ScreenPace,
+}
+
+#[derive(Debug)]
+struct Mark {
+    kept: Instant,
+    /// What it reads now, if that was only shown.
+    shown: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct ScreenPace {
+    kept: Option<Instant>,
+    shown: Option<Instant>,
+    /// What has changed since it was kept, and since it was shown.
+    to_keep: Option<Screen>,
+    to_show: Option<Screen>,
+}
+
+#[derive(Clone, Debug)]
+struct Screen {
+    width: u32,
+    height: u32,
+    cursor: Cursor,
+    rows: BTreeMap<u32, String>,
+}
+
+impl Pace {
+    /// Sorts what a look brought.
+    pub fn take(&mut self, changes: Vec<Change>, now: Instant) -> Vec<Paced> {
+        let mut paced = Vec::with_capacity(changes.len());
+        for change in changes {
+            match change {
+                Change::Lines { first_line, ref chunk } => {
+                    // What the lines read stands in the chunk.
+                    let end = first_line.saturating_add(chunk.matches('\n').count() as i64);
+                    self.lines.retain(|line, _| !(first_line..end).contains(line));
+                    paced.push(Paced::Keep(change));
+                }
+                Change::Revised { line, text } => paced.push(self.revised(line, text, now)),
+                Change::Screen { width, height, cursor, rows } => {
+                    self.screen.add(width, height, cursor, rows);
+                }
+                Change::Gap { .. } => paced.push(Paced::Keep(change)),
+            }
+        }
+        paced.extend(self.due(now));
+        paced
+    }
+
+    /// What has come due since: last states whose second is over. Call it with every tick.
+    pub fn due(&mut self, now: Instant) -> Vec<Paced> {
+        let mut paced = Vec::new();
+        self.lines.retain(|&line, mark| {
+            let over = now.saturating_duration_since(mark.kept) >= KEEP_EVERY;
+            if over && let Some(text) = mark.shown.take() {
+                mark.kept = now;
+                paced.push(Paced::Keep(Change::Revised { line, text }));
+                return true;
+            }
+            !over
+        });
+        paced.extend(self.screen.due(now));
+        paced
+    }
+
+    /// The end: all last states that were only shown.
+    pub fn finish(&mut self) -> Vec<Paced> {
+        let lines = std::mem::take(&mut self.lines).into_iter();
+        let mut paced: Vec<Paced> = lines
+            .filter_map(|(line, mark)| Some(Change::Revised { line, text: mark.shown? }))
+            .map(Paced::Keep)
+            .collect();
+        paced.extend(self.screen.to_keep.take().map(|screen| Paced::Keep(screen.into())));
+        self.screen = ScreenPace::default();
+        paced
+    }
+
+    fn revised(&mut self, line: i64, text: String, now: Instant) -> Paced {
+        let change = Change::Revised { line, text: text.clone() };
+        match self.lines.get_mut(&line) {
+            Some(mark) if now.saturating_duration_since(mark.kept) < KEEP_EVERY => {
+                mark.shown = Some(text);
+                Paced::Show(change)
+            }
+            _ => {
+                self.lines.insert(line, Mark { kept: now, shown: None });
+                Paced::Keep(change)
+            }
+        }
+    }
+}
+
+impl ScreenPace {
+    fn add(&mut self, width: u32, height: u32, cursor: Cursor, rows: Vec<ScreenRow>) {
+        for part in [&mut self.to_keep, &mut self.to_show] {
+            let same_size = part.as_ref().is_some_and(|s| (s.width, s.height) == (width, height));
+            let mut screen = part.take().filter(|_| same_size).unwrap_or_else(|| Screen {
+                width,
+                height,
+                cursor,
+                rows: BTreeMap::new(),
+            });
+            screen.cursor = cursor;
+            screen.rows.extend(rows.iter().map(|row| (row.row, row.text.clone())));
+            *part = Some(screen);
+        }
+    }
+
+    fn due(&mut self, now: Instant) -> Option<Paced> {
+        let over = |last: Option<Instant>, every| {
+            last.is_none_or(|last| now.saturating_duration_since(last) >= every)
+        };
+        if over(self.kept, KEEP_EVERY) {
+            let screen = self.to_keep.take()?;
+            self.to_show = None;
+            (self.kept, self.shown) = (Some(now), Some(now));
+            Some(Paced::Keep(screen.into()))
+        } else if over(self.shown, SHOW_EVERY) {
+            let screen = self.to_show.take()?;
+            self.shown = Some(now);
+            Some(Paced::Show(screen.into()))
+        } else {
+            None
+        }
+    }
+}
+
+impl From<Screen> for Change {
+    fn from(screen: Screen) -> Self {
+        let Screen { width, height, cursor, rows } = screen;
+        let rows = rows.into_iter().map(|(row, text)| ScreenRow { row, text }).collect();
+        Self::Screen { width, height, cursor, rows }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn revised(line: i64, text: &str) -> Change {
+        Change::Revised { line, text: text.into() }
+    }
+
+    proptest! {
+        /// Whatever comes, the log has at most one state a second of a line, and the last one.
+        #[test]
+        fn once_a_second_and_the_last(steps in prop::collection::vec((0_u64..700, 0_i64..3, "[ab]"), 0..40)) {
+            let mut now = Instant::now();
+            let mut pace = Pace::default();
+            let mut last = BTreeMap::new();
+            let mut kept: Vec<(Instant, i64, String)> = Vec::new();
+            let keep = |now, paced: Vec<Paced>, kept: &mut Vec<_>| {
+                for paced in paced {
+                    if let Paced::Keep(Change::Revised { line, text }) = paced {
+                        kept.push((now, line, text));
+                    }
+                }
+            };
+            for (wait, line, text) in steps {
+                now += Duration::from_millis(wait);
+                keep(now, pace.take(vec![revised(line, &text)], now), &mut kept);
+                last.insert(line, text);
+            }
+            now += KEEP_EVERY;
+            keep(now, pace.due(now), &mut kept);
+            for (line, text) in last {
+                let mine: Vec<_> = kept.iter().filter(|(_, other, _)| *other == line).collect();
+                prop_assert_eq!(&mine.last().unwrap().2, &text);
+                for pair in mine.windows(2) {
+                    prop_assert!(pair[1].0 - pair[0].0 >= KEEP_EVERY);
+                }
+            }
+            prop_assert!(pace.finish().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_settled_line_needs_no_last_state() {
+        let now = Instant::now();
+        let mut pace = Pace::default();
+        assert_eq!(pace.take(vec![revised(1, "10%")], now), [Paced::Keep(revised(1, "10%"))]);
+        assert_eq!(pace.take(vec![revised(1, "20%")], now), [Paced::Show(revised(1, "20%"))]);
+        let lines = Change::Lines { first_line: 1, chunk: "100%\n".into() };
+        assert_eq!(pace.take(vec![lines.clone()], now), [Paced::Keep(lines)]);
+        assert_eq!(pace.finish(), []);
+    }
+
+    #[test]
+    fn a_screen_is_shown_five_times_a_second_and_kept_once() {
+        let start = Instant::now();
+        let mut pace = Pace::default();
+        let (mut kept, mut shown) = (0, 0);
+        let mut rows = BTreeMap::new();
+        for tick in 0..200_u32 {
+            let row = ScreenRow { row: tick % 3, text: tick.to_string() };
+            let change =
+                Change::Screen { width: 9, height: 3, cursor: Cursor::default(), rows: vec![row] };
+            for paced in pace.take(vec![change], start + Duration::from_millis(10) * tick) {
+                match paced {
+                    Paced::Keep(Change::Screen { rows: kept_rows, .. }) => {
+                        kept += 1;
+                        rows.extend(kept_rows.into_iter().map(|row| (row.row, row.text)));
+                    }
+                    Paced::Show(_) => shown += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert_eq!((kept, shown), (2, 8));
+        for paced in pace.finish() {
+            let Paced::Keep(Change::Screen { rows: last, .. }) = paced else { panic!("{paced:?}") };
+            rows.extend(last.into_iter().map(|row| (row.row, row.text)));
+        }
+        assert_eq!(rows.into_values().collect::<Vec<_>>(), ["198", "199", "197"]);
+    }
+}
