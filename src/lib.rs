@@ -7,12 +7,19 @@ mod error;
 mod stamp;
 
 mod event;
+mod gap;
 
 mod clock;
 mod thread;
 
 pub mod track;
 
+pub mod bus;
+
+pub use bus::{
+    BusOptions, Delivery, Emitted, EventBus, EventEmitter, EventRef, Filter, Kept, KeptLane,
+    RecvError, SubscribeOptions, Subscription,
+};
 pub use clock::{Clock, FakeClock};
 pub use error::{Error, Result};
 pub use event::*;
