@@ -11,10 +11,17 @@ mod event;
 mod clock;
 mod thread;
 
+mod gap;
 pub mod track;
+
+pub mod bus;
 
 pub mod log;
 
+pub use bus::{
+    BusOptions, Delivery, Emitted, EventBus, EventEmitter, EventRef, Filter, Kept, KeptLane,
+    RecvError, SubscribeOptions, Subscription,
+};
 pub use clock::{Clock, FakeClock};
 pub use error::{Error, Result};
 pub use event::*;

@@ -1,5 +1,6 @@
 //! The tests from outside: what an embedder or a user sees.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
+mod bus;
 mod log;

@@ -1,0 +1,250 @@
+//! A kept lane: misses nothing that there is memory for, and says exactly what is missing (reader).
+//!
+//! The fan-out puts batches into the ring of the crate `bus` and rings the lane's bell; the reader
+//! takes them and sleeps until the bell rings. (The ring's own blocking reads look every 100 µs,
+//! and would cost 5 % of a core for nothing.) What the ring has no room for waits in the fan-out's
+//! backlog; a reader that finds the ring empty asks for it. When the bus closes, the backlog is
+//! left behind here, so that the fan-out ends whatever the reader does.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{self, AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::bus::inbox::Shared;
+use crate::event::Envelope;
+use crate::thread::{Waker, park};
+
+/// Memory of all that is on its way to the slowest kept lane: minutes of the output of a busy
+/// machine, while a disk catches its breath.
+pub(super) const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A batch on its way, and what the account needs.
+#[derive(Clone, Debug)]
+pub(super) struct KeptBatch {
+    pub(super) batch: Arc<[Envelope]>,
+    pub(super) bytes: u64,
+    /// Batches are numbered, so that a lane that joins later passes over what is not for it.
+    pub(super) number: u64,
+}
+
+/// What the fan-out, the readers and the emitters know of all kept lanes.
+#[derive(Debug)]
+pub(super) struct KeptShared {
+    pub(super) bytes_max: u64,
+    /// All bytes that were ever put on the way.
+    accepted: AtomicU64,
+    seats: Mutex<Vec<Arc<Seat>>>,
+    /// The fan-out holds something back and wants a `Look` when a reader has emptied the ring.
+    wants_look: AtomicBool,
+    /// Set once, when the fan-out ends.
+    end: Mutex<Option<End>>,
+}
+
+/// One reader, as the others see it.
+#[derive(Debug)]
+pub(super) struct Seat {
+    /// How much of `accepted` it has taken.
+    read: AtomicU64,
+    bell: Bell,
+}
+
+/// What the fan-out leaves behind.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) backlog: VecDeque<KeptBatch>,
+    /// Kept, so that what is still in it can be read.
+    pub(super) _ring: Option<bus::Bus<KeptBatch>>,
+}
+
+impl KeptShared {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max: bytes_max as u64,
+            accepted: AtomicU64::new(0),
+            seats: Mutex::default(),
+            wants_look: AtomicBool::new(false),
+            end: Mutex::default(),
+        }
+    }
+
+    /// How many bytes the slowest reader has before it; `None` without readers.
+    pub(super) fn held(&self) -> Option<u64> {
+        let seats = self.seats();
+        let read = seats.iter().map(|seat| seat.read.load(Ordering::SeqCst)).min()?;
+        Some(self.accepted.load(Ordering::SeqCst).saturating_sub(read))
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.held().is_none_or(|held| held <= self.bytes_max / 2)
+    }
+
+    pub(super) fn accept(&self, bytes: u64) {
+        self.accepted.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    /// A seat for a new reader, who has `waiting` bytes of the backlog before it.
+    pub(super) fn sit_down(&self, waiting: u64) -> Arc<Seat> {
+        let read = self.accepted.load(Ordering::SeqCst).saturating_sub(waiting);
+        let seat = Arc::new(Seat { read: AtomicU64::new(read), bell: Bell::default() });
+        self.seats().push(Arc::clone(&seat));
+        seat
+    }
+
+    /// Wakes the readers that sleep.
+    pub(super) fn ring_bells(&self) {
+        // What was put into the ring before is seen by a reader that arms its bell after this.
+        atomic::fence(Ordering::SeqCst);
+        for seat in self.seats().iter() {
+            seat.bell.ring();
+        }
+    }
+
+    /// Asks for a `Look` when the ring has been emptied.
+    pub(super) fn want_look(&self, wanted: bool) {
+        self.wants_look.store(wanted, Ordering::SeqCst);
+    }
+
+    /// The fan-out ends.
+    pub(super) fn end(&self, end: End) {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+        self.ring_bells();
+    }
+
+    fn seats(&self) -> MutexGuard<'_, Vec<Arc<Seat>>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes one sleeping thread, and costs a look when it is awake.
+#[derive(Debug, Default)]
+struct Bell {
+    armed: AtomicBool,
+    sleeper: Mutex<Option<Waker>>,
+}
+
+impl Bell {
+    /// From here on a ring wakes the calling thread: look once more, then park.
+    fn arm(&self) {
+        *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(Waker::current());
+        self.armed.store(true, Ordering::SeqCst);
+        atomic::fence(Ordering::SeqCst);
+    }
+
+    fn ring(&self) {
+        if self.armed.load(Ordering::SeqCst) && self.armed.swap(false, Ordering::SeqCst) {
+            let sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(sleeper) = sleeper {
+                sleeper.wake();
+            }
+        }
+    }
+}
+
+/// What comes next on a kept lane.
+#[derive(Clone, Debug)]
+pub enum Kept {
+    /// The next envelopes, in order.
+    Batch(Arc<[Envelope]>),
+    /// Nothing came until the deadline.
+    Idle,
+    /// The bus is closed and all has been read.
+    Closed,
+}
+
+/// A way out of the bus that drops nothing while there is memory (64 MiB), and whose numbers have
+/// no holes: what had to be dropped stands in its place as a
+/// [`LogGap`](crate::TdEvent::LogGap). The log reads one; see
+/// [`EventBus::keep`](crate::EventBus::keep).
+pub struct KeptLane {
+    reader: bus::BusReader<KeptBatch>,
+    seat: Arc<Seat>,
+    shared: Arc<Shared>,
+    /// The first batch that is for this lane.
+    first: u64,
+    /// What the fan-out left behind at its end.
+    left_behind: Option<VecDeque<KeptBatch>>,
+}
+
+impl KeptLane {
+    pub(super) fn new(
+        reader: bus::BusReader<KeptBatch>,
+        seat: Arc<Seat>,
+        shared: Arc<Shared>,
+        first: u64,
+    ) -> Self {
+        Self { reader, seat, shared, first, left_behind: None }
+    }
+
+    /// Waits for what comes next, for ever without a deadline. Everything that was accepted is
+    /// delivered before [`Kept::Closed`].
+    pub fn next(&mut self, deadline: Option<Instant>) -> Kept {
+        let mut armed = false;
+        loop {
+            // Looked at before the ring: after the end nothing more is put into it.
+            let ended = self.has_ended();
+            if let Ok(kept) = self.reader.try_recv() {
+                match self.taken(kept) {
+                    Some(batch) => return Kept::Batch(batch),
+                    None => continue,
+                }
+            }
+            if ended {
+                let next = self.left_behind.as_mut().and_then(VecDeque::pop_front);
+                match next {
+                    Some(kept) => match self.taken(kept) {
+                        Some(batch) => return Kept::Batch(batch),
+                        None => continue,
+                    },
+                    None => return Kept::Closed,
+                }
+            }
+            if self.shared.kept.wants_look.swap(false, Ordering::SeqCst) {
+                self.shared.look();
+            }
+            if !armed {
+                self.seat.bell.arm();
+                armed = true;
+                continue;
+            }
+            let left = deadline
+                .map(|deadline| deadline.saturating_duration_since(self.shared.clock.now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Kept::Idle;
+            }
+            park(left);
+            armed = false;
+        }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        if self.left_behind.is_none() {
+            let end = self.shared.kept.end.lock().unwrap_or_else(PoisonError::into_inner);
+            self.left_behind = end.as_ref().map(|end| end.backlog.clone());
+        }
+        self.left_behind.is_some()
+    }
+
+    /// Keeps the account; `None` when the batch was sent before this lane was there.
+    fn taken(&mut self, kept: KeptBatch) -> Option<Arc<[Envelope]>> {
+        self.seat.read.fetch_add(kept.bytes, Ordering::SeqCst);
+        self.shared.made_room();
+        (kept.number >= self.first).then_some(kept.batch)
+    }
+}
+
+impl Drop for KeptLane {
+    fn drop(&mut self) {
+        self.shared.kept.seats().retain(|seat| !Arc::ptr_eq(seat, &self.seat));
+        self.shared.made_room();
+        // The fan-out may hold something back for nobody.
+        self.shared.look();
+    }
+}
+
+impl fmt::Debug for KeptLane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptLane").field("first", &self.first).finish_non_exhaustive()
+    }
+}
