@@ -13,6 +13,10 @@ mod thread;
 
 pub mod track;
 
+#[doc(hidden)]
+pub mod child;
+pub mod tmux;
+
 pub use clock::{Clock, FakeClock};
 pub use error::{Error, Result};
 pub use event::*;
