@@ -189,13 +189,11 @@ impl Listing {
 
     /// The sessions, oldest first.
     pub fn sessions(&self) -> impl Iterator<Item = Session<'_>> {
-        let mut last = None;
-        self.panes.iter().filter_map(move |state| {
-            (last.replace(state.session_id) != Some(state.session_id)).then(|| Session {
-                id: state.session_id,
-                name: &state.session_name,
-                created: state.session_created,
-            })
+        let sessions = self.panes.chunk_by(|one, next| one.session_id == next.session_id);
+        sessions.filter_map(|panes| panes.first()).map(|state| Session {
+            id: state.session_id,
+            name: &state.session_name,
+            created: state.session_created,
         })
     }
 

@@ -1,6 +1,7 @@
 //! Which tmux server, and how it is asked: one short-lived tmux process a batch, with a deadline.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -88,12 +89,12 @@ impl Server {
     /// # Errors
     /// `is_gone()` when there is no server; `is_timeout()` when it did not answer in time;
     /// `is_missing_program()` without tmux; otherwise what tmux complained about.
-    pub fn run<A: AsRef<std::ffi::OsStr>>(
+    pub fn run<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
         clock: &Clock,
     ) -> Result<String> {
-        let args = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
+        let args = args.into_iter().map(|arg| literal(arg.as_ref())).collect();
         let finished = self.start(args, Vec::new(), clock)?;
         let status = finished.status;
         let answer = self.answer(finished)?;
@@ -182,6 +183,14 @@ fn says_gone(complaints: &str) -> bool {
     GONE.iter().any(|text| last.starts_with(text))
 }
 
+/// An argument that ends with a semicolon would begin another command.
+fn literal(arg: &OsStr) -> OsString {
+    match arg.as_bytes().strip_suffix(b";") {
+        Some(start) => OsString::from_vec([start, b"\\;"].concat()),
+        None => arg.to_owned(),
+    }
+}
+
 fn lossy(bytes: Vec<u8>) -> String {
     // Valid text, which is nearly all of it, is not copied.
     String::from_utf8(bytes)
@@ -206,6 +215,12 @@ mod tests {
         for text in ["", "can't find pane: %99\n", "unknown command: lost"] {
             assert!(!says_gone(text), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_semicolon_begins_no_command() {
+        assert_eq!(literal(OsStr::new("a;")), "a\\;");
+        assert_eq!(literal(OsStr::new("a;b")), "a;b");
     }
 
     #[test]
