@@ -106,28 +106,38 @@ fn question(nonce: &Nonce, shots: &[Shot]) -> String {
     for Shot { pane, depth, saved } in shots {
         let depth = depth.min(&MAX_ROWS);
         // Writing to a string cannot fail; the same below.
+        // One mark a pane is enough, and cheaper: each `display-message` makes the server walk all
+        // of its sessions. The number of rows is known from the state in front of them.
         let _ = write!(
             lines,
             "display-message -p -t '{pane}' '{mark}h{NUMBERS}{mark}r#{{pid}}'; \
-             capture-pane -p -N -S -{depth} -t '{pane}'; display-message -p '{mark}j'; \
-             capture-pane -p -J -S -{depth} -t '{pane}'; "
+             capture-pane -p -N -S -{depth} -t '{pane}'; capture-pane -p -J -S -{depth} -t '{pane}'"
         );
         if *saved {
-            // -q: no complaint where there is no saved screen.
+            // The saved screen keeps the size that it had, so its rows are marked. -q: no
+            // complaint where there is none.
             let _ = write!(
                 lines,
-                "display-message -p '{mark}s'; capture-pane -p -q -a -N -t '{pane}'; \
-                 display-message -p '{mark}t'; capture-pane -p -q -a -J -t '{pane}'; "
+                "; display-message -p '{mark}s'; capture-pane -p -q -a -N -t '{pane}'; \
+                 display-message -p '{mark}t'; capture-pane -p -q -a -J -t '{pane}'"
             );
         }
-        let _ = writeln!(lines, "display-message -p '{mark}e'");
+        lines.push('\n');
     }
+    let _ = writeln!(lines, "display-message -p '{mark}z'");
     lines
 }
 
 fn read(nonce: &Nonce, server_pid: u32, answer: &str, shots: &[Shot]) -> Vec<Shown> {
     let frames = nonce.frames(answer).unwrap_or_default();
-    let mut groups = frames.chunk_by(|_, next| next.tag != b'h');
+    // Without its end an answer was cut off, and what stands last may be a part only.
+    let (frames, whole) = match frames.split_last() {
+        Some((last, rest)) if last.tag == b'z' => (rest, usize::MAX),
+        _ => {
+            (frames.as_slice(), frames.iter().filter(|frame| frame.tag == b'h').count().max(1) - 1)
+        }
+    };
+    let mut groups = frames.chunk_by(|_, next| next.tag != b'h').take(whole);
     shots
         .iter()
         .map(|shot| {
@@ -147,8 +157,8 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
     }
     let Some(mut state) = PaneState::read(header.body) else {
         // A missing pane is answered too, with nothing in the places of its fields.
-        let missing = header.body.bytes().all(|byte| byte == b' ') && frames.is_empty();
-        return missing.then_some(Shown::Gone);
+        let missing = header.body.bytes().all(|byte| byte == b' ') && text.is_empty();
+        return (missing && frames.is_empty()).then_some(Shown::Gone);
     };
     if pid.parse() != Ok(server_pid) {
         return Some(Shown::Gone);
@@ -156,19 +166,15 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
     if state.pane() != shot.pane {
         return None;
     }
-    let (joined, saved) = match (shot.saved, frames) {
-        (false, [j, e]) if (j.tag, e.tag) == (b'j', b'e') => (j, None),
-        (true, [j, s, t, e]) if (j.tag, s.tag, t.tag, e.tag) == (b'j', b's', b't', b'e') => {
-            (j, Some((s, t)))
-        }
+    let saved = match (shot.saved, frames) {
+        (false, []) => None,
+        (true, [s, t]) if (s.tag, t.tag) == (b's', b't') => Some((s, t)),
         // It ended between the commands of one list, which tmux does not do.
         _ => return None,
     };
-    let rows = joined::rows(one_end_less(text), body_of(joined)?);
     let depth = shot.depth.min(MAX_ROWS).min(state.history_size);
-    if rows.len() != (depth + state.height) as usize {
-        return None;
-    }
+    let (rows, joined) = after_lines(text, (depth + state.height) as usize)?;
+    let rows = joined::rows(rows, one_end_less(joined));
     let saved = match saved.filter(|_| state.alternate) {
         Some((s, t)) => Some(SavedScreen {
             cursor: state.saved_cursor,
@@ -195,6 +201,14 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
     Some(Shown::View(Box::new(PaneView { state, look })))
 }
 
+/// The first lines of a text, so many, without the end of the last, and what follows them: at
+/// least one more line.
+fn after_lines(text: &str, lines: usize) -> Option<(&str, &str)> {
+    let (end, _) = text.match_indices('\n').nth(lines.checked_sub(1)?)?;
+    let rest = &text[end + 1..];
+    rest.ends_with('\n').then_some((&text[..end], rest))
+}
+
 /// The text after a frame's own line end.
 fn body_of<'a>(frame: &Frame<'a>) -> Option<&'a str> {
     frame.body.strip_prefix('\n').map(one_end_less)
@@ -217,11 +231,11 @@ mod tests {
     }
 
     fn read_all(answer: &str, shots: &[Shot]) -> Vec<Shown> {
-        read(&Nonce::fixed("NN"), 42, answer, shots)
+        read(&Nonce::fixed("NN"), 42, &format!("{answer}NNz\n"), shots)
     }
 
     fn answer(numbers: &str, pid: u32, rows: &str, joined: &str) -> String {
-        format!("NNh{numbers}NNr{pid}\n{rows}\nNNj\n{joined}\nNNe\n")
+        format!("NNh{numbers}NNr{pid}\n{rows}\n{joined}\n")
     }
 
     #[test]
@@ -247,25 +261,30 @@ mod tests {
             String::new(),
             "no mark at all".into(),
             format!("x{good}"),
-            good.replace("NNe", ""),
-            good.replace("NNj", ""),
-            good.replace("a\nb", "b"),
+            answer(NUMBERS_7, 42, "a\nb", "a"),
             good.replace("%7", "%6"),
-            good.replace("NNe", "NNx"),
+            good.replace("NNr", "NNx"),
+            format!("{good}NNs\n"),
         ] {
             assert_eq!(read_all(&bad, &shots), [Shown::Unreadable], "{bad:?}");
         }
         assert_eq!(read_all(&good, &[shot("%7", true)]), [Shown::Unreadable]);
         assert_eq!(read_all(&good.replace("r42", "r43"), &shots), [Shown::Gone], "another server");
         assert_eq!(read_all(&good, &[shots[0].clone(), shot("%8", false)])[1], Shown::Unreadable);
+        let cut_off = read(
+            &Nonce::fixed("NN"),
+            42,
+            &format!("{good}{good}"),
+            &[shots[0].clone(), shots[0].clone()],
+        );
+        assert!(matches!(cut_off[..], [Shown::View(_), Shown::Unreadable]), "{cut_off:?}");
     }
 
     #[test]
     fn the_saved_screen_counts_only_behind_the_alternate_one() {
         let saved = |alternate: &str| {
             let numbers = NUMBERS_7.replace(" 2 1 0   ", &format!(" 2 1 {alternate} 3 4 "));
-            let text =
-                format!("NNh{numbers}NNr42\na\nb\nc\nNNj\na\nb\nc\nNNs\nold\n\nNNt\nold\n\nNNe\n");
+            let text = format!("NNh{numbers}NNr42\na\nb\nc\na\nb\nc\nNNs\nold\n\nNNt\nold\n\n");
             match read_all(&text, &[shot("%7", true)]).remove(0) {
                 Shown::View(view) => view.look.saved,
                 other => panic!("{other:?}"),
