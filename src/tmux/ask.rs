@@ -135,7 +135,7 @@ impl Message {
 }
 
 /// One failure, told to several askers: questions and text, without the cause.
-fn again(error: &Error) -> Error {
+pub(super) fn again(error: &Error) -> Error {
     let text = error.to_string();
     if error.is_timeout() {
         Error::timeout(text)

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, never, select_biased};
 
-use super::ask::{Asker, Message, PaneAnswer, Pending, SessionAnswer, SessionLook, ended};
+use super::ask::{Asker, Message, PaneAnswer, Pending, SessionAnswer, SessionLook, again, ended};
 use super::capture::{Shot, Shown, bytes_read_by, capture};
 use super::depth::{BASELINE_ROWS, Margin, depth};
 use super::listing::{Listing, PaneState, ServerIdentity};
@@ -296,9 +296,7 @@ impl Desk {
                 Err(error) => {
                     // The server is hung or gone; the next question tries again.
                     let left = visits.into_iter().flatten();
-                    return left.for_each(|visit| {
-                        Message::Look(SessionLook::default(), visit.asker).fail(&error)
-                    });
+                    return left.for_each(|visit| visit.asker.answer(Err(again(&error))));
                 }
             };
             for (task, shown) in batch.into_iter().zip(shown) {

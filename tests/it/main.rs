@@ -4,3 +4,4 @@
 
 mod support;
 mod tmux;
+mod tmux_gateway;
