@@ -18,6 +18,10 @@ pub mod bus;
 
 pub mod log;
 
+#[doc(hidden)]
+pub mod child;
+pub mod tmux;
+
 pub use bus::{
     BusOptions, Delivery, Emitted, EventBus, EventEmitter, EventRef, Filter, Kept, KeptLane,
     RecvError, SubscribeOptions, Subscription,

@@ -2,5 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
+mod support;
+
 mod bus;
 mod log;
+mod tmux;
+mod tmux_gateway;

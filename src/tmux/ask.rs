@@ -1,0 +1,212 @@
+//! Questions to the gateway and their answers: the messages, and waiting that cannot hang.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Weak};
+
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+
+use super::capture::PaneView;
+use super::depth::Margin;
+use super::id::SessionId;
+use super::listing::{Listing, PaneState, ServerIdentity};
+use super::seen::Seen;
+use crate::error::{Error, Result};
+use crate::event::PaneId;
+use crate::thread::Stop;
+use crate::track::Look;
+
+/// What a poller wants to know of its session.
+#[derive(Clone, Debug, Default)]
+pub struct SessionLook {
+    /// The session.
+    pub session_id: SessionId,
+    /// The server in which it was found: a restarted one gives the same ids to other sessions.
+    pub server: Option<ServerIdentity>,
+    /// Its panes, as far as they are known. A pane that the session owns and that is not here is
+    /// new: it is looked at with the depth of a baseline, saved screen included.
+    pub wants: HashMap<PaneId, Want>,
+}
+
+/// What a poller wants to know of a pane.
+#[derive(Clone, Debug)]
+pub struct Want {
+    /// What it remembers of its last look; without it, the look is taken in any case.
+    pub seen: Option<Seen>,
+    /// How much more of the history than its growth.
+    pub margin: Margin,
+    /// Whether the normal screen behind the alternate one is wanted.
+    pub saved: bool,
+}
+
+/// What became of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionAnswer {
+    /// There is no such session in this server (any more).
+    Gone,
+    /// It is there.
+    There {
+        /// Its name now.
+        name: String,
+        /// When it was made, in seconds since 1970.
+        created: i64,
+        /// The panes that it owns now; others are gone, or another session's.
+        panes: Vec<PaneAnswer>,
+    },
+}
+
+/// What became of a pane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PaneAnswer {
+    /// It cannot have changed since it was seen.
+    Still(PaneState),
+    /// It was looked at.
+    Look {
+        /// What tmux knew of it, in the same instant.
+        state: PaneState,
+        /// What it showed.
+        look: Box<Look>,
+        /// What to give back with the next wish.
+        seen: Box<Seen>,
+    },
+}
+
+impl PaneAnswer {
+    /// The pane's state.
+    pub fn state(&self) -> &PaneState {
+        match self {
+            Self::Still(state) | Self::Look { state, .. } => state,
+        }
+    }
+
+    pub(super) fn look(listed: &PaneState, view: PaneView, second: i64) -> Self {
+        let seen = Box::new(Seen::of(&view, second));
+        // Through which of its windows a linked pane was seen is chance: the listing's names and
+        // places are the owner's.
+        let PaneView { state, look } = view;
+        let state = PaneState {
+            session_id: listed.session_id,
+            session_name: listed.session_name.clone(),
+            session_created: listed.session_created,
+            window_id: listed.window_id,
+            window_index: listed.window_index,
+            window_name: listed.window_name.clone(),
+            window_active: listed.window_active,
+            command: listed.command.clone(),
+            owned: true,
+            ..state
+        };
+        Self::Look { state, look: Box::new(look), seen }
+    }
+}
+
+/// What the gateway's thread is sent.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Everything that the server holds.
+    List(Asker<Arc<Listing>>),
+    /// A look at the panes of one session.
+    Look(SessionLook, Asker<SessionAnswer>),
+    /// Panics, to see what becomes of the askers.
+    #[cfg(test)]
+    Panic,
+}
+
+impl Message {
+    /// Whether somebody still waits for the answer.
+    pub(super) fn is_awaited(&self) -> bool {
+        match self {
+            Self::List(asker) => asker.is_there(),
+            Self::Look(_, asker) => asker.is_there(),
+            #[cfg(test)]
+            Self::Panic => true,
+        }
+    }
+
+    /// Answers with a failure.
+    pub(super) fn fail(self, error: &Error) {
+        match self {
+            Self::List(asker) => asker.answer(Err(again(error))),
+            Self::Look(_, asker) => asker.answer(Err(again(error))),
+            #[cfg(test)]
+            Self::Panic => {}
+        }
+    }
+}
+
+/// One failure, told to several askers: questions and text, without the cause.
+pub(super) fn again(error: &Error) -> Error {
+    let text = error.to_string();
+    if error.is_timeout() {
+        Error::timeout(text)
+    } else if error.is_gone() {
+        Error::gone(text)
+    } else if error.is_missing_program() {
+        Error::missing(text)
+    } else {
+        Error::other(text)
+    }
+}
+
+/// Where an answer goes.
+#[derive(Debug)]
+pub(super) struct Asker<T> {
+    reply: Sender<Result<T>>,
+    waiting: Weak<()>,
+}
+
+impl<T> Asker<T> {
+    pub(super) fn is_there(&self) -> bool {
+        self.waiting.strong_count() > 0
+    }
+
+    pub(super) fn answer(self, answer: Result<T>) {
+        // There is room for the one answer; an asker that has gone away does not want it.
+        let _ = self.reply.try_send(answer);
+    }
+}
+
+/// A question that was asked. Dropped, it is taken back.
+#[derive(Debug)]
+#[must_use = "an answer that nobody waits for is not given"]
+pub struct Pending<T> {
+    reply: Receiver<Result<T>>,
+    /// Closed when the gateway's thread has ended, in whatever way.
+    ended: Stop,
+    _waiting: Arc<()>,
+}
+
+impl<T> Pending<T> {
+    /// A question and where its answer goes.
+    pub(super) fn new(ended: Stop) -> (Asker<T>, Self) {
+        // One question, one answer.
+        let (reply, answer) = bounded(1);
+        let waiting = Arc::new(());
+        let asker = Asker { reply, waiting: Arc::downgrade(&waiting) };
+        (asker, Self { reply: answer, ended, _waiting: waiting })
+    }
+
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// `is_gone()` without a server or when the gateway has ended; `is_timeout()` when the server
+    /// is hung.
+    pub fn wait(self) -> Result<T> {
+        let never: Receiver<Infallible> = crossbeam_channel::never();
+        self.wait_or_stop(&never).unwrap_or_else(|| Err(ended()))
+    }
+
+    /// Waits for the answer or, giving `None`, until `stop` is closed.
+    pub(crate) fn wait_or_stop(self, stop: &Stop) -> Option<Result<T>> {
+        // The answer comes first: it may have been given just before the end.
+        select_biased! {
+            recv(self.reply) -> answer => Some(answer.unwrap_or_else(|_| Err(ended()))),
+            recv(stop) -> _ => None,
+            recv(self.ended) -> _ => Some(self.reply.try_recv().unwrap_or_else(|_| Err(ended()))),
+        }
+    }
+}
+
+pub(super) fn ended() -> Error {
+    Error::gone("the tmux gateway has ended")
+}

@@ -1,0 +1,298 @@
+//! Looks at panes: state and text of each from one command list, so that nothing moves in between.
+//!
+//! A pane is one line of a batch: its state, its rows, and the same rows joined to lines. tmux runs
+//! such a list between two reads of the pane.
+
+use std::fmt::Write;
+
+use super::frame::{Frame, Nonce};
+use super::joined;
+use super::listing::{NUMBERS, PaneState};
+use super::server::{ANSWER_BYTES_MAX, Server};
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::PaneId;
+use crate::track::{Look, SavedScreen};
+
+/// How many rows one look has at most. A longer history is not taken whole: this many rows take
+/// the server some 70 ms already, and nobody else is served meanwhile.
+pub const MAX_ROWS: u32 = 100_000;
+
+/// What to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shot {
+    /// The pane.
+    pub pane: PaneId,
+    /// How many rows of the history, above the screen.
+    pub depth: u32,
+    /// Whether the normal screen is wanted too, where the alternate one is shown.
+    pub saved: bool,
+}
+
+/// A pane's state and text in one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PaneView {
+    /// What tmux knew of it. A pane that is linked several times is seen here through any of its
+    /// windows, and names are left out; the listing has them.
+    pub state: PaneState,
+    /// What it showed.
+    pub look: Look,
+}
+
+/// What came of a shot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// The pane.
+    View(Box<PaneView>),
+    /// There is no such pane.
+    Gone,
+    /// The answer was too long, or not tmux's.
+    Unreadable,
+}
+
+/// Looks at panes with one tmux process: one result for each shot, in order. `server_pid` is the
+/// server that is expected: panes of another one are gone, and its bytes are counted.
+///
+/// # Errors
+/// `is_gone()` without a server, `is_timeout()` when it does not answer.
+pub fn capture(
+    server: &Server,
+    clock: &Clock,
+    server_pid: u32,
+    shots: &[Shot],
+) -> Result<Vec<Shown>> {
+    let nonce = Nonce::fresh();
+    let question = question(&nonce, shots);
+    let bytes_before = bytes_read_by(server_pid);
+    let answer = server.batch(question, clock)?;
+    let bytes_after = bytes_read_by(server_pid);
+    let mut shown = read(&nonce, server_pid, &answer.text, shots);
+    for one in &mut shown {
+        if let Shown::View(view) = one {
+            view.look.bytes_before = bytes_before;
+            view.look.bytes_after = bytes_after;
+        }
+    }
+    let unreadable = shown.iter().filter(|one| **one == Shown::Unreadable).count();
+    if unreadable > 0 {
+        log::debug!(
+            "{unreadable} of {} looks are unreadable (cut off: {}): {}",
+            shots.len(),
+            answer.truncated,
+            answer.complaints.trim()
+        );
+    }
+    Ok(shown)
+}
+
+/// How many bytes a process has read in its life. Of a tmux server these are, but for the names of
+/// programs, the bytes that its panes wrote. Only Linux tells, and only of one's own processes.
+pub(super) fn bytes_read_by(pid: u32) -> Option<u64> {
+    // A file of the kernel, some 100 bytes long.
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()
+}
+
+/// How deep a look at a pane of this width may go so that its answer surely fits, unless rows are
+/// full of combining marks: two captures of three bytes for two columns.
+pub(super) fn depth_max(width: u32) -> u32 {
+    let fitting = ANSWER_BYTES_MAX / (3 * width.max(1) as usize + 2);
+    MAX_ROWS.min(u32::try_from(fitting).unwrap_or(u32::MAX))
+}
+
+fn question(nonce: &Nonce, shots: &[Shot]) -> String {
+    let mark = nonce.as_str();
+    let mut lines = String::new();
+    for Shot { pane, depth, saved } in shots {
+        let depth = depth.min(&MAX_ROWS);
+        // Writing to a string cannot fail; the same below.
+        // One mark a pane is enough, and cheaper: each `display-message` makes the server walk all
+        // of its sessions. The number of rows is known from the state in front of them.
+        let _ = write!(
+            lines,
+            "display-message -p -t '{pane}' '{mark}h{NUMBERS}{mark}r#{{pid}}'; \
+             capture-pane -p -N -S -{depth} -t '{pane}'; capture-pane -p -J -S -{depth} -t '{pane}'"
+        );
+        if *saved {
+            // The saved screen keeps the size that it had, so its rows are marked. -q: no
+            // complaint where there is none.
+            let _ = write!(
+                lines,
+                "; display-message -p '{mark}s'; capture-pane -p -q -a -N -t '{pane}'; \
+                 display-message -p '{mark}t'; capture-pane -p -q -a -J -t '{pane}'"
+            );
+        }
+        lines.push('\n');
+    }
+    let _ = writeln!(lines, "display-message -p '{mark}z'");
+    lines
+}
+
+fn read(nonce: &Nonce, server_pid: u32, answer: &str, shots: &[Shot]) -> Vec<Shown> {
+    let frames = nonce.frames(answer).unwrap_or_default();
+    // Without its end an answer was cut off, and what stands last may be a part only.
+    let (frames, whole) = match frames.split_last() {
+        Some((last, rest)) if last.tag == b'z' => (rest, usize::MAX),
+        _ => {
+            (frames.as_slice(), frames.iter().filter(|frame| frame.tag == b'h').count().max(1) - 1)
+        }
+    };
+    let mut groups = frames.chunk_by(|_, next| next.tag != b'h').take(whole);
+    shots
+        .iter()
+        .map(|shot| {
+            let group = groups.next().unwrap_or_default();
+            read_one(shot, server_pid, group).unwrap_or(Shown::Unreadable)
+        })
+        .collect()
+}
+
+/// `None` when the frames are not an answer to the shot.
+fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown> {
+    let (header, frames) = frames.split_first()?;
+    let (first, frames) = frames.split_first()?;
+    let (pid, text) = first.body.split_once('\n')?;
+    if header.tag != b'h' || first.tag != b'r' {
+        return None;
+    }
+    let Some(mut state) = PaneState::read(header.body) else {
+        // A missing pane is answered too, with nothing in the places of its fields.
+        let missing = header.body.bytes().all(|byte| byte == b' ') && text.is_empty();
+        return (missing && frames.is_empty()).then_some(Shown::Gone);
+    };
+    if pid.parse() != Ok(server_pid) {
+        return Some(Shown::Gone);
+    }
+    if state.pane() != shot.pane {
+        return None;
+    }
+    let saved = match (shot.saved, frames) {
+        (false, []) => None,
+        (true, [s, t]) if (s.tag, t.tag) == (b's', b't') => Some((s, t)),
+        // It ended between the commands of one list, which tmux does not do.
+        _ => return None,
+    };
+    let depth = shot.depth.min(MAX_ROWS).min(state.history_size);
+    let (rows, joined) = after_lines(text, (depth + state.height) as usize)?;
+    let rows = joined::rows(rows, one_end_less(joined));
+    let saved = match saved.filter(|_| state.alternate) {
+        Some((s, t)) => Some(SavedScreen {
+            cursor: state.saved_cursor,
+            rows: joined::rows(body_of(s)?, body_of(t)?),
+        }),
+        None => None,
+    };
+    // What the pane is called is not asked here.
+    state.owned = true;
+    let look = Look {
+        width: state.width,
+        height: state.height,
+        history_size: state.history_size,
+        history_limit: state.history_limit,
+        cursor: state.cursor,
+        alternate: state.alternate,
+        dead: state.dead,
+        pid: state.pid,
+        rows,
+        saved,
+        bytes_before: None,
+        bytes_after: None,
+    };
+    Some(Shown::View(Box::new(PaneView { state, look })))
+}
+
+/// The first lines of a text, so many, without the end of the last, and what follows them: at
+/// least one more line.
+fn after_lines(text: &str, lines: usize) -> Option<(&str, &str)> {
+    let (end, _) = text.match_indices('\n').nth(lines.checked_sub(1)?)?;
+    let rest = &text[end + 1..];
+    rest.ends_with('\n').then_some((&text[..end], rest))
+}
+
+/// The text after a frame's own line end.
+fn body_of<'a>(frame: &Frame<'a>) -> Option<&'a str> {
+    frame.body.strip_prefix('\n').map(one_end_less)
+}
+
+/// `capture-pane` ends its output with one line end.
+fn one_end_less(text: &str) -> &str {
+    text.strip_suffix('\n').unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Cursor;
+
+    const NUMBERS_7: &str = "%7 $3 @2 9 0 0 1 1 5 2 1 2000 2 1 0   0 0   1 0 5";
+
+    fn shot(pane: &str, saved: bool) -> Shot {
+        Shot { pane: pane.into(), depth: 10, saved }
+    }
+
+    fn read_all(answer: &str, shots: &[Shot]) -> Vec<Shown> {
+        read(&Nonce::fixed("NN"), 42, &format!("{answer}NNz\n"), shots)
+    }
+
+    fn answer(numbers: &str, pid: u32, rows: &str, joined: &str) -> String {
+        format!("NNh{numbers}NNr{pid}\n{rows}\n{joined}\n")
+    }
+
+    #[test]
+    fn a_missing_pane_does_not_shift_the_others() {
+        let missing = format!("NNh{}NNr42\n", " ".repeat(23));
+        let text = missing.clone() + &answer(NUMBERS_7, 42, "12345\n67\n", "1234567\n") + &missing;
+        let shown = read_all(&text, &[shot("%1", false), shot("%7", false), shot("%8", true)]);
+        let [Shown::Gone, Shown::View(view), Shown::Gone] = shown.as_slice() else {
+            panic!("{shown:?}")
+        };
+        let rows: Vec<_> = view.look.rows.iter().map(|row| (&*row.text, row.wrapped)).collect();
+        assert_eq!(rows, [("12345", true), ("67", false), ("", false)]);
+        assert_eq!(view.look.cursor, Cursor { x: 2, y: 1 });
+        assert!(view.look.is_complete());
+    }
+
+    #[test]
+    fn what_is_not_an_answer_is_not_read() {
+        let shots = [shot("%7", false)];
+        let good = answer(NUMBERS_7, 42, "a\nb\nc", "a\nb\nc");
+        assert!(matches!(read_all(&good, &shots)[..], [Shown::View(_)]));
+        for bad in [
+            String::new(),
+            "no mark at all".into(),
+            format!("x{good}"),
+            answer(NUMBERS_7, 42, "a\nb", "a"),
+            good.replace("%7", "%6"),
+            good.replace("NNr", "NNx"),
+            format!("{good}NNs\n"),
+        ] {
+            assert_eq!(read_all(&bad, &shots), [Shown::Unreadable], "{bad:?}");
+        }
+        assert_eq!(read_all(&good, &[shot("%7", true)]), [Shown::Unreadable]);
+        assert_eq!(read_all(&good.replace("r42", "r43"), &shots), [Shown::Gone], "another server");
+        assert_eq!(read_all(&good, &[shots[0].clone(), shot("%8", false)])[1], Shown::Unreadable);
+        let cut_off = read(
+            &Nonce::fixed("NN"),
+            42,
+            &format!("{good}{good}"),
+            &[shots[0].clone(), shots[0].clone()],
+        );
+        assert!(matches!(cut_off[..], [Shown::View(_), Shown::Unreadable]), "{cut_off:?}");
+    }
+
+    #[test]
+    fn the_saved_screen_counts_only_behind_the_alternate_one() {
+        let saved = |alternate: &str| {
+            let numbers = NUMBERS_7.replace(" 2 1 0   ", &format!(" 2 1 {alternate} 3 4 "));
+            let text = format!("NNh{numbers}NNr42\na\nb\nc\na\nb\nc\nNNs\nold\n\nNNt\nold\n\n");
+            match read_all(&text, &[shot("%7", true)]).remove(0) {
+                Shown::View(view) => view.look.saved,
+                other => panic!("{other:?}"),
+            }
+        };
+        let screen = saved("1").unwrap();
+        assert_eq!(screen.cursor, Cursor { x: 3, y: 4 });
+        assert_eq!(screen.rows.len(), 2);
+        assert_eq!(saved("0"), None);
+    }
+}

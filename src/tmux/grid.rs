@@ -1,0 +1,48 @@
+//! The grid of ticks: pollers with one interval wake together, so that one question serves them all (pure).
+
+use std::time::{Duration, Instant};
+
+/// The first tick after `now` on the grid of multiples of `interval` since `epoch`.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use td_observe::tmux::next_tick;
+/// let epoch = Instant::now();
+/// let ms = Duration::from_millis;
+/// assert_eq!(next_tick(epoch + ms(450), epoch, ms(200)), epoch + ms(600));
+/// assert_eq!(next_tick(epoch + ms(600), epoch, ms(200)), epoch + ms(800));
+/// ```
+pub fn next_tick(now: Instant, epoch: Instant, interval: Duration) -> Instant {
+    // An interval of nothing would never move on.
+    let interval_ns = interval.as_nanos().max(1);
+    let Some(since) = now.checked_duration_since(epoch) else { return epoch };
+    let left_ns = interval_ns - since.as_nanos() % interval_ns;
+    // What does not fit into 64 bits of nanoseconds lies 584 years ahead.
+    now + Duration::from_nanos(u64::try_from(left_ns).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_tick_is_on_the_grid_ahead_and_near(since in 0_u64..1 << 50, interval in 1_u64..1 << 40) {
+            let epoch = Instant::now();
+            let now = epoch + Duration::from_nanos(since);
+            let tick = next_tick(now, epoch, Duration::from_nanos(interval));
+            prop_assert!(tick > now && tick - now <= Duration::from_nanos(interval));
+            prop_assert_eq!((tick - epoch).as_nanos() % u128::from(interval), 0);
+        }
+    }
+
+    #[test]
+    fn before_the_epoch_the_epoch_is_next() {
+        let now = Instant::now();
+        let epoch = now + Duration::from_secs(1);
+        assert_eq!(next_tick(now, epoch, Duration::from_millis(200)), epoch);
+        assert!(next_tick(epoch, epoch, Duration::ZERO) > epoch);
+    }
+}

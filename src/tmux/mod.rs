@@ -1,0 +1,29 @@
+//! The only rooms that know tmux: which server, what it holds, what is meant, what a pane shows.
+
+mod frame;
+mod id;
+mod server;
+
+mod listing;
+mod target;
+
+mod capture;
+mod depth;
+mod joined;
+
+mod ask;
+mod gateway;
+mod grid;
+mod plan;
+mod seen;
+
+pub use ask::{PaneAnswer, Pending, SessionAnswer, SessionLook, Want};
+pub use capture::{MAX_ROWS, PaneView, Shot, Shown, capture};
+pub use depth::{BASELINE_ROWS, Margin};
+pub use gateway::{Gateway, GatewayHandle};
+pub use grid::next_tick;
+pub use id::{SessionId, WindowId};
+pub use listing::{Listing, PaneState, ServerIdentity, Session};
+pub use seen::Seen;
+pub use server::Server;
+pub use target::Target;

@@ -1,0 +1,202 @@
+//! What tests share: a tmux server of their own, and waiting with a ceiling.
+
+// Each test room uses its part of this.
+#![allow(dead_code)]
+
+use std::ffi::OsString;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use td_observe::Clock;
+use td_observe::child::{self, Finished, Invocation};
+use td_observe::tmux::{Listing, PaneState, Server};
+
+/// How long a test waits for anything before it fails.
+pub const CEILING: Duration = Duration::from_secs(20);
+
+/// Calls `look` until it gives a value; what it says instead is shown when the ceiling is reached.
+#[track_caller]
+pub fn wait_for<T, E: Debug>(
+    what: &str,
+    ceiling: Duration,
+    mut look: impl FnMut() -> Result<T, E>,
+) -> T {
+    let began = Instant::now();
+    loop {
+        match look() {
+            Ok(value) => return value,
+            Err(instead) if began.elapsed() >= ceiling => {
+                panic!("waited {ceiling:?} for {what}; last seen: {instead:#?}")
+            }
+            Err(_) => thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// A tmux server that belongs to one test: its own name, its sockets in a directory of its own,
+/// no configuration. It ends with the test.
+pub struct TmuxServer {
+    directory: tempfile::TempDir,
+    name: String,
+    env: Vec<(OsString, OsString)>,
+}
+
+impl TmuxServer {
+    /// The server starts with its first session.
+    pub fn new() -> Self {
+        Self::with_env(&[])
+    }
+
+    /// The same with more variables in its environment.
+    pub fn with_env(more: &[(&str, &str)]) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let directory = tempfile::Builder::new().prefix("td-test-").tempdir().unwrap();
+        let mut env: Vec<(OsString, OsString)> =
+            vec![("TMUX_TMPDIR".into(), directory.path().into())];
+        env.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
+        Self { directory, name: format!("td-test-{}-{number}", std::process::id()), env }
+    }
+
+    /// Its socket.
+    pub fn socket(&self) -> PathBuf {
+        let uid = rustix::process::getuid().as_raw();
+        self.directory.path().join(format!("tmux-{uid}")).join(&self.name)
+    }
+
+    /// A directory that is there as long as the server.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The server, as the library knows it.
+    pub fn server(&self) -> Server {
+        Server::socket(self.socket())
+    }
+
+    /// Runs one tmux command; what it prints, without the last line end.
+    #[track_caller]
+    pub fn tmux(&self, args: &[&str]) -> String {
+        let finished = self.try_tmux(args, "");
+        assert!(finished.status.success(), "tmux {args:?} on {}: {}", self.name, shown(&finished));
+        String::from_utf8(finished.stdout).unwrap().trim_end_matches('\n').to_owned()
+    }
+
+    /// Runs tmux commands, one a line.
+    #[track_caller]
+    pub fn script(&self, lines: &str) {
+        let finished = self.try_tmux(&["source-file", "-"], lines);
+        assert!(finished.status.success(), "script {lines} on {}: {}", self.name, shown(&finished));
+    }
+
+    fn try_tmux(&self, args: &[&str], stdin: &str) -> Finished {
+        let mut all: Vec<OsString> =
+            ["-u", "-L", &self.name, "-f", "/dev/null"].map(OsString::from).into();
+        // A semicolon at the end of an argument would begin another command.
+        all.extend(args.iter().map(|arg| match arg.strip_suffix(';') {
+            Some(start) => OsString::from(format!("{start}\\;")),
+            None => OsString::from(arg),
+        }));
+        let invocation = Invocation {
+            program: "tmux".into(),
+            args: all,
+            env: self.env.clone(),
+            directory: self.directory.path().into(),
+            stdin: stdin.into(),
+            output_bytes_max: 1 << 24,
+            timeout: CEILING,
+        };
+        child::run(&invocation, &Clock::system()).unwrap()
+    }
+
+    /// Starts a session; the id of its pane. `command` is for the shell.
+    #[track_caller]
+    pub fn new_session(&self, name: &str, width: u32, height: u32, command: &str) -> String {
+        let (width, height) = (width.to_string(), height.to_string());
+        let shape = ["-x", &width, "-y", &height, "-P", "-F", "#{pane_id}"];
+        let mut args = vec!["new-session", "-d", "-s", name];
+        args.extend(shape);
+        args.push(command);
+        self.tmux(&args)
+    }
+
+    /// Everything that the server holds now.
+    #[track_caller]
+    pub fn listing(&self) -> Listing {
+        Listing::take(&self.server(), &Clock::system()).unwrap()
+    }
+
+    /// A pane's state now.
+    #[track_caller]
+    pub fn pane(&self, pane: &str) -> PaneState {
+        let listing = self.listing();
+        listing.pane(pane).cloned().unwrap_or_else(|| panic!("no pane {pane} in {listing:#?}"))
+    }
+
+    /// What a pane's screen shows.
+    #[track_caller]
+    pub fn screen(&self, pane: &str) -> String {
+        self.tmux(&["capture-pane", "-p", "-t", pane])
+    }
+
+    /// Waits until a pane's screen shows a text.
+    #[track_caller]
+    pub fn wait_for_text(&self, pane: &str, text: &str) {
+        wait_for(&format!("{text:?} in {pane}"), CEILING, || {
+            let screen = self.screen(pane);
+            if screen.contains(text) { Ok(()) } else { Err(screen) }
+        });
+    }
+
+    /// The server's process.
+    #[track_caller]
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.tmux(&["display-message", "-p", "#{pid}"]).parse().unwrap()).unwrap()
+    }
+
+    /// Ends the server now and waits until it is gone.
+    #[track_caller]
+    pub fn kill(&self) {
+        let pid = self.pid();
+        self.tmux(&["kill-server"]);
+        wait_for("the end of the server", CEILING, || {
+            if test_kill_process(pid).is_err() { Ok(()) } else { Err(pid) }
+        });
+    }
+}
+
+impl Drop for TmuxServer {
+    fn drop(&mut self) {
+        // Often there is none any more.
+        let _ = self.try_tmux(&["kill-server"], "");
+    }
+}
+
+/// A process that stands still until this is dropped.
+pub struct Stopped(Pid);
+
+impl Stopped {
+    pub fn new(pid: Pid) -> Self {
+        kill_process(pid, Signal::STOP).unwrap();
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::CONT);
+    }
+}
+
+fn shown(finished: &Finished) -> String {
+    format!(
+        "{}\n--- stdout\n{}\n--- stderr\n{}",
+        finished.status,
+        String::from_utf8_lossy(&finished.stdout),
+        String::from_utf8_lossy(&finished.stderr)
+    )
+}

@@ -1,0 +1,196 @@
+//! The gateway against real servers: many askers, few processes, servers that hang or go.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use td_observe::tmux::{
+    BASELINE_ROWS, Gateway, GatewayHandle, Margin, PaneAnswer, Pending, Seen, SessionAnswer,
+    SessionId, SessionLook, Want,
+};
+use td_observe::track::Look;
+use td_observe::{Clock, PaneId};
+
+use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
+use crate::tmux::STAY;
+
+/// The panes of a session that is there.
+#[track_caller]
+pub fn panes(
+    gateway: &GatewayHandle,
+    session_id: SessionId,
+    wants: HashMap<PaneId, Want>,
+) -> Vec<PaneAnswer> {
+    match gateway.look(SessionLook { session_id, server: None, wants }).unwrap() {
+        SessionAnswer::There { panes, .. } => panes,
+        SessionAnswer::Gone => panic!("session {session_id} is gone"),
+    }
+}
+
+#[track_caller]
+pub fn look_of(answer: &PaneAnswer) -> &Look {
+    match answer {
+        PaneAnswer::Look { look, .. } => look,
+        PaneAnswer::Still(state) => panic!("no look at {state:?}"),
+    }
+}
+
+/// What a poller would want next.
+fn again(panes: &[PaneAnswer], seen: &mut HashMap<PaneId, Seen>) -> HashMap<PaneId, Want> {
+    for answer in panes {
+        if let PaneAnswer::Look { state, seen: new, .. } = answer {
+            seen.insert(state.pane(), (**new).clone());
+        }
+    }
+    let want =
+        |seen: &Seen| Want { seen: Some(seen.clone()), margin: Margin::Rows(20), saved: false };
+    seen.iter().map(|(pane, seen)| (pane.clone(), want(seen))).collect()
+}
+
+#[test]
+fn a_session_is_followed_from_look_to_look() {
+    let tmux = TmuxServer::new();
+    let script = "seq 1 1000; printf ready; read line; seq 1001 1100; printf done; exec cat";
+    let pane = tmux.new_session("follow", 40, 10, script);
+    tmux.wait_for_text(&pane, "ready");
+    let gateway = Gateway::start(tmux.server(), Clock::system()).unwrap();
+    let ask = gateway.handle();
+    let listing = ask.listing().unwrap();
+    let id = listing.sessions().next().unwrap().id;
+    assert!(!listing.pane(&pane).unwrap().command.is_empty());
+
+    let first = panes(&ask, id, HashMap::new());
+    let look = look_of(&first[0]);
+    assert_eq!(look.history_rows(), BASELINE_ROWS as usize);
+    let mut seen = HashMap::new();
+    let wants = again(&first, &mut seen);
+    wait_for("a look that is saved", CEILING, || match panes(&ask, id, wants.clone()).remove(0) {
+        PaneAnswer::Still(state) => {
+            assert_eq!(state.pane(), pane.as_str());
+            Ok(())
+        }
+        look => Err(Box::new(look)),
+    });
+
+    tmux.tmux(&["send-keys", "-t", &pane, "Enter"]);
+    tmux.wait_for_text(&pane, "done");
+    tmux.tmux(&["split-window", "-d", "-t", &pane, STAY]);
+    let next = panes(&ask, id, wants.clone());
+    assert_eq!(next.len(), 2, "the new pane too: {next:?}");
+    let look = look_of(&next[0]);
+    let grown = look.history_size - seen[pane.as_str()].history_size;
+    assert!(grown >= 100, "{grown}");
+    assert_eq!(look.history_rows(), grown as usize + 20);
+    assert!(look.rows.iter().any(|row| row.text == "1001"));
+
+    tmux.tmux(&["kill-pane", "-t", &pane]);
+    let left = panes(&ask, id, wants);
+    assert_eq!(left.len(), 1);
+    assert_ne!(left[0].state().pane(), pane.as_str());
+    tmux.new_session("other", 20, 5, STAY);
+    tmux.tmux(&["rename-session", "-t", "=follow", "renamed"]);
+    let answer = ask.look(SessionLook { session_id: id, ..SessionLook::default() }).unwrap();
+    assert!(
+        matches!(&answer, SessionAnswer::There { name, .. } if name == "renamed"),
+        "{answer:?}"
+    );
+    tmux.tmux(&["kill-session", "-t", "=renamed"]);
+    let answer = ask.look(SessionLook { session_id: id, ..SessionLook::default() }).unwrap();
+    assert_eq!(answer, SessionAnswer::Gone);
+    gateway.shutdown().unwrap();
+}
+
+#[test]
+fn a_server_that_is_gone_says_so_and_a_new_one_is_another() {
+    let tmux = TmuxServer::new();
+    let gateway = Gateway::start(tmux.server(), Clock::system()).unwrap();
+    let ask = gateway.handle();
+    assert!(ask.listing().unwrap_err().is_gone(), "not there yet");
+    tmux.new_session("one", 20, 5, STAY);
+    let listing = ask.listing().unwrap();
+    let id = listing.sessions().next().unwrap().id;
+    let look = || SessionLook {
+        session_id: id,
+        server: Some(listing.server.clone()),
+        wants: HashMap::new(),
+    };
+    assert!(matches!(ask.look(look()).unwrap(), SessionAnswer::There { .. }));
+    tmux.kill();
+    let error = ask.look(look()).unwrap_err();
+    assert!(error.is_gone(), "{error:?}");
+    tmux.new_session("two", 20, 5, STAY);
+    assert_eq!(ask.listing().unwrap().sessions().next().unwrap().id, id, "the same id again");
+    assert_eq!(ask.look(look()).unwrap(), SessionAnswer::Gone);
+    gateway.shutdown().unwrap();
+}
+
+#[test]
+fn a_hung_server_is_a_timeout_for_all_and_recovers() {
+    let tmux = TmuxServer::new();
+    tmux.new_session("hung", 20, 5, STAY);
+    let server = tmux.server().with_timeout(Duration::from_millis(300));
+    let gateway = Gateway::start(server, Clock::system()).unwrap();
+    let ask = gateway.handle();
+    let id = ask.listing().unwrap().sessions().next().unwrap().id;
+    let stopped = Stopped::new(tmux.pid());
+    let began = Instant::now();
+    let look = || SessionLook { session_id: id, ..SessionLook::default() };
+    let asked: Vec<_> = (0..5).map(|_| ask.ask_look(look()).unwrap()).collect();
+    // One that does not wait for its answer takes nobody's time.
+    drop(ask.ask_listing().unwrap());
+    for pending in asked {
+        let error = pending.wait().unwrap_err();
+        assert!(error.is_timeout(), "{error:?}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    drop(stopped);
+    let answer = wait_for("an answer again", CEILING, || ask.look(look()));
+    assert!(matches!(answer, SessionAnswer::There { .. }));
+    gateway.shutdown().unwrap();
+}
+
+#[test]
+fn a_hundred_panes_are_a_few_processes() {
+    let tmux = TmuxServer::new();
+    tmux.new_session("s0", 80, 24, "printf ready; exec cat");
+    let more: String = (1..100)
+        .map(|number| format!("new-session -d -s s{number} -x 80 -y 24 'printf ready; exec cat'\n"))
+        .collect();
+    tmux.script(&more);
+    let gateway = Gateway::start(tmux.server(), Clock::system()).unwrap();
+    let ask = gateway.handle();
+    let listing = ask.listing().unwrap();
+    let ids: Vec<SessionId> = listing.sessions().map(|session| session.id).collect();
+    assert_eq!(ids.len(), 100);
+    let mut seen: HashMap<SessionId, HashMap<PaneId, Seen>> = HashMap::new();
+    let mut wants: HashMap<SessionId, HashMap<PaneId, Want>> = HashMap::new();
+    let mut tick = || {
+        let before = ask.processes();
+        let asked: Vec<(SessionId, Pending<SessionAnswer>)> = ids
+            .iter()
+            .map(|&session_id| {
+                let wants = wants.get(&session_id).cloned().unwrap_or_default();
+                let look = SessionLook { session_id, server: None, wants };
+                (session_id, ask.ask_look(look).unwrap())
+            })
+            .collect();
+        let mut looks = 0;
+        for (id, pending) in asked {
+            let SessionAnswer::There { panes, .. } = pending.wait().unwrap() else {
+                panic!("{id} is gone")
+            };
+            assert_eq!(panes.len(), 1);
+            looks += panes.iter().filter(|pane| matches!(pane, PaneAnswer::Look { .. })).count();
+            wants.insert(id, again(&panes, seen.entry(id).or_default()));
+        }
+        (looks, ask.processes() - before)
+    };
+    let (looks, processes) = tick();
+    assert_eq!(looks, 100);
+    // A listing and three batches; a loaded machine may spread the questions.
+    assert!(processes <= 10, "{processes}");
+    wait_for("a tick without a look", CEILING, || match tick() {
+        (0, processes) if processes <= 3 => Ok(()),
+        other => Err(other),
+    });
+    gateway.shutdown().unwrap();
+}
