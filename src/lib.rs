@@ -22,12 +22,18 @@ pub mod log;
 pub mod child;
 pub mod tmux;
 
+mod source;
+
+mod engine;
+
 pub use bus::{
     BusOptions, Delivery, Emitted, EventBus, EventEmitter, EventRef, Filter, Kept, KeptLane,
     RecvError, SubscribeOptions, Subscription,
 };
 pub use clock::{Clock, FakeClock};
+pub use engine::{Builder, Engine, Report};
 pub use error::{Error, Result};
 pub use event::*;
+pub use source::Watch;
 pub use stamp::{ParseTimestampError, Timestamp};
 pub use thread::Panicked;

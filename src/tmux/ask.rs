@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
@@ -202,6 +203,17 @@ impl<T> Pending<T> {
         select_biased! {
             recv(self.reply) -> answer => Some(answer.unwrap_or_else(|_| Err(ended()))),
             recv(stop) -> _ => None,
+            recv(self.ended) -> _ => Some(self.reply.try_recv().unwrap_or_else(|_| Err(ended()))),
+        }
+    }
+}
+
+impl<T> Pending<T> {
+    /// Waits for the answer or, giving `None`, until the time has come.
+    pub(crate) fn wait_or_time(self, deadline: &Receiver<Instant>) -> Option<Result<T>> {
+        select_biased! {
+            recv(self.reply) -> answer => Some(answer.unwrap_or_else(|_| Err(ended()))),
+            recv(deadline) -> _ => None,
             recv(self.ended) -> _ => Some(self.reply.try_recv().unwrap_or_else(|_| Err(ended()))),
         }
     }

@@ -87,7 +87,7 @@ pub fn capture(
 
 /// How many bytes a process has read in its life. Of a tmux server these are, but for the names of
 /// programs, the bytes that its panes wrote. Only Linux tells, and only of one's own processes.
-pub(super) fn bytes_read_by(pid: u32) -> Option<u64> {
+pub(crate) fn bytes_read_by(pid: u32) -> Option<u64> {
     // A file of the kernel, some 100 bytes long.
     let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()

@@ -18,6 +18,7 @@ mod plan;
 mod seen;
 
 pub use ask::{PaneAnswer, Pending, SessionAnswer, SessionLook, Want};
+pub(crate) use capture::bytes_read_by;
 pub use capture::{MAX_ROWS, PaneView, Shot, Shown, capture};
 pub use depth::{BASELINE_ROWS, Margin};
 pub use gateway::{Gateway, GatewayHandle};

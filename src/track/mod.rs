@@ -20,4 +20,4 @@ mod tests;
 pub use change::{Change, GapReason};
 pub use look::{Death, Look, Row, SavedScreen};
 pub use pace::{Pace, Paced};
-pub use tracker::{Outcome, Tracker};
+pub use tracker::{Outcome, Tracker, text_of};

@@ -141,6 +141,13 @@ fn is_death_notice(row: &Row) -> bool {
     row.text.starts_with("Pane is dead")
 }
 
+/// The lines that a look shows, as far as the screen is used: what a baseline is made of.
+pub fn text_of(look: &Look) -> Vec<String> {
+    let normal = Normal::of(look);
+    let lines = normal.lines(&normal.footprint(look));
+    lines.into_iter().map(|line| line.text).collect()
+}
+
 impl Tracker {
     /// Begins with a pane that has been there: what stands on its screen is known, not said.
     pub fn baseline(look: &Look) -> Self {

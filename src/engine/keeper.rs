@@ -1,0 +1,154 @@
+//! The log's thread: takes batches off the bus and has them written.
+//!
+//! `td-log` reads the kept lane, whose sender never waits, and gets [`Order`]s from whoever opens
+//! and closes runs. It blocks on the lane, until something comes or the writer has something to do,
+//! and on the disk. It ends when the bus is closed and all has been read.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::bus::{EventBus, Kept, KeptLane};
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::ExecutionId;
+use crate::log::{LogOptions, LogReport, LogWriter, NoticeKind, OpenRun, RunState, SyncPolicy};
+use crate::thread::{self, Handle, Panicked};
+
+/// Orders that wait: one for each run that is opened or closed while a batch is written.
+const ORDERS: usize = 256;
+
+/// A run is closed this long after its last user let go of it: what was emitted before is long
+/// through the bus by then.
+const CLOSE_AFTER: Duration = Duration::from_secs(1);
+
+/// What the log's thread is told.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Write this run's events.
+    Attach(Box<OpenRun>),
+    /// This execution has no log: leave its events out, and say nothing of it.
+    PassOver(ExecutionId),
+    /// Nothing more comes for this run.
+    Close { id: ExecutionId, state: RunState, exit_status: Option<i32> },
+}
+
+/// The log's thread.
+pub(super) struct Keeper {
+    orders: Sender<Order>,
+    thread: Handle<LogReport>,
+}
+
+impl Keeper {
+    pub fn start(bus: Arc<EventBus>, sync: SyncPolicy, clock: Clock) -> Result<Self> {
+        let writer = LogWriter::start(LogOptions { sync, ..LogOptions::default() }, clock.clone())?;
+        let lane = bus.keep()?;
+        let (orders, inbox) = bounded(ORDERS);
+        let work =
+            Work { writer, inbox, bus, clock, passed_over: HashSet::new(), closing: Vec::new() };
+        let thread = thread::spawn("td-log", move || work.run(lane))?;
+        Ok(Self { orders, thread })
+    }
+
+    pub fn orders(&self) -> Sender<Order> {
+        self.orders.clone()
+    }
+
+    /// Waits for the end; the bus must be closed.
+    pub fn finish(self) -> Result<LogReport, Panicked> {
+        drop(self.orders);
+        self.thread.join()
+    }
+}
+
+struct Work {
+    writer: LogWriter,
+    inbox: Receiver<Order>,
+    bus: Arc<EventBus>,
+    clock: Clock,
+    passed_over: HashSet<ExecutionId>,
+    closing: Vec<Closing>,
+}
+
+struct Closing {
+    at: Instant,
+    id: ExecutionId,
+    state: RunState,
+    exit_status: Option<i32>,
+}
+
+impl Work {
+    fn run(mut self, mut lane: KeptLane) -> LogReport {
+        loop {
+            let now = self.clock.now();
+            self.take_orders(now);
+            let due = [self.writer.tick(now), self.close_due(now)].into_iter().flatten().min();
+            self.pass_notices();
+            match lane.next(due) {
+                Kept::Batch(batch) => {
+                    // A run is attached before its first event is emitted: the order is there.
+                    let now = self.clock.now();
+                    self.take_orders(now);
+                    self.writer.append(&batch, now);
+                }
+                Kept::Idle => {}
+                Kept::Closed => break,
+            }
+        }
+        let now = self.clock.now();
+        self.take_orders(now);
+        for Closing { id, state, exit_status, .. } in std::mem::take(&mut self.closing) {
+            self.writer.close_run(&id, state, exit_status, now);
+        }
+        self.pass_notices();
+        self.writer.finish(now)
+    }
+
+    fn take_orders(&mut self, now: Instant) {
+        for order in self.inbox.try_iter() {
+            match order {
+                Order::Attach(run) => {
+                    // Opened again before it was closed: it goes on.
+                    self.closing.retain(|closing| closing.id != *run.execution_id());
+                    self.passed_over.remove(run.execution_id());
+                    self.writer.attach(*run, now);
+                }
+                Order::PassOver(id) => {
+                    self.passed_over.insert(id);
+                }
+                Order::Close { id, state, exit_status } => {
+                    self.passed_over.remove(&id);
+                    self.closing.push(Closing { at: now + CLOSE_AFTER, id, state, exit_status });
+                }
+            }
+        }
+    }
+
+    fn close_due(&mut self, now: Instant) -> Option<Instant> {
+        let (due, later) = std::mem::take(&mut self.closing)
+            .into_iter()
+            .partition(|closing: &Closing| closing.at <= now);
+        self.closing = later;
+        for Closing { id, state, exit_status, .. } in due {
+            self.writer.close_run(&id, state, exit_status, now);
+        }
+        self.closing.iter().map(|closing| closing.at).min()
+    }
+
+    /// Says what the log has to say, on stderr and as events.
+    fn pass_notices(&mut self) {
+        for notice in self.writer.take_notices() {
+            let expected = self.passed_over.contains(&notice.execution_id);
+            if notice.kind == NoticeKind::NotKept && expected {
+                continue;
+            }
+            ::log::warn!("log of {}: {}", notice.execution_id, notice.what);
+            if notice.kind != NoticeKind::NotKept {
+                // A bus that is being closed takes no more; it has been said on stderr.
+                let _ = self.bus.emit(notice.to_event());
+            }
+        }
+    }
+}

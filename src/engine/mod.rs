@@ -1,0 +1,246 @@
+//! The engine: puts bus, log and sources together, and takes them apart in the order that loses nothing.
+//!
+//! Stopping travels the way data travels: sources stop and are joined, then the bus is closed and
+//! drained, then the log is written out and synced. Any other order loses the last events, or hangs.
+
+mod keeper;
+mod runs;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::bus::{BusOptions, EventBus, EventEmitter, SubscribeOptions, Subscription};
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::ExecutionId;
+use crate::log::{DataDir, LogReport, RunInfo, SyncPolicy};
+use crate::source::{Context, Coordinator, Source, Watch, poke};
+use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
+
+use keeper::Keeper;
+use runs::RunBook;
+
+/// How long a source may take to end; they have ceilings of their own well below this.
+const SOURCE_END: Duration = Duration::from_secs(10);
+
+/// Sets up an [`Engine`].
+#[derive(Debug, Default)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    bus: BusOptions,
+    data_dir: Option<PathBuf>,
+    sync: SyncPolicy,
+}
+
+impl Builder {
+    /// Without a log, unless [`Builder::data_dir`] says where.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Keeps everything under this directory, in `runs/{execution_id}/events.jsonl`.
+    pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(path.into());
+        self
+    }
+
+    /// When the log is made to survive a power cut; once a second unless told otherwise.
+    pub fn sync(mut self, policy: SyncPolicy) -> Self {
+        self.sync = policy;
+        self
+    }
+
+    /// Events that a subscription holds while nobody reads it; 10,000 unless told otherwise.
+    pub fn capacity(mut self, events: usize) -> Self {
+        self.bus.capacity = events;
+        self
+    }
+
+    /// Takes the time from elsewhere, for tests.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.bus.clock = clock;
+        self
+    }
+
+    /// Starts the bus and the log. Subscribe, then attach sources.
+    ///
+    /// # Errors
+    /// When the data directory cannot be used (its path is in the error), or the system has no
+    /// threads to give.
+    pub fn start(self) -> Result<Engine> {
+        let clock = self.bus.clock.clone();
+        let data = self.data_dir.map(DataDir::new);
+        if let Some(data) = &data {
+            data.prepare()?;
+        }
+        let bus = Arc::new(EventBus::with_options(self.bus)?);
+        let keeper = match data {
+            Some(_) => Some(Keeper::start(Arc::clone(&bus), self.sync, clock.clone())?),
+            None => None,
+        };
+        let orders = keeper.as_ref().map(Keeper::orders);
+        let runs = Arc::new(RunBook::new(Arc::clone(&bus), data.zip(orders), clock.clone()));
+        let (running, stop) = stop_pair();
+        let (alive, done) = stop_pair();
+        Ok(Engine {
+            sources: Vec::new(),
+            pokes: Vec::new(),
+            alive: Some(Arc::new(alive)),
+            done,
+            running,
+            stop,
+            runs,
+            keeper,
+            bus,
+            clock,
+        })
+    }
+}
+
+/// Observes, numbers, keeps and hands out, until it is shut down.
+///
+/// ```no_run
+/// use td_observe::tmux::Server;
+/// use td_observe::{Builder, Delivery, TdEvent, Watch};
+///
+/// # fn main() -> td_observe::Result<()> {
+/// let mut engine = Builder::new().data_dir("/tmp/observed").start()?;
+/// let mut events = engine.subscribe();
+/// engine.watch(Watch::new(Server::default()))?;
+/// for delivery in events.iter() {
+///     match delivery {
+///         Delivery::Event(envelope) => match &envelope.event {
+///             TdEvent::OutputUpdate { pane, chunk, .. } => print!("{pane}: {chunk}"),
+///             TdEvent::SessionEnded { .. } => break,
+///             _ => {}
+///         },
+///         Delivery::Lagged { missed } => eprintln!("missed {missed} events"),
+///     }
+/// }
+/// engine.shutdown();
+/// # Ok(())
+/// # }
+/// ```
+pub struct Engine {
+    sources: Vec<Handle<()>>,
+    pokes: Vec<Sender<()>>,
+    /// Each source holds it; `done` is closed when none does any more.
+    alive: Option<Arc<StopGuard>>,
+    done: Stop,
+    running: StopGuard,
+    stop: Stop,
+    runs: Arc<RunBook>,
+    keeper: Option<Keeper>,
+    bus: Arc<EventBus>,
+    clock: Clock,
+}
+
+impl Engine {
+    /// All events from here on, each as it is.
+    pub fn subscribe(&self) -> Subscription {
+        self.bus.subscribe()
+    }
+
+    /// Events as the options say: filtered, merged, with more or less room.
+    pub fn subscribe_with(&self, options: SubscribeOptions) -> Subscription {
+        self.bus.subscribe_with(options)
+    }
+
+    /// The bus, for everything else that it can do.
+    pub fn bus(&self) -> &Arc<EventBus> {
+        &self.bus
+    }
+
+    /// A handle to emit with, for an execution of your own. Its run is opened, or gone on with.
+    ///
+    /// # Errors
+    /// When the engine is shutting down.
+    pub fn emitter_for(&self, id: impl Into<ExecutionId>, info: RunInfo) -> Result<EventEmitter> {
+        self.runs.emitter(id.into(), info)
+    }
+
+    /// Watches a tmux server, or parts of it.
+    ///
+    /// # Errors
+    /// When the interval is zero; when the system has no threads to give.
+    pub fn watch(&mut self, watch: Watch) -> Result<()> {
+        let (coordinator, poke) = Coordinator::new(watch)?;
+        self.attach(coordinator)?;
+        self.pokes.push(poke);
+        Ok(())
+    }
+
+    /// Looks at everything at once, without waiting for the tick: after a command was typed into a
+    /// pane, say.
+    pub fn poll_now(&self) {
+        self.pokes.iter().for_each(poke);
+    }
+
+    /// A channel that is closed when all sources that were attached have come to an end. None can
+    /// be attached afterwards.
+    pub fn done(&mut self) -> Receiver<std::convert::Infallible> {
+        self.alive = None;
+        self.done.clone()
+    }
+
+    fn attach(&mut self, source: impl Source) -> Result<()> {
+        let Some(alive) = self.alive.clone() else {
+            return Err(crate::error::Error::other("the engine takes no more sources"));
+        };
+        let context =
+            Context { stop: self.stop.clone(), clock: self.clock.clone(), runs: self.runs.clone() };
+        let handle = thread::spawn(source.name(), move || {
+            let _alive = alive;
+            Box::new(source).run(context);
+        })?;
+        self.sources.push(handle);
+        Ok(())
+    }
+
+    /// Stops everything in order: sources take their last look, all that they emitted is delivered
+    /// and written. Subscriptions end when they have been read to their end.
+    pub fn shutdown(self) -> Report {
+        let Self { sources, pokes, alive, running, runs, keeper, bus, clock, .. } = self;
+        drop((running, alive));
+        let mut report = Report::default();
+        let deadline = clock.now() + SOURCE_END;
+        for source in sources {
+            match source.join_deadline(deadline) {
+                Ok(Ok(())) => {}
+                Ok(Err(panicked)) => report.panicked.push(panicked),
+                Err(source) => report.left.push(source.name().to_owned()),
+            }
+        }
+        drop(pokes);
+        runs.close_all();
+        bus.close();
+        if let Some(keeper) = keeper {
+            match keeper.finish() {
+                Ok(log) => report.log = Some(log),
+                Err(panicked) => report.panicked.push(panicked),
+            }
+        }
+        report
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("sources", &self.sources).finish_non_exhaustive()
+    }
+}
+
+/// What came of an engine's work.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What the log says at its end; `None` without a log.
+    pub log: Option<LogReport>,
+    /// Threads that panicked.
+    pub panicked: Vec<Panicked>,
+    /// Threads that did not end in time and were left.
+    pub left: Vec<String>,
+}

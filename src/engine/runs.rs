@@ -1,0 +1,153 @@
+//! The runs that are open: who uses them, where they are kept.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam_channel::Sender;
+
+use super::keeper::Order;
+use crate::bus::{EventBus, EventEmitter};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::event::{Envelope, ExecutionId};
+use crate::log::{DataDir, OpenRun, RunIndex, RunInfo, RunState, read_tail};
+use crate::source::{OpenedRun, RunName, Runs};
+
+/// What of a log is read to find out where its observer was. A screen of lines takes some
+/// kilobytes; a run that many panes share needs more.
+const TAIL_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Opens runs, counts their users, and closes them with the last.
+pub(super) struct RunBook {
+    bus: Arc<EventBus>,
+    kept: Option<(DataDir, Sender<Order>)>,
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    open: HashMap<ExecutionId, Open>,
+    /// What runs there were when the first one was opened.
+    index: Option<RunIndex>,
+    closed: bool,
+}
+
+struct Open {
+    emitter: EventEmitter,
+    users: usize,
+    is_kept: bool,
+}
+
+impl RunBook {
+    pub fn new(bus: Arc<EventBus>, kept: Option<(DataDir, Sender<Order>)>, clock: Clock) -> Self {
+        Self { bus, kept, clock, state: Mutex::default() }
+    }
+
+    /// The emitter of a run that stays open until the engine's end.
+    pub fn emitter(&self, id: ExecutionId, info: RunInfo) -> Result<EventEmitter> {
+        Ok(self.open(RunName::Exactly(id), info)?.emitter)
+    }
+
+    /// Nothing is opened any more.
+    pub fn close_all(&self) {
+        self.state().closed = true;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What a panic leaves behind here is counts and handles, each of them whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the run's log, or says why there is none.
+    fn open_log(
+        &self,
+        state: &mut State,
+        name: &RunName,
+        info: RunInfo,
+    ) -> Option<(OpenRun, Vec<Envelope>)> {
+        let (data, _) = self.kept.as_ref()?;
+        let now = self.clock.wall();
+        let opened = match name {
+            RunName::Exactly(id) => data.run(id).open(info, now),
+            RunName::Labelled(label) => {
+                let index = state.index.get_or_insert_with(|| RunIndex::scan(data));
+                index.open_run(data, label, info, now)
+            }
+        };
+        let run = match opened {
+            Ok(run) => run,
+            Err(error) => {
+                ::log::warn!("observing without a log: {error:?}");
+                return None;
+            }
+        };
+        for warning in run.warnings() {
+            ::log::warn!("{warning}");
+        }
+        let tail = if run.is_resumed() {
+            read_tail(&run.directory().events_path(), TAIL_BYTES).unwrap_or_else(|error| {
+                ::log::warn!("{error:?}");
+                Vec::new()
+            })
+        } else {
+            Vec::new()
+        };
+        Some((run, tail))
+    }
+}
+
+impl Runs for RunBook {
+    fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(Error::gone("the engine is shutting down"));
+        }
+        if let RunName::Exactly(id) = &name
+            && let Some(open) = state.open.get_mut(id)
+        {
+            open.users += 1;
+            return Ok(OpenedRun { emitter: open.emitter.clone(), tail: Vec::new() });
+        }
+        let label = match &name {
+            RunName::Exactly(id) => id.clone(),
+            RunName::Labelled(label) => label.as_str().into(),
+        };
+        let (emitter, tail, is_kept) = match self.open_log(&mut state, &name, info) {
+            Some((run, tail)) => {
+                let emitter = self.bus.emitter_from(run.execution_id(), run.next_seq());
+                self.order(Order::Attach(Box::new(run)));
+                (emitter, tail, true)
+            }
+            None => {
+                self.order(Order::PassOver(label.clone()));
+                (self.bus.emitter_for(label), Vec::new(), false)
+            }
+        };
+        let id = emitter.execution_id().clone();
+        state.open.insert(id, Open { emitter: emitter.clone(), users: 1, is_kept });
+        Ok(OpenedRun { emitter, tail })
+    }
+
+    fn close(&self, id: &ExecutionId, run_state: RunState, exit_status: Option<i32>) {
+        let mut state = self.state();
+        let Some(open) = state.open.get_mut(id) else { return };
+        open.users -= 1;
+        if open.users == 0 {
+            let is_kept = open.is_kept;
+            state.open.remove(id);
+            if is_kept {
+                self.order(Order::Close { id: id.clone(), state: run_state, exit_status });
+            }
+        }
+    }
+}
+
+impl RunBook {
+    fn order(&self, order: Order) {
+        if let Some((_, orders)) = &self.kept {
+            // The log's thread lives as long as the bus; if it has panicked, the report says so.
+            let _ = orders.send(order);
+        }
+    }
+}

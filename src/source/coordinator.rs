@@ -1,0 +1,493 @@
+//! The coordinator: sees which tmux sessions there are, and keeps exactly one poller for each.
+//!
+//! One thread a watched server, `td-coordinator`. It asks the gateway for a listing twice a second,
+//! starts a poller for each session that is to be watched and joins those that have ended; it is
+//! asked for an immediate look over a channel. It blocks on its ticker, on the gateway and, at its
+//! end, on its pollers, which all have a ceiling. It ends when it is stopped, or when all targets
+//! that it was given have come and gone.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select_biased};
+
+use super::poller::{Control, EndReason, Ended, Poller, Selection};
+use super::recall::Recall;
+use super::{Context, RunName, Source};
+use crate::error::{Error, Result};
+use crate::event::{ExecutionId, PaneId};
+use crate::log::{RunInfo, RunState, TmuxIdentity};
+use crate::thread::{self, Handle, StopGuard, stop_pair};
+use crate::tmux::{
+    Gateway, GatewayHandle, Listing, PaneState, Server, ServerIdentity, Session, SessionId, Target,
+};
+
+/// How often sessions are looked for: a new one is found within a second, with time to spare.
+const LOOK_FOR_SESSIONS: Duration = Duration::from_millis(400);
+
+/// How often a poller looks, unless told otherwise (`000…`: about 200 ms).
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Messages that wait for one poller: it takes them within a tick, and an immediate look that is
+/// asked for twice is one.
+const CONTROL_MESSAGES: usize = 8;
+
+/// How long a poller may take to end: its last look, and some.
+const POLLER_END: Duration = Duration::from_millis(1500);
+
+/// The program's name, by which panes that show an observer are recognised.
+const OBSERVER: &str = "td-observe";
+
+/// What of a tmux server is watched, and how.
+///
+/// ```
+/// use std::time::Duration;
+/// use td_observe::Watch;
+/// use td_observe::tmux::{Server, Target};
+/// # fn main() -> td_observe::Result<()> {
+/// let watch = Watch::new(Server::named("work"))
+///     .target(Target::parse("build")?)
+///     .interval(Duration::from_millis(100));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "give it to Engine::watch"]
+pub struct Watch {
+    server: Server,
+    targets: Vec<Target>,
+    interval: Duration,
+    execution_id: Option<ExecutionId>,
+    leave_out: Vec<PaneId>,
+    include_observers: bool,
+    baseline: Option<Baseline>,
+}
+
+impl Watch {
+    /// All sessions of a server, those that will come included.
+    pub fn new(server: Server) -> Self {
+        Self {
+            server,
+            targets: Vec::new(),
+            interval: INTERVAL,
+            execution_id: None,
+            leave_out: Vec::new(),
+            include_observers: false,
+            baseline: None,
+        }
+    }
+
+    /// Only this, and what other calls name. A target that is not there yet is waited for.
+    pub fn target(mut self, target: Target) -> Self {
+        self.targets.push(target);
+        self
+    }
+
+    /// How often to look; 200 ms unless told otherwise.
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// One run for everything, under this id.
+    pub fn execution_id(mut self, id: impl Into<ExecutionId>) -> Self {
+        self.execution_id = Some(id.into());
+        self
+    }
+
+    /// Never this pane: the one that the observer itself shows its events in.
+    pub fn leave_out(mut self, pane: impl Into<PaneId>) -> Self {
+        self.leave_out.push(pane.into());
+        self
+    }
+
+    /// Panes that run `td-observe` too. They are left out otherwise, since two that show each other
+    /// never come to an end.
+    pub fn include_observers(mut self) -> Self {
+        self.include_observers = true;
+        self
+    }
+
+    /// Calls `show` with a session's name, a pane and what stood on it when observation began, on
+    /// the poller's thread: do not keep it waiting.
+    pub fn baseline(
+        mut self,
+        show: impl Fn(&str, &PaneId, &[String]) + Send + Sync + 'static,
+    ) -> Self {
+        self.baseline = Some(Baseline(Arc::new(show)));
+        self
+    }
+}
+
+/// Gets what stood on a pane when observation began.
+#[derive(Clone)]
+pub struct Baseline(Arc<dyn Fn(&str, &PaneId, &[String]) + Send + Sync>);
+
+impl Baseline {
+    pub(super) fn show(&self, session: &str, pane: &PaneId, lines: &[String]) {
+        (self.0)(session, pane, lines);
+    }
+}
+
+impl fmt::Debug for Baseline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Baseline(..)")
+    }
+}
+
+/// The source that watches one tmux server.
+pub(crate) struct Coordinator {
+    watch: Watch,
+    poke: Receiver<()>,
+}
+
+impl Coordinator {
+    /// A coordinator, and what asks it for an immediate look.
+    ///
+    /// # Errors
+    /// When the interval is zero.
+    pub fn new(watch: Watch) -> Result<(Self, Sender<()>)> {
+        if watch.interval.is_zero() {
+            return Err(Error::invalid("the interval must be longer than nothing"));
+        }
+        // Two looks asked for at the same time are one.
+        let (poked, poke) = bounded(1);
+        Ok((Self { watch, poke }, poked))
+    }
+}
+
+impl Source for Coordinator {
+    fn name(&self) -> String {
+        "td-coordinator".to_owned()
+    }
+
+    fn run(self: Box<Self>, context: Context) {
+        let gateway = match Gateway::start(self.watch.server.clone(), context.clock.clone()) {
+            Ok(gateway) => gateway,
+            Err(error) => return ::log::error!("cannot watch tmux: {error:?}"),
+        };
+        let epoch = context.clock.now();
+        let mut work = Work {
+            handle: gateway.handle(),
+            epoch,
+            sessions: HashMap::new(),
+            first: true,
+            told_absent: HashSet::new(),
+            told_trouble: None,
+            seen: vec![false; self.watch.targets.len()],
+            watch: self.watch,
+            context,
+        };
+        work.run(&self.poke);
+        work.end();
+        if let Err(panicked) = gateway.shutdown() {
+            ::log::error!("{panicked}");
+        }
+    }
+}
+
+/// A session, whatever its name: a restarted server gives the same ids again.
+type Key = (u32, i64, SessionId);
+
+struct Watched {
+    poller: Handle<Ended>,
+    stop: Option<StopGuard>,
+    control: Sender<Control>,
+    selection: Selection,
+    execution_id: ExecutionId,
+}
+
+struct Work {
+    watch: Watch,
+    context: Context,
+    handle: GatewayHandle,
+    epoch: Instant,
+    sessions: HashMap<Key, Watched>,
+    /// No listing yet: what is there now was there before.
+    first: bool,
+    told_absent: HashSet<String>,
+    told_trouble: Option<String>,
+    /// Which targets have been there.
+    seen: Vec<bool>,
+}
+
+impl Work {
+    fn run(&mut self, poke: &Receiver<()>) {
+        loop {
+            let done = self.look_for_sessions();
+            if done {
+                return;
+            }
+            let tick = self.context.clock.after(LOOK_FOR_SESSIONS);
+            loop {
+                select_biased! {
+                    recv(self.context.stop) -> _ => return,
+                    recv(poke) -> poked => {
+                        // A dropped engine handle asks no more; its stop follows.
+                        if poked.is_err() { return }
+                        for watched in self.sessions.values() {
+                            // Full: an immediate look is on its way already.
+                            let _ = watched.control.try_send(Control::PollNow);
+                        }
+                    }
+                    recv(tick) -> _ => break,
+                }
+            }
+        }
+    }
+
+    /// One round: new sessions get a poller, ended ones are joined. True when all targets that
+    /// were given have come and gone.
+    fn look_for_sessions(&mut self) -> bool {
+        let listing = match self.handle.ask_listing() {
+            Ok(pending) => pending.wait_or_stop(&self.context.stop),
+            Err(error) => Some(Err(error)),
+        };
+        let listing = match listing {
+            None => return false,
+            Some(Ok(listing)) => {
+                self.told_trouble = None;
+                Some(listing)
+            }
+            Some(Err(error)) if error.is_gone() => None,
+            Some(Err(error)) => {
+                self.tell_trouble(&error);
+                return false;
+            }
+        };
+        self.join_ended();
+        match &listing {
+            Some(listing) => self.listed(listing),
+            None => self.tell_absent(None),
+        }
+        self.first = false;
+        let all_came = !self.watch.targets.is_empty() && self.seen.iter().all(|seen| *seen);
+        all_came
+            && self.sessions.is_empty()
+            && listing.is_none_or(|listing| !self.any_target(&listing))
+    }
+
+    fn any_target(&self, listing: &Listing) -> bool {
+        self.watch.targets.iter().any(|target| !target.resolve(listing).is_empty())
+    }
+
+    fn listed(&mut self, listing: &Listing) {
+        self.tell_absent(Some(listing));
+        let chosen = self.chosen(listing);
+        let server = &listing.server;
+        for (session, only) in chosen {
+            let key = (server.pid, server.start_time, session.id);
+            let selection = Selection { only, leave_out: self.left_out(listing, session.id) };
+            match self.sessions.get_mut(&key) {
+                Some(watched) if watched.selection != selection => {
+                    if watched.control.try_send(Control::Select(selection.clone())).is_ok() {
+                        watched.selection = selection;
+                    }
+                }
+                Some(_) => {}
+                None => {
+                    // A session of which nothing is left to show is not watched at all.
+                    let shows = |state: &PaneState| selection.shows(&state.pane());
+                    if listing.panes_of(session.id).any(shows) {
+                        self.start(key, &session, listing, selection);
+                    }
+                }
+            }
+        }
+        self.stop_unchosen(listing);
+    }
+
+    /// Sessions to watch, each with the panes that the targets name, if they name any.
+    fn chosen<'a>(&mut self, listing: &'a Listing) -> Vec<(Session<'a>, Option<HashSet<PaneId>>)> {
+        if self.watch.targets.is_empty() {
+            return listing.sessions().map(|session| (session, None)).collect();
+        }
+        let mut panes: HashMap<SessionId, HashSet<PaneId>> = HashMap::new();
+        for (target, seen) in self.watch.targets.iter().zip(&mut self.seen) {
+            for state in target.resolve(listing) {
+                *seen = true;
+                panes.entry(state.session_id).or_default().insert(state.pane());
+            }
+        }
+        let chosen = listing.sessions().filter_map(|session| {
+            let named = panes.remove(&session.id)?;
+            // All of a session means those that will come, too.
+            let all = listing.panes_of(session.id).all(|state| named.contains(&state.pane()));
+            Some((session, (!all || self.names_panes()).then_some(named)))
+        });
+        chosen.collect()
+    }
+
+    /// Whether a target may mean less than a session: then its panes are named one by one.
+    fn names_panes(&self) -> bool {
+        self.watch.targets.iter().any(|target| target.as_str().contains(['%', ':', '@', '.']))
+    }
+
+    fn left_out(&self, listing: &Listing, session: SessionId) -> HashSet<PaneId> {
+        let observes = |state: &&PaneState| {
+            !self.watch.include_observers && state.command == OBSERVER
+                || self.watch.leave_out.contains(&state.pane())
+        };
+        listing.panes_of(session).filter(observes).map(PaneState::pane).collect()
+    }
+
+    /// Pollers whose panes no target names any more.
+    fn stop_unchosen(&mut self, listing: &Listing) {
+        if self.watch.targets.is_empty() {
+            return;
+        }
+        let chosen: HashSet<SessionId> =
+            self.chosen(listing).into_iter().map(|(session, _)| session.id).collect();
+        let server = (listing.server.pid, listing.server.start_time);
+        for (key, watched) in &mut self.sessions {
+            let other_server = (key.0, key.1) != server;
+            if !other_server && !chosen.contains(&key.2) && listing.session(key.2).is_some() {
+                watched.stop = None;
+            }
+        }
+    }
+
+    fn start(&mut self, key: Key, session: &Session<'_>, listing: &Listing, selection: Selection) {
+        let server = &listing.server;
+        let label = format!("{}@{}", session.name, session.created);
+        let name = match &self.watch.execution_id {
+            Some(id) => RunName::Exactly(id.clone()),
+            None => RunName::Labelled(label),
+        };
+        let info = RunInfo {
+            kind: "tmux".to_owned(),
+            label: session.name.to_owned(),
+            identity: Some(identity(server, session)),
+            ..RunInfo::default()
+        };
+        let run = match self.context.runs.open(name, info) {
+            Ok(run) => run,
+            Err(error) => return self.tell_trouble(&error),
+        };
+        let (stop_guard, stop) = stop_pair();
+        let (control, controls) = bounded(CONTROL_MESSAGES);
+        let execution_id = run.emitter.execution_id().clone();
+        let poller = Poller {
+            session_id: session.id,
+            name: session.name.to_owned(),
+            server: server.clone(),
+            recalls: Recall::from_log(&run.tail),
+            emitter: run.emitter,
+            gateway: self.handle.clone(),
+            clock: self.context.clock.clone(),
+            interval: self.watch.interval,
+            epoch: self.epoch,
+            stop,
+            control: controls,
+            selection: selection.clone(),
+            fresh: !self.first,
+            commands: listing
+                .panes
+                .iter()
+                .map(|state| (state.pane(), state.command.clone()))
+                .collect(),
+            baseline: self.watch.baseline.clone(),
+        };
+        match thread::spawn(format!("td-{}", session.name), move || poller.run()) {
+            Ok(poller) => {
+                let stop = Some(stop_guard);
+                let watched = Watched { poller, stop, control, selection, execution_id };
+                self.sessions.insert(key, watched);
+            }
+            Err(error) => {
+                self.context.runs.close(&execution_id, RunState::Failed, None);
+                self.tell_trouble(&error);
+            }
+        }
+    }
+
+    fn join_ended(&mut self) {
+        let ended: Vec<Key> = self
+            .sessions
+            .iter()
+            .filter(|(_, watched)| watched.poller.is_finished())
+            .map(|(key, _)| *key)
+            .collect();
+        for key in ended {
+            if let Some(watched) = self.sessions.remove(&key) {
+                let ended = watched.poller.join();
+                self.close(&watched.execution_id, ended);
+            }
+        }
+    }
+
+    fn close(&self, id: &ExecutionId, ended: Result<Ended, thread::Panicked>) {
+        let (state, exit_status) = match ended {
+            Ok(Ended { reason: EndReason::Detached, exit_status }) => {
+                (RunState::Detached, exit_status)
+            }
+            Ok(Ended { exit_status, .. }) => (RunState::Completed, exit_status),
+            Err(panicked) => {
+                ::log::error!("{panicked}");
+                (RunState::Failed, None)
+            }
+        };
+        self.context.runs.close(id, state, exit_status);
+    }
+
+    /// Stops all pollers, all at once, and waits for them.
+    fn end(&mut self) {
+        let mut watched: Vec<Watched> = self.sessions.drain().map(|(_, watched)| watched).collect();
+        for watched in &mut watched {
+            watched.stop = None;
+        }
+        let deadline = self.context.clock.now() + POLLER_END;
+        for watched in watched {
+            let Watched { poller, execution_id, .. } = watched;
+            match poller.join_deadline(deadline) {
+                Ok(ended) => self.close(&execution_id, ended),
+                Err(poller) => ::log::error!("{} did not end in time and is left", poller.name()),
+            }
+        }
+    }
+
+    /// Says once what targets are waited for.
+    fn tell_absent(&mut self, listing: Option<&Listing>) {
+        let Some(listing) = listing else {
+            if self.told_absent.insert(String::new()) {
+                ::log::warn!("no tmux server is running at {}: waiting for it", self.watch.server);
+            }
+            return;
+        };
+        for (target, seen) in self.watch.targets.iter().zip(&self.seen) {
+            if !seen
+                && target.resolve(listing).is_empty()
+                && self.told_absent.insert(target.as_str().to_owned())
+            {
+                ::log::warn!("{:?} is not there yet: waiting for it", target.as_str());
+            }
+        }
+    }
+
+    fn tell_trouble(&mut self, error: &Error) {
+        let text = format!("{error:?}");
+        if self.told_trouble.as_ref() != Some(&text) {
+            ::log::warn!("{text}");
+            self.told_trouble = Some(text);
+        }
+    }
+}
+
+fn identity(server: &ServerIdentity, session: &Session<'_>) -> TmuxIdentity {
+    TmuxIdentity {
+        socket: server.socket.to_string_lossy().into_owned(),
+        server_pid: server.pid,
+        server_started: server.start_time,
+        session_id: session.id.to_string(),
+        session_created: session.created,
+    }
+}
+
+/// Asks for an immediate look; one that is on its way already will do.
+pub(crate) fn poke(poke: &Sender<()>) {
+    match poke.try_send(()) {
+        Ok(()) | Err(TrySendError::Full(()) | TrySendError::Disconnected(())) => {}
+    }
+}

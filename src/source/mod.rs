@@ -1,0 +1,72 @@
+//! Sources: threads that observe and emit; what they are given, and who starts them for tmux.
+
+mod coordinator;
+mod pane;
+mod poller;
+mod recall;
+
+use std::sync::Arc;
+
+pub use coordinator::Watch;
+pub(crate) use coordinator::{Coordinator, poke};
+pub(crate) use recall::Recall;
+
+use crate::bus::EventEmitter;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::{Envelope, ExecutionId};
+use crate::log::{RunInfo, RunState};
+use crate::thread::Stop;
+
+/// Something that observes on a thread of its own.
+pub(crate) trait Source: Send + 'static {
+    /// The thread's name.
+    fn name(&self) -> String;
+
+    /// Observes until there is nothing left to observe, or until it is stopped; then it takes one
+    /// last look, emits its end and returns.
+    fn run(self: Box<Self>, context: Context);
+}
+
+/// What a source works with.
+#[derive(Clone)]
+pub(crate) struct Context {
+    /// Closed when the source is to stop.
+    pub stop: Stop,
+    /// Where time comes from.
+    pub clock: Clock,
+    /// Where runs are opened.
+    pub runs: Arc<dyn Runs>,
+}
+
+/// Opens and closes runs: the engine's side, which knows the bus and the log.
+pub(crate) trait Runs: Send + Sync {
+    /// Opens the run of a tmux session, or of the execution that the user named.
+    ///
+    /// Where the log cannot be written, because another observer writes it, or the disk does not
+    /// let us, that is said once and the run goes on without.
+    ///
+    /// # Errors
+    /// When the engine is shutting down.
+    fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun>;
+
+    /// Lets go of a run. When its last user has, it is closed.
+    fn close(&self, id: &ExecutionId, state: RunState, exit_status: Option<i32>);
+}
+
+/// How a run gets its name.
+#[derive(Clone, Debug)]
+pub(crate) enum RunName {
+    /// This one; several sources may share it.
+    Exactly(ExecutionId),
+    /// The one of the same identity, else one after this label.
+    Labelled(String),
+}
+
+/// A run that is open.
+pub(crate) struct OpenedRun {
+    /// Where to emit.
+    pub emitter: EventEmitter,
+    /// The last events of the log, where the run goes on.
+    pub tail: Vec<Envelope>,
+}

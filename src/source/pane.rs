@@ -1,0 +1,223 @@
+//! One pane of a watched session: its tracker, and its changes turned into events.
+
+use std::time::{Duration, Instant};
+
+use super::recall::Recall;
+use crate::bus::EventEmitter;
+use crate::event::{PaneId, TdEvent};
+use crate::tmux::{Margin, PaneState, Seen, Want};
+use crate::track::{Change, Death, Look, Outcome, Pace, Paced, Tracker};
+
+/// A pane that printed within this time before it vanished may have printed more: programs print
+/// their last lines right before they end.
+const JUST_ACTIVE: Duration = Duration::from_secs(1);
+
+/// How a pane comes under observation.
+pub(super) enum Begin<'a> {
+    /// It stood there: its screen is the baseline.
+    Baseline,
+    /// It has just appeared: it is said from its first line.
+    Fresh,
+    /// It was observed before.
+    Resume(&'a Recall),
+}
+
+/// A pane under observation.
+#[derive(Debug)]
+pub(super) struct Pane {
+    id: PaneId,
+    tracker: Tracker,
+    pace: Pace,
+    seen: Seen,
+    /// The last look was too short.
+    pub deeper: bool,
+    dead: Option<Death>,
+    last_change: Option<Instant>,
+    /// Bytes that the server had read, just after the last look.
+    bytes_after: Option<u64>,
+}
+
+impl Pane {
+    /// Begins, and says so.
+    pub fn open(
+        state: &PaneState,
+        look: &Look,
+        seen: Seen,
+        begin: &Begin<'_>,
+        out: &mut Out<'_>,
+    ) -> Self {
+        let (tracker, changes) = match begin {
+            Begin::Baseline => (Tracker::baseline(look), Vec::new()),
+            Begin::Fresh => Tracker::fresh(look),
+            Begin::Resume(recall) => Tracker::resume(look, &recall.lines(), recall.next()),
+        };
+        let mut pane = Self {
+            id: state.pane(),
+            tracker,
+            pace: Pace::default(),
+            seen,
+            deeper: false,
+            dead: None,
+            last_change: None,
+            bytes_after: look.bytes_after,
+        };
+        pane.opened(state, out);
+        pane.say(changes, out);
+        pane.note_death(look.dead, out);
+        pane
+    }
+
+    /// What to ask for with the next tick.
+    pub fn want(&self) -> Want {
+        let margin = if self.deeper { Margin::All } else { Margin::Rows(self.tracker.margin()) };
+        // A look that was too short has to be taken again, whether anything changed or not.
+        Want { seen: (!self.deeper).then(|| self.seen.clone()), margin, saved: true }
+    }
+
+    /// Takes in a look.
+    pub fn look(&mut self, state: &PaneState, look: &Look, seen: Seen, out: &mut Out<'_>) {
+        if (look.width, look.height) != (self.seen.width, self.seen.height) {
+            out.emitter.pane_resized(&self.id, look.width, look.height);
+        }
+        let respawned = look.pid != self.seen.pid;
+        match self.tracker.look(look) {
+            Outcome::Deeper => {
+                self.deeper = true;
+                return;
+            }
+            Outcome::Changes(changes) => {
+                self.deeper = false;
+                if self.dead.is_some() && respawned {
+                    self.opened(state, out);
+                }
+                self.say(changes, out);
+            }
+        }
+        self.bytes_after = look.bytes_after;
+        self.seen = seen;
+        self.note_death(look.dead, out);
+    }
+
+    /// Nothing changed since the last look.
+    pub fn still(&mut self, out: &mut Out<'_>) {
+        let changes = self.tracker.still();
+        self.say(changes, out);
+    }
+
+    /// The pane is gone. `server_bytes` is what its server has read by now.
+    pub fn close(&mut self, server_bytes: Option<u64>, out: &mut Out<'_>) {
+        let changes = self.tracker.end();
+        self.say(changes, out);
+        self.finish(out);
+        if self.dead.is_none() {
+            let nothing_since = self.bytes_after.is_some() && self.bytes_after == server_bytes;
+            let active = self
+                .last_change
+                .is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
+            if active && !nothing_since {
+                // The pane took with it what it printed after the last look, if it did.
+                let next = self.tracker.next_line();
+                out.emitter.output_gap(&self.id, next, None, "ambiguous");
+            }
+            self.complete(None, out);
+        }
+        out.emitter.pane_closed(&self.id, "closed", self.dead.and_then(status));
+    }
+
+    /// The observer stops and the pane goes on.
+    pub fn detach(&mut self, out: &mut Out<'_>) {
+        let changes = self.tracker.detach();
+        self.say(changes, out);
+        self.finish(out);
+    }
+
+    /// What its program exited with, if it has and tmux knows it.
+    pub fn exit_status(&self) -> Option<i32> {
+        self.dead.and_then(status)
+    }
+
+    fn opened(&mut self, state: &PaneState, out: &mut Out<'_>) {
+        self.dead = None;
+        out.emitter.pane_opened(&self.id, state.width, state.height, &state.command);
+    }
+
+    /// The program has ended and tmux keeps the pane: its output is complete.
+    fn note_death(&mut self, dead: Option<Death>, out: &mut Out<'_>) {
+        if dead.is_some() && self.dead.is_none() {
+            self.dead = dead;
+            self.finish(out);
+            self.complete(dead.and_then(status), out);
+        } else if dead.is_none() {
+            self.dead = None;
+        }
+    }
+
+    fn complete(&self, exit_status: Option<i32>, out: &mut Out<'_>) {
+        let (next, reason) = (self.tracker.next_line(), Some("exit".to_owned()));
+        out.emitter.output_update(&self.id, next, "", true, reason, exit_status);
+    }
+
+    fn finish(&mut self, out: &mut Out<'_>) {
+        for paced in self.pace.finish() {
+            self.emit(paced, out);
+        }
+    }
+
+    fn say(&mut self, changes: Vec<Change>, out: &mut Out<'_>) {
+        if !changes.is_empty() {
+            self.last_change = Some(out.now);
+        }
+        for change in &changes {
+            out.recall.note(change);
+        }
+        for paced in self.pace.take(changes, out.now) {
+            self.emit(paced, out);
+        }
+    }
+
+    fn emit(&self, paced: Paced, out: &mut Out<'_>) {
+        let (change, keep) = match paced {
+            Paced::Keep(change) => (change, true),
+            Paced::Show(change) => (change, false),
+        };
+        let (execution_id, pane) = (out.emitter.execution_id().clone(), self.id.clone());
+        let event = match change {
+            Change::Lines { first_line, chunk } => TdEvent::OutputUpdate {
+                execution_id,
+                pane,
+                first_line,
+                chunk,
+                is_complete: false,
+                reason: None,
+                exit_status: None,
+            },
+            Change::Revised { line, text } => {
+                TdEvent::OutputRevised { execution_id, pane, line, text }
+            }
+            Change::Screen { width, height, cursor, rows } => {
+                TdEvent::ScreenUpdate { execution_id, pane, width, height, cursor, rows }
+            }
+            Change::Gap { first_line, lost_lines, reason } => TdEvent::OutputGap {
+                execution_id,
+                pane,
+                first_line,
+                lost_lines,
+                reason: reason.as_str().to_owned(),
+            },
+        };
+        // A closed bus means that the engine is at its end: nobody is left to be told.
+        let _ = if keep { out.emitter.emit(event) } else { out.emitter.emit_live(event) };
+    }
+}
+
+/// Where a pane's events go, and what of them is remembered.
+pub(super) struct Out<'a> {
+    pub emitter: &'a EventEmitter,
+    pub recall: &'a mut Recall,
+    pub now: Instant,
+}
+
+/// An exit status as shells say it.
+fn status(death: Death) -> Option<i32> {
+    death.status.or(death.signal.map(|signal| 128 + signal))
+}

@@ -1,0 +1,124 @@
+//! Where an observer of a pane was: read from the log's last events, kept up while it observes (pure).
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::event::{Envelope, PaneId, TdEvent};
+use crate::track::Change;
+
+/// Lines that are remembered: enough for one place only to fit.
+const LINES: usize = 64;
+
+/// What was said of a pane last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recall {
+    /// The last lines that were said, settled or not, by number.
+    lines: BTreeMap<i64, String>,
+    /// The number of the next line to be said.
+    next: i64,
+}
+
+impl Recall {
+    /// The panes that the events speak of.
+    pub fn from_log(events: &[Envelope]) -> HashMap<PaneId, Self> {
+        let mut panes: HashMap<PaneId, Self> = HashMap::new();
+        for envelope in events {
+            let Some(pane) = envelope.event.pane() else { continue };
+            let recall = panes.entry(pane.clone()).or_insert_with(Self::begin);
+            match &envelope.event {
+                TdEvent::OutputUpdate { first_line, chunk, .. } => recall.said(*first_line, chunk),
+                TdEvent::OutputRevised { line, text, .. } => recall.revised(*line, text.clone()),
+                TdEvent::OutputGap { first_line, lost_lines, .. } => {
+                    recall.gap(*first_line, *lost_lines);
+                }
+                _ => {}
+            }
+        }
+        panes
+    }
+
+    /// A pane of which nothing has been said.
+    pub fn begin() -> Self {
+        Self { lines: BTreeMap::new(), next: 1 }
+    }
+
+    /// Takes in what is said now.
+    pub fn note(&mut self, change: &Change) {
+        match change {
+            Change::Lines { first_line, chunk } => self.said(*first_line, chunk),
+            Change::Revised { line, text } => self.revised(*line, text.clone()),
+            Change::Gap { first_line, lost_lines, .. } => self.gap(*first_line, *lost_lines),
+            Change::Screen { .. } => {}
+        }
+    }
+
+    /// The last lines, with their numbers in order.
+    pub fn lines(&self) -> Vec<(i64, String)> {
+        self.lines.iter().map(|(number, text)| (*number, text.clone())).collect()
+    }
+
+    /// The number of the next line to be said.
+    pub fn next(&self) -> i64 {
+        self.next
+    }
+
+    fn said(&mut self, first_line: i64, chunk: &str) {
+        let count = chunk.matches('\n').count();
+        self.next = self.next.max(first_line.saturating_add(count as i64));
+        let skipped = count.saturating_sub(LINES);
+        let lines = (first_line..).zip(chunk.split_terminator('\n')).skip(skipped);
+        self.lines.extend(lines.map(|(number, text)| (number, text.to_owned())));
+        self.forget();
+    }
+
+    fn revised(&mut self, line: i64, text: String) {
+        self.lines.insert(line, text);
+        self.forget();
+    }
+
+    fn gap(&mut self, first_line: i64, lost_lines: Option<u64>) {
+        let lost = i64::try_from(lost_lines.unwrap_or(0)).unwrap_or(i64::MAX);
+        self.next = self.next.max(first_line.saturating_add(lost));
+        // What stood before a gap does not stand together with what follows.
+        self.lines.clear();
+    }
+
+    fn forget(&mut self) {
+        while self.lines.len() > LINES {
+            self.lines.pop_first();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stamp::Timestamp;
+
+    #[test]
+    fn the_log_tells_where_the_observer_was() {
+        let update = |pane: &str, first_line, chunk: &str| TdEvent::OutputUpdate {
+            execution_id: "e".into(),
+            pane: pane.into(),
+            first_line,
+            chunk: chunk.into(),
+            is_complete: false,
+            reason: None,
+            exit_status: None,
+        };
+        let revised = TdEvent::OutputRevised {
+            execution_id: "e".into(),
+            pane: "%1".into(),
+            line: 4,
+            text: "$ ".into(),
+        };
+        let events =
+            [update("%1", 1, "a\n\n"), update("%2", 7, "x\n"), update("%1", 3, "b\n"), revised]
+                .map(|event| Envelope::new(Some(1), Timestamp::default(), event));
+        let panes = Recall::from_log(&events);
+        let pane = &panes["%1"];
+        assert_eq!(pane.next(), 4);
+        let lines = [(1, "a"), (2, ""), (3, "b"), (4, "$ ")];
+        assert_eq!(pane.lines(), lines.map(|(number, text)| (number, text.to_owned())));
+        assert_eq!(panes["%2"].next(), 8);
+    }
+}
