@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, select_biased};
+use crossbeam_channel::{Receiver, TryRecvError, select_biased};
 use rustc_hash::FxHashMap;
 
 use crate::bus::filter::Filter;
@@ -17,7 +17,7 @@ use crate::bus::limit::Limiter;
 use crate::bus::ring::KeptOut;
 use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
 use crate::stamp::Timestamp;
-use crate::thread::Waker;
+use crate::thread::{Waker, park};
 
 /// Events in a batch at most. Larger ones save no more locks worth having, and hold memory longer
 /// for those who keep one event of them.
@@ -102,10 +102,26 @@ impl FanOut {
     /// The next message, or `Look` when a limiter's time has come.
     fn wait(&self) -> Option<Msg> {
         let due = self.lanes.iter().filter_map(|lane| lane.limiter.as_ref()?.deadline()).min();
-        let Some(due) = due else { return self.inbox.recv().ok() };
-        if let Ok(msg) = self.inbox.try_recv() {
-            return Some(msg);
-        }
+        let bell = &self.shared.bell;
+        let mut armed = false;
+        let due = loop {
+            match self.inbox.try_recv() {
+                Ok(msg) => {
+                    if armed {
+                        bell.disarm();
+                    }
+                    return Some(msg);
+                }
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => {}
+            }
+            match due {
+                Some(due) => break due,
+                None if armed => park(None),
+                None => bell.arm(),
+            }
+            armed = !armed;
+        };
         let timer = self.shared.clock.at(due);
         select_biased! {
             recv(self.inbox) -> msg => msg.ok(),
