@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, select_biased};
+use crossbeam_channel::{Receiver, TryRecvError, select_biased};
 use rustc_hash::FxHashMap;
 
 use crate::bus::filter::Filter;
@@ -17,6 +17,7 @@ use crate::bus::limit::Limiter;
 use crate::bus::ring::KeptOut;
 use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
 use crate::stamp::Timestamp;
+use crate::thread::{Waker, park};
 
 /// Events in a batch at most. Larger ones save no more locks worth having, and hold memory longer
 /// for those who keep one event of them.
@@ -40,6 +41,9 @@ pub(super) struct FanOut {
     batch_live: bool,
     lanes: Vec<LaneOut>,
     kept: KeptOut,
+    /// Who is to be woken when the batch is with everyone: a thread that wakes earlier may take
+    /// the processor from this one, and the others would wait for it.
+    sleepers: Vec<Waker>,
 }
 
 /// A lossy lane, as the fan-out sees it. Dropped, it is closed.
@@ -60,6 +64,7 @@ impl FanOut {
             batch_bytes: 0,
             batch_live: false,
             lanes: Vec::new(),
+            sleepers: Vec::new(),
         }
     }
 
@@ -77,22 +82,46 @@ impl FanOut {
             }
             self.flush();
             self.poll_limiters();
+            self.wake();
             self.kept.settle();
             self.shared.made_room();
         }
         let now = self.shared.clock.now();
         for lane in &mut self.lanes {
-            lane.flush(now);
+            lane.flush(now, &mut self.sleepers);
+        }
+        self.wake();
+    }
+
+    fn wake(&mut self) {
+        for sleeper in self.sleepers.drain(..) {
+            sleeper.wake();
         }
     }
 
     /// The next message, or `Look` when a limiter's time has come.
     fn wait(&self) -> Option<Msg> {
         let due = self.lanes.iter().filter_map(|lane| lane.limiter.as_ref()?.deadline()).min();
-        let Some(due) = due else { return self.inbox.recv().ok() };
-        if let Ok(msg) = self.inbox.try_recv() {
-            return Some(msg);
-        }
+        let bell = &self.shared.bell;
+        let mut armed = false;
+        let due = loop {
+            match self.inbox.try_recv() {
+                Ok(msg) => {
+                    if armed {
+                        bell.disarm();
+                    }
+                    return Some(msg);
+                }
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => {}
+            }
+            match due {
+                Some(due) => break due,
+                None if armed => park(None),
+                None => bell.arm(),
+            }
+            armed = !armed;
+        };
         let timer = self.shared.clock.at(due);
         select_biased! {
             recv(self.inbox) -> msg => msg.ok(),
@@ -155,7 +184,7 @@ impl FanOut {
             let batch: Arc<[Envelope]> = self.batch.drain(..).collect();
             let bytes = std::mem::take(&mut self.batch_bytes);
             let now = self.limiter_time();
-            self.lanes.retain_mut(|lane| lane.hand(&batch, bytes, now));
+            self.lanes.retain_mut(|lane| lane.hand(&batch, bytes, now, &mut self.sleepers));
             if !self.batch_live {
                 self.kept.hand(&batch, bytes as u64);
             }
@@ -186,8 +215,8 @@ impl FanOut {
         let now = self.limiter_time();
         for lane in &mut self.lanes {
             if lane.filter.chooses(id, kind) {
-                lane.flush(now);
-                lane.lane.push_missed(events);
+                lane.flush(now, &mut self.sleepers);
+                self.sleepers.extend(lane.lane.push_missed(events));
             }
         }
     }
@@ -195,7 +224,7 @@ impl FanOut {
     fn poll_limiters(&mut self) {
         let now = self.limiter_time();
         for lane in &mut self.lanes {
-            lane.limited(now, |limiter, now, out| limiter.poll(now, out));
+            lane.limited(now, &mut self.sleepers, |limiter, now, out| limiter.poll(now, out));
         }
     }
 
@@ -208,7 +237,13 @@ impl FanOut {
 
 impl LaneOut {
     /// Hands on what the lane is for; `false` when its subscription is gone.
-    fn hand(&mut self, batch: &Arc<[Envelope]>, bytes: usize, now: Option<Instant>) -> bool {
+    fn hand(
+        &mut self,
+        batch: &Arc<[Envelope]>,
+        bytes: usize,
+        now: Option<Instant>,
+        sleepers: &mut Vec<Waker>,
+    ) -> bool {
         if Arc::strong_count(&self.lane) == 1 {
             return false;
         }
@@ -218,30 +253,39 @@ impl LaneOut {
                 limiter.push(now, envelope, &mut out);
             }
             if !out.is_empty() {
-                self.lane.push(own(out));
+                sleepers.extend(self.lane.push(own(out)));
             }
         } else if let Some(segment) = choose(&self.filter, batch, bytes) {
-            self.lane.push(segment);
+            sleepers.extend(self.lane.push(segment));
         }
         true
     }
 
-    fn flush(&mut self, now: impl Into<Option<Instant>>) {
-        self.limited(now.into(), |limiter, now, out| limiter.flush(now, out));
+    fn flush(&mut self, now: impl Into<Option<Instant>>, sleepers: &mut Vec<Waker>) {
+        self.limited(now.into(), sleepers, |limiter, now, out| limiter.flush(now, out));
     }
 
     /// Asks the limiter, if there is one, and hands on what it lets out.
     fn limited(
         &mut self,
         now: Option<Instant>,
+        sleepers: &mut Vec<Waker>,
         ask: impl FnOnce(&mut Limiter, Instant, &mut Vec<Envelope>),
     ) {
         let (Some(limiter), Some(now)) = (&mut self.limiter, now) else { return };
         let mut out = Vec::new();
         ask(limiter, now, &mut out);
         if !out.is_empty() {
-            self.lane.push(own(out));
+            sleepers.extend(self.lane.push(own(out)));
         }
+    }
+}
+
+/// On a panic in the middle of a batch, those who were to be woken are: a closed lane wakes only
+/// who sleeps since.
+impl Drop for FanOut {
+    fn drop(&mut self) {
+        self.wake();
     }
 }
 

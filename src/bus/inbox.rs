@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use rustc_hash::FxHashMap;
 
+use crate::bus::bell::Bell;
 use crate::bus::filter::Filter;
 use crate::bus::gate::{Gate, Side};
 use crate::bus::kept::{KeptLane, KeptShared};
@@ -82,6 +83,8 @@ pub(super) struct Shared {
     pub(super) kept: KeptShared,
     gate: Gate,
     inbox: Sender<Msg>,
+    /// Rung after each message; the fan-out sleeps on it.
+    pub(super) bell: Bell,
     text_len_max: usize,
     len_max: usize,
     large_bytes: AtomicUsize,
@@ -120,6 +123,7 @@ impl Shared {
             kept: KeptShared::new(kept_bytes_max),
             gate: Gate::default(),
             inbox,
+            bell: Bell::default(),
             text_len_max: (len_max * TEXT_QUARTERS / 4).max(1),
             len_max,
             large_bytes: AtomicUsize::new(0),
@@ -186,7 +190,10 @@ impl Shared {
             }
         }
         match self.inbox.try_send(Msg::Event { ts: self.clock.wall(), live, event }) {
-            Ok(()) => Ok(Emitted::Accepted),
+            Ok(()) => {
+                self.bell.ring();
+                Ok(Emitted::Accepted)
+            }
             // The fan-out ends before the gate is closed only when it panicked.
             Err(TrySendError::Disconnected(_)) => Ok(Emitted::Closed),
             Err(TrySendError::Full(Msg::Event { event, .. })) => {
@@ -236,12 +243,15 @@ impl Shared {
     pub(super) fn look(&self) {
         // A full inbox is as good: the fan-out looks around after each batch that it takes.
         let _ = self.inbox.try_send(Msg::Look);
+        self.bell.ring();
     }
 
     /// Sends what is no event, and waits for room; `false` when the bus is closed.
     pub(super) fn control(&self, side: Side, msg: Msg) -> bool {
         let Some(_pass) = self.gate.enter(side) else { return false };
-        self.inbox.send(msg).is_ok()
+        let sent = self.inbox.send(msg).is_ok();
+        self.bell.ring();
+        sent
     }
 
     /// Closes the gate and sends the last message.
@@ -250,6 +260,7 @@ impl Shared {
         self.room.notify();
         // Nobody else sends any more, and the fan-out makes room; if it is gone, that will do.
         let _ = self.inbox.send(Msg::Close);
+        self.bell.ring();
     }
 
     /// Whether the way to the log is at most half full.

@@ -8,13 +8,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{self, AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::bus::bell::Bell;
 use crate::bus::inbox::Shared;
 use crate::event::Envelope;
-use crate::thread::{Waker, park};
+use crate::thread::park;
 
 /// Memory of all that is on its way to the slowest kept lane: minutes of the output of a busy
 /// machine, while a disk catches its breath.
@@ -94,8 +95,6 @@ impl KeptShared {
 
     /// Wakes the readers that sleep.
     pub(super) fn ring_bells(&self) {
-        // What was put into the ring before is seen by a reader that arms its bell after this.
-        atomic::fence(Ordering::SeqCst);
         for seat in self.seats().iter() {
             seat.bell.ring();
         }
@@ -114,31 +113,6 @@ impl KeptShared {
 
     fn seats(&self) -> MutexGuard<'_, Vec<Arc<Seat>>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Wakes one sleeping thread, and costs a look when it is awake.
-#[derive(Debug, Default)]
-struct Bell {
-    armed: AtomicBool,
-    sleeper: Mutex<Option<Waker>>,
-}
-
-impl Bell {
-    /// From here on a ring wakes the calling thread: look once more, then park.
-    fn arm(&self) {
-        *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(Waker::current());
-        self.armed.store(true, Ordering::SeqCst);
-        atomic::fence(Ordering::SeqCst);
-    }
-
-    fn ring(&self) {
-        if self.armed.load(Ordering::SeqCst) && self.armed.swap(false, Ordering::SeqCst) {
-            let sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(sleeper) = sleeper {
-                sleeper.wake();
-            }
-        }
     }
 }
 

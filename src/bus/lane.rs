@@ -183,28 +183,26 @@ impl Lane {
         Self { state: Mutex::new(State { queue, sleeper: None, closed: false, left: false }) }
     }
 
-    /// Adds a segment, unless nobody will read it.
-    pub(super) fn push(&self, segment: Segment) {
+    /// Adds a segment, unless nobody will read it; answers whom to wake.
+    #[must_use = "the subscription may sleep"]
+    pub(super) fn push(&self, segment: Segment) -> Option<Waker> {
         let mut trash = Vec::new();
-        self.change(|queue| queue.push(segment, &mut trash));
+        self.change(|queue| queue.push(segment, &mut trash))
     }
 
-    /// Notes events that this lane will not get.
-    pub(super) fn push_missed(&self, events: u64) {
-        self.change(|queue| queue.push_missed(events));
+    /// Notes events that this lane will not get; answers whom to wake.
+    #[must_use = "the subscription may sleep"]
+    pub(super) fn push_missed(&self, events: u64) -> Option<Waker> {
+        self.change(|queue| queue.push_missed(events))
     }
 
-    fn change(&self, add: impl FnOnce(&mut Queue)) {
+    fn change(&self, add: impl FnOnce(&mut Queue)) -> Option<Waker> {
         let mut state = self.state();
         if state.left {
-            return;
+            return None;
         }
         add(&mut state.queue);
-        let sleeper = state.sleeper.take();
-        drop(state);
-        if let Some(sleeper) = sleeper {
-            sleeper.wake();
-        }
+        state.sleeper.take()
     }
 
     /// No more will come.

@@ -15,6 +15,7 @@ mod subscription;
 mod filter;
 mod limit;
 
+mod bell;
 mod gate;
 mod inbox;
 mod lane;
