@@ -113,8 +113,14 @@ fn a_dead_pane_says_how_it_ended() {
     let tmux = TmuxServer::new();
     tmux.new_session("first", 20, 5, STAY);
     tmux.tmux(&["set-option", "-g", "remain-on-exit", "on"]);
-    let pane = tmux.new_session("dead", 40, 5, "exit 3");
-    let killed = tmux.new_session("killed", 40, 5, "kill -9 $$");
+    // tmux 3.3a now and then misses how a program ended that died while it was being started; it
+    // then says dead and nothing more. So they live until they are told.
+    let pane = tmux.new_session("dead", 40, 5, "printf ready; read line; exit 3");
+    let killed = tmux.new_session("killed", 40, 5, "printf ready; read line; kill -9 $$");
+    for pane in [&pane, &killed] {
+        tmux.wait_for_text(pane, "ready");
+        tmux.tmux(&["send-keys", "-t", pane, "Enter"]);
+    }
     let death = |pane: &str| {
         wait_for("its death", CEILING, || {
             let state = tmux.pane(pane);
