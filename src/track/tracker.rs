@@ -159,7 +159,7 @@ impl Tracker {
         let first = 1 - at_cursor as i64;
         tracker.take(lines, first, 0, footprint);
         for line in &mut tracker.lines {
-            line.said = Said::AsItIs;
+            (line.said, line.stood) = (Said::AsItIs, true);
         }
         tracker
     }

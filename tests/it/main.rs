@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
+mod observed;
 mod support;
 
 mod bus;
 mod log;
 mod tmux;
 mod tmux_gateway;
+mod watch;

@@ -1,0 +1,213 @@
+//! An engine that watches a test's tmux server, and what it said so far.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use td_observe::tmux::Target;
+use td_observe::{Builder, Delivery, Engine, Envelope, Report, Subscription, TdEvent, Watch};
+
+use crate::support::{CEILING, TmuxServer};
+
+/// A running engine and its events.
+pub struct Observed {
+    engine: Option<Engine>,
+    events: Subscription,
+    pub seen: Vec<Envelope>,
+    data: PathBuf,
+}
+
+impl Observed {
+    /// Watches all sessions of a server, with a log in the server's directory.
+    pub fn all(server: &TmuxServer) -> Self {
+        Self::start(server, |watch| watch)
+    }
+
+    /// Watches what `set` says of it.
+    #[track_caller]
+    pub fn start(server: &TmuxServer, set: impl FnOnce(Watch) -> Watch) -> Self {
+        let data = server.directory().join("data");
+        let mut engine = Builder::new().data_dir(&data).capacity(1_000_000).start().unwrap();
+        let events = engine.subscribe();
+        let watch = Watch::new(server.server()).interval(Duration::from_millis(100));
+        engine.watch(set(watch)).unwrap();
+        Self { engine: Some(engine), events, seen: Vec::new(), data }
+    }
+
+    /// Watches one session.
+    #[track_caller]
+    pub fn session(server: &TmuxServer, name: &str) -> Self {
+        Self::start(server, |watch| watch.target(Target::parse(name).unwrap()))
+    }
+
+    pub fn engine(&mut self) -> &mut Engine {
+        self.engine.as_mut().unwrap()
+    }
+
+    /// Takes events until what was seen satisfies.
+    #[track_caller]
+    pub fn until(&mut self, what: &str, done: impl Fn(&[Envelope]) -> bool) {
+        let deadline = Instant::now() + CEILING;
+        while !done(&self.seen) {
+            match self.events.recv_deadline(deadline) {
+                Ok(Delivery::Event(envelope)) => self.seen.push(envelope.into_envelope()),
+                Ok(Delivery::Lagged { missed }) => panic!("the test's lane lost {missed} events"),
+                Err(why) => panic!("waited for {what} ({why:?}); seen:\n{}", shown(&self.seen)),
+            }
+        }
+    }
+
+    /// Takes what is there.
+    pub fn take_ready(&mut self) {
+        while let Ok(delivery) = self.events.try_recv() {
+            self.seen.extend(delivery.into_envelope());
+        }
+    }
+
+    /// Waits until the sessions are under observation.
+    #[track_caller]
+    pub fn until_started(&mut self, sessions: usize) {
+        self.until("the sessions' start", |seen| {
+            let started =
+                |envelope: &&Envelope| matches!(envelope.event, TdEvent::SessionStarted { .. });
+            seen.iter().filter(started).count() >= sessions
+        });
+    }
+
+    /// Waits until a settled line of any pane reads so.
+    #[track_caller]
+    pub fn until_line(&mut self, line: &str) {
+        self.until(&format!("the line {line:?}"), |seen| {
+            seen.iter().rev().any(|envelope| match &envelope.event {
+                TdEvent::OutputUpdate { chunk, .. } => chunk.lines().any(|other| other == line),
+                _ => false,
+            })
+        });
+    }
+
+    /// Stops the engine and takes what is left.
+    #[track_caller]
+    pub fn stop(&mut self) -> Report {
+        let report = self.engine.take().unwrap().shutdown();
+        assert!(report.panicked.is_empty() && report.left.is_empty(), "{report:?}");
+        while let Ok(delivery) = self.events.recv() {
+            self.seen.extend(delivery.into_envelope());
+        }
+        report
+    }
+
+    /// The pane's replay.
+    #[track_caller]
+    pub fn replay(&self, pane: &str) -> Replay {
+        Replay::of(&self.seen, pane)
+    }
+
+    /// The events of all runs in the log, by the name of the run's directory.
+    #[track_caller]
+    pub fn logs(&self) -> BTreeMap<String, Vec<Envelope>> {
+        logs(&self.data)
+    }
+}
+
+/// The events of all runs in a data directory; the numbers are checked.
+#[track_caller]
+pub fn logs(data: &Path) -> BTreeMap<String, Vec<Envelope>> {
+    let mut logs = BTreeMap::new();
+    for run in std::fs::read_dir(data.join("runs")).unwrap() {
+        let run = run.unwrap();
+        let text = std::fs::read_to_string(run.path().join("events.jsonl")).unwrap();
+        assert!(text.ends_with('\n'), "{run:?} ends with a torn line");
+        let envelopes: Vec<Envelope> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}")))
+            .collect();
+        let mut next = 1;
+        for envelope in &envelopes {
+            match (&envelope.event, envelope.seq) {
+                (TdEvent::LogOpened { first_seq, .. }, Some(0)) => assert_eq!(*first_seq, next),
+                (TdEvent::LogGap { first_seq, last_seq, .. }, _) => {
+                    assert_eq!(*first_seq, next);
+                    next = last_seq + 1;
+                }
+                (_, seq) => {
+                    assert_eq!(seq, Some(next), "a hole in {run:?}");
+                    next += 1;
+                }
+            }
+        }
+        logs.insert(run.file_name().into_string().unwrap(), envelopes);
+    }
+    logs
+}
+
+/// What a reader of the events has of one pane.
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// Lines by number, the last state of each.
+    pub lines: BTreeMap<i64, String>,
+    /// Settled lines in the order in which they came, with their numbers.
+    pub settled: Vec<(i64, String)>,
+    /// Gaps: the number, the count, the reason, and how many lines had settled before.
+    pub gaps: Vec<(i64, Option<u64>, String, usize)>,
+    pub revisions: usize,
+    pub complete: bool,
+}
+
+impl Replay {
+    #[track_caller]
+    pub fn of(events: &[Envelope], of: &str) -> Self {
+        let mut replay = Self::default();
+        let mut next = i64::MIN;
+        for envelope in events.iter().filter(|e| e.event.pane().is_some_and(|pane| pane == of)) {
+            match &envelope.event {
+                TdEvent::OutputUpdate { first_line, chunk, is_complete, .. } => {
+                    assert!(*first_line >= next, "numbers go on:\n{}", shown(events));
+                    assert!(chunk.is_empty() || chunk.ends_with('\n'), "{chunk:?}");
+                    for (number, line) in (*first_line..).zip(chunk.split_terminator('\n')) {
+                        replay.settled.push((number, line.to_owned()));
+                        replay.lines.insert(number, line.to_owned());
+                        next = number + 1;
+                    }
+                    replay.complete |= is_complete;
+                }
+                TdEvent::OutputRevised { line, text, .. } => {
+                    replay.revisions += 1;
+                    replay.lines.insert(*line, text.clone());
+                }
+                TdEvent::OutputGap { first_line, lost_lines, reason, .. } => {
+                    assert!(*first_line >= next, "numbers go on:\n{}", shown(events));
+                    let gap = (*first_line, *lost_lines, reason.clone(), replay.settled.len());
+                    replay.gaps.push(gap);
+                }
+                _ => {}
+            }
+        }
+        replay
+    }
+
+    /// The settled lines' texts.
+    pub fn texts(&self) -> Vec<&str> {
+        self.settled.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
+    /// What stands after the last `cleared` gap, without trailing blanks.
+    pub fn text(&self) -> String {
+        let cleared = self.gaps.iter().rev().find(|(_, _, reason, _)| reason == "cleared");
+        let from = cleared.map_or(i64::MIN, |(number, ..)| *number);
+        let first = self.lines.range(from..).next().map_or(1, |(number, _)| *number);
+        let last = self.lines.last_key_value().map_or(0, |(number, _)| *number);
+        let mut text = String::new();
+        for number in first..=last {
+            let line = self.lines.get(&number).map_or("", String::as_str);
+            writeln!(text, "{}", line.trim_end()).unwrap();
+        }
+        text.trim_end().to_owned()
+    }
+}
+
+/// Events for a failure message: the last hundred.
+pub fn shown(events: &[Envelope]) -> String {
+    let from = events.len().saturating_sub(100);
+    events[from..].iter().map(|e| serde_json::to_string(e).unwrap() + "\n").collect()
+}
