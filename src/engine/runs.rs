@@ -1,6 +1,7 @@
 //! The runs that are open: who uses them, where they are kept.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
@@ -9,13 +10,9 @@ use super::keeper::Order;
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::{Envelope, ExecutionId};
-use crate::log::{DataDir, OpenRun, RunIndex, RunInfo, RunState, read_tail};
+use crate::event::ExecutionId;
+use crate::log::{DataDir, OpenRun, RunIndex, RunInfo, RunState};
 use crate::source::{OpenedRun, RunName, Runs};
-
-/// What of a log is read to find out where its observer was. A screen of lines takes some
-/// kilobytes; a run that many panes share needs more.
-const TAIL_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Opens runs, counts their users, and closes them with the last.
 pub(super) struct RunBook {
@@ -36,6 +33,7 @@ struct State {
 struct Open {
     emitter: EventEmitter,
     users: usize,
+    history: Option<PathBuf>,
     is_kept: bool,
 }
 
@@ -60,12 +58,7 @@ impl RunBook {
     }
 
     /// Opens the run's log, or says why there is none.
-    fn open_log(
-        &self,
-        state: &mut State,
-        name: &RunName,
-        info: RunInfo,
-    ) -> Option<(OpenRun, Vec<Envelope>)> {
+    fn open_log(&self, state: &mut State, name: &RunName, info: RunInfo) -> Option<OpenRun> {
         let (data, _) = self.kept.as_ref()?;
         let now = self.clock.wall();
         let opened = match name {
@@ -85,15 +78,7 @@ impl RunBook {
         for warning in run.warnings() {
             ::log::warn!("{warning}");
         }
-        let tail = if run.is_resumed() {
-            read_tail(&run.directory().events_path(), TAIL_BYTES).unwrap_or_else(|error| {
-                ::log::warn!("{error:?}");
-                Vec::new()
-            })
-        } else {
-            Vec::new()
-        };
-        Some((run, tail))
+        Some(run)
     }
 }
 
@@ -107,26 +92,30 @@ impl Runs for RunBook {
             && let Some(open) = state.open.get_mut(id)
         {
             open.users += 1;
-            return Ok(OpenedRun { emitter: open.emitter.clone(), tail: Vec::new() });
+            return Ok(OpenedRun { emitter: open.emitter.clone(), history: open.history.clone() });
         }
         let label = match &name {
             RunName::Exactly(id) => id.clone(),
             RunName::Labelled(label) => label.as_str().into(),
         };
-        let (emitter, tail, is_kept) = match self.open_log(&mut state, &name, info) {
-            Some((run, tail)) => {
+        let (emitter, history, is_kept) = match self.open_log(&mut state, &name, info) {
+            Some(run) => {
+                let history = run.is_resumed().then(|| run.directory().events_path());
                 let emitter = self.bus.emitter_from(run.execution_id(), run.next_seq());
                 self.order(Order::Attach(Box::new(run)));
-                (emitter, tail, true)
+                (emitter, history, true)
             }
             None => {
                 self.order(Order::PassOver(label.clone()));
-                (self.bus.emitter_for(label), Vec::new(), false)
+                (self.bus.emitter_for(label), None, false)
             }
         };
         let id = emitter.execution_id().clone();
-        state.open.insert(id, Open { emitter: emitter.clone(), users: 1, is_kept });
-        Ok(OpenedRun { emitter, tail })
+        state.open.insert(
+            id,
+            Open { emitter: emitter.clone(), users: 1, history: history.clone(), is_kept },
+        );
+        Ok(OpenedRun { emitter, history })
     }
 
     fn close(&self, id: &ExecutionId, run_state: RunState, exit_status: Option<i32>) {

@@ -26,6 +26,7 @@ mod metadata;
 mod file;
 mod lock;
 mod run;
+mod scan;
 mod tail;
 
 mod active;
@@ -41,6 +42,7 @@ pub use metadata::{Metadata, RunInfo, RunState, TmuxIdentity};
 pub use name::{decode_name, encode_name};
 pub use notice::{LogReport, LostRun, Notice, NoticeKind};
 pub use run::OpenRun;
+pub use scan::scan;
 pub use sync::SyncPolicy;
 pub use tail::{Repair, read_tail};
 pub use writer::{FILES_MAX, LogOptions, LogWriter};

@@ -369,11 +369,18 @@ impl Work {
         let (stop_guard, stop) = stop_pair();
         let (control, controls) = bounded(CONTROL_MESSAGES);
         let execution_id = run.emitter.execution_id().clone();
+        let panes: Vec<PaneId> = listing.panes_of(session.id).map(PaneState::pane).collect();
+        let recalls = run.history.map_or_else(HashMap::new, |path| {
+            Recall::read(&path, &panes).unwrap_or_else(|error| {
+                ::log::warn!("{error:?}");
+                HashMap::new()
+            })
+        });
         let poller = Poller {
             session_id: session.id,
             name: session.name.to_owned(),
             server: server.clone(),
-            recalls: Recall::from_log(&run.tail),
+            recalls,
             emitter: run.emitter,
             gateway: self.handle.clone(),
             clock: self.context.clock.clone(),

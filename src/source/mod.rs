@@ -5,6 +5,7 @@ mod pane;
 mod poller;
 mod recall;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use coordinator::Watch;
@@ -14,7 +15,7 @@ pub(crate) use recall::Recall;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::{Envelope, ExecutionId};
+use crate::event::ExecutionId;
 use crate::log::{RunInfo, RunState};
 use crate::thread::Stop;
 
@@ -67,6 +68,6 @@ pub(crate) enum RunName {
 pub(crate) struct OpenedRun {
     /// Where to emit.
     pub emitter: EventEmitter,
-    /// The last events of the log, where the run goes on.
-    pub tail: Vec<Envelope>,
+    /// The log, where the run goes on in one.
+    pub history: Option<PathBuf>,
 }

@@ -74,25 +74,33 @@ impl Pane {
         Want { seen: (!self.deeper).then(|| self.seen.clone()), margin, saved: true }
     }
 
-    /// Takes in a look.
-    pub fn look(&mut self, state: &PaneState, look: &Look, seen: Seen, out: &mut Out<'_>) {
+    /// Takes in a look; `deepest` if there is no deeper one.
+    pub fn look(
+        &mut self,
+        state: &PaneState,
+        look: &Look,
+        seen: Seen,
+        deepest: bool,
+        out: &mut Out<'_>,
+    ) {
         if (look.width, look.height) != (self.seen.width, self.seen.height) {
             out.emitter.pane_resized(&self.id, look.width, look.height);
         }
         let respawned = look.pid != self.seen.pid;
-        match self.tracker.look(look) {
-            Outcome::Deeper => {
-                self.deeper = true;
-                return;
-            }
-            Outcome::Changes(changes) => {
-                self.deeper = false;
-                if self.dead.is_some() && respawned {
-                    self.opened(state, out);
-                }
-                self.say(changes, out);
-            }
+        let outcome = if deepest {
+            Outcome::Changes(self.tracker.deepest_look(look))
+        } else {
+            self.tracker.look(look)
+        };
+        let Outcome::Changes(changes) = outcome else {
+            self.deeper = true;
+            return;
+        };
+        self.deeper = false;
+        if self.dead.is_some() && respawned {
+            self.opened(state, out);
         }
+        self.say(changes, out);
         self.bytes_after = look.bytes_after;
         self.seen = seen;
         self.note_death(look.dead, out);

@@ -115,6 +115,7 @@ impl Poller {
         let mut work = Work {
             panes: HashMap::new(),
             passed_over: HashMap::new(),
+            to_open: HashSet::new(),
             started: false,
             hung: false,
             no_room_since: None,
@@ -135,6 +136,9 @@ struct Work {
     panes: HashMap<PaneId, Pane>,
     /// Panes that are not watched, as they were seen.
     passed_over: HashMap<PaneId, Seen>,
+    /// Panes that are to be said from their first line, or from a place to be found: all of them
+    /// is looked at before they are opened.
+    to_open: HashSet<PaneId>,
     started: bool,
     hung: bool,
     no_room_since: Option<Instant>,
@@ -171,10 +175,14 @@ impl Work {
             return None;
         }
         let reason = self.look_at(false);
-        if reason.is_none() && self.panes.values().any(|pane| pane.deeper) {
+        if reason.is_none() && self.needs_deeper() {
             return self.look_at(true);
         }
         reason
+    }
+
+    fn needs_deeper(&self) -> bool {
+        !self.to_open.is_empty() || self.panes.values().any(|pane| pane.deeper)
     }
 
     /// Looks at all panes, or at those only of which the last look was too short.
@@ -198,6 +206,7 @@ impl Work {
             let want = Want { seen: Some(seen.clone()), margin: Margin::Rows(0), saved: false };
             (pane.clone(), want)
         });
+        let whole = Want { seen: None, margin: Margin::All, saved: true };
         SessionLook {
             session_id: self.poller.session_id,
             server: Some(self.poller.server.clone()),
@@ -206,6 +215,7 @@ impl Work {
                 .iter()
                 .map(|(id, pane)| (id.clone(), pane.want()))
                 .chain(passed_over)
+                .chain(self.to_open.iter().map(|id| (id.clone(), whole.clone())))
                 .collect(),
         }
     }
@@ -237,6 +247,7 @@ impl Work {
             self.pane_answered(&id, answer, again, first, now);
         }
         self.passed_over.retain(|id, _| there.contains(id));
+        self.to_open.retain(|id| there.contains(id));
         let gone: Vec<PaneId> =
             self.panes.keys().filter(|id| !there.contains(*id)).cloned().collect();
         for id in gone {
@@ -276,7 +287,7 @@ impl Work {
             }
             (Some(mut pane), PaneAnswer::Look { state, look, seen }) => {
                 if !again || pane.deeper {
-                    pane.look(state, look, Seen::clone(seen), &mut out);
+                    pane.look(state, look, Seen::clone(seen), again, &mut out);
                 }
                 Some(pane)
             }
@@ -287,10 +298,11 @@ impl Work {
                     None if passed_over || first && !self.poller.fresh => Begin::Baseline,
                     None => Begin::Fresh,
                 };
-                if !look.is_complete() && !matches!(begin, Begin::Baseline) {
-                    // It begins with its first line, or with a place to be found: all of it.
+                if !look.is_complete() && !again && !matches!(begin, Begin::Baseline) {
+                    self.to_open.insert(id.clone());
                     None
                 } else {
+                    self.to_open.remove(id);
                     if let (Begin::Baseline, Some(baseline)) = (&begin, &self.poller.baseline) {
                         baseline.show(&self.poller.name, id, &text_of(look));
                     }
@@ -346,7 +358,7 @@ impl Work {
             return;
         }
         for again in [false, true] {
-            if again && !self.panes.values().any(|pane| pane.deeper) {
+            if again && !self.needs_deeper() {
                 return;
             }
             let Ok(pending) = self.poller.gateway.ask_look(self.wishes()) else { return };

@@ -1,12 +1,19 @@
-//! Where an observer of a pane was: read from the log's last events, kept up while it observes (pure).
+//! Where an observer of a pane was: read from the log, kept up while it observes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
+use crate::error::Result;
 use crate::event::{Envelope, PaneId, TdEvent};
+use crate::log::{read_tail, scan};
 use crate::track::Change;
 
 /// Lines that are remembered: enough for one place only to fit.
 const LINES: usize = 64;
+
+/// How much of the end of a log is read at first: a screen of lines takes some kilobytes, a run
+/// that many panes share needs more.
+const TAIL_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What was said of a pane last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,22 +25,33 @@ pub(crate) struct Recall {
 }
 
 impl Recall {
-    /// The panes that the events speak of.
-    pub fn from_log(events: &[Envelope]) -> HashMap<PaneId, Self> {
-        let mut panes: HashMap<PaneId, Self> = HashMap::new();
-        for envelope in events {
-            let Some(pane) = envelope.event.pane() else { continue };
-            let recall = panes.entry(pane.clone()).or_insert_with(Self::begin);
-            match &envelope.event {
-                TdEvent::OutputUpdate { first_line, chunk, .. } => recall.said(*first_line, chunk),
-                TdEvent::OutputRevised { line, text, .. } => recall.revised(*line, text.clone()),
-                TdEvent::OutputGap { first_line, lost_lines, .. } => {
-                    recall.gap(*first_line, *lost_lines);
-                }
-                _ => {}
-            }
+    /// What a log knows of these panes: its end is read, and all of it only if one is missing.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn read(log: &Path, panes: &[PaneId]) -> Result<HashMap<PaneId, Self>> {
+        let mut recalls = HashMap::new();
+        read_tail(log, TAIL_BYTES)?.iter().for_each(|envelope| Self::take(&mut recalls, envelope));
+        if panes.iter().any(|pane| !recalls.contains_key(pane)) {
+            recalls.clear();
+            scan(log, |envelope| Self::take(&mut recalls, envelope))?;
         }
-        panes
+        Ok(recalls)
+    }
+
+    /// Takes in what the log says of a pane. One that was observed and said nothing is known too:
+    /// what it said since is missing.
+    fn take(recalls: &mut HashMap<PaneId, Self>, envelope: &Envelope) {
+        let Some(pane) = envelope.event.pane() else { return };
+        let recall = recalls.entry(pane.clone()).or_insert_with(Self::begin);
+        match &envelope.event {
+            TdEvent::OutputUpdate { first_line, chunk, .. } => recall.said(*first_line, chunk),
+            TdEvent::OutputRevised { line, text, .. } => recall.revised(*line, text.clone()),
+            TdEvent::OutputGap { first_line, lost_lines, .. } => {
+                recall.gap(*first_line, *lost_lines);
+            }
+            _ => {}
+        }
     }
 
     /// A pane of which nothing has been said.
@@ -114,7 +132,8 @@ mod tests {
         let events =
             [update("%1", 1, "a\n\n"), update("%2", 7, "x\n"), update("%1", 3, "b\n"), revised]
                 .map(|event| Envelope::new(Some(1), Timestamp::default(), event));
-        let panes = Recall::from_log(&events);
+        let mut panes = HashMap::new();
+        events.iter().for_each(|envelope| Recall::take(&mut panes, envelope));
         let pane = &panes["%1"];
         assert_eq!(pane.next(), 4);
         let lines = [(1, "a"), (2, ""), (3, "b"), (4, "$ ")];

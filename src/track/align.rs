@@ -34,6 +34,8 @@ pub(super) struct Footprint {
     pub history_rows: i64,
     /// Rows of the screen in use.
     pub used: i64,
+    /// There is no deeper look than this one.
+    pub deepest: bool,
 }
 
 impl Footprint {
@@ -46,6 +48,7 @@ impl Footprint {
             used: used_rows(&rows[history_rows..], cursor_row as usize) as i64,
             rows: rows.iter().map(fingerprint).collect(),
             history_rows: history_rows as i64,
+            deepest: history_rows >= history_size as usize,
         }
     }
 
@@ -62,10 +65,6 @@ impl Footprint {
             .ok()
             .and_then(|index| self.rows.get(index))
             .copied()
-    }
-
-    fn complete(&self) -> bool {
-        self.history_rows >= self.history_size
     }
 }
 
@@ -163,12 +162,12 @@ pub(super) fn place(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts
 /// Whether the look begins no later than the screen did, whose rows were not final; where tmux has
 /// dropped those, no later than where the cursor was, so that no row is skipped.
 fn reaches(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
-    let from = if new.complete() { old.cursor_row } else { 0 };
+    let from = if new.deepest { old.cursor_row } else { 0 };
     -new.history_rows <= from - scrolled
 }
 
 fn too_short(new: &Footprint) -> Place {
-    if new.complete() { Place::Lost(GapReason::Truncated) } else { Place::Deeper }
+    if new.deepest { Place::Lost(GapReason::Truncated) } else { Place::Deeper }
 }
 
 /// The history has been full: the advance is known modulo the trim step, the text decides.
@@ -220,7 +219,7 @@ fn among_candidates(
                 Place::Scrolled(only)
             }
         }
-        _ if !new.complete() => Place::Deeper,
+        _ if !new.deepest => Place::Deeper,
         [] => Place::Lost(GapReason::HistoryTrimmed),
         [least, ..] => Place::AtLeast(least),
     }
@@ -279,7 +278,7 @@ fn is_unmistakable(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
 
 /// The history was cleared: the rows that were on the screen are looked for by their text alone.
 fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) -> Place {
-    if !new.complete() {
+    if !new.deepest {
         return Place::Deeper;
     }
     let mut printed = PrintedBytes::new(old, new, rows);

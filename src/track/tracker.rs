@@ -255,6 +255,19 @@ impl Tracker {
 
     /// Takes a look in.
     pub fn look(&mut self, look: &Look) -> Outcome {
+        self.look_as(look, look.is_complete())
+    }
+
+    /// Takes a look in that is as deep as looks can be: what it does not reach is lost.
+    pub fn deepest_look(&mut self, look: &Look) -> Vec<Change> {
+        match self.look_as(look, true) {
+            Outcome::Changes(changes) => changes,
+            // Not to be had from the deepest look.
+            Outcome::Deeper => Vec::new(),
+        }
+    }
+
+    fn look_as(&mut self, look: &Look, deepest: bool) -> Outcome {
         let mut changes = Vec::new();
         if look.alternate && look.saved.is_none() {
             // The lines behind the full-screen program were not looked at: they wait.
@@ -262,13 +275,14 @@ impl Tracker {
             return Outcome::Changes(changes);
         }
         let normal = Normal::of(look);
-        let footprint = normal.footprint(look);
+        let mut footprint = normal.footprint(look);
+        footprint.deepest = deepest;
         let lines = normal.lines(&footprint);
         let respawned = look.pid != self.pid;
         let (first, scrolled) = if respawned {
             // A new program in the pane: tmux has erased the screen, what was last printed on it
             // may not have been seen, unless the program had been seen to be over.
-            if !look.is_complete() {
+            if !deepest {
                 return Outcome::Deeper;
             }
             let lost = self.died.then_some(0);
@@ -280,7 +294,7 @@ impl Tracker {
             });
             (self.first_after_respawn(&lines, &footprint), 0)
         } else if look.width != self.width && !look.alternate {
-            match self.after_reflow(&lines, look) {
+            match self.after_reflow(&lines, look, deepest) {
                 Ok(first) => (first, i64::MIN / 2),
                 Err(None) => return Outcome::Deeper,
                 Err(Some(reason)) => (self.lose(reason, &mut changes), 0),
@@ -393,8 +407,13 @@ impl Tracker {
     }
 
     /// The number of the first line after the width changed: rows have been made anew, lines stand.
-    fn after_reflow(&self, lines: &[Logical], look: &Look) -> Result<i64, Option<GapReason>> {
-        if !look.is_complete() {
+    fn after_reflow(
+        &self,
+        lines: &[Logical],
+        look: &Look,
+        deepest: bool,
+    ) -> Result<i64, Option<GapReason>> {
+        if !deepest {
             return Err(None);
         }
         let settled: Vec<(i64, &str)> = self
