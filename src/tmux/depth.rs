@@ -8,12 +8,16 @@ use super::seen::Seen;
 /// for a few screens to show and to find the place in a log of an earlier run.
 pub const BASELINE_ROWS: u32 = 200;
 
+/// By how many rows a history may grow between the listing and the look: a flood prints some
+/// 3,000 rows a millisecond at most, and the two are a few milliseconds apart.
+const GROWTH_MAX: u32 = 20_000;
+
 /// How many rows more than the growth of the history a look takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Margin {
     /// So many.
     Rows(u32),
-    /// All that there is.
+    /// All that there is, and what comes until the look is taken.
     All,
 }
 
@@ -21,7 +25,11 @@ pub enum Margin {
 pub(super) fn depth(seen: Option<&Seen>, now: &PaneState, margin: Margin) -> u32 {
     let all = now.history_size;
     let depth = match (margin, seen) {
-        (Margin::All, _) => all,
+        // What is printed until the look is taken is wanted, too.
+        (Margin::All, _) => {
+            let room = now.history_limit.saturating_sub(all);
+            return all.saturating_add(room.min(GROWTH_MAX)).min(depth_max(now.width));
+        }
         (Margin::Rows(rows), None) => BASELINE_ROWS.max(rows),
         (Margin::Rows(rows), Some(seen)) => match growth(seen, now) {
             Some(growth) => growth.saturating_add(rows),
@@ -84,7 +92,7 @@ mod tests {
         assert_eq!(depth(None, &at(1000), rows), BASELINE_ROWS);
         assert_eq!(depth(None, &at(10), rows), 10);
         assert_eq!(depth(None, &at(1000), Margin::Rows(700)), 700);
-        assert_eq!(depth(Some(&seen_at(900)), &at(1000), Margin::All), 1000);
+        assert_eq!(depth(Some(&seen_at(900)), &at(1000), Margin::All), 2000);
         let narrower = Seen { width: 79, ..seen_at(1000) };
         assert_eq!(depth(Some(&narrower), &at(1000), rows), 1000);
         let respawned = Seen { pid: 2, ..seen_at(1000) };

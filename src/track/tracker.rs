@@ -38,6 +38,17 @@ struct Line {
     restless: bool,
 }
 
+/// Where the known lines stand in a look.
+#[derive(Clone, Copy, Debug)]
+enum Moved {
+    /// So many rows higher.
+    By(i64),
+    /// At least so many rows higher, perhaps gone.
+    AtLeast(i64),
+    /// In rows that have been made anew.
+    Anew,
+}
+
 /// What the outside has been told that a line reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
@@ -157,7 +168,7 @@ impl Tracker {
         let lines = normal.lines(&footprint);
         let at_cursor = line_of_row(&lines, footprint.cursor_row);
         let first = 1 - at_cursor as i64;
-        tracker.take(lines, first, 0, footprint);
+        tracker.take(lines, first, Moved::Anew, footprint);
         for line in &mut tracker.lines {
             (line.said, line.stood) = (Said::AsItIs, true);
         }
@@ -177,7 +188,7 @@ impl Tracker {
             // So much was printed before the first look that the history may have been trimmed.
             changes.push(tracker.gap(GapReason::Ambiguous));
         }
-        tracker.take(lines, 1, 0, footprint);
+        tracker.take(lines, 1, Moved::Anew, footprint);
         tracker.settle(&mut changes, false);
         tracker.show_screen(look, &mut changes);
         (tracker, changes)
@@ -200,7 +211,7 @@ impl Tracker {
             .collect();
         let mut changes = Vec::new();
         if let Some(first) = reflow::place(&settled, &lines, |_| true) {
-            tracker.take(lines, first, 0, footprint);
+            tracker.take(lines, first, Moved::Anew, footprint);
             for line in &mut tracker.lines {
                 let said = known.iter().find(|(number, _)| *number == line.number);
                 line.said = match said {
@@ -216,7 +227,7 @@ impl Tracker {
             let at_cursor = line_of_row(&lines, footprint.cursor_row);
             // The line of the cursor takes the next number; what is above it stays unsaid.
             let first = next - at_cursor as i64;
-            tracker.take(lines, first, 0, footprint);
+            tracker.take(lines, first, Moved::Anew, footprint);
             for line in &mut tracker.lines {
                 line.said = Said::AsItIs;
             }
@@ -279,7 +290,7 @@ impl Tracker {
         footprint.deepest = deepest;
         let lines = normal.lines(&footprint);
         let respawned = look.pid != self.pid;
-        let (first, scrolled) = if respawned {
+        let (first, moved) = if respawned {
             // A new program in the pane: tmux has erased the screen, what was last printed on it
             // may not have been seen, unless the program had been seen to be over.
             if !deepest {
@@ -292,12 +303,12 @@ impl Tracker {
                 lost_lines: lost,
                 reason: GapReason::Cleared,
             });
-            (self.first_after_respawn(&lines, &footprint), 0)
+            (self.first_after_respawn(&lines, &footprint), Moved::Anew)
         } else if look.width != self.width && !look.alternate {
             match self.after_reflow(&lines, look, deepest) {
-                Ok(first) => (first, i64::MIN / 2),
+                Ok(first) => (first, Moved::Anew),
                 Err(None) => return Outcome::Deeper,
-                Err(Some(reason)) => (self.lose(reason, &mut changes), 0),
+                Err(Some(reason)) => (self.lose(reason, &mut changes), Moved::Anew),
             }
         } else {
             let facts = Facts {
@@ -307,13 +318,13 @@ impl Tracker {
             };
             match place(&self.old, &footprint, &normal.rows, facts) {
                 Place::Deeper => return Outcome::Deeper,
-                Place::Scrolled(rows) => (self.first_number(&lines, rows), rows),
+                Place::Scrolled(rows) => (self.first_number(&lines, rows), Moved::By(rows)),
                 Place::AtLeast(rows) => {
                     self.flush(&mut changes);
                     changes.push(self.gap(GapReason::Ambiguous));
-                    (self.first_number(&lines, rows), rows)
+                    (self.first_number(&lines, rows), Moved::AtLeast(rows))
                 }
-                Place::Lost(reason) => (self.lose(reason, &mut changes), 0),
+                Place::Lost(reason) => (self.lose(reason, &mut changes), Moved::Anew),
             }
         };
         if !look.alternate {
@@ -324,7 +335,7 @@ impl Tracker {
         self.bytes_before = look.bytes_before;
         // What the look no longer holds was complete when it was seen.
         self.say(&mut changes, first - 1);
-        self.take(lines, first, scrolled, footprint);
+        self.take(lines, first, moved, footprint);
         self.settle(&mut changes, look.dead.is_some());
         self.show_screen(look, &mut changes);
         Outcome::Changes(changes)
@@ -434,9 +445,8 @@ impl Tracker {
         .ok_or(Some(GapReason::Resized))
     }
 
-    /// Makes the lines of a look the known ones, numbered from `first` on; what was known stands so
-    /// many rows higher now.
-    fn take(&mut self, lines: Vec<Logical>, first: i64, scrolled: i64, mut footprint: Footprint) {
+    /// Makes the lines of a look the known ones, numbered from `first` on.
+    fn take(&mut self, lines: Vec<Logical>, first: i64, moved: Moved, mut footprint: Footprint) {
         let old = std::mem::take(&mut self.lines);
         let old_first = old.first().map_or(0, |line| line.number);
         let mut old: Vec<Option<Line>> = old.into_iter().map(Some).collect();
@@ -450,7 +460,14 @@ impl Tracker {
             let (said, stood, restless) = match was(number) {
                 Some(old) => {
                     // A line of which tmux has only the end begins as it did.
-                    let cut_rows = line.start - (old.start - scrolled);
+                    let cut_rows = match moved {
+                        Moved::By(rows) => line.start - (old.start - rows),
+                        // Only a line that was finished is the same one for sure.
+                        Moved::AtLeast(rows) if number < self.cursor_line => {
+                            line.start - (old.start - rows)
+                        }
+                        Moved::AtLeast(_) | Moved::Anew => 0,
+                    };
                     if number == first && cut_rows > 0 {
                         let begin = old.text.strip_suffix(&line.text);
                         let begin =

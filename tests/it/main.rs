@@ -6,6 +6,7 @@ mod observed;
 mod support;
 
 mod bus;
+mod law;
 mod log;
 mod tmux;
 mod tmux_gateway;

@@ -86,6 +86,37 @@ impl Observed {
         });
     }
 
+    /// Waits until the replay of a pane ends as the pane does.
+    #[track_caller]
+    pub fn until_stands(&mut self, pane: &str, shows: &[&str], what: &str) {
+        let same = |seen: &[Envelope]| {
+            let text = Replay::of(seen, pane).text();
+            let replayed: Vec<&str> = text.lines().collect();
+            let same = replayed.len().min(shows.len());
+            let mut pairs =
+                shows[shows.len() - same..].iter().zip(&replayed[replayed.len() - same..]);
+            // Of the oldest line the pane may have lost the beginning.
+            let oldest = pairs.next().is_some_and(|(shown, replayed)| replayed.ends_with(shown));
+            oldest && pairs.all(|(shown, replayed)| shown == replayed)
+        };
+        let deadline = Instant::now() + CEILING;
+        while !same(&self.seen) {
+            match self.events.recv_deadline(deadline) {
+                Ok(delivery) => self.seen.extend(delivery.into_envelope()),
+                Err(_) => {
+                    let text = self.replay(pane).text();
+                    let replayed: Vec<&str> = text.lines().collect();
+                    let pairs = shows.iter().rev().zip(replayed.iter().rev()).enumerate();
+                    let differing: Vec<_> = pairs.filter(|(_, (a, b))| a != b).take(8).collect();
+                    panic!(
+                        "{what}: from the end, shown and replayed: {differing:#?}\n{}",
+                        shown(&self.seen)
+                    )
+                }
+            }
+        }
+    }
+
     /// Stops the engine and takes what is left.
     #[track_caller]
     pub fn stop(&mut self) -> Report {

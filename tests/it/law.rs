@@ -1,0 +1,188 @@
+//! The law of pane output under programs made up at random, on real tmux.
+//!
+//! `TD_LAW_SEEDS=200 cargo test --test it law::` tries more of them; a failure names its seed, and
+//! `TD_LAW_FIRST=` begins there.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::time::Duration;
+
+use td_observe::tmux::Target;
+
+use crate::observed::{Observed, Replay, shown};
+use crate::support::TmuxServer;
+
+/// Numbers that only look random.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        // Knuth's MMIX constants.
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+
+    fn text(&mut self) -> String {
+        const WORDS: [&str; 8] =
+            ["a", "漢字", "word", "x", "compile", "é", "[ok]", "longer words here"];
+        let words = self.roll(12);
+        let mut text = String::new();
+        for _ in 0..words {
+            let word = WORDS[self.roll(8) as usize];
+            write!(text, "{word}{}", ["", " "][self.roll(2) as usize]).unwrap();
+        }
+        text
+    }
+}
+
+fn seeds(default: u64) -> impl Iterator<Item = u64> {
+    let number = |name, or| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(or);
+    let first: u64 = number("TD_LAW_FIRST", 1);
+    first..first + number("TD_LAW_SEEDS", default)
+}
+
+/// Runs the same way with each seed, some at a time.
+fn each_seed(default: u64, run: fn(u64)) {
+    let seeds: Vec<u64> = seeds(default).collect();
+    for some in seeds.chunks(4) {
+        std::thread::scope(|scope| {
+            for &seed in some {
+                scope.spawn(move || run(seed));
+            }
+        });
+    }
+}
+
+/// Writes the steps of a program, a file each, and what runs them.
+fn program(server: &TmuxServer, steps: &[String], pauses: &[u64]) -> String {
+    let mut script = String::from("printf 'ready\\n'; tmux wait-for go\n");
+    for (at, (step, pause)) in steps.iter().zip(pauses).enumerate() {
+        fs::write(server.directory().join(format!("step{at}")), step).unwrap();
+        writeln!(script, "cat step{at}; sleep 0.{pause:03}").unwrap();
+    }
+    script.push_str("printf 'the end\\n'; tmux wait-for -S done; exec cat\n");
+    fs::write(server.directory().join("program"), script).unwrap();
+    format!("cd '{}' && exec sh program", server.directory().display())
+}
+
+#[test]
+fn any_program_replays_to_what_the_pane_shows() {
+    each_seed(8, |seed| {
+        let mut dice = Dice(seed);
+        let (width, height) = (20 + dice.roll(60) as u32, 4 + dice.roll(20) as u32);
+        let mut steps = Vec::new();
+        for _ in 0..10 + dice.roll(20) {
+            let mut step = String::new();
+            for _ in 0..dice.roll(12) {
+                let text = dice.text();
+                let n = 1 + dice.roll(4);
+                match dice.roll(22) {
+                    0..=7 => writeln!(step, "{text}").unwrap(),
+                    8 => step.push_str(&text),
+                    9 => write!(step, "\r{text}").unwrap(),
+                    10 => write!(step, "\x1b[{n}A").unwrap(),
+                    11 => write!(step, "\x1b[{n}B").unwrap(),
+                    12 => step.push_str("\r\x1b[2K"),
+                    13 => step.push_str("\x1b[K"),
+                    14 => step.push_str("\x1b[J"),
+                    15 => write!(step, "\x1b[{n}C{text}").unwrap(),
+                    16 => write!(step, "\t{text}\n\n").unwrap(),
+                    17 => write!(step, "\x1b[{n}L").unwrap(),
+                    18 => write!(step, "\x1b[{n}M").unwrap(),
+                    19 if dice.roll(4) == 0 => step.push_str("\x1b[H\x1b[J"),
+                    20 if dice.roll(4) == 0 => step.push_str("\x1b[H\x1b[2J\x1b[3J"),
+                    21 => write!(step, "\x1b[?1049h{text}\x1b[?1049l").unwrap(),
+                    _ => step.push_str("\x1b[3;9r\x1b[9;1H\n\n\x1b[r\x1b[99;1H"),
+                }
+            }
+            steps.push(step);
+        }
+        let pauses: Vec<u64> = steps.iter().map(|_| dice.roll(150)).collect();
+        let server = TmuxServer::new();
+        let pane = server.new_session("law", width, height, &program(&server, &steps, &pauses));
+        server.wait_for_text(&pane, "ready");
+        let mut observed = Observed::start(&server, |watch| {
+            watch.target(Target::parse("law").unwrap()).interval(Duration::from_millis(50))
+        });
+        observed.until_started(1);
+        server.tmux(&["wait-for", "-S", "go"]);
+        server.tmux(&["wait-for", "done"]);
+        let captured = server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane]);
+        let shows: Vec<&str> = captured.trim_end().lines().map(str::trim_end).collect();
+        // Below the end there can be text that the cursor never came back to.
+        observed.until_stands(&pane, &shows, &format!("seed {seed}"));
+        observed.stop();
+        let replay = Replay::of(&observed.seen, &pane);
+        assert!(
+            replay.gaps.iter().all(|(_, _, reason, _)| reason == "cleared"),
+            "seed {seed}: {:?}\n{}",
+            replay.gaps,
+            shown(&observed.seen)
+        );
+    });
+}
+
+#[test]
+fn lines_arrive_once_or_a_gap_says_so() {
+    each_seed(8, |seed| {
+        let mut dice = Dice(seed.wrapping_mul(7919));
+        let (width, height) = (10 + dice.roll(90) as u32, 2 + dice.roll(40) as u32);
+        let limit = [0, 1, 9, 50, 300, 2000][dice.roll(6) as usize];
+        let (mut steps, mut printed) = (Vec::new(), Vec::new());
+        for _ in 0..10 + dice.roll(20) {
+            let mut step = String::new();
+            let most = [5, 30, 200, 1500][dice.roll(4) as usize];
+            for _ in 0..dice.roll(most) {
+                let line = format!("{}:{}", printed.len(), dice.text().trim_end());
+                writeln!(step, "{line}").unwrap();
+                printed.push(line);
+            }
+            steps.push(step);
+        }
+        let pauses: Vec<u64> = steps.iter().map(|_| dice.roll(150)).collect();
+        let server = TmuxServer::new();
+        server.new_session("keeper", 40, 5, "exec cat");
+        server.script(&format!("set-option -g history-limit {limit}"));
+        let pane = server.new_session("law", width, height, &program(&server, &steps, &pauses));
+        server.wait_for_text(&pane, "ready");
+        let mut observed = Observed::start(&server, |watch| {
+            watch.target(Target::parse("law").unwrap()).interval(Duration::from_millis(50))
+        });
+        observed.until_started(1);
+        server.tmux(&["wait-for", "-S", "go"]);
+        observed.until_line("the end");
+        observed.stop();
+        let replay = observed.replay(&pane);
+        printed.push("the end".to_owned());
+        let (mut next, mut gaps) = (0, replay.gaps.iter().peekable());
+        let mut piece = false;
+        for (at, (_, line)) in replay.settled.iter().enumerate() {
+            // Of which line a piece was, only the next one tells.
+            let mut hole = std::mem::take(&mut piece);
+            while gaps.next_if(|gap| gap.3 == at).is_some() {
+                hole = true;
+            }
+            if printed.get(next) == Some(line) {
+                next += 1;
+                continue;
+            }
+            assert!(
+                hole,
+                "seed {seed}, limit {limit}, {width}x{height}: {line:?} at {at} for {:?} after {:?}, gaps {:?}",
+                printed.get(next),
+                &replay.settled[at.saturating_sub(3)..at],
+                replay.gaps
+            );
+            // After a hole a line's beginning may be missing.
+            let rest = &printed[next..];
+            let whole = rest.iter().position(|one| one == line);
+            piece = whole.is_none();
+            let found = whole.or_else(|| rest.iter().position(|one| one.ends_with(&**line)));
+            let found = found.unwrap_or_else(|| panic!("seed {seed}: {line:?} twice or made up"));
+            next += found + 1;
+        }
+        assert_eq!(next, printed.len(), "seed {seed}");
+        eprintln!("seed {seed}: {} lines, limit {limit}, gaps {:?}", printed.len(), replay.gaps);
+    });
+}
