@@ -1,7 +1,55 @@
-//! td-observe: one ordered, typed stream of what tmux panes, processes and agents do.
+//! What are my agents and jobs doing right now, and what did they do last night?
+//!
+//! `td-observe` watches tmux panes that somebody else started, turns what they show into one
+//! ordered stream of typed, numbered events, hands it to any number of subscribers and keeps it as
+//! JSON Lines. It is synchronous: threads and channels, no async runtime.
+//!
+//! ```text
+//! sources (a thread each)          bus                          sinks (a thread each)
+//! ┌ pane poller ──────┐                                   ┌──> log writer ──> events.jsonl
+//! ├ pane poller ──────┤  bounded      ┌──────────┐ batches│    (bounded by bytes)
+//! ├ your emitter ─────┼─ never waits> │ fan-out  │────────┘
+//! └ …                 ┘               │ seq, ts  │  a lossy lane per subscription,
+//!                                     └──────────┘──> exact Lagged(n): console, your code
+//! ```
+//!
+//! # Example
+//!
+#![doc = concat!("```no_run\n", include_str!("../tests/it/embed.rs"), "# fn main() {}\n```")]
+//!
+//! Or emit events of your own: [`EventBus::new`], [`EventBus::emitter_for`],
+//! [`EventBus::subscribe`]; with a log, [`Engine::emitter_for`].
+//!
+//! # The house
+//!
+//! A room uses only what stands above it here; each absence is a rule, and a test keeps them.
+//!
+//! | room | what it is for |
+//! | --- | --- |
+//! | `error` | one opaque [`Error`] with questions |
+//! | `stamp` | [`Timestamp`]: points in time as they are written (pure) |
+//! | `event` | [`TdEvent`], [`Envelope`], ids: the wire contract (pure) |
+//! | `clock` | [`Clock`] and [`FakeClock`]; the only file that reads time |
+//! | `thread` | named threads, stopped by dropping a guard; the only file that names `std::thread` |
+//! | `gap` | what was dropped, by number (pure) |
+//! | [`track`] | the heart: looks at a pane in; settled lines, revisions, gaps out (pure) |
+//! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`], the fan-out, the limiter |
+//! | [`log`] | line format, run directory, writer; knows no bus |
+//! | `child` | the one way to run a child process |
+//! | [`tmux`] | the only room that knows tmux: targets, listing, captures, gateway |
+//! | `source` | the coordinator and the pollers |
+//! | `engine` | [`Builder`], [`Engine`], [`Report`]: puts it together, takes it apart in order |
+//!
+//! The program stands on top of this, behind the feature `cli`. With `default-features = false`
+//! there is the engine alone.
+//!
+//! # Stopping
+//!
+//! Stopping travels the way data travels: sources stop and are joined, then the bus is drained and
+//! closed, then the log is written out and synced. [`Engine::shutdown`] does it in this order; any
+//! other loses the last events, or hangs.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
-#![allow(dead_code, unused_imports, reason = "the rooms that use it are being built")]
 
 mod error;
 mod stamp;
@@ -33,7 +81,10 @@ pub use bus::{
 pub use clock::{Clock, FakeClock};
 pub use engine::{Builder, Engine, Report};
 pub use error::{Error, Result};
-pub use event::*;
+pub use event::{
+    Cursor, Envelope, EventKind, ExecutionId, ExitStatus, Extra, IterationOutcome, LineCount,
+    MaybePane, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows, TdEvent, UnknownEvent,
+};
 pub use source::Watch;
 pub use stamp::{ParseTimestampError, Timestamp};
 pub use thread::Panicked;

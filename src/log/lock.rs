@@ -19,6 +19,7 @@ const PID_BYTES_MAX: usize = 16;
 pub(super) struct RunLock {
     file: File,
     /// Counts this lock's file descriptor.
+    #[expect(dead_code, reason = "held for its drop, which gives the place to another run")]
     slot: RunSlot,
 }
 

@@ -68,6 +68,7 @@ pub(super) struct Closing {
     /// Whether it has lines that are not synced.
     pub(super) is_dirty: bool,
     /// Given back when all of the above is done.
+    #[expect(dead_code, reason = "held until the run is closed, then dropped")]
     pub(super) lock: RunLock,
 }
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 pub use coordinator::Watch;
 pub(crate) use coordinator::{Coordinator, poke};
-pub(crate) use recall::Recall;
 
 use crate::bus::EventEmitter;
 use crate::clock::Clock;

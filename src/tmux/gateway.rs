@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, never, select_biased};
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 use super::ask::{Asker, Message, PaneAnswer, Pending, SessionAnswer, SessionLook, again, ended};
 use super::capture::{Shot, Shown, bytes_read_by, capture};
@@ -21,7 +21,6 @@ use super::plan::{Cost, cut};
 use super::server::Server;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::PaneId;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, is_stopped, stop_pair};
 
 /// How many questions may wait: four times the sessions of a very busy server, each of which asks

@@ -6,6 +6,7 @@ mod observed;
 mod support;
 
 mod bus;
+mod embedding;
 mod law;
 mod log;
 mod tmux;

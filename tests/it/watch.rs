@@ -229,8 +229,8 @@ fn a_session_is_followed_from_its_start_through_its_name_to_its_end() {
     assert_eq!(replay.texts(), ["first", "last"]);
     assert!(replay.complete);
     // The end of the pane stands before the end of the session, all in one run.
-    let log = observed.seen.iter().filter(|e| e.event.execution_id().starts_with("young@"));
-    let last = log.last().unwrap();
+    let mut log = observed.seen.iter().rev();
+    let last = log.find(|e| e.event.execution_id().starts_with("young@")).unwrap();
     assert!(matches!(last.event, TdEvent::SessionEnded { .. }));
     observed.stop();
 }
