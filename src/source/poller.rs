@@ -275,9 +275,9 @@ impl Work {
         // While it is worked on, the pane is not in the map: a panic leaves no half-done state
         // behind, and what was said of it is recalled.
         let pane = self.panes.remove(id);
-        let recall = self.poller.recalls.get(id).cloned();
-        let mut noted = recall.clone().unwrap_or_else(Recall::begin);
-        let mut out = Out { emitter: &self.poller.emitter, recall: &mut noted, now };
+        let known = pane.is_none().then(|| self.poller.recalls.get(id).cloned()).flatten();
+        let noted = self.poller.recalls.entry(id.clone()).or_insert_with(Recall::begin);
+        let mut out = Out { emitter: &self.poller.emitter, recall: noted, now };
         let pane = match (pane, answer) {
             (Some(mut pane), PaneAnswer::Still(_)) => {
                 if !again {
@@ -293,12 +293,15 @@ impl Work {
             }
             (None, PaneAnswer::Look { state, look, seen }) => {
                 let passed_over = self.passed_over.contains_key(id);
-                let begin = match &recall {
+                let begin = match &known {
                     Some(recall) => Begin::Resume(recall),
                     None if passed_over || first && !self.poller.fresh => Begin::Baseline,
                     None => Begin::Fresh,
                 };
                 if !look.is_complete() && !again && !matches!(begin, Begin::Baseline) {
+                    if known.is_none() {
+                        self.poller.recalls.remove(id);
+                    }
                     self.to_open.insert(id.clone());
                     None
                 } else {
@@ -315,7 +318,6 @@ impl Work {
             (None, PaneAnswer::Still(_)) => None,
         };
         if let Some(pane) = pane {
-            self.poller.recalls.insert(id.clone(), noted);
             self.panes.insert(id.clone(), pane);
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use td_observe::tmux::Target;
+use td_observe::tmux::{Server, Target};
 use td_observe::{Builder, Delivery, Engine, Envelope, Report, Subscription, TdEvent, Watch};
 
 use crate::support::{CEILING, TmuxServer};
@@ -27,11 +27,25 @@ impl Observed {
     /// Watches what `set` says of it.
     #[track_caller]
     pub fn start(server: &TmuxServer, set: impl FnOnce(Watch) -> Watch) -> Self {
+        Self::watching(server, set(Self::watch(server.server())))
+    }
+
+    /// Watches all sessions of a server, asked in a way of its own.
+    #[track_caller]
+    pub fn with(server: &TmuxServer, asked: Server) -> Self {
+        Self::watching(server, Self::watch(asked))
+    }
+
+    fn watch(server: Server) -> Watch {
+        Watch::new(server).interval(Duration::from_millis(100))
+    }
+
+    #[track_caller]
+    fn watching(server: &TmuxServer, watch: Watch) -> Self {
         let data = server.directory().join("data");
         let mut engine = Builder::new().data_dir(&data).capacity(1_000_000).start().unwrap();
         let events = engine.subscribe();
-        let watch = Watch::new(server.server()).interval(Duration::from_millis(100));
-        engine.watch(set(watch)).unwrap();
+        engine.watch(watch).unwrap();
         Self { engine: Some(engine), events, seen: Vec::new(), data }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use td_observe::TdEvent;
 
 use crate::observed::{Observed, Replay, shown};
-use crate::support::{CEILING, TmuxServer, wait_for};
+use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
 
 /// A pane's program that waits for [`go`] and stays when it is done.
 fn waiting(program: &str) -> String {
@@ -314,4 +314,63 @@ fn one_poller_a_session_and_an_immediate_look_on_request() {
         if seen >= 1 { Ok(()) } else { Err(seen) }
     });
     observed.stop();
+}
+
+#[test]
+fn a_poller_that_panics_comes_back_and_says_nothing_twice() {
+    let server = TmuxServer::new();
+    let program = waiting("seq 1 20");
+    let pane = server.new_session("panic", 40, 8, &program);
+    server.wait_for_text(&pane, "ready");
+    let panics = std::sync::atomic::AtomicU32::new(1);
+    let mut observed = Observed::start(&server, |watch| {
+        // Called by the poller, in the middle of its work.
+        watch.baseline(move |_, _, _| {
+            if panics.swap(0, std::sync::atomic::Ordering::Relaxed) > 0 {
+                panic!("on purpose");
+            }
+        })
+    });
+    observed.until("the poller's return", |seen| {
+        seen.iter().any(|envelope| {
+            matches!(&envelope.event, TdEvent::PollerRestarted { cause, .. } if cause == "on purpose")
+        })
+    });
+    observed.until("the pane", |seen| {
+        seen.iter().any(|envelope| matches!(envelope.event, TdEvent::PaneOpened { .. }))
+    });
+    go(&server);
+    observed.until_line("20");
+    observed.stop();
+    let want: Vec<String> = (1..=20).map(|n: i32| n.to_string()).collect();
+    assert_eq!(observed.replay(&pane).texts(), want);
+}
+
+#[test]
+fn a_hung_server_is_told_twice_and_loses_nothing() {
+    let server = TmuxServer::new();
+    let pane = server.new_session("hung", 40, 8, &waiting("seq 1 20"));
+    server.wait_for_text(&pane, "ready");
+    let pid = server.pid();
+    let mut observed =
+        Observed::with(&server, server.server().with_timeout(Duration::from_millis(300)));
+    observed.until_started(1);
+    let warnings = |seen: &[td_observe::Envelope]| {
+        seen.iter().filter(|e| matches!(e.event, TdEvent::Warning { .. })).count()
+    };
+    {
+        let _stopped = Stopped::new(pid);
+        observed.until("a warning", |seen| warnings(seen) == 1);
+    }
+    observed.until("a second one", |seen| warnings(seen) == 2);
+    go(&server);
+    observed.until_line("20");
+    server.kill();
+    observed.until("the end", |seen| {
+        seen.iter().any(|envelope| {
+            matches!(&envelope.event, TdEvent::SessionEnded { reason, .. } if reason == "server_gone")
+        })
+    });
+    observed.stop();
+    assert_eq!(warnings(&observed.seen), 2);
 }
