@@ -8,3 +8,4 @@ mod bus;
 mod log;
 mod tmux;
 mod tmux_gateway;
+mod wire;
