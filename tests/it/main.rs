@@ -5,7 +5,9 @@
 mod support;
 
 mod bus;
+mod layers;
 mod log;
+mod source_text;
 mod tmux;
 mod tmux_gateway;
 mod wire;
