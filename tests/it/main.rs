@@ -5,6 +5,7 @@
 mod support;
 
 mod bus;
+mod fuzz;
 mod layers;
 mod log;
 mod source_text;
