@@ -201,7 +201,8 @@ impl ActiveRun {
         self.ensure_in_place(tools, now)?;
         if std::mem::take(&mut self.header_due) {
             let first_seq = self.pending.first_seq().unwrap_or(self.next_seq);
-            let header = line::header(&self.id, tools.clock.wall(), &tools.host, first_seq);
+            let by = (tools.host.as_str(), std::process::id());
+            let header = line::header(&self.id, tools.clock.wall(), by, first_seq);
             self.pending.push_front(&mut tools.writer, &header);
         }
         let sealed = self.pending.seal(&mut tools.writer, &self.id);

@@ -76,7 +76,7 @@ fn write_line(
 pub(crate) fn header(
     execution_id: &ExecutionId,
     ts: Timestamp,
-    host: &str,
+    (host, pid): (&str, u32),
     first_seq: u64,
 ) -> Envelope {
     let event = TdEvent::LogOpened {
@@ -84,7 +84,7 @@ pub(crate) fn header(
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         host: host.to_owned(),
-        pid: std::process::id(),
+        pid,
         first_seq,
     };
     Envelope::new(Some(0), ts, event)

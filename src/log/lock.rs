@@ -48,6 +48,14 @@ impl RunLock {
     }
 }
 
+impl Drop for RunLock {
+    fn drop(&mut self) {
+        // Closing alone is not enough: a child that another thread is just starting holds a copy of
+        // the descriptor until it runs its program. If this fails, closing has to do.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 fn lock_file(entered: &Entered) -> Result<File> {
     let path = entered.join(LOCK);
     let failed = |cause: io::Error| Error::file("cannot lock the run with", &path, cause);

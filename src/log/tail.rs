@@ -207,7 +207,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let gap = TdEvent::LogGap { execution_id: "a".into(), first_seq: 5, last_seq: 90 };
         let gap = line(&Envelope::new(Some(90), Timestamp::default(), gap));
-        let header = line(&header(&"a".into(), Timestamp::default(), "h", 501));
+        let header = line(&header(&"a".into(), Timestamp::default(), ("h", 1), 501));
         let big = "x".repeat(3 * CHUNK_BYTES);
         let seed =
             "{\"ts\":\"2026-01-21T10:00:00Z\",\"event\":{\"type\":\"X\",\"execution_id\":\"a\"}}\n";

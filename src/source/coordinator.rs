@@ -121,12 +121,12 @@ impl Watch {
     }
 }
 
+/// Called with the session's name, the pane and its lines.
+type ShowBaseline = dyn Fn(&str, &PaneId, &[String]) + Send + Sync;
+
 /// Gets what stood on a pane when observation began.
 #[derive(Clone)]
-pub struct Baseline(Arc<Show>);
-
-/// Gets a session's name, a pane and its lines.
-type Show = dyn Fn(&str, &PaneId, &[String]) + Send + Sync;
+pub struct Baseline(Arc<ShowBaseline>);
 
 impl Baseline {
     pub(super) fn show(&self, session: &str, pane: &PaneId, lines: &[String]) {

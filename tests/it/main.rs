@@ -7,8 +7,12 @@ mod support;
 
 mod bus;
 mod embedding;
+mod fuzz;
 mod law;
+mod layers;
 mod log;
+mod source_text;
 mod tmux;
 mod tmux_gateway;
 mod watch;
+mod wire;

@@ -1,0 +1,41 @@
+//! Any bytes as somebody's `events.jsonl`: its tail is read, the run opens, nothing whole is lost.
+
+use std::fs;
+
+use td_observe::Timestamp;
+use td_observe::log::{DataDir, Repair, RunInfo, read_tail};
+
+pub fn run(bytes: &[u8]) {
+    let temp = tempfile::tempdir().unwrap();
+    let data = DataDir::new(temp.path());
+    data.prepare().unwrap();
+    let run = data.run(&"fuzz".into());
+    fs::create_dir_all(run.path()).unwrap();
+    let path = run.events_path();
+    fs::write(&path, bytes).unwrap();
+
+    let before = read_tail(&path, u64::MAX).unwrap();
+    for bytes_max in [0, 1, bytes.len() as u64 / 2, bytes.len() as u64] {
+        let tail = read_tail(&path, bytes_max).unwrap();
+        assert!(before.ends_with(&tail), "the last {bytes_max} bytes hold other events");
+    }
+
+    let open = || run.open(RunInfo::default(), Timestamp::default()).unwrap();
+    let opened = open();
+    let after = fs::read(&path).unwrap();
+    match opened.repair() {
+        Repair::Whole => assert_eq!(after, bytes),
+        Repair::Completed => assert_eq!(after, [bytes, b"\n"].concat()),
+        Repair::Cut { bytes: cut } => assert_eq!(after, bytes[..bytes.len() - cut as usize]),
+        Repair::Left => panic!("the disk is not full"),
+    }
+    assert!(after.is_empty() || after.ends_with(b"\n"));
+    assert_eq!(read_tail(&path, u64::MAX).unwrap(), before, "repairing lost an event");
+    let next = opened.next_seq();
+    assert!(next >= 1);
+    drop(opened);
+
+    let opened = open();
+    assert_eq!(opened.repair(), Repair::Whole);
+    assert!(opened.next_seq() >= next, "{} after {next}", opened.next_seq());
+}

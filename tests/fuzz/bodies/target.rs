@@ -1,0 +1,18 @@
+//! Any text as a target: refused in one line, or kept as it was given.
+
+use td_observe::tmux::{Listing, Target};
+
+pub fn run(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match Target::parse(&text) {
+        Ok(target) => {
+            assert_eq!(target.as_str(), text);
+            assert_eq!(target.to_string().parse::<Target>().unwrap(), target);
+            assert!(target.resolve(&Listing::default()).is_empty());
+        }
+        Err(error) => {
+            assert!(error.is_invalid_input(), "{error:?}");
+            assert!(!error.to_string().contains(char::is_control), "{error:?}");
+        }
+    }
+}

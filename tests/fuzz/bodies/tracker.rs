@@ -1,0 +1,225 @@
+//! Any sequence of looks: the tracker does not panic, and its numbers never go back.
+
+use std::time::{Duration, Instant};
+
+use td_observe::Cursor;
+use td_observe::track::{Change, Death, Look, Outcome, Pace, Paced, Row, SavedScreen, Tracker};
+
+/// More looks than this make a case slow, and no richer.
+const LOOKS_MAX: usize = 64;
+
+pub fn run(bytes: &[u8]) {
+    let mut bytes = Bytes(bytes);
+    let mut look = any_look(&mut bytes);
+    let mut next = i64::MIN;
+    let mut known: Vec<(i64, String)> = Vec::new();
+    let mut tracker = match bytes.below(2) {
+        0 => Tracker::baseline(&look),
+        _ => {
+            let (tracker, changes) = Tracker::fresh(&look);
+            check(&changes, &mut next, &mut known);
+            tracker
+        }
+    };
+    let (mut pace, mut now) = (Pace::default(), Instant::now());
+    for _ in 0..LOOKS_MAX {
+        if bytes.0.is_empty() {
+            break;
+        }
+        let was = tracker.next_line();
+        let changes = match bytes.below(16) {
+            0 => tracker.still(),
+            1 => tracker.detach(),
+            2 => {
+                // Another observer goes on from what this one said.
+                let keep = bytes.below(known.len() + 1);
+                let (resumed, changes) =
+                    Tracker::resume(&look, &known[known.len() - keep..], tracker.next_line());
+                tracker = resumed;
+                changes
+            }
+            3 => {
+                look = any_look(&mut bytes);
+                seen(&mut tracker, &look)
+            }
+            _ => {
+                go_on(&mut look, &mut bytes);
+                seen(&mut tracker, &look)
+            }
+        };
+        check(&changes, &mut next, &mut known);
+        assert!(tracker.next_line() >= was, "{} after {was}", tracker.next_line());
+        assert!(tracker.next_line() >= next, "{} after {next}", tracker.next_line());
+        let _ = tracker.margin();
+        now += Duration::from_millis(bytes.below(700) as u64);
+        let whole = changes.iter().filter(|change| is_kept(change)).count();
+        let paced = pace.take(changes, now);
+        let kept = |paced: &&Paced| matches!(paced, Paced::Keep(change) if is_kept(change));
+        assert_eq!(paced.iter().filter(kept).count(), whole, "lines and gaps are all kept");
+    }
+    check(&tracker.end(), &mut next, &mut known);
+    let _ = pace.finish();
+}
+
+fn is_kept(change: &Change) -> bool {
+    matches!(change, Change::Lines { .. } | Change::Gap { .. })
+}
+
+/// Looks, and looks deeper where that is asked for.
+fn seen(tracker: &mut Tracker, look: &Look) -> Vec<Change> {
+    match tracker.look(look) {
+        Outcome::Changes(changes) => changes,
+        Outcome::Deeper => {
+            assert!(!look.is_complete(), "nothing is deeper than {look:#?}");
+            let deeper = Look { history_size: look.history_rows() as u32, ..look.clone() };
+            match tracker.look(&deeper) {
+                Outcome::Changes(changes) => changes,
+                Outcome::Deeper => panic!("nothing is deeper than {deeper:#?}"),
+            }
+        }
+    }
+}
+
+fn check(changes: &[Change], next: &mut i64, known: &mut Vec<(i64, String)>) {
+    for change in changes {
+        match change {
+            Change::Lines { first_line, chunk } => {
+                assert!(*first_line >= *next, "line {first_line} after {next}: {changes:#?}");
+                assert!(chunk.ends_with('\n'), "{change:?}");
+                known.extend((*first_line..).zip(chunk.lines().map(str::to_owned)));
+                *next = first_line + chunk.matches('\n').count() as i64;
+            }
+            Change::Gap { first_line, lost_lines, .. } => {
+                assert!(*first_line >= *next, "gap at {first_line} after {next}: {changes:#?}");
+                *next = first_line + lost_lines.unwrap_or(0) as i64;
+            }
+            Change::Revised { text, .. } => assert!(!text.contains('\n'), "{change:?}"),
+            Change::Screen { .. } => {}
+        }
+    }
+}
+
+/// Bytes as choices; all zero at the end.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn byte(&mut self) -> u8 {
+        let (first, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        *first
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        let wide = if end > 256 { usize::from(self.byte()) << 8 } else { 0 };
+        (wide + usize::from(self.byte())) % end.max(1)
+    }
+
+    /// A small number mostly, at the edges sometimes.
+    fn number(&mut self) -> u32 {
+        match self.byte() {
+            255 => u32::MAX,
+            254 => i32::MAX as u32,
+            small => u32::from(small % 40),
+        }
+    }
+
+    fn row(&mut self) -> Row {
+        const TEXTS: [&str; 12] = [
+            "",
+            " ",
+            "a",
+            "b",
+            "ab",
+            "abcdefgh",
+            "$ ",
+            "漢字",
+            "e\u{301}",
+            "Pane is dead",
+            "\t",
+            "~",
+        ];
+        let choice = self.byte();
+        let text = match choice % 16 {
+            text @ 0..12 => TEXTS[usize::from(text)].to_owned(),
+            _ => format!("line {}", self.byte()),
+        };
+        Row { text, wrapped: choice >= 224 }
+    }
+
+    fn rows(&mut self, count: usize) -> Vec<Row> {
+        (0..count).map(|_| self.row()).collect()
+    }
+
+    fn maybe_number(&mut self) -> Option<u64> {
+        if self.byte() % 2 == 1 { Some(u64::from(self.number())) } else { None }
+    }
+}
+
+/// A look that nothing binds, not even what tmux would say.
+fn any_look(bytes: &mut Bytes) -> Look {
+    let height = bytes.number().min(2000);
+    let is_sane = bytes.below(4) > 0;
+    let history = bytes.below(40);
+    let count = if is_sane { height.min(12) as usize + history } else { bytes.below(40) };
+    let mut look = Look {
+        width: bytes.number(),
+        height: if is_sane { height.min(12) } else { height },
+        history_size: if is_sane { history as u32 } else { bytes.number() },
+        history_limit: bytes.number(),
+        cursor: Cursor { x: bytes.number(), y: bytes.number() },
+        rows: bytes.rows(count),
+        ..Look::default()
+    };
+    odds(&mut look, bytes);
+    look
+}
+
+fn odds(look: &mut Look, bytes: &mut Bytes) {
+    let flags = bytes.byte();
+    look.alternate = flags & 0b11 == 0b11;
+    look.saved = (flags & 0b111 == 0b111).then(|| {
+        let height = bytes.below(14);
+        SavedScreen { cursor: Cursor { x: 0, y: bytes.number() }, rows: bytes.rows(height) }
+    });
+    look.dead = (flags >> 3 == 31).then_some(Death { status: Some(1), signal: None });
+    look.bytes_before = bytes.maybe_number();
+    look.bytes_after = bytes.maybe_number();
+}
+
+/// What a pane may look like a moment later: printed, repainted, trimmed, resized, cleared.
+fn go_on(look: &mut Look, bytes: &mut Bytes) {
+    let height = look.height as usize;
+    match bytes.below(12) {
+        0..=5 => {
+            let printed = bytes.below(12);
+            look.rows.extend(bytes.rows(printed));
+            look.history_size = look.history_size.saturating_add(printed as u32);
+            if look.history_size > look.history_limit.max(1) {
+                look.history_size -= look.trim_step().min(look.history_size);
+            }
+            let most = (look.history_size as usize).saturating_add(height);
+            let surplus = look.rows.len().saturating_sub(most);
+            look.rows.drain(..surplus);
+        }
+        6 | 7 => {
+            let (at, row) = (bytes.below(look.rows.len()), bytes.row());
+            if let Some(old) = look.rows.get_mut(at) {
+                *old = row;
+            }
+        }
+        8 => look.cursor = Cursor { x: bytes.number(), y: bytes.number() },
+        // A shallow look.
+        9 => {
+            let most = look.history_rows();
+            look.rows.drain(..bytes.below(most + 1));
+        }
+        10 => {
+            look.width = bytes.number();
+            look.height = bytes.number().min(look.rows.len() as u32);
+        }
+        _ => {
+            odds(look, bytes);
+            look.pid = u32::from(bytes.byte() / 128);
+        }
+    }
+}

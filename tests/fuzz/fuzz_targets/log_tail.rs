@@ -1,0 +1,7 @@
+//! libFuzzer's way into `bodies/log_tail.rs`.
+#![no_main]
+
+#[path = "../bodies/log_tail.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| body::run(bytes));

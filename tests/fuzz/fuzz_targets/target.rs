@@ -1,0 +1,7 @@
+//! libFuzzer's way into `bodies/target.rs`.
+#![no_main]
+
+#[path = "../bodies/target.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| body::run(bytes));

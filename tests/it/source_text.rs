@@ -1,0 +1,302 @@
+//! Rust source as tokens with their lines, without comments, literals' content and test code: what
+//! the test of the layers reads.
+
+use std::collections::BTreeMap;
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+
+/// One token; brackets are tokens of their own, `::` is one, literals read `""`.
+#[derive(Clone, Debug)]
+pub struct Token {
+    pub text: String,
+    pub line: usize,
+}
+
+/// A file's tokens, less what stands under `#[cfg(test)]`.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// From the package's root: `src/log/mod.rs`.
+    pub file: String,
+    /// The file's module path: `["log", "line"]`; empty for the crate's root.
+    pub module: Vec<String>,
+    pub text: String,
+    pub tokens: Vec<Token>,
+    /// Modules that are declared for tests only.
+    pub test_modules: Vec<Vec<String>>,
+}
+
+/// A path that is named somewhere, `use` groups taken apart.
+#[derive(Clone, Debug)]
+pub struct NamedPath {
+    pub segments: Vec<String>,
+    pub line: usize,
+    /// The module that it stands in.
+    module: Vec<String>,
+}
+
+impl Source {
+    #[track_caller]
+    pub fn parse(file: &str, text: &str) -> Self {
+        let inner = file.strip_prefix("src/").unwrap_or(file).trim_end_matches(".rs");
+        let mut module: Vec<String> = inner.split('/').map(str::to_owned).collect();
+        if matches!(module.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+            module.pop();
+        }
+        let stream: TokenStream =
+            text.parse().unwrap_or_else(|error| panic!("{file} is no Rust: {error}"));
+        let mut source = Self {
+            file: file.to_owned(),
+            module: module.clone(),
+            text: text.to_owned(),
+            tokens: Vec::new(),
+            test_modules: Vec::new(),
+        };
+        source.flatten(stream, &module);
+        source
+    }
+
+    /// Whether it belongs to the library rather than to the program's own root.
+    pub fn is_in_library(&self) -> bool {
+        !matches!(&*self.file, "src/main.rs" | "src/lib.rs")
+    }
+
+    fn flatten(&mut self, stream: TokenStream, module: &[String]) {
+        let trees: Vec<TokenTree> = stream.into_iter().collect();
+        let mut at = 0;
+        while let Some(tree) = trees.get(at) {
+            if is_test_attribute(&trees[at..]) {
+                at = self.skip_item(&trees, at, module);
+                continue;
+            }
+            at += 1;
+            let line = tree.span().start().line;
+            match tree {
+                TokenTree::Group(group) => {
+                    let inner = match &trees[..at - 1] {
+                        [.., keyword, name]
+                            if is(keyword, "mod") && group.delimiter() == Delimiter::Brace =>
+                        {
+                            [module, &[name.to_string()]].concat()
+                        }
+                        _ => module.to_vec(),
+                    };
+                    self.group(group, &inner);
+                }
+                TokenTree::Literal(_) => self.push("\"\"", line),
+                TokenTree::Punct(punct) if punct.as_char() == ':' => {
+                    if trees.get(at).is_some_and(|next| is(next, ":")) {
+                        at += 1;
+                        self.push("::", line);
+                    } else {
+                        self.push(":", line);
+                    }
+                }
+                other => self.push(&other.to_string(), line),
+            }
+        }
+    }
+
+    fn group(&mut self, group: &Group, module: &[String]) {
+        let (open, close) = match group.delimiter() {
+            Delimiter::Parenthesis => ("(", ")"),
+            Delimiter::Brace => ("{", "}"),
+            Delimiter::Bracket => ("[", "]"),
+            Delimiter::None => ("", ""),
+        };
+        // Inline modules are told from blocks, so that `super` can be resolved.
+        if group.delimiter() == Delimiter::Brace && module.len() > self.module.len() {
+            self.push(&format!("{{{}", module.join("::")), group.span_open().start().line);
+        } else {
+            self.push(open, group.span_open().start().line);
+        }
+        self.flatten(group.stream(), module);
+        self.push(close, group.span_close().start().line);
+    }
+
+    fn push(&mut self, text: &str, line: usize) {
+        self.tokens.push(Token { text: text.to_owned(), line });
+    }
+
+    /// Where the item ends that the test attribute at `at` stands before.
+    fn skip_item(&mut self, trees: &[TokenTree], at: usize, module: &[String]) -> usize {
+        let mut end = at;
+        // This attribute and those after it.
+        while trees.get(end).is_some_and(|tree| is(tree, "#")) {
+            end += 2;
+        }
+        let mut is_item = false;
+        while let Some(tree) = trees.get(end) {
+            end += 1;
+            if let TokenTree::Ident(ident) = tree {
+                let word = ident.to_string();
+                if word == "mod"
+                    && let (Some(name), Some(semicolon)) = (trees.get(end), trees.get(end + 1))
+                    && is(semicolon, ";")
+                {
+                    self.test_modules.push([module, &[name.to_string()]].concat());
+                }
+                is_item |= matches!(
+                    &*word,
+                    "mod" | "fn" | "use" | "impl" | "struct" | "enum" | "trait" | "type" | "const"
+                );
+            }
+            let is_block =
+                matches!(tree, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
+            if is_block || is(tree, ";") || !is_item && is(tree, ",") {
+                break;
+            }
+        }
+        end
+    }
+
+    /// All paths of two segments and more, and whatever `use` names.
+    pub fn paths(&self) -> Vec<NamedPath> {
+        let mut found = Vec::new();
+        let mut modules = vec![self.module.clone()];
+        let mut at = 0;
+        while let Some(token) = self.tokens.get(at) {
+            match token.text.as_str() {
+                "use" => at = self.tree(at + 1, &[], &modules, &mut found),
+                open if open.starts_with('{') => {
+                    let inner = match &open[1..] {
+                        "" => modules.last().cloned().unwrap_or_default(),
+                        path => path.split("::").map(str::to_owned).collect(),
+                    };
+                    modules.push(inner);
+                    at += 1;
+                }
+                "}" => {
+                    modules.pop();
+                    at += 1;
+                }
+                word if is_word(word) && self.text_at(at + 1) == "::" => {
+                    at = self.tree(at, &[], &modules, &mut found);
+                }
+                _ => at += 1,
+            }
+        }
+        found
+    }
+
+    /// Reads one path, or one branch of a `use` tree, and returns where it ends.
+    fn tree(
+        &self,
+        mut at: usize,
+        before: &[String],
+        modules: &[Vec<String>],
+        found: &mut Vec<NamedPath>,
+    ) -> usize {
+        let line = self.tokens.get(at).map_or(0, |token| token.line);
+        let mut segments = before.to_vec();
+        loop {
+            match self.text_at(at) {
+                "::" => at += 1,
+                open if open.starts_with('{')
+                    && (segments.len() > before.len()
+                        || self.text_at(at.wrapping_sub(1)) == "::") =>
+                {
+                    at += 1;
+                    while !matches!(self.text_at(at), "}" | "") {
+                        at = self.tree(at, &segments, modules, found).max(at + 1);
+                        if self.text_at(at) == "," {
+                            at += 1;
+                        }
+                    }
+                    return at + 1;
+                }
+                word if is_word(word) || word == "*" => {
+                    segments.push(word.to_owned());
+                    at += 1;
+                    if self.text_at(at) == "as" {
+                        at += 2;
+                    }
+                    if self.text_at(at) != "::" {
+                        break;
+                    }
+                }
+                _ => break,
+            }
+        }
+        let module = modules.last().cloned().unwrap_or_default();
+        found.push(NamedPath { segments, line, module });
+        at
+    }
+
+    fn text_at(&self, at: usize) -> &str {
+        self.tokens.get(at).map_or("", |token| &token.text)
+    }
+
+    /// The modules that the file declares, in its order.
+    pub fn declared_modules(&self) -> Vec<String> {
+        let declared = self.tokens.windows(3).filter(|w| w[0].text == "mod" && w[2].text == ";");
+        declared.map(|w| w[1].text.clone()).collect()
+    }
+
+    /// Which room each name comes from that the file names in a `use`; `room::*` gives `*`.
+    pub fn reexports(&self) -> BTreeMap<String, String> {
+        let paths = self.paths().into_iter();
+        paths
+            .filter_map(|path| {
+                Some((path.segments.last()?.clone(), path.segments.first()?.clone()))
+            })
+            .collect()
+    }
+}
+
+impl NamedPath {
+    pub fn name(&self) -> String {
+        self.segments.join("::")
+    }
+
+    /// Whether the segments of `part` stand in it, side by side.
+    pub fn contains(&self, part: &str) -> bool {
+        let part: Vec<&str> = part.split("::").collect();
+        self.segments.windows(part.len()).any(|window| window == part)
+    }
+
+    /// The room of this crate that is named, if it is one of this crate.
+    pub fn room(&self, roots: &BTreeMap<String, String>) -> Option<String> {
+        let first = self.segments.first()?;
+        let name = if first == "crate" {
+            self.segments.get(1)?
+        } else {
+            let supers = self.segments.iter().take_while(|segment| *segment == "super").count();
+            if supers == 0 || supers < self.module.len() {
+                return None;
+            }
+            self.segments.get(supers)?
+        };
+        if name == "*" {
+            return None;
+        }
+        let is_type = name.starts_with(char::is_uppercase);
+        Some(match roots.get(name) {
+            Some(room) => room.clone(),
+            // What `pub use event::*` brings.
+            None if is_type => "event".to_owned(),
+            None => name.clone(),
+        })
+    }
+}
+
+fn is(tree: &TokenTree, text: &str) -> bool {
+    match tree {
+        TokenTree::Ident(ident) => ident == text,
+        TokenTree::Punct(punct) => text.len() == 1 && text.starts_with(punct.as_char()),
+        TokenTree::Group(_) | TokenTree::Literal(_) => false,
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+/// `#[cfg(test)]`, `#[cfg(all(test, …))]`, `#[test]`.
+fn is_test_attribute(trees: &[TokenTree]) -> bool {
+    let [hash, TokenTree::Group(group), ..] = trees else { return false };
+    if !is(hash, "#") || group.delimiter() != Delimiter::Bracket {
+        return false;
+    }
+    let text: String = group.stream().to_string().split_whitespace().collect();
+    text == "test" || text == "cfg(test)" || text.starts_with("cfg(all(test,")
+}
