@@ -5,6 +5,8 @@
 mod support;
 
 mod bus;
+#[cfg(feature = "cli")]
+mod cli;
 mod log;
 mod tmux;
 mod tmux_gateway;
