@@ -123,7 +123,9 @@ impl Watch {
 
 /// Gets what stood on a pane when observation began.
 #[derive(Clone)]
-pub struct Baseline(Arc<dyn Fn(&str, &PaneId, &[String]) + Send + Sync>);
+pub struct Baseline(Arc<Show>);
+
+type Show = dyn Fn(&str, &PaneId, &[String]) + Send + Sync;
 
 impl Baseline {
     pub(super) fn show(&self, session: &str, pane: &PaneId, lines: &[String]) {
