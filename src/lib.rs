@@ -74,6 +74,13 @@ mod source;
 
 mod engine;
 
+#[cfg(feature = "cli")]
+mod view;
+
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
+
 pub use bus::{
     BusOptions, Delivery, Emitted, EventBus, EventEmitter, EventRef, Filter, Kept, KeptLane,
     RecvError, SubscribeOptions, Subscription,

@@ -1,3 +1,5 @@
 //! The program: parse, run, exit code.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    td_observe::cli::run(std::env::args_os())
+}

@@ -266,10 +266,14 @@ impl Work {
             None => self.tell_absent(None),
         }
         self.first = false;
-        let all_came = !self.watch.targets.is_empty() && self.seen.iter().all(|seen| *seen);
-        all_came
+        self.all_came()
             && self.sessions.is_empty()
             && listing.is_none_or(|listing| !self.any_target(&listing))
+    }
+
+    /// Whether there are targets, and all of them have been there.
+    fn all_came(&self) -> bool {
+        !self.watch.targets.is_empty() && self.seen.iter().all(|seen| *seen)
     }
 
     fn any_target(&self, listing: &Listing) -> bool {
@@ -460,6 +464,9 @@ impl Work {
 
     /// Says once what targets are waited for.
     fn tell_absent(&mut self, listing: Option<&Listing>) {
+        if self.all_came() {
+            return;
+        }
         let Some(listing) = listing else {
             if self.told_absent.insert(String::new()) {
                 ::log::warn!("no tmux server is running at {}: waiting for it", self.watch.server);

@@ -114,14 +114,14 @@ impl Pane {
 
     /// The pane is gone. `server_bytes` is what its server has read by now.
     pub fn close(&mut self, server_bytes: Option<u64>, out: &mut Out<'_>) {
+        // Asked before its last lines are said, which are no news.
+        let active =
+            self.last_change.is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
         let changes = self.tracker.end();
         self.say(changes, out);
         self.finish(out);
         if self.dead.is_none() {
             let nothing_since = self.bytes_after.is_some() && self.bytes_after == server_bytes;
-            let active = self
-                .last_change
-                .is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
             if active && !nothing_since {
                 // The pane took with it what it printed after the last look, if it did.
                 let next = self.tracker.next_line();

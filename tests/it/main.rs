@@ -6,6 +6,8 @@ mod observed;
 mod support;
 
 mod bus;
+#[cfg(feature = "cli")]
+mod cli;
 mod embedding;
 mod fuzz;
 mod law;

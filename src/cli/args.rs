@@ -1,0 +1,179 @@
+//! What may be typed: the first of two stages; the second is each subcommand's `Config`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+
+use super::duration::parse_duration;
+use crate::log::SyncPolicy;
+
+const EXAMPLES: &str = "\
+Examples:
+  td-observe demo                     see it work, on a tmux server of its own
+  td-observe watch                    all sessions of your tmux server, new ones included
+  td-observe watch build agent:1      one session, and one window of another
+  td-observe watch --json | jq .      for programs: one event a line
+
+What is seen is kept in ~/.taskdaemon/runs (see --data-dir and --no-log).
+Exit codes: 0 done or stopped, 1 failed, 2 wrong usage, 127 tmux is missing, 130 interrupted twice.";
+
+/// Shows what tmux panes are doing right now, and keeps what they did.
+#[derive(Debug, Parser)]
+#[command(name = "td-observe", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(super) struct Args {
+    #[command(flatten)]
+    pub options: TypedOptions,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options that every subcommand has; they may stand before or after it.
+#[derive(Debug, clap::Args)]
+pub(super) struct TypedOptions {
+    /// The tmux server of this name, as tmux -L
+    #[arg(short = 'L', value_name = "NAME", global = true)]
+    pub server_name: Option<OsString>,
+    /// The tmux server at this socket, as tmux -S
+    #[arg(short = 'S', value_name = "PATH", global = true)]
+    pub server_socket: Option<PathBuf>,
+    /// Where runs are kept [default: $TD_DATA_DIR, else ~/.taskdaemon]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub data_dir: Option<PathBuf>,
+    /// Keep nothing
+    #[arg(long, global = true)]
+    pub no_log: bool,
+    /// Print events as JSON, one a line, and nothing else
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Colours; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", global = true)]
+    pub color: When,
+    /// Print no events
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say more; twice: even more
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    pub verbose: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// See it work: a private tmux server with a build, a progress bar and an agent
+    Demo(TypedDemo),
+    /// Show the lines of tmux sessions or panes while they are printed
+    Watch(TypedWatch),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The tmux server, its sockets and the log are in a directory of their own and are removed at the end.
+With --data-dir the log is kept there.")]
+pub(super) struct TypedDemo {
+    /// Ends after so many seconds at the latest
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+}
+
+const WATCH_EXAMPLES: &str = "\
+Examples:
+  td-observe watch                     everything, until Ctrl-C
+  td-observe watch build               until the session build has ended
+  td-observe watch build:1.0 %7        one pane of a session, and the pane %7
+  td-observe watch -L work --lines 20  another server; the last 20 lines of each pane first
+  td-observe watch --json build | jq -r '.event.chunk // empty'
+
+Names are exact: job-1 never means job-10. A target that is not there yet is waited for. Lines
+marked ~ are lines shown before that read differently now. A line that is not finished, such as a
+prompt, is shown last on a terminal; elsewhere it is shown when its pane ends with it.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = WATCH_EXAMPLES)]
+pub(super) struct TypedWatch {
+    /// session, session:window, session:window.pane or %pane; none: all, new ones included
+    #[arg(value_name = "TARGET")]
+    pub targets: Vec<String>,
+    /// How often to look
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// How to look: poll
+    #[arg(long, value_name = "HOW", default_value = "poll", value_parser = parse_source)]
+    pub source: AsItIs,
+    /// What to make of the output: human
+    #[arg(long, value_name = "MODE", default_value = "human", value_parser = parse_mode)]
+    pub mode: AsItIs,
+    /// Show the last N lines of what stands on each pane at the start
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub lines: usize,
+    /// One run for everything, under this name
+    #[arg(long, value_name = "ID")]
+    pub execution_id: Option<String>,
+    /// Watch the pane of this program, too, and panes that run td-observe
+    #[arg(long)]
+    pub include_self: bool,
+    /// When the log is made to survive a power cut: none, interval or always
+    #[arg(long, value_name = "WHEN", default_value = "interval", value_parser = parse_sync)]
+    pub sync: SyncPolicy,
+}
+
+/// The one choice that there is so far: nothing to hand on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AsItIs;
+
+fn parse_source(text: &str) -> Result<AsItIs, String> {
+    match text {
+        "poll" => Ok(AsItIs),
+        "stream" => Err("not available yet, use --source poll".to_owned()),
+        _ => Err("the source is poll".to_owned()),
+    }
+}
+
+fn parse_mode(text: &str) -> Result<AsItIs, String> {
+    match text {
+        "human" => Ok(AsItIs),
+        "ai" => Err("not available yet, use --mode human".to_owned()),
+        _ => Err("the mode is human".to_owned()),
+    }
+}
+
+fn parse_sync(text: &str) -> Result<SyncPolicy, String> {
+    match text {
+        "none" => Ok(SyncPolicy::Never),
+        "interval" => Ok(SyncPolicy::default()),
+        "always" => Ok(SyncPolicy::Always),
+        _ => Err("use none, interval or always".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn options_stand_where_they_like() {
+        for typed in [
+            ["td-observe", "--json", "-L", "w", "watch", "job", "-v"],
+            ["td-observe", "watch", "--json", "job", "-v", "-L", "w"],
+            ["td-observe", "-v", "watch", "-L", "w", "job", "--json"],
+        ] {
+            let args = Args::try_parse_from(typed).unwrap();
+            assert!(args.options.json && args.options.verbose == 1, "{args:?}");
+            assert_eq!(args.options.server_name.as_deref(), Some("w".as_ref()));
+        }
+    }
+}

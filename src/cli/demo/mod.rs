@@ -1,0 +1,76 @@
+//! `td-observe demo`: a private tmux server with a build, a progress bar and an agent, watched live.
+
+mod server;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crossbeam_channel::never;
+
+use super::args::TypedDemo;
+use super::failure::Failure;
+use super::options::{Options, WhichServer};
+use super::signals::Signals;
+use super::{live, watch};
+use crate::clock::Clock;
+use crate::engine::Builder;
+use crate::source::Watch;
+use crate::tmux::Target;
+
+use server::{Place, PrivateServer};
+
+/// What runs in the sessions, for a plain `sh`. Each waits a second, so that it is watched from
+/// its first line, and lingers after its last.
+const SESSIONS: [(&str, &str); 3] = [
+    ("build", include_str!("build.sh")),
+    ("progress", include_str!("progress.sh")),
+    ("agent", include_str!("agent.sh")),
+];
+
+/// How the demo runs.
+#[derive(Debug)]
+pub(super) struct Config {
+    longest: Duration,
+}
+
+impl Config {
+    pub fn from_typed(typed: &TypedDemo, options: &Options) -> Result<Self, Failure> {
+        if options.server != WhichServer::Default {
+            return Err(Failure::usage(
+                "-L and -S mean nothing to demo, which has a tmux server of its own",
+            ));
+        }
+        Ok(Self { longest: Duration::from_secs(typed.seconds) })
+    }
+}
+
+/// Runs the demo to the end of its sessions, or of its time.
+pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+    let clock = Clock::system();
+    let place = Place::make()?;
+    watch::check_tmux(&place.server(), &clock)?;
+    let last_act = place.clone();
+    let signals = Signals::catch(move || last_act.clear())?;
+    let mut builder = Builder::new().clock(clock.clone());
+    if !options.no_log {
+        builder = builder.data_dir(options.data_dir.clone().unwrap_or_else(|| place.data_path()));
+    }
+    let mut engine = builder.start().map_err(watch::unusable)?;
+    // Dropped at the end, whatever happens: with it the server and all that it left.
+    let server = PrivateServer::start(place, &SESSIONS, &clock)?;
+    let printing = live::print(&engine, options, never(), &clock)?;
+    let mut sessions = Watch::new(server.server());
+    for (name, _) in SESSIONS {
+        sessions = sessions.target(Target::parse(name)?);
+    }
+    engine.watch(sessions)?;
+    let code = live::until_done(engine, printing, &signals, &clock.after(config.longest), &clock);
+    drop(server);
+    if let (Some(path), false) = (&options.data_dir, options.no_log) {
+        super::say(&format!("the log of the demo is kept in {}", path.join("runs").display()));
+    }
+    if !options.quiet && !options.json {
+        super::say("that was the demo; your own sessions: td-observe watch");
+    }
+    Ok(code)
+}

@@ -1,0 +1,117 @@
+//! The demo's tmux server: its own name, its own sockets, no configuration, and nothing left of it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::child::{self, Invocation};
+use crate::cli::failure::Failure;
+use crate::clock::Clock;
+use crate::tmux::Server;
+
+/// A socket's path may have 107 bytes. Under this directory names of 64 bytes still fit into it;
+/// temporary directories with longer names are passed over.
+const DIRECTORY_BYTES_MAX: usize = 40;
+
+/// How long tmux may take to start.
+const START: Duration = Duration::from_secs(5);
+
+/// A directory that only this user can enter, and the name of a server in it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    directory: Arc<TempDir>,
+    name: String,
+}
+
+impl Place {
+    /// Makes the directory; it is removed with the last clone of this.
+    pub fn make() -> Result<Self, Failure> {
+        let usual = std::env::temp_dir();
+        let parent =
+            if usual.as_os_str().len() <= DIRECTORY_BYTES_MAX { &usual } else { Path::new("/tmp") };
+        // 0700, as tempfile makes all its directories.
+        let directory = tempfile::Builder::new().prefix("td-demo-").tempdir_in(parent);
+        let directory = directory.map_err(|error| {
+            let parent = parent.display();
+            Failure::other(format!("cannot make a directory in {parent}: {error}; set TMPDIR"))
+        })?;
+        Ok(Self { directory: Arc::new(directory), name: format!("td-demo-{}", std::process::id()) })
+    }
+
+    /// Where the log of a demo is that nobody wants to keep.
+    pub fn data_path(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// The server there, running or not.
+    pub fn server(&self) -> Server {
+        Server::named(self.name.as_str()).with_env("TMUX_TMPDIR", self.directory.path())
+    }
+
+    /// Ends the server and removes the directory.
+    pub fn clear(&self) {
+        match self.server().run(["kill-server"], &Clock::system()) {
+            Ok(_) => {}
+            // It ended by itself, with its last session, or never began.
+            Err(error) if error.is_gone() || error.is_missing_program() => {}
+            Err(error) => log::warn!("the demo's tmux server may still run: {error:?}"),
+        }
+        if let Err(error) = fs::remove_dir_all(self.directory.path())
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            log::warn!("cannot remove {}: {error}", self.directory.path().display());
+        }
+    }
+}
+
+/// A running server; dropped, it ends.
+#[derive(Debug)]
+pub(super) struct PrivateServer(Place);
+
+impl PrivateServer {
+    /// Starts the server with these sessions, each a name and a script for `sh`.
+    pub fn start(place: Place, sessions: &[(&str, &str)], clock: &Clock) -> Result<Self, Failure> {
+        // First the guard: a server may be there even where starting it fails halfway.
+        let server = Self(place);
+        for (name, script) in sessions {
+            server.start_session(name, script, clock)?;
+        }
+        Ok(server)
+    }
+
+    pub fn server(&self) -> Server {
+        self.0.server()
+    }
+
+    fn start_session(&self, name: &str, script: &str, clock: &Clock) -> Result<(), Failure> {
+        let args = ["-u", "-L", &self.0.name, "-f", "/dev/null", "new-session", "-d", "-s", name];
+        let mut args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        // More than one word: tmux starts `sh` itself, whatever shell the user has.
+        args.extend(["-x", "100", "-y", "30", "sh", "-c", script].map(OsString::from));
+        let invocation = Invocation {
+            program: "tmux".into(),
+            args,
+            env: vec![("TMUX_TMPDIR".into(), self.0.directory.path().into())],
+            directory: "/".into(),
+            stdin: Vec::new(),
+            output_bytes_max: 64 * 1024,
+            timeout: START,
+        };
+        let finished = child::run(&invocation, clock)?;
+        if finished.status.success() {
+            return Ok(());
+        }
+        let complaint = String::from_utf8_lossy(&finished.stderr).into_owned();
+        Err(Failure::other(format!("cannot start a tmux server for the demo: {complaint}")))
+    }
+}
+
+impl Drop for PrivateServer {
+    fn drop(&mut self) {
+        self.0.clear();
+    }
+}

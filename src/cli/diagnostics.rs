@@ -1,0 +1,30 @@
+//! Diagnostics: what the library logs, on standard error, one safe line each.
+
+use std::io::{IsTerminal, Write};
+
+use env_logger::{Builder, Target};
+use log::LevelFilter;
+
+use crate::view::one_line;
+
+/// Starts them: warnings, more when asked for, or what `RUST_LOG` says.
+pub(super) fn start(verbose: u8) {
+    let level = match verbose {
+        0 => LevelFilter::Warn,
+        1 => LevelFilter::Info,
+        _ => LevelFilter::Debug,
+    };
+    // On a terminal that shows events too, the live line gives way; it comes back with the next
+    // event.
+    let shares_terminal = std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
+    let start = if shares_terminal { "\r\x1b[K" } else { "" };
+    let mut builder = Builder::new();
+    builder.filter_level(level).target(Target::Stderr).format(move |out, record| {
+        writeln!(out, "{start}td-observe: {}", one_line(&record.args().to_string()))
+    });
+    if let Ok(filters) = std::env::var("RUST_LOG") {
+        builder.parse_filters(&filters);
+    }
+    // Whoever embeds this and has a logger already keeps it.
+    let _ = builder.try_init();
+}

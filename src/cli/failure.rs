@@ -1,0 +1,120 @@
+//! How the program fails: one line that says what, where and what to do, and an exit code.
+
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::error::Error;
+
+/// The observed thing failed, or something did that is nobody's wrong usage.
+const FAILED: u8 = 1;
+/// Wrong usage or bad input.
+const USAGE: u8 = 2;
+/// The program to run is missing.
+const MISSING: u8 = 127;
+
+/// Why the program cannot do what it was asked to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    code: u8,
+    text: String,
+}
+
+impl Failure {
+    /// Wrong usage or bad input.
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self { code: USAGE, text: text.into() }
+    }
+
+    /// Anything that the user did not type.
+    pub fn other(text: impl Into<String>) -> Self {
+        Self { code: FAILED, text: text.into() }
+    }
+
+    /// A program that is not installed.
+    pub fn missing(text: impl Into<String>) -> Self {
+        Self { code: MISSING, text: text.into() }
+    }
+
+    /// What clap says in several lines, as one.
+    pub fn of_clap(error: &clap::Error) -> Self {
+        let text = match error.kind() {
+            ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                "no subcommand is given: use demo or watch".to_owned()
+            }
+            _ => folded(error),
+        };
+        Self::usage(format!("{text}; see td-observe --help"))
+    }
+
+    /// Says it, in one line; the exit code.
+    pub fn tell(self) -> ExitCode {
+        super::say(&self.text);
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = if error.is_missing_program() {
+            MISSING
+        } else if error.is_invalid_input() {
+            USAGE
+        } else {
+            FAILED
+        };
+        Self { code, text: format!("{error:?}") }
+    }
+}
+
+/// The first paragraph, and what was meant instead, if that can be guessed.
+fn folded(error: &clap::Error) -> String {
+    let full = error.render().to_string();
+    let lines = full.lines().map(str::trim).take_while(|line| !line.is_empty());
+    let mut text = lines.collect::<Vec<_>>().join(" ");
+    if let Some(rest) = text.strip_prefix("error: ") {
+        text = rest.to_owned();
+    }
+    for kind in
+        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
+    {
+        let meant = match error.get(kind) {
+            Some(ContextValue::String(meant)) => meant,
+            Some(ContextValue::Strings(all)) if !all.is_empty() => &all[0],
+            _ => continue,
+        };
+        text.push_str(&format!("; perhaps {meant}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::args::Args;
+    use super::*;
+
+    #[test]
+    fn wrong_usage_is_one_line() {
+        for (typed, expected) in [
+            (&["td-observe"][..], "no subcommand is given"),
+            (&["td-observe", "wacth"], "perhaps watch"),
+            (&["td-observe", "watch", "--inteval", "1s"], "perhaps --interval"),
+            (&["td-observe", "watch", "--interval", "0s"], "longer than nothing"),
+            (&["td-observe", "watch", "--interval=-1s"], "write a time as"),
+            (&["td-observe", "watch", "--interval"], "--interval"),
+            (&["td-observe", "watch", "--source", "stream"], "not available yet"),
+            (&["td-observe", "watch", "--mode", "ai"], "not available yet"),
+            (&["td-observe", "watch", "--lines", "-3"], "-3"),
+            (&["td-observe", "watch", "--sync", "x\ny"], "none, interval or always"),
+            (&["td-observe", "--color", "blue", "watch"], "blue"),
+            (&["td-observe", "demo", "--seconds", "0"], "0"),
+        ] {
+            let failure = Failure::of_clap(&Args::try_parse_from(typed).unwrap_err());
+            assert_eq!(failure.code, USAGE);
+            assert!(failure.text.contains(expected), "{typed:?}: {failure:?}");
+            assert!(!failure.text.contains("Usage:"), "{failure:?}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Showing an engine's events until it is done, and stopping in the order that loses nothing.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, never, select_biased};
+
+use super::failure::Failure;
+use super::options::Options;
+use super::report;
+use super::signals::Signals;
+use crate::bus::SubscribeOptions;
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::view::{Console, Look, Printing, Standing, View};
+
+/// Text for people is merged for so long (`003…`).
+const CONSOLE_LIMIT: Duration = Duration::from_millis(100);
+
+/// After the engine's end, how long the output may take once the user has asked for the end: with
+/// the engine's own ceilings the end comes within two seconds.
+const PRINT_REST: Duration = Duration::from_millis(400);
+
+/// Begins to show what the engine sends; call it before sources are attached. Nothing with `-q`.
+pub(super) fn print(
+    engine: &Engine,
+    options: &Options,
+    standing: Receiver<Standing>,
+    clock: &Clock,
+) -> Result<Option<Printing>, Failure> {
+    if options.quiet {
+        return Ok(None);
+    }
+    let (view, subscribe) = if options.json {
+        // Bounded by its bytes only, and each event as it is: the same numbers as in the log.
+        let subscribe = SubscribeOptions { capacity: Some(usize::MAX), ..Default::default() };
+        (View::Json, subscribe)
+    } else {
+        let look = Look {
+            coloured: options.coloured,
+            aligned: std::io::IsTerminal::is_terminal(&std::io::stdout()),
+            verbose: options.verbose > 0,
+        };
+        let subscribe = SubscribeOptions { limit: Some(CONSOLE_LIMIT), ..Default::default() };
+        (View::Console(Console::new(look), standing), subscribe)
+    };
+    Ok(Some(Printing::start(engine.subscribe_with(subscribe), view, clock.clone())?))
+}
+
+/// Waits until the sources are done, a signal comes, nobody reads any more or the time is up; then
+/// stops the engine, prints what is left, and says what went wrong.
+pub(super) fn until_done<T>(
+    mut engine: Engine,
+    printing: Option<Printing>,
+    signals: &Signals,
+    time_up: &Receiver<T>,
+    clock: &Clock,
+) -> ExitCode {
+    let done = engine.done();
+    let printed = printing.as_ref().map_or_else(never, Printing::ended);
+    let mut interrupted = false;
+    select_biased! {
+        recv(signals.first()) -> _ => interrupted = true,
+        recv(printed) -> _ => {}
+        recv(done) -> _ => {}
+        recv(time_up) -> _ => {}
+    }
+    let report = engine.shutdown();
+    let mut failed = false;
+    if let Some(printing) = printing {
+        if !interrupted {
+            // All the same whoever reads may take their time, but for a signal.
+            select_biased! {
+                recv(printed) -> _ => {}
+                recv(signals.first()) -> _ => {}
+            }
+        }
+        match printing.join_deadline(clock.now() + PRINT_REST) {
+            Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(error))) => {
+                super::say(&format!("cannot write to standard output: {error}"));
+                failed = true;
+            }
+            Some(Err(panicked)) => {
+                super::say(&panicked.to_string());
+                failed = true;
+            }
+            None => super::say("standard output is blocked: the last events are not printed"),
+        }
+    }
+    failed |= report::tell(&report);
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

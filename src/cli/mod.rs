@@ -1,0 +1,61 @@
+//! The command line: what was typed becomes plain config, and each subcommand has its file.
+//!
+//! Threads: the main one owns the engine and waits for signals, for the sources' end and for the
+//! printer; `td-signals` turns signals into a message; the printer is the view's. Nothing polls.
+
+mod args;
+mod duration;
+mod options;
+
+mod failure;
+
+mod demo;
+mod watch;
+
+mod live;
+mod report;
+mod signals;
+
+mod diagnostics;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+use failure::Failure;
+use options::Options;
+
+/// Runs the program with these arguments, the first of which is its name.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) if !error.use_stderr() => {
+            // Help or the version. A reader that has gone away has read enough.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return Failure::of_clap(&error).tell(),
+    };
+    match dispatch(args) {
+        Ok(code) => code,
+        Err(failure) => failure.tell(),
+    }
+}
+
+fn dispatch(args: Args) -> Result<ExitCode, Failure> {
+    let options = Options::from_typed(args.options)?;
+    diagnostics::start(options.verbose);
+    match args.command {
+        Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed, &options)?),
+        Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
+    }
+}
+
+/// One line on standard error, which holds no control characters of others.
+fn say(text: &str) {
+    // Nobody is left to be told where standard error is gone.
+    let _ = writeln!(std::io::stderr(), "td-observe: {}", crate::view::one_line(text));
+}

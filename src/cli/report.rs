@@ -1,0 +1,65 @@
+//! What came of the engine's work, as far as its user should know: a line for each trouble.
+
+use crate::engine::Report;
+
+/// The lines, on standard error; whether there was trouble.
+pub(super) fn tell(report: &Report) -> bool {
+    let lines = lines(report);
+    for line in &lines {
+        super::say(line);
+    }
+    !lines.is_empty()
+}
+
+fn lines(report: &Report) -> Vec<String> {
+    let mut lines: Vec<String> = report.panicked.iter().map(ToString::to_string).collect();
+    lines.extend(report.left.iter().map(|name| format!("{name} did not end in time and was left")));
+    let Some(log) = &report.log else { return lines };
+    for lost in &log.lost {
+        lines.push(format!(
+            "events {} to {} of {} are not in the log {}: {}",
+            lost.first_seq,
+            lost.last_seq,
+            lost.execution_id,
+            lost.path.display(),
+            lost.why
+        ));
+    }
+    if log.not_kept > 0 {
+        lines.push(format!("{} events belong to no run and were not kept", log.not_kept));
+    }
+    lines.extend(log.problems.iter().map(|notice| notice.what.clone()));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{LogReport, LostRun};
+
+    #[test]
+    fn a_quiet_end_says_nothing() {
+        assert_eq!(lines(&Report::default()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_lost_is_told() {
+        let lost = LostRun {
+            execution_id: "job@1".into(),
+            path: "/data/runs/job@1".into(),
+            first_seq: 5,
+            last_seq: 9,
+            why: "no space left on device".into(),
+        };
+        let log = LogReport { lost: vec![lost], ..LogReport::default() };
+        let report =
+            Report { log: Some(log), left: vec!["td-coordinator".into()], ..Report::default() };
+        assert_eq!(
+            lines(&report),
+            [
+                "td-coordinator did not end in time and was left",
+                "events 5 to 9 of job@1 are not in the log /data/runs/job@1: no space left on device",
+            ]
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! Signals: the first of INT, TERM and HUP asks for the end, a second one takes it.
+//!
+//! `td-signals` blocks on signal-hook's pipe and sends one message for the first signal. On the
+//! second it does the last act that it was given and ends the process with 130. It ends when
+//! [`Signals`] is dropped.
+
+use std::fs;
+
+use crossbeam_channel::{Receiver, bounded};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator;
+
+use super::failure::Failure;
+use crate::thread::{self, Handle};
+
+/// Interrupted twice.
+const INTERRUPTED: i32 = 130;
+
+/// Catches signals until it is dropped.
+pub(super) struct Signals {
+    first: Receiver<()>,
+    source: iterator::Handle,
+    thread: Option<Handle<()>>,
+}
+
+impl Signals {
+    /// Starts to catch them. `last_act` is what a second signal leaves time for.
+    pub fn catch(last_act: impl FnOnce() + Send + 'static) -> Result<Self, Failure> {
+        let mut caught = vec![SIGINT, SIGTERM];
+        // `nohup` is to be left its way. A shell's background jobs ignore INT as well, but there
+        // it is the only way to stop in order.
+        if !is_ignored(SIGHUP) {
+            caught.push(SIGHUP);
+        }
+        let mut source = iterator::Signals::new(caught)
+            .map_err(|error| Failure::other(format!("cannot catch signals: {error}")))?;
+        let handle = source.handle();
+        // One message: that there was a first signal.
+        let (tell, first) = bounded(1);
+        let thread = thread::spawn("td-signals", move || {
+            let mut signals = source.forever();
+            if signals.next().is_none() {
+                return;
+            }
+            // There is room for it, and who left is at its end anyway.
+            let _ = tell.try_send(());
+            if signals.next().is_some() {
+                last_act();
+                // At once: nothing that could block is run on the way out.
+                signal_hook::low_level::exit(INTERRUPTED);
+            }
+        })?;
+        Ok(Self { first, source: handle, thread: Some(thread) })
+    }
+
+    /// Gets a message with the first signal.
+    pub fn first(&self) -> &Receiver<()> {
+        &self.first
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.source.close();
+        if let Some(thread) = self.thread.take()
+            && let Err(panicked) = thread.join()
+        {
+            log::error!("{panicked}");
+        }
+    }
+}
+
+/// Whether the program was started with the signal ignored, where the system tells (Linux).
+fn is_ignored(signal: i32) -> bool {
+    let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
+}

@@ -1,0 +1,135 @@
+//! `td-observe watch`: what tmux panes print, while they print it.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, bounded, never};
+
+use super::args::TypedWatch;
+use super::failure::Failure;
+use super::live;
+use super::options::Options;
+use super::signals::Signals;
+use crate::clock::Clock;
+use crate::engine::Builder;
+use crate::event::PaneId;
+use crate::log::SyncPolicy;
+use crate::source::Watch;
+use crate::tmux::{Server, Target};
+use crate::view::Standing;
+
+/// Panes whose first screen waits for the printer; what is beyond that is not shown, for these
+/// lines are a courtesy, and the poller must not wait.
+const STANDING_PANES: usize = 256;
+
+/// What is watched, and how.
+#[derive(Debug)]
+pub(super) struct Config {
+    targets: Vec<Target>,
+    interval: Duration,
+    lines: usize,
+    execution_id: Option<String>,
+    include_self: bool,
+    sync: SyncPolicy,
+}
+
+impl Config {
+    pub fn from_typed(typed: TypedWatch) -> Result<Self, Failure> {
+        let targets =
+            typed.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>();
+        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
+            return Err(Failure::usage("--execution-id: the id is empty"));
+        }
+        Ok(Self {
+            targets: targets?,
+            interval: typed.interval,
+            lines: typed.lines,
+            execution_id: typed.execution_id,
+            include_self: typed.include_self,
+            sync: typed.sync,
+        })
+    }
+}
+
+/// Watches until the targets have ended, or until it is stopped.
+pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+    let clock = Clock::system();
+    let server = options.server.server();
+    check_tmux(&server, &clock)?;
+    let mut builder = Builder::new().sync(config.sync).clock(clock.clone());
+    if let Some(path) = options.data_path()? {
+        builder = builder.data_dir(path);
+    }
+    let signals = Signals::catch(|| {})?;
+    let mut engine = builder.start().map_err(unusable)?;
+    let (show, standing) = bounded(STANDING_PANES);
+    let printing = live::print(&engine, options, standing, &clock)?;
+    engine.watch(watch(options, config, server, show))?;
+    Ok(live::until_done(engine, printing, &signals, &never::<Instant>(), &clock))
+}
+
+/// Whether tmux is there, before anything is promised.
+pub(super) fn check_tmux(server: &Server, clock: &Clock) -> Result<(), Failure> {
+    match server.run(["-V"], clock) {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_missing_program() => Err(Failure::missing(
+            "tmux is not installed, or not in PATH: install tmux 3.2 or newer",
+        )),
+        Err(error) => Err(Failure::other(format!("tmux 3.2 or newer is needed: {error}"))),
+    }
+}
+
+/// A data directory that cannot be used is bad input.
+pub(super) fn unusable(error: crate::Error) -> Failure {
+    if error.path().is_some() {
+        Failure::usage(format!("{error:?}; choose another with --data-dir, or --no-log"))
+    } else {
+        error.into()
+    }
+}
+
+fn watch(options: &Options, config: Config, server: Server, show: Sender<Standing>) -> Watch {
+    let mut watch = Watch::new(server).interval(config.interval);
+    for target in config.targets {
+        watch = watch.target(target);
+    }
+    if let Some(id) = config.execution_id {
+        watch = watch.execution_id(id);
+    }
+    if config.include_self {
+        watch = watch.include_observers();
+    } else if let Some(own) = options.server.own_pane() {
+        watch = watch.leave_out(own);
+    }
+    if config.lines > 0 && !options.quiet && !options.json {
+        watch = watch.baseline(move |session: &str, pane: &PaneId, lines: &[String]| {
+            let standing = Standing {
+                session: session.to_owned(),
+                pane: pane.clone(),
+                lines: last_lines(lines, config.lines).to_vec(),
+            };
+            // Full, or nobody prints any more: see `STANDING_PANES`.
+            let _ = show.try_send(standing);
+        });
+    }
+    watch
+}
+
+/// The last lines of a screen, without the empty ones at its end.
+fn last_lines(lines: &[String], count: usize) -> &[String] {
+    let used = lines.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |last| last + 1);
+    &lines[used.saturating_sub(count)..used]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_those_that_are_used() {
+        let lines: Vec<String> = ["a", "", "b", "  ", ""].map(String::from).into();
+        assert_eq!(last_lines(&lines, 2), ["", "b"]);
+        assert_eq!(last_lines(&lines, 9), ["a", "", "b"]);
+        assert_eq!(last_lines(&lines[3..], 9), [""; 0]);
+    }
+}

@@ -1,0 +1,79 @@
+//! Deliveries as the wire contract writes them, one JSON object a line (pure).
+
+use std::borrow::Cow;
+
+use crate::bus::Delivery;
+use crate::stamp::Timestamp;
+
+/// Adds the line of one delivery. `now` dates what has no date of its own.
+pub(super) fn push_line(out: &mut String, delivery: &Delivery, now: Timestamp) {
+    match delivery {
+        Delivery::Event(envelope) => match serde_json::to_string(&**envelope) {
+            Ok(line) => out.push_str(&escaped(&line)),
+            // Strings, numbers and maps with text as keys: nothing of that fails.
+            Err(error) => return log::error!("an event cannot be written: {error}"),
+        },
+        Delivery::Lagged { missed } => {
+            out.push_str(&format!(
+                r#"{{"seq":null,"ts":"{now}","event":{{"type":"Lagged","missed":{missed}}}}}"#
+            ));
+        }
+    }
+    out.push('\n');
+}
+
+/// JSON leaves DEL and C1 as they are, and a terminal takes some of these for orders: they are
+/// written as escapes, which read the same.
+fn escaped(line: &str) -> Cow<'_, str> {
+    let is_order = |c: char| matches!(c, '\x7f'..='\u{9f}');
+    if !line.contains(is_order) {
+        return Cow::Borrowed(line);
+    }
+    let mut out = String::with_capacity(line.len() + 16);
+    for c in line.chars() {
+        // A control character can stand in strings only.
+        if is_order(c) {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::bus::EventBus;
+    use crate::event::Envelope;
+    use crate::view::clean::tests::nasty;
+
+    fn delivered(message: &str) -> Delivery {
+        let bus = EventBus::new(10);
+        let mut events = bus.subscribe();
+        bus.emitter_for("x").warning("test", message);
+        events.recv().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_reads_as_its_envelope_and_orders_nothing(message in nasty()) {
+            let delivery = delivered(&message);
+            let mut line = String::new();
+            push_line(&mut line, &delivery, Timestamp::default());
+            prop_assert!(!line.trim_end_matches('\n').contains(char::is_control), "{:?}", line);
+            let read: Envelope = serde_json::from_str(&line).unwrap();
+            prop_assert_eq!(Some(&read), delivery.envelope());
+        }
+    }
+
+    #[test]
+    fn what_was_missed_has_no_number() {
+        let mut line = String::new();
+        push_line(&mut line, &Delivery::Lagged { missed: 7 }, Timestamp::from_micros(0));
+        let expected = r#"{"seq":null,"ts":"1970-01-01T00:00:00.000000Z","event":{"type":"Lagged","missed":7}}"#;
+        assert_eq!(line.trim_end(), expected);
+    }
+}

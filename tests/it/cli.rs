@@ -1,0 +1,248 @@
+//! The program from outside: what it prints, what it exits with, what it leaves behind.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
+
+fn program(args: &[&str], data: &Path) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(args).env("TD_DATA_DIR", data).stdin(Stdio::null());
+    for name in ["TMUX", "TMUX_PANE", "RUST_LOG", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs to the end, within the ceiling.
+#[track_caller]
+fn run(args: &[&str], data: &Path) -> Output {
+    Running::start(program(args, data)).end()
+}
+
+/// A running program whose output is read line by line.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+    stderr: JoinHandle<Vec<u8>>,
+}
+
+impl Running {
+    #[track_caller]
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (send, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stdout.lines() {
+                let _ = send.send(line.unwrap());
+            }
+        });
+        let mut complaints = child.stderr.take().unwrap();
+        let stderr = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            complaints.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        Self { child, lines, seen: Vec::new(), stderr }
+    }
+
+    /// Waits for a line that holds the text.
+    #[track_caller]
+    fn wait_for(&mut self, text: &str) {
+        while !self.seen.iter().any(|line| line.contains(text)) {
+            match self.lines.recv_timeout(CEILING) {
+                Ok(line) => self.seen.push(line),
+                Err(error) => panic!("no {text:?} ({error}); seen: {:#?}", self.seen),
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    #[track_caller]
+    fn end(mut self) -> Output {
+        let child = &mut self.child;
+        let status = wait_for("the program's end", CEILING, || {
+            child.try_wait().unwrap().ok_or("it still runs")
+        });
+        self.seen.extend(self.lines.iter());
+        let stdout = self.seen.iter().flat_map(|line| [line, "\n"].concat().into_bytes()).collect();
+        Output { status, stdout, stderr: self.stderr.join().unwrap() }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{output:#?}");
+}
+
+/// The arguments that choose the test's server, and more.
+fn on<'a>(socket: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    more.iter().copied().chain(["-S", socket]).collect()
+}
+
+/// A program for a pane: it prints with each line that is typed.
+const ECHO: &str = "stty -echo; echo ready; while read line; do printf '%b\\n' \"$line\"; done";
+
+#[test]
+fn wrong_usage_is_one_line_and_2() {
+    let data = tempfile::tempdir().unwrap();
+    for args in [
+        &[][..],
+        &["wacth"],
+        &["watch", "--interval", "0ms"],
+        &["watch", "--interval=-5s"],
+        &["watch", "--nonsense"],
+        &["watch", "--mode", "ai"],
+        &["watch", "--source", "stream"],
+        &["watch", ""],
+        &["watch", "--execution-id", ""],
+        &["-L", "a", "watch", "-S", "b"],
+        &["demo", "-L", "a"],
+        &["watch", "--data-dir", "/dev/null/x"],
+    ] {
+        let output = run(args, data.path());
+        assert_code(&output, 2);
+        assert_eq!(text(&output.stdout), "", "{args:?}");
+        assert_eq!(text(&output.stderr).matches('\n').count(), 1, "{args:?}: {output:#?}");
+    }
+    let unwritable = run(&["watch", "--data-dir", "/dev/null/x"], data.path());
+    assert!(text(&unwritable.stderr).contains("/dev/null/x"), "{unwritable:#?}");
+    let mut without_tmux = program(&["watch"], data.path());
+    without_tmux.env("PATH", "/nonexistent");
+    assert_code(&Running::start(without_tmux).end(), 127);
+    for args in [["--help"], ["--version"]] {
+        let output = run(&args, data.path());
+        assert_code(&output, 0);
+        assert!(output.stderr.is_empty() && !output.stdout.is_empty(), "{output:#?}");
+    }
+}
+
+#[test]
+fn a_name_is_exact_and_the_watch_ends_with_it() {
+    let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    tmux.new_session("job-10", 80, 24, ECHO);
+    tmux.new_session("job-1", 80, 24, ECHO);
+    let socket = tmux.socket().display().to_string();
+    let mut watch = Running::start(program(&on(&socket, &["watch", "job-1"]), data.path()));
+    watch.wait_for("watching");
+    tmux.tmux(&["send-keys", "-t", "=job-10:", "of ten", "Enter"]);
+    // A whole line with what terminals take for orders: an escape and, in UTF-8, a C1 control.
+    tmux.tmux(&["send-keys", "-t", "=job-1:", "of one\\0302\\0233 31m", "Enter"]);
+    watch.wait_for("of one");
+    tmux.tmux(&["kill-session", "-t", "=job-1"]);
+    let output = watch.end();
+    assert_code(&output, 0);
+    let shown = text(&output.stdout);
+    assert!(!shown.contains("job-10") && !shown.contains("of ten"), "{shown}");
+    assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+    assert!(shown.contains("[ended: closed]"), "{shown}");
+}
+
+#[test]
+fn one_signal_ends_in_order_with_a_whole_log() {
+    let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    tmux.new_session("job", 80, 24, "i=0; while :; do i=$((i+1)); echo line $i; done");
+    let socket = tmux.socket().display().to_string();
+    let args = on(&socket, &["watch", "--json", "--interval", "50ms"]);
+    let mut watch = Running::start(program(&args, data.path()));
+    watch.wait_for("OutputUpdate");
+    watch.signal(Signal::INT);
+    let output = watch.end();
+    assert_code(&output, 0);
+    let printed = envelopes(&text(&output.stdout));
+    let last = printed.last().unwrap();
+    assert_eq!(last["event"]["type"], "SessionEnded", "{last}");
+    let run = std::fs::read_dir(data.path().join("runs")).unwrap().next().unwrap().unwrap();
+    let log = std::fs::read_to_string(run.path().join("events.jsonl")).unwrap();
+    let kept = envelopes(&log);
+    let numbers: Vec<u64> = kept.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
+    assert_eq!(kept.last(), Some(last));
+}
+
+#[test]
+fn a_reader_that_leaves_is_a_quiet_end() {
+    let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    tmux.new_session("job", 80, 24, "while sleep 0.05; do date +%s%N; done");
+    let socket = tmux.socket().display().to_string();
+    let mut command = program(&on(&socket, &["watch"]), data.path());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    wait_for("the program's end", CEILING, || child.try_wait().unwrap().ok_or("it still runs"));
+    let output = child.wait_with_output().unwrap();
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn it_does_not_watch_its_own_pane() {
+    let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    tmux.new_session("job", 80, 24, ECHO);
+    let path = data.path().display();
+    // Under another name, so that it is not left out as one that runs td-observe.
+    std::os::unix::fs::symlink(PROGRAM, data.path().join("looker")).unwrap();
+    let command = format!("TD_DATA_DIR={path} exec {path}/looker watch --execution-id all");
+    let own = tmux.new_session("own", 80, 24, &command);
+    let log = data.path().join("runs/all/events.jsonl");
+    wait_for("the start in the log", CEILING, || {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        if log.contains("SessionStarted") { Ok(()) } else { Err(log) }
+    });
+    tmux.tmux(&["send-keys", "-t", "=job:", "seen here", "Enter"]);
+    tmux.wait_for_text(&own, "job | seen here");
+    let kept = std::fs::read_to_string(&log).unwrap();
+    assert!(!kept.contains(&format!("\"pane\":\"{own}\"")), "{kept}");
+}
+
+#[test]
+fn a_demo_leaves_nothing_behind() {
+    let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/tmp").unwrap());
+    let mut command = program(&["demo", "--seconds", "3", "--color", "never"], data.path());
+    command.env("TMPDIR", place.path());
+    let demo = Running::start(command);
+    let pid = demo.child.id();
+    let output = demo.end();
+    assert_code(&output, 0);
+    let shown = text(&output.stdout);
+    for session in ["build | ", "progress | ", "agent | "] {
+        assert!(shown.contains(session), "{output:#?}");
+    }
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0);
+    let name = format!("td-demo-{pid}");
+    let of_demo = |directory: &Path| {
+        std::fs::read(directory.join("cmdline")).is_ok_and(|line| text(&line).contains(&name))
+    };
+    wait_for("the end of the server", CEILING, || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let left: Vec<_> = processes.map(|entry| entry.path()).filter(|at| of_demo(at)).collect();
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    });
+}
+
+#[track_caller]
+fn envelopes(lines: &str) -> Vec<Value> {
+    let read = |line: &str| {
+        serde_json::from_str::<td_observe::Envelope>(line)
+            .unwrap_or_else(|error| panic!("{error}: {line}"));
+        serde_json::from_str(line).unwrap()
+    };
+    lines.lines().map(read).collect()
+}
