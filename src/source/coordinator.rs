@@ -21,11 +21,16 @@ use crate::event::{ExecutionId, PaneId};
 use crate::log::{RunInfo, RunState, TmuxIdentity};
 use crate::thread::{self, Handle, StopGuard, stop_pair};
 use crate::tmux::{
-    Gateway, GatewayHandle, Listing, PaneState, Server, ServerIdentity, Session, SessionId, Target,
+    Gateway, GatewayHandle, Listing, PaneState, Programs, Server, ServerIdentity, Session,
+    SessionId, Target,
 };
 
 /// How often sessions are looked for: a new one is found within a second, with time to spare.
 const LOOK_FOR_SESSIONS: Duration = Duration::from_millis(400);
+
+/// In every so many rounds the programs in the foreground are asked for, which costs the server as
+/// much as all the rest: an observer that was started in a pane is seen within two seconds.
+const PROGRAMS_EVERY: u32 = 5;
 
 /// How often a poller looks, unless told otherwise (`000…`: about 200 ms).
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -180,6 +185,8 @@ impl Source for Coordinator {
             told_absent: HashSet::new(),
             told_trouble: None,
             seen: vec![false; self.watch.targets.len()],
+            commands: HashMap::new(),
+            rounds: 0,
             watch: self.watch,
             context,
         };
@@ -214,6 +221,9 @@ struct Work {
     told_trouble: Option<String>,
     /// Which targets have been there.
     seen: Vec<bool>,
+    /// The programs in the foreground of the panes, as of the last listing that named them.
+    commands: HashMap<PaneId, String>,
+    rounds: u32,
 }
 
 impl Work {
@@ -244,11 +254,7 @@ impl Work {
     /// One round: new sessions get a poller, ended ones are joined. True when all targets that
     /// were given have come and gone.
     fn look_for_sessions(&mut self) -> bool {
-        let listing = match self.handle.ask_listing() {
-            Ok(pending) => pending.wait_or_stop(&self.context.stop),
-            Err(error) => Some(Err(error)),
-        };
-        let listing = match listing {
+        let listing = match self.list() {
             None => return false,
             Some(Ok(listing)) => {
                 self.told_trouble = None;
@@ -274,6 +280,36 @@ impl Work {
     /// Whether there are targets, and all of them have been there.
     fn all_came(&self) -> bool {
         !self.watch.targets.is_empty() && self.seen.iter().all(|seen| *seen)
+    }
+
+    /// What there is now; `None` when it is time to stop. Programs are asked for every few rounds,
+    /// and when there is a new pane.
+    fn list(&mut self) -> Option<Result<Arc<Listing>>> {
+        self.rounds = self.rounds.wrapping_add(1);
+        if !self.rounds.is_multiple_of(PROGRAMS_EVERY) {
+            match self.ask(Programs::LeftOut) {
+                Some(Ok(listing)) => {
+                    let known = |state: &PaneState| self.commands.contains_key(&state.pane());
+                    if listing.panes.iter().all(known) {
+                        return Some(Ok(listing));
+                    }
+                }
+                other => return other,
+            }
+        }
+        let named = self.ask(Programs::Named);
+        if let Some(Ok(listing)) = &named {
+            let named = listing.panes.iter();
+            self.commands = named.map(|state| (state.pane(), state.command.clone())).collect();
+        }
+        named
+    }
+
+    fn ask(&self, programs: Programs) -> Option<Result<Arc<Listing>>> {
+        match self.handle.ask_listing(programs) {
+            Ok(pending) => pending.wait_or_stop(&self.context.stop),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     fn any_target(&self, listing: &Listing) -> bool {
@@ -334,8 +370,9 @@ impl Work {
 
     fn left_out(&self, listing: &Listing, session: SessionId) -> HashSet<PaneId> {
         let observes = |state: &&PaneState| {
-            !self.watch.include_observers && state.command == OBSERVER
-                || self.watch.leave_out.contains(&state.pane())
+            let pane = state.pane();
+            let is_observer = self.commands.get(&pane).is_some_and(|command| command == OBSERVER);
+            !self.watch.include_observers && is_observer || self.watch.leave_out.contains(&pane)
         };
         listing.panes_of(session).filter(observes).map(PaneState::pane).collect()
     }
@@ -397,11 +434,7 @@ impl Work {
             control: controls,
             selection: selection.clone(),
             fresh: !self.first,
-            commands: listing
-                .panes
-                .iter()
-                .map(|state| (state.pane(), state.command.clone()))
-                .collect(),
+            commands: self.commands.clone(),
             baseline: self.watch.baseline.clone(),
         };
         match thread::spawn(format!("td-{}", session.name), move || poller.run()) {

@@ -8,9 +8,9 @@ use crate::event::{PaneId, TdEvent};
 use crate::tmux::{Margin, PaneState, Seen, Want};
 use crate::track::{Change, Death, Look, Outcome, Pace, Paced, Tracker};
 
-/// A pane that printed within this time before it vanished may have printed more: programs print
-/// their last lines right before they end.
-const JUST_ACTIVE: Duration = Duration::from_secs(1);
+/// A pane that showed something new within this time before it vanished may have printed more:
+/// programs print their last lines right before they end.
+const JUST_ACTIVE: Duration = Duration::from_millis(500);
 
 /// How a pane comes under observation.
 pub(super) enum Begin<'a> {
@@ -32,7 +32,7 @@ pub(super) struct Pane {
     /// The last look was too short.
     pub deeper: bool,
     dead: Option<Death>,
-    last_change: Option<Instant>,
+    last_news: Option<Instant>,
     /// Bytes that the server had read, just after the last look.
     bytes_after: Option<u64>,
 }
@@ -58,7 +58,7 @@ impl Pane {
             seen,
             deeper: false,
             dead: None,
-            last_change: None,
+            last_news: None,
             bytes_after: look.bytes_after,
         };
         pane.opened(state, out);
@@ -97,6 +97,9 @@ impl Pane {
             return;
         };
         self.deeper = false;
+        if self.tracker.had_news() {
+            self.last_news = Some(out.now);
+        }
         if self.dead.is_some() && respawned {
             self.opened(state, out);
         }
@@ -114,9 +117,8 @@ impl Pane {
 
     /// The pane is gone. `server_bytes` is what its server has read by now.
     pub fn close(&mut self, server_bytes: Option<u64>, out: &mut Out<'_>) {
-        // Asked before its last lines are said, which are no news.
         let active =
-            self.last_change.is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
+            self.last_news.is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
         let changes = self.tracker.end();
         self.say(changes, out);
         self.finish(out);
@@ -172,9 +174,6 @@ impl Pane {
     }
 
     fn say(&mut self, changes: Vec<Change>, out: &mut Out<'_>) {
-        if !changes.is_empty() {
-            self.last_change = Some(out.now);
-        }
         for change in &changes {
             out.recall.note(change);
         }

@@ -101,11 +101,21 @@ impl PaneAnswer {
     }
 }
 
+/// Whether a listing names the programs in the foreground of the panes. The server reads them from
+/// the kernel, one pane after the other: that takes as long as all the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Programs {
+    /// It does.
+    Named,
+    /// [`PaneState::command`] is empty, unless another asker wanted it.
+    LeftOut,
+}
+
 /// What the gateway's thread is sent.
 #[derive(Debug)]
 pub(super) enum Message {
     /// Everything that the server holds.
-    List(Asker<Arc<Listing>>),
+    List(Asker<Arc<Listing>>, Programs),
     /// A look at the panes of one session.
     Look(SessionLook, Asker<SessionAnswer>),
     /// Panics, to see what becomes of the askers.
@@ -117,7 +127,7 @@ impl Message {
     /// Whether somebody still waits for the answer.
     pub(super) fn is_awaited(&self) -> bool {
         match self {
-            Self::List(asker) => asker.is_there(),
+            Self::List(asker, _) => asker.is_there(),
             Self::Look(_, asker) => asker.is_there(),
             #[cfg(test)]
             Self::Panic => true,
@@ -127,7 +137,7 @@ impl Message {
     /// Answers with a failure.
     pub(super) fn fail(self, error: &Error) {
         match self {
-            Self::List(asker) => asker.answer(Err(again(error))),
+            Self::List(asker, _) => asker.answer(Err(again(error))),
             Self::Look(_, asker) => asker.answer(Err(again(error))),
             #[cfg(test)]
             Self::Panic => {}

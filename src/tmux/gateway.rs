@@ -9,11 +9,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
-use super::ask::{Asker, Message, PaneAnswer, Pending, SessionAnswer, SessionLook, again, ended};
+use super::ask::{
+    Asker, Message, PaneAnswer, Pending, Programs, SessionAnswer, SessionLook, again, ended,
+};
 use super::capture::{Shot, Shown, bytes_read_by, capture};
 use super::depth::{BASELINE_ROWS, Margin, depth};
 use super::listing::{Listing, PaneState, ServerIdentity};
@@ -30,6 +32,9 @@ const INBOX_MESSAGES_MAX: usize = 1024;
 /// How long others may come after the first question of a tick. Threads that a timer wakes at the
 /// same moment are there within a fraction of this, and nobody notices the delay.
 const GATHER: Duration = Duration::from_millis(2);
+
+/// How old a listing may be that serves a look at a server that has read nothing since.
+const LISTING_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// The gateway of one server.
 #[derive(Debug)]
@@ -50,7 +55,14 @@ impl Gateway {
         let (running, stop) = stop_pair();
         let (alive, ended) = stop_pair();
         let processes = Arc::new(AtomicU64::new(0));
-        let mut desk = Desk { server, clock, stop, known: None, processes: Arc::clone(&processes) };
+        let mut desk = Desk {
+            server,
+            clock,
+            stop,
+            known: None,
+            last: None,
+            processes: Arc::clone(&processes),
+        };
         let thread = thread::spawn("td-gateway", move || {
             // Dropped at the end of the thread, after a panic too: no asker waits for ever.
             let _alive = alive;
@@ -96,7 +108,7 @@ impl GatewayHandle {
     /// `is_gone()` without a server or when the gateway has ended; `is_timeout()` when the server
     /// is hung; `is_missing_program()` without tmux.
     pub fn listing(&self) -> Result<Arc<Listing>> {
-        self.ask_listing()?.wait()
+        self.ask_listing(Programs::Named)?.wait()
     }
 
     /// What a session's panes show.
@@ -111,9 +123,9 @@ impl GatewayHandle {
     ///
     /// # Errors
     /// `is_gone()` when the gateway has ended.
-    pub fn ask_listing(&self) -> Result<Pending<Arc<Listing>>> {
+    pub fn ask_listing(&self, programs: Programs) -> Result<Pending<Arc<Listing>>> {
         let (asker, pending) = Pending::new(self.ended.clone());
-        self.send(Message::List(asker))?;
+        self.send(Message::List(asker, programs))?;
         Ok(pending)
     }
 
@@ -144,7 +156,16 @@ struct Desk {
     stop: Stop,
     /// The server that answered last.
     known: Option<ServerIdentity>,
+    last: Option<Listed>,
     processes: Arc<AtomicU64>,
+}
+
+/// A listing, and when it was taken.
+struct Listed {
+    listing: Arc<Listing>,
+    /// What the server had read before; `None` where that does not tell about its panes.
+    bytes: Option<u64>,
+    at: Instant,
 }
 
 /// A session that is being looked at.
@@ -200,19 +221,14 @@ impl Desk {
     fn answer(&mut self, messages: Vec<Message>) {
         #[cfg(test)]
         assert!(!messages.iter().any(|message| matches!(message, Message::Panic)), "on purpose");
-        let commands = messages.iter().any(|message| matches!(message, Message::List(_)));
-        let bytes = self.known.as_ref().and_then(|known| bytes_read_by(known.pid));
-        let listing = match self.list(commands) {
-            Ok(listing) => Arc::new(listing),
+        let (listing, bytes) = match self.list_for(&messages) {
+            Ok(listed) => listed,
             Err(error) => return messages.into_iter().for_each(|message| message.fail(&error)),
         };
-        // Bytes of another server say nothing about this one.
-        let bytes = bytes.filter(|_| self.known.as_ref() == Some(&listing.server));
-        self.known = Some(listing.server.clone());
         let (mut visits, mut tasks) = (Vec::new(), Vec::new());
         for message in messages {
             match message {
-                Message::List(asker) => asker.answer(Ok(Arc::clone(&listing))),
+                Message::List(asker, _) => asker.answer(Ok(Arc::clone(&listing))),
                 Message::Look(wanted, asker) => {
                     if let Some((visit, new)) =
                         self.begin(visits.len(), &wanted, asker, &listing, bytes)
@@ -228,9 +244,36 @@ impl Desk {
         self.look(visits, &tasks, listing.server.pid);
     }
 
-    fn list(&self, commands: bool) -> Result<Listing> {
+    /// A listing, and what the server had read before it. Looks make do with the last one as long
+    /// as the server has read nothing since: then no pane has changed by itself, and what users
+    /// change (sizes, names, what is gone) the coordinator's next listing shows.
+    fn list_for(&mut self, messages: &[Message]) -> Result<(Arc<Listing>, Option<u64>)> {
+        let wants = |message: &Message, wanted| matches!(message, Message::List(_, programs) if *programs == wanted);
+        let commands = messages.iter().any(|message| wants(message, Programs::Named));
+        let asked = commands || messages.iter().any(|message| wants(message, Programs::LeftOut));
+        let last = self.last.take();
+        let bytes = last.as_ref().and_then(|last| bytes_read_by(last.listing.server.pid));
+        let now = self.clock.now();
+        if let Some(last) = last
+            && !asked
+            && bytes.is_some()
+            && bytes == last.bytes
+            && now.saturating_duration_since(last.at) < LISTING_AGE_MAX
+        {
+            let listing = Arc::clone(&last.listing);
+            self.last = Some(last);
+            return Ok((listing, bytes));
+        }
         self.processes.fetch_add(1, Ordering::Relaxed);
-        Listing::ask(&self.server, &self.clock, commands)
+        let listing = Arc::new(Listing::ask(&self.server, &self.clock, commands)?);
+        // Bytes of another server say nothing about this one. The names of programs are read, too:
+        // only after such a listing are the bytes those of the panes again.
+        let same = self.known.as_ref() == Some(&listing.server);
+        let bytes = bytes.filter(|_| same);
+        self.known = Some(listing.server.clone());
+        let counted = if commands { None } else { bytes };
+        self.last = Some(Listed { listing: Arc::clone(&listing), bytes: counted, at: now });
+        Ok((listing, bytes))
     }
 
     /// Finds out what of a session must be looked at; answers at once if nothing.
@@ -374,7 +417,7 @@ mod tests {
         let gateway = nowhere();
         let handle = gateway.handle();
         handle.send(Message::Panic).unwrap();
-        let asked: Vec<_> = (0..10).map(|_| handle.ask_listing()).collect();
+        let asked: Vec<_> = (0..10).map(|_| handle.ask_listing(Programs::Named)).collect();
         for pending in asked {
             let error = pending.and_then(Pending::wait).unwrap_err();
             assert!(error.is_gone(), "{error:?}");

@@ -17,7 +17,7 @@ mod grid;
 mod plan;
 mod seen;
 
-pub use ask::{PaneAnswer, Pending, SessionAnswer, SessionLook, Want};
+pub use ask::{PaneAnswer, Pending, Programs, SessionAnswer, SessionLook, Want};
 pub(crate) use capture::bytes_read_by;
 pub use capture::{MAX_ROWS, PaneView, Shot, Shown, capture};
 pub use depth::{BASELINE_ROWS, Margin};

@@ -52,6 +52,14 @@ impl Footprint {
         }
     }
 
+    /// Whether the pane shows what it showed.
+    pub fn shows_as(&self, old: &Self) -> bool {
+        let screen = |footprint: &Self| footprint.rows.len().saturating_sub(self.height as usize);
+        (self.height, self.history_size, self.cursor_row)
+            == (old.height, old.history_size, old.cursor_row)
+            && self.rows[screen(self)..] == old.rows[screen(old)..]
+    }
+
     /// Forgets all but the last rows of the history.
     pub fn forget(&mut self) {
         let surplus = (self.history_rows as usize).saturating_sub(KEPT_ROWS);

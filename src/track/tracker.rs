@@ -100,6 +100,8 @@ pub struct Tracker {
     bytes_before: Option<u64>,
     /// The number of the line that the cursor is in.
     cursor_line: i64,
+    /// The last look showed something new.
+    news: bool,
     screen: ScreenDiff,
 }
 
@@ -246,6 +248,7 @@ impl Tracker {
             died: look.dead.is_some(),
             bytes_before: look.bytes_before,
             cursor_line: 1,
+            news: false,
             screen: ScreenDiff::default(),
         }
     }
@@ -262,6 +265,11 @@ impl Tracker {
     /// The number of the next line to be said.
     pub fn next_line(&self) -> i64 {
         self.next
+    }
+
+    /// Whether the last look showed anything that the one before did not.
+    pub fn had_news(&self) -> bool {
+        self.news
     }
 
     /// Takes a look in.
@@ -288,6 +296,7 @@ impl Tracker {
         let normal = Normal::of(look);
         let mut footprint = normal.footprint(look);
         footprint.deepest = deepest;
+        self.news = !footprint.shows_as(&self.old);
         let lines = normal.lines(&footprint);
         let respawned = look.pid != self.pid;
         let (first, moved) = if respawned {
