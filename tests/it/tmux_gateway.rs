@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use td_observe::tmux::{
-    BASELINE_ROWS, Gateway, GatewayHandle, Margin, PaneAnswer, Pending, Seen, SessionAnswer,
-    SessionId, SessionLook, Want,
+    BASELINE_ROWS, Gateway, GatewayHandle, Margin, PaneAnswer, Pending, Programs, Seen,
+    SessionAnswer, SessionId, SessionLook, Want,
 };
 use td_observe::track::Look;
 use td_observe::{Clock, PaneId};
@@ -136,7 +136,7 @@ fn a_hung_server_is_a_timeout_for_all_and_recovers() {
     let look = || SessionLook { session_id: id, ..SessionLook::default() };
     let asked: Vec<_> = (0..5).map(|_| ask.ask_look(look()).unwrap()).collect();
     // One that does not wait for its answer takes nobody's time.
-    drop(ask.ask_listing().unwrap());
+    drop(ask.ask_listing(Programs::LeftOut).unwrap());
     for pending in asked {
         let error = pending.wait().unwrap_err();
         assert!(error.is_timeout(), "{error:?}");
