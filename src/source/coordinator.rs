@@ -7,7 +7,6 @@
 //! that it was given have come and gone.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,14 +14,14 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select_biased};
 
 use super::poller::{Control, EndReason, Ended, Poller, Selection};
 use super::recall::Recall;
+use super::watch::Watch;
 use super::{Context, RunName, Source};
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
 use crate::log::{RunInfo, RunState, TmuxIdentity};
 use crate::thread::{self, Handle, StopGuard, stop_pair};
 use crate::tmux::{
-    Gateway, GatewayHandle, Listing, PaneState, Programs, Server, ServerIdentity, Session,
-    SessionId, Target,
+    Gateway, GatewayHandle, Listing, PaneState, Programs, ServerIdentity, Session, SessionId,
 };
 
 /// How often sessions are looked for: a new one is found within a second, with time to spare.
@@ -31,9 +30,6 @@ const LOOK_FOR_SESSIONS: Duration = Duration::from_millis(400);
 /// In every so many rounds the programs in the foreground are asked for, which costs the server as
 /// much as all the rest: an observer that was started in a pane is seen within two seconds.
 const PROGRAMS_EVERY: u32 = 5;
-
-/// How often a poller looks, unless told otherwise (`000…`: about 200 ms).
-const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Messages that wait for one poller: it takes them within a tick, and an immediate look that is
 /// asked for twice is one.
@@ -44,106 +40,6 @@ const POLLER_END: Duration = Duration::from_millis(1500);
 
 /// The program's name, by which panes that show an observer are recognised.
 const OBSERVER: &str = "td-observe";
-
-/// What of a tmux server is watched, and how.
-///
-/// ```
-/// use std::time::Duration;
-/// use td_observe::Watch;
-/// use td_observe::tmux::{Server, Target};
-/// # fn main() -> td_observe::Result<()> {
-/// let watch = Watch::new(Server::named("work"))
-///     .target(Target::parse("build")?)
-///     .interval(Duration::from_millis(100));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[must_use = "give it to Engine::watch"]
-pub struct Watch {
-    server: Server,
-    targets: Vec<Target>,
-    interval: Duration,
-    execution_id: Option<ExecutionId>,
-    leave_out: Vec<PaneId>,
-    include_observers: bool,
-    baseline: Option<Baseline>,
-}
-
-impl Watch {
-    /// All sessions of a server, those that will come included.
-    pub fn new(server: Server) -> Self {
-        Self {
-            server,
-            targets: Vec::new(),
-            interval: INTERVAL,
-            execution_id: None,
-            leave_out: Vec::new(),
-            include_observers: false,
-            baseline: None,
-        }
-    }
-
-    /// Only this, and what other calls name. A target that is not there yet is waited for.
-    pub fn target(mut self, target: Target) -> Self {
-        self.targets.push(target);
-        self
-    }
-
-    /// How often to look; 200 ms unless told otherwise.
-    pub fn interval(mut self, interval: Duration) -> Self {
-        self.interval = interval;
-        self
-    }
-
-    /// One run for everything, under this id.
-    pub fn execution_id(mut self, id: impl Into<ExecutionId>) -> Self {
-        self.execution_id = Some(id.into());
-        self
-    }
-
-    /// Never this pane: the one that the observer itself shows its events in.
-    pub fn leave_out(mut self, pane: impl Into<PaneId>) -> Self {
-        self.leave_out.push(pane.into());
-        self
-    }
-
-    /// Panes that run `td-observe` too. They are left out otherwise, since two that show each other
-    /// never come to an end.
-    pub fn include_observers(mut self) -> Self {
-        self.include_observers = true;
-        self
-    }
-
-    /// Calls `show` with a session's name, a pane and what stood on it when observation began, on
-    /// the poller's thread: do not keep it waiting.
-    pub fn baseline(
-        mut self,
-        show: impl Fn(&str, &PaneId, &[String]) + Send + Sync + 'static,
-    ) -> Self {
-        self.baseline = Some(Baseline(Arc::new(show)));
-        self
-    }
-}
-
-/// Called with the session's name, the pane and its lines.
-type ShowBaseline = dyn Fn(&str, &PaneId, &[String]) + Send + Sync;
-
-/// Gets what stood on a pane when observation began.
-#[derive(Clone)]
-pub struct Baseline(Arc<ShowBaseline>);
-
-impl Baseline {
-    pub(super) fn show(&self, session: &str, pane: &PaneId, lines: &[String]) {
-        (self.0)(session, pane, lines);
-    }
-}
-
-impl fmt::Debug for Baseline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Baseline(..)")
-    }
-}
 
 /// The source that watches one tmux server.
 pub(crate) struct Coordinator {

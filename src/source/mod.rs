@@ -4,12 +4,13 @@ mod coordinator;
 mod pane;
 mod poller;
 mod recall;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use coordinator::Watch;
 pub(crate) use coordinator::{Coordinator, poke};
+pub use watch::Watch;
 
 use crate::bus::EventEmitter;
 use crate::clock::Clock;

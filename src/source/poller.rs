@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select_biased};
 
-use super::coordinator::Baseline;
 use super::pane::{Begin, Out, Pane};
 use super::recall::Recall;
+use super::watch::Baseline;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Error;
