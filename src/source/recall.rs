@@ -15,6 +15,9 @@ const LINES: usize = 64;
 /// that many panes share needs more.
 const TAIL_BYTES: u64 = 4 * 1024 * 1024;
 
+/// Line numbers stay below this: 2^53, the largest that every reader of JSON keeps exactly.
+const NUMBERS_MAX: u64 = 1 << 53;
+
 /// What was said of a pane last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recall {
@@ -44,10 +47,18 @@ impl Recall {
     fn take(recalls: &mut HashMap<PaneId, Self>, envelope: &Envelope) {
         let Some(pane) = envelope.event.pane() else { return };
         let recall = recalls.entry(pane.clone()).or_insert_with(Self::begin);
+        // A log is a file that anybody may have written: numbers that no pane reaches are damage.
+        let sound = |number: &i64| number.unsigned_abs() < NUMBERS_MAX;
         match &envelope.event {
-            TdEvent::OutputUpdate { first_line, chunk, .. } => recall.said(*first_line, chunk),
-            TdEvent::OutputRevised { line, text, .. } => recall.revised(*line, text.clone()),
-            TdEvent::OutputGap { first_line, lost_lines, .. } => {
+            TdEvent::OutputUpdate { first_line, chunk, .. } if sound(first_line) => {
+                recall.said(*first_line, chunk);
+            }
+            TdEvent::OutputRevised { line, text, .. } if sound(line) => {
+                recall.revised(*line, text.clone());
+            }
+            TdEvent::OutputGap { first_line, lost_lines, .. }
+                if sound(first_line) && lost_lines.is_none_or(|lost| lost < NUMBERS_MAX) =>
+            {
                 recall.gap(*first_line, *lost_lines);
             }
             _ => {}

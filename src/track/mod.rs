@@ -9,6 +9,8 @@ mod align;
 mod reflow;
 mod screen;
 
+mod book;
+mod normal;
 mod pace;
 mod tracker;
 
@@ -19,5 +21,6 @@ mod tests;
 
 pub use change::{Change, GapReason};
 pub use look::{Death, Look, Row, SavedScreen};
+pub use normal::text_of;
 pub use pace::{Pace, Paced};
-pub use tracker::{Outcome, Tracker, text_of};
+pub use tracker::{Outcome, Tracker};

@@ -1,0 +1,332 @@
+//! The lines of a pane that are known, by number, and what was said of each (pure).
+
+use super::align::{Footprint, KEPT_ROWS};
+use super::change::{Change, GapReason};
+use super::lines::{Logical, first_rows};
+
+/// Settled lines are said in chunks of about this many bytes: enough to be cheap, little enough to
+/// show and to queue.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A line that is known, on the screen or just above it.
+#[derive(Clone, Debug)]
+struct Line {
+    number: i64,
+    /// Its first row, counted from the top of the screen.
+    start: i64,
+    rows: i64,
+    text: String,
+    said: Said,
+    /// It read the same in the look before.
+    stood: bool,
+    /// It read something else in the look before, and in the one before that too.
+    restless: bool,
+}
+
+/// Where the known lines stand in a look.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Moved {
+    /// So many rows higher.
+    By(i64),
+    /// At least so many rows higher, perhaps gone.
+    AtLeast(i64),
+    /// In rows that have been made anew.
+    Anew,
+}
+
+/// What the outside has been told that a line reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    AsItIs,
+    Otherwise(String),
+}
+
+impl Line {
+    fn said_text(&self) -> &str {
+        match &self.said {
+            Said::Nothing => "",
+            Said::AsItIs => &self.text,
+            Said::Otherwise(text) => text,
+        }
+    }
+}
+
+/// The known lines, with consecutive numbers: some history, and the screen as far as it is used.
+#[derive(Debug)]
+pub(super) struct Book {
+    lines: Vec<Line>,
+    /// The number of the next line to be said; all before it were said, or stood there before.
+    next: i64,
+    /// The number of the line that the cursor is in.
+    cursor_line: i64,
+}
+
+impl Book {
+    /// Without lines; `next` is the first number that is free.
+    pub fn new(next: i64) -> Self {
+        Self { lines: Vec::new(), next, cursor_line: next }
+    }
+
+    /// The number of the next line to be said.
+    pub fn next(&self) -> i64 {
+        self.next
+    }
+
+    /// A gap before the next line.
+    pub fn gap(&self, reason: GapReason) -> Change {
+        Change::Gap { first_line: self.next, lost_lines: None, reason }
+    }
+
+    /// How many rows above the screen the topmost line begins that reaches into it.
+    pub fn rows_above(&self) -> i64 {
+        let unfinished = self.lines.iter().find(|line| line.start + line.rows > 0);
+        unfinished.map_or(0, |line| (-line.start).max(0))
+    }
+
+    /// The lines above the cursor's, with their numbers.
+    pub fn above_cursor(&self) -> Vec<(i64, &str)> {
+        let above = self.lines.iter().filter(|line| line.number < self.cursor_line);
+        above.map(|line| (line.number, line.text.as_str())).collect()
+    }
+
+    /// What is known was there before: nothing of it is to be said.
+    pub fn is_baseline(&mut self) {
+        for line in &mut self.lines {
+            (line.said, line.stood) = (Said::AsItIs, true);
+        }
+    }
+
+    /// What an earlier observer said of the lines.
+    pub fn was_said(&mut self, known: &[(i64, String)]) {
+        for line in &mut self.lines {
+            let said = known.iter().find(|(number, _)| *number == line.number);
+            line.said = match said {
+                Some((_, text)) if *text == line.text => Said::AsItIs,
+                Some((_, text)) => Said::Otherwise(text.clone()),
+                None if line.number < self.next => Said::AsItIs,
+                None => Said::Nothing,
+            };
+        }
+    }
+
+    /// Nothing changed since the last look.
+    pub fn stood(&mut self) {
+        for line in &mut self.lines {
+            line.stood = true;
+        }
+    }
+
+    /// The known lines above the cursor were complete when they were seen: they are said now.
+    pub fn flush(&mut self, changes: &mut Vec<Change>) {
+        self.say(changes, self.cursor_line - 1);
+    }
+
+    /// No known line is left: what comes takes numbers that none had. Returns the first.
+    pub fn lose(&mut self, reason: GapReason, changes: &mut Vec<Change>) -> i64 {
+        self.flush(changes);
+        self.spend();
+        changes.push(self.gap(reason));
+        self.next
+    }
+
+    /// Forgets all lines. The cursor's was unfinished, and perhaps shown: its number is spent then.
+    fn spend(&mut self) {
+        let spent = self.lines.iter().rev().find(|line| line.said != Said::Nothing);
+        self.next = self.next.max(spent.map_or(i64::MIN, |line| line.number + 1));
+        self.lines.clear();
+    }
+
+    /// The number of the first line of a pane with a new program: its history is known as far as
+    /// it is old, its screen is new.
+    pub fn first_after_respawn(&mut self, lines: &[Logical], grown: i64) -> i64 {
+        self.spend();
+        // Rows that have scrolled off since belong to the new program only as far as the history
+        // grew; the rest was there before.
+        let old = lines.iter().take_while(|line| line.start < -grown).count();
+        self.next - old as i64
+    }
+
+    /// The number of the first line of a look in which the known rows scrolled so far.
+    pub fn first_number(&self, lines: &[Logical], scrolled: i64) -> i64 {
+        let (Some(first), Some(oldest)) = (lines.first(), self.lines.first()) else {
+            return self.next;
+        };
+        // The look goes further back than what is known: older lines count down from there.
+        let older = lines.iter().take_while(|line| line.start + scrolled < oldest.start).count();
+        if older > 0 {
+            return oldest.number - older as i64;
+        }
+        // It begins in a known line, or right after the last.
+        let start = first.start + scrolled;
+        let known = self.lines.iter().rev().find(|known| known.start <= start).unwrap_or(oldest);
+        if start < known.start + known.rows { known.number } else { known.number + 1 }
+    }
+
+    /// Makes the lines of a look the known ones, numbered from `first` on. `width` is the pane's.
+    pub fn take(
+        &mut self,
+        lines: Vec<Logical>,
+        first: i64,
+        moved: Moved,
+        footprint: &Footprint,
+        width: u32,
+    ) {
+        let old = std::mem::take(&mut self.lines);
+        let old_first = old.first().map_or(0, |line| line.number);
+        let mut old: Vec<Option<Line>> = old.into_iter().map(Some).collect();
+        let mut was = |number: i64| {
+            usize::try_from(number - old_first).ok().and_then(|at| old.get_mut(at)?.take())
+        };
+        let mut end = 0;
+        let mut last = first - 1;
+        for (number, mut line) in (first..).zip(lines) {
+            (end, last) = (line.end(), number);
+            let (said, stood, restless) = match was(number) {
+                Some(old) => {
+                    // A line of which tmux has only the end begins as it did.
+                    let cut_rows = match moved {
+                        Moved::By(rows) => line.start - (old.start - rows),
+                        // Only a line that was finished is the same one for sure.
+                        Moved::AtLeast(rows) if number < self.cursor_line => {
+                            line.start - (old.start - rows)
+                        }
+                        Moved::AtLeast(_) | Moved::Anew => 0,
+                    };
+                    if number == first && cut_rows > 0 {
+                        let begin = old.text.strip_suffix(&line.text);
+                        let begin = begin.unwrap_or_else(|| first_rows(&old.text, width, cut_rows));
+                        line.text.insert_str(0, begin);
+                        line.start -= cut_rows;
+                        line.rows += cut_rows;
+                    }
+                    let stood = old.text == line.text;
+                    let restless = !stood && !old.stood && old.said != Said::Nothing;
+                    (old.said.carried_over(old.text, &line.text), stood, restless)
+                }
+                // Said long ago, and blank since then, below the text.
+                None if number < self.next => (Said::Otherwise(String::new()), false, false),
+                None => (Said::Nothing, false, false),
+            };
+            let Logical { start, rows, text } = line;
+            self.lines.push(Line { number, start, rows, text, said, stood, restless });
+        }
+        // What vanished below the text is blank now, and keeps its number while there is room.
+        let mut vanished: Vec<Line> = (last + 1..).map_while(&mut was).collect();
+        let room = (footprint.height - end).max(0) as usize;
+        let kept = vanished.iter().enumerate().rposition(|(row, line)| {
+            !line.said_text().is_empty() || line.number < self.next && row < room
+        });
+        vanished.truncate(kept.map_or(0, |last| last + 1));
+        for (start, line) in (end..).zip(vanished) {
+            self.lines.push(Line {
+                start,
+                rows: 1,
+                stood: line.text.is_empty(),
+                restless: false,
+                said: line.said.carried_over(line.text, ""),
+                text: String::new(),
+                number: line.number,
+            });
+        }
+        self.cursor_line = self
+            .lines
+            .iter()
+            .rev()
+            .find(|line| line.start <= footprint.cursor_row)
+            .map_or(first, |line| line.number);
+    }
+
+    /// Says what has settled, and what of the rest is worth showing.
+    pub fn settle(&mut self, changes: &mut Vec<Change>, all: bool) {
+        // What was said before and reads differently now.
+        let next = self.next;
+        for line in self.lines.iter_mut().filter(|line| line.number < next) {
+            revise(line, changes);
+        }
+        let last = if all {
+            // Blank rows at the very end are not lines that the program ended.
+            self.lines
+                .iter()
+                .rev()
+                .find(|line| !line.text.trim_end().is_empty())
+                .map(|line| line.number)
+        } else {
+            let cursor_line = self.cursor_line;
+            let settled = |line: &&Line| {
+                let scrolled_off = line.start + line.rows <= 0;
+                scrolled_off || line.stood && line.number < cursor_line
+            };
+            let unsaid = self.lines.iter().filter(|line| line.number >= next);
+            unsaid.take_while(settled).last().map(|line| line.number)
+        };
+        if let Some(last) = last {
+            self.say(changes, last);
+        }
+        // Prompts and progress, and lines that wait for one of those before them. A line that is
+        // new, or that the cursor has just left, will be said with the next tick.
+        let (next, cursor_line) = (self.next, self.cursor_line);
+        for line in self.lines.iter_mut().filter(|line| line.number >= next) {
+            let shown = line.said != Said::Nothing;
+            if line.stood || line.restless || shown && line.number >= cursor_line {
+                revise(line, changes);
+            }
+        }
+        self.forget();
+    }
+
+    /// Says the lines from the next one to `last`.
+    pub fn say(&mut self, changes: &mut Vec<Change>, last: i64) {
+        let mut chunk = String::new();
+        let mut first_line = self.next;
+        let next = self.next;
+        for line in self.lines.iter_mut().filter(|line| (next..=last).contains(&line.number)) {
+            if !chunk.is_empty() && chunk.len() + line.text.len() >= CHUNK_BYTES {
+                let chunk = std::mem::take(&mut chunk);
+                changes.push(Change::Lines { first_line, chunk });
+                first_line = line.number;
+            }
+            chunk.push_str(&line.text);
+            chunk.push('\n');
+            line.said = Said::AsItIs;
+            self.next = line.number + 1;
+        }
+        if !chunk.is_empty() {
+            changes.push(Change::Lines { first_line, chunk });
+        }
+    }
+
+    /// Forgets lines that can neither change nor help to find the place.
+    fn forget(&mut self) {
+        let oldest = -(KEPT_ROWS as i64);
+        let next = self.next;
+        let keep = self
+            .lines
+            .iter()
+            .position(|line| line.start + line.rows > oldest || line.number >= next)
+            .unwrap_or(self.lines.len());
+        self.lines.drain(..keep);
+    }
+}
+
+impl Said {
+    /// What was said of a line that read `old` and reads `new` now.
+    fn carried_over(self, old: String, new: &str) -> Self {
+        match self {
+            Self::Nothing => Self::Nothing,
+            Self::AsItIs if old == new => Self::AsItIs,
+            Self::AsItIs => Self::Otherwise(old),
+            Self::Otherwise(said) if said == new => Self::AsItIs,
+            Self::Otherwise(said) => Self::Otherwise(said),
+        }
+    }
+}
+
+/// Says what a line reads now, if that was not said.
+fn revise(line: &mut Line, changes: &mut Vec<Change>) {
+    if line.said_text() == line.text {
+        return;
+    }
+    line.said = Said::AsItIs;
+    changes.push(Change::Revised { line: line.number, text: line.text.clone() });
+}

@@ -1,0 +1,70 @@
+//! The normal screen of a look, as lines, also while a full-screen program hides it (pure).
+
+use std::borrow::Cow;
+
+use super::align::Footprint;
+use super::lines::{Logical, group};
+use super::look::{Look, Row};
+
+/// The normal screen of a look, also while a full-screen program hides it.
+pub(super) struct Normal<'a> {
+    pub rows: Cow<'a, [Row]>,
+    height: usize,
+    cursor_row: u32,
+}
+
+impl<'a> Normal<'a> {
+    pub fn of(look: &'a Look) -> Self {
+        match &look.saved {
+            Some(saved) if look.alternate => {
+                let mut rows = look.rows[..look.history_rows()].to_vec();
+                rows.extend_from_slice(&saved.rows);
+                Self { rows: rows.into(), height: saved.rows.len(), cursor_row: saved.cursor.y }
+            }
+            _ => {
+                let mut rows = Cow::Borrowed(&look.rows[..]);
+                if look.dead.is_some() && rows.last().is_some_and(is_death_notice) {
+                    // tmux writes it into the pane; the program did not.
+                    if let Some(notice) = rows.to_mut().last_mut() {
+                        *notice = Row::default();
+                    }
+                }
+                Self {
+                    height: (look.height as usize).min(rows.len()),
+                    rows,
+                    // tmux moves the cursor of a dead pane: only the text counts.
+                    cursor_row: if look.dead.is_some() { 0 } else { look.cursor.y },
+                }
+            }
+        }
+    }
+
+    pub fn footprint(&self, look: &Look) -> Footprint {
+        Footprint::new(&self.rows, self.height, look.history_size, self.cursor_row)
+    }
+
+    /// The footprint and the lines.
+    pub fn in_full(&self, look: &Look) -> (Footprint, Vec<Logical>) {
+        let footprint = self.footprint(look);
+        let lines = self.lines(&footprint);
+        (footprint, lines)
+    }
+
+    /// The lines, as far as the screen is used.
+    pub fn lines(&self, footprint: &Footprint) -> Vec<Logical> {
+        let unused = (footprint.height - footprint.used).max(0) as usize;
+        group(&self.rows[..self.rows.len() - unused], -footprint.history_rows)
+    }
+}
+
+/// Whether a row is what tmux writes at the bottom of a pane that it keeps after its program ended.
+fn is_death_notice(row: &Row) -> bool {
+    row.text.starts_with("Pane is dead")
+}
+
+/// The lines that a look shows, as far as the screen is used: what a baseline is made of.
+pub fn text_of(look: &Look) -> Vec<String> {
+    let normal = Normal::of(look);
+    let lines = normal.lines(&normal.footprint(look));
+    lines.into_iter().map(|line| line.text).collect()
+}
