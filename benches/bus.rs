@@ -24,7 +24,11 @@ const CAPACITY: usize = 16_384;
 const ROUNDS: usize = 5;
 
 fn token(text: &str) -> TdEvent {
-    TdEvent::TokenReceived { execution_id: "bench".into(), iteration: 1, token: text.to_owned() }
+    TdEvent::TokenReceived {
+        execution_id: "bench".into(),
+        iteration: 1,
+        token: text.to_owned(),
+    }
 }
 
 /// Keeps producers at most a window ahead of the slowest reader.
@@ -48,7 +52,11 @@ impl Window {
     /// Room for 64 more events.
     fn wait(&self) {
         let sent = self.sent.fetch_add(64, Ordering::Relaxed) + 64;
-        while self.read.iter().any(|read| read.0.load(Ordering::Relaxed) + WINDOW < sent) {
+        while self
+            .read
+            .iter()
+            .any(|read| read.0.load(Ordering::Relaxed) + WINDOW < sent)
+        {
             thread::yield_now();
         }
     }
@@ -226,7 +234,9 @@ fn ours_emit(burst: u64) -> f64 {
         burst,
     );
     bus.close();
-    readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() > 0));
+    readers
+        .into_iter()
+        .for_each(|reader| assert!(reader.join().unwrap() > 0));
     cost
 }
 
@@ -251,7 +261,9 @@ fn tokio_emit<T: Clone + Send + 'static>(make: fn(TdEvent) -> T, burst: u64) -> 
         burst,
     );
     drop(tx);
-    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    readers
+        .into_iter()
+        .for_each(|reader| reader.join().unwrap());
     cost
 }
 
@@ -281,7 +293,10 @@ fn latency(
         send(began.elapsed().as_nanos() as u64);
     }
     send(u64::MAX);
-    let mut all: Vec<u64> = readers.into_iter().flat_map(|one| one.join().unwrap()).collect();
+    let mut all: Vec<u64> = readers
+        .into_iter()
+        .flat_map(|one| one.join().unwrap())
+        .collect();
     all.sort_unstable();
     let at = |part: f64| all[(all.len() as f64 * part) as usize] as f64 / 1000.0;
     (at(0.5), at(0.99))
@@ -323,12 +338,18 @@ fn ours_latency() -> (f64, f64) {
         .map(|_| {
             let mut events = bus.subscribe();
             thread::spawn(move || {
-                read_latencies(began, || stamp(&events.recv().unwrap().envelope().unwrap().event))
+                read_latencies(began, || {
+                    stamp(&events.recv().unwrap().envelope().unwrap().event)
+                })
             })
         })
         .collect();
     let emitter = bus.emitter_for("bench");
-    latency(|nanos| assert_eq!(emitter.emit(stamped(nanos)), Emitted::Accepted), readers, began)
+    latency(
+        |nanos| assert_eq!(emitter.emit(stamped(nanos)), Emitted::Accepted),
+        readers,
+        began,
+    )
 }
 
 fn tokio_latency() -> (f64, f64) {
@@ -371,7 +392,9 @@ fn idle() -> f64 {
     let spent = cpu_ms() - before;
     bus.close();
     log.join().unwrap();
-    readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), 1));
+    readers
+        .into_iter()
+        .for_each(|reader| assert_eq!(reader.join().unwrap(), 1));
     spent
 }
 
@@ -399,7 +422,10 @@ fn main() {
     // `-- latency` measures only that.
     let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     let wanted = |what: &str| only.as_deref().is_none_or(|only| only == what);
-    println!("{:<44} {:>10} {:>10} {:>10} {:>14}", "", "td", "tokio", "tokio Arc", "td / tokio");
+    println!(
+        "{:<44} {:>10} {:>10} {:>10} {:>14}",
+        "", "td", "tokio", "tokio Arc", "td / tokio"
+    );
     let row = |what: &str, td: f64, by_value: f64, by_arc: f64, bar: &str| {
         println!(
             "{what:<44} {td:>10.2} {by_value:>10.2} {by_arc:>10.2} {:>7.2} {bar}",
@@ -416,18 +442,38 @@ fn main() {
                 &|| tokio_throughput::<Arc<TdEvent>>(Arc::new),
             ],
         );
-        row("4 -> 4 subscriptions, M events/s", td / 1e6, value / 1e6, arc / 1e6, "(>= 1.2)");
-        row("4 -> 4 kept lanes, M events/s", kept / 1e6, value / 1e6, arc / 1e6, "(>= 1.2)");
+        row(
+            "4 -> 4 subscriptions, M events/s",
+            td / 1e6,
+            value / 1e6,
+            arc / 1e6,
+            "(>= 1.2)",
+        );
+        row(
+            "4 -> 4 kept lanes, M events/s",
+            kept / 1e6,
+            value / 1e6,
+            arc / 1e6,
+            "(>= 1.2)",
+        );
     }
     if wanted("emit") {
         for burst in [1, 64] {
             let [td, value, arc] = rounds(
                 3,
-                [&|| ours_emit(burst), &|| tokio_emit::<TdEvent>(|event| event, burst), &|| {
-                    tokio_emit::<Arc<TdEvent>>(Arc::new, burst)
-                }],
+                [
+                    &|| ours_emit(burst),
+                    &|| tokio_emit::<TdEvent>(|event| event, burst),
+                    &|| tokio_emit::<Arc<TdEvent>>(Arc::new, burst),
+                ],
             );
-            row(&format!("emit in bursts of {burst}, ns"), td, value, arc, "(<= 0.5)");
+            row(
+                &format!("emit in bursts of {burst}, ns"),
+                td,
+                value,
+                arc,
+                "(<= 0.5)",
+            );
         }
     }
     if wanted("latency") {
@@ -438,10 +484,26 @@ fn main() {
         }
         let p50 = |all: &[(f64, f64)]| median(all.iter().map(|one| one.0).collect());
         let p99 = |all: &[(f64, f64)]| median(all.iter().map(|one| one.1).collect());
-        row("latency p50 at 10,000 events/s, us", p50(&td), p50(&by_tokio), f64::NAN, "(<= 1.5)");
-        row("latency p99 at 10,000 events/s, us", p99(&td), p99(&by_tokio), f64::NAN, "(<= 1.5)");
+        row(
+            "latency p50 at 10,000 events/s, us",
+            p50(&td),
+            p50(&by_tokio),
+            f64::NAN,
+            "(<= 1.5)",
+        );
+        row(
+            "latency p99 at 10,000 events/s, us",
+            p99(&td),
+            p99(&by_tokio),
+            f64::NAN,
+            "(<= 1.5)",
+        );
     }
     if wanted("idle") {
-        println!("{:<44} {:>10.2} ms in 10 s (<= 1)", "idle, 4 subscribers and a log", idle());
+        println!(
+            "{:<44} {:>10.2} ms in 10 s (<= 1)",
+            "idle, 4 subscribers and a log",
+            idle()
+        );
     }
 }

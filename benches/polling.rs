@@ -25,7 +25,9 @@ struct Private {
 
 impl Private {
     fn start(panes: usize, printing: usize) -> Self {
-        let private = Self { directory: tempfile::tempdir().unwrap() };
+        let private = Self {
+            directory: tempfile::tempdir().unwrap(),
+        };
         for pane in 0..panes {
             let program = if pane < printing {
                 "while sleep 1; do echo \"some line that a job prints $((i=i+1))\"; done"
@@ -33,7 +35,17 @@ impl Private {
                 "exec cat"
             };
             let name = format!("s{pane}");
-            let args = ["new-session", "-d", "-x", "80", "-y", "24", "-s", &name, program];
+            let args = [
+                "new-session",
+                "-d",
+                "-x",
+                "80",
+                "-y",
+                "24",
+                "-s",
+                &name,
+                program,
+            ];
             assert!(private.tmux(&args).status.success());
         }
         private
@@ -61,23 +73,42 @@ impl Drop for Private {
 
 fn tmux(socket: &Path, args: &[&str]) -> Output {
     let mut command = Command::new("tmux");
-    command.args(["-u", "-f", "/dev/null", "-S"]).arg(socket).args(args);
+    command
+        .args(["-u", "-f", "/dev/null", "-S"])
+        .arg(socket)
+        .args(args);
     command.stdin(Stdio::null()).output().unwrap()
 }
 
 /// CPU time of a process, in clock ticks of 10 ms, its ended children's included.
 fn cpu_ticks(stat: &str) -> u64 {
     let stat = std::fs::read_to_string(stat).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
     // Fields 14 to 17 of proc(5): utime, stime, cutime, cstime.
-    fields[11..15].iter().map(|field| field.parse::<u64>().unwrap()).sum()
+    fields[11..15]
+        .iter()
+        .map(|field| field.parse::<u64>().unwrap())
+        .sum()
 }
 
 /// CPU of a process alone, without its children.
 fn own_ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum()
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
+    fields[11..13]
+        .iter()
+        .map(|field| field.parse::<u64>().unwrap())
+        .sum()
 }
 
 /// Milliseconds of CPU a second: ours with our children's, and the server's.
@@ -85,12 +116,17 @@ fn measured(server: u32, seconds: u64, work: impl FnOnce(Duration)) -> (f64, f64
     let (ours, theirs) = (cpu_ticks("/proc/self/stat"), own_ticks(server));
     work(Duration::from_secs(seconds));
     let per_second = |ticks: u64| ticks as f64 * 10.0 / seconds as f64;
-    (per_second(cpu_ticks("/proc/self/stat") - ours), per_second(own_ticks(server) - theirs))
+    (
+        per_second(cpu_ticks("/proc/self/stat") - ours),
+        per_second(own_ticks(server) - theirs),
+    )
 }
 
 fn engine(socket: &Path, time: Duration) {
     let mut engine = Builder::new().start().unwrap();
-    engine.watch(Watch::new(Server::socket(socket)).interval(INTERVAL)).unwrap();
+    engine
+        .watch(Watch::new(Server::socket(socket)).interval(INTERVAL))
+        .unwrap();
     thread::sleep(time);
     engine.shutdown();
 }
@@ -119,7 +155,12 @@ fn naive(socket: &Path, panes: usize, time: Duration) -> u64 {
 }
 
 fn main() {
-    let number = |name, or| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(or);
+    let number = |name, or| {
+        std::env::var(name)
+            .ok()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(or)
+    };
     let (panes, seconds) = (number("TD_PANES", 100), number("TD_SECONDS", 10) as u64);
     println!(
         "{panes} panes at 200 ms, {seconds} s each; CPU in ms a second (ours + server's extra)"

@@ -79,8 +79,10 @@ pub fn run(invocation: &Invocation, clock: &Clock) -> Result<Finished> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut group = Group::start(&mut command)?;
-    let talked = Talk::new(&mut group, invocation)
-        .and_then(|mut talk| talk.until(&mut group, deadline, clock).map(|status| (status, talk)));
+    let talked = Talk::new(&mut group, invocation).and_then(|mut talk| {
+        talk.until(&mut group, deadline, clock)
+            .map(|status| (status, talk))
+    });
     match talked {
         Ok((Some(status), talk)) => Ok(Finished {
             status,
@@ -98,8 +100,10 @@ pub fn run(invocation: &Invocation, clock: &Clock) -> Result<Finished> {
         }
         Err(cause) => {
             group.kill_and_reap(clock);
-            Err(Error::other(format!("cannot talk to {}", program.to_string_lossy()))
-                .because(cause))
+            Err(
+                Error::other(format!("cannot talk to {}", program.to_string_lossy()))
+                    .because(cause),
+            )
         }
     }
 }
@@ -126,7 +130,11 @@ impl<'a> Talk<'a> {
         let bytes_max = invocation.output_bytes_max;
         let stdout = Drain::new(child.stdout.take(), bytes_max)?;
         let stderr = Drain::new(child.stderr.take(), bytes_max)?;
-        Ok(Self { stdin, stdout, stderr })
+        Ok(Self {
+            stdin,
+            stdout,
+            stderr,
+        })
     }
 
     /// Writes and reads until the child has ended; `None` when the deadline came first.
@@ -203,7 +211,12 @@ impl<P: Read + AsFd> Drain<P> {
         if let Some(pipe) = &pipe {
             rustix::io::ioctl_fionbio(pipe, true)?;
         }
-        Ok(Self { pipe, kept: Vec::new(), bytes_max, truncated: false })
+        Ok(Self {
+            pipe,
+            kept: Vec::new(),
+            bytes_max,
+            truncated: false,
+        })
     }
 
     /// Takes what is there, but no more than a pipe can hold: somebody may write without end.
@@ -254,24 +267,36 @@ mod tests {
     #[test]
     fn feeds_and_reads_at_the_same_time() {
         let stdin = vec![b'x'; 900_000];
-        let finished = run_now(&Invocation { stdin: stdin.clone(), ..shell("cat; pwd >&2") });
+        let finished = run_now(&Invocation {
+            stdin: stdin.clone(),
+            ..shell("cat; pwd >&2")
+        });
         let finished = finished.unwrap();
         assert!(finished.status.success());
-        assert!(finished.stdout == stdin, "{} bytes came back", finished.stdout.len());
+        assert!(
+            finished.stdout == stdin,
+            "{} bytes came back",
+            finished.stdout.len()
+        );
         assert_eq!(finished.stderr, b"/\n");
         assert!(!finished.truncated);
     }
 
     #[test]
     fn a_child_that_does_not_read_is_no_error() {
-        let finished = run_now(&Invocation { stdin: vec![b'x'; 900_000], ..shell("exit 7") });
+        let finished = run_now(&Invocation {
+            stdin: vec![b'x'; 900_000],
+            ..shell("exit 7")
+        });
         assert_eq!(finished.unwrap().status.code(), Some(7));
     }
 
     #[test]
     fn output_is_bounded() {
-        let invocation =
-            Invocation { output_bytes_max: 10, ..shell("head -c 300000 /dev/zero | tr '\\0' y") };
+        let invocation = Invocation {
+            output_bytes_max: 10,
+            ..shell("head -c 300000 /dev/zero | tr '\\0' y")
+        };
         let finished = run_now(&invocation).unwrap();
         assert_eq!(finished.stdout, b"yyyyyyyyyy");
         assert!(finished.truncated);
@@ -282,7 +307,10 @@ mod tests {
         let clock = Clock::system();
         let began = clock.now();
         let script = "trap '' TERM; sleep 1000 & echo $$ > /dev/stderr; wait";
-        let invocation = Invocation { timeout: Duration::from_millis(200), ..shell(script) };
+        let invocation = Invocation {
+            timeout: Duration::from_millis(200),
+            ..shell(script)
+        };
         let error = run_now(&invocation).unwrap_err();
         assert!(error.is_timeout(), "{error:?}");
         assert!(clock.now() - began < Duration::from_secs(10));
@@ -312,11 +340,17 @@ mod tests {
 
     #[test]
     fn a_missing_program_says_what_to_do() {
-        let error = run_now(&Invocation { program: "td-no-such-thing".into(), ..shell("") });
+        let error = run_now(&Invocation {
+            program: "td-no-such-thing".into(),
+            ..shell("")
+        });
         let error = error.unwrap_err();
         assert!(error.is_missing_program(), "{error:?}");
         assert!(error.to_string().contains("PATH"), "{error}");
-        let error = run_now(&Invocation { directory: "/no/such/place".into(), ..shell("") });
+        let error = run_now(&Invocation {
+            directory: "/no/such/place".into(),
+            ..shell("")
+        });
         assert!(!error.unwrap_err().is_missing_program());
     }
 }

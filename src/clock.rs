@@ -92,7 +92,11 @@ impl FakeClock {
     /// A clock that stands at 2026-01-21T10:00:00Z.
     pub fn new() -> Self {
         let wall = Timestamp::from_micros(1_768_989_600_000_000);
-        Self(Arc::new(Mutex::new(FakeState { now: Instant::now(), wall, timers: Vec::new() })))
+        Self(Arc::new(Mutex::new(FakeState {
+            now: Instant::now(),
+            wall,
+            timers: Vec::new(),
+        })))
     }
 
     /// The clock to hand to the code under test.
@@ -141,6 +145,8 @@ impl FakeClock {
 
 impl fmt::Debug for FakeClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FakeClock").field("wall", &self.state().wall).finish_non_exhaustive()
+        f.debug_struct("FakeClock")
+            .field("wall", &self.state().wall)
+            .finish_non_exhaustive()
     }
 }

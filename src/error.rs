@@ -30,7 +30,12 @@ enum Kind {
 
 impl Error {
     fn new(kind: Kind, what: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, what: what.into(), path: None, cause: None }
+        Self {
+            kind,
+            what: what.into(),
+            path: None,
+            cause: None,
+        }
     }
 
     /// Anything that no question is asked about.
@@ -135,6 +140,8 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.cause.as_deref().map(|cause| cause as &(dyn std::error::Error + 'static))
+        self.cause
+            .as_deref()
+            .map(|cause| cause as &(dyn std::error::Error + 'static))
     }
 }

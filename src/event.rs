@@ -341,7 +341,10 @@ impl UnknownEvent {
     }
 
     fn execution_id(&self) -> &str {
-        self.fields.get("execution_id").and_then(Value::as_str).unwrap_or_default()
+        self.fields
+            .get("execution_id")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 }
 

@@ -86,7 +86,11 @@ impl GapMap {
 
 impl Range {
     fn envelope(self, execution_id: ExecutionId) -> Envelope {
-        let event = TdEvent::LogGap { execution_id, first_seq: self.first, last_seq: self.last };
+        let event = TdEvent::LogGap {
+            execution_id,
+            first_seq: self.first,
+            last_seq: self.last,
+        };
         Envelope::new(Some(self.last), self.ts, event)
     }
 }
@@ -98,15 +102,22 @@ mod tests {
     use super::*;
 
     fn token(id: &str, seq: Option<u64>) -> Envelope {
-        let event =
-            TdEvent::TokenReceived { execution_id: id.into(), iteration: 1, token: "x".into() };
+        let event = TdEvent::TokenReceived {
+            execution_id: id.into(),
+            iteration: 1,
+            token: "x".into(),
+        };
         Envelope::new(seq, Timestamp::from_micros(seq.unwrap_or(0) as i64), event)
     }
 
     /// The numbers that an envelope stands for.
     fn range(envelope: &Envelope) -> (u64, u64) {
         match envelope.event {
-            TdEvent::LogGap { first_seq, last_seq, .. } => {
+            TdEvent::LogGap {
+                first_seq,
+                last_seq,
+                ..
+            } => {
                 assert_eq!(envelope.seq, Some(last_seq));
                 (first_seq, last_seq)
             }

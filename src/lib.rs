@@ -95,3 +95,8 @@ pub use event::{
 pub use source::Watch;
 pub use stamp::{ParseTimestampError, Timestamp};
 pub use thread::Panicked;
+
+/// The examples of README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

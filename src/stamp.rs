@@ -85,7 +85,11 @@ pub(crate) struct StampFormatter {
 
 impl Default for StampFormatter {
     fn default() -> Self {
-        Self { second: i64::MIN, text: String::new(), prefix_len: 0 }
+        Self {
+            second: i64::MIN,
+            text: String::new(),
+            prefix_len: 0,
+        }
     }
 }
 
@@ -114,7 +118,8 @@ impl StampFormatter {
             *digit = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
-        self.text.extend(digits.iter().map(|&digit| char::from(digit)));
+        self.text
+            .extend(digits.iter().map(|&digit| char::from(digit)));
         self.text.push('Z');
         &self.text
     }
@@ -137,8 +142,14 @@ mod tests {
     #[test]
     fn the_cached_second_is_not_stale() {
         let mut stamp = StampFormatter::default();
-        assert_eq!(stamp.format(Timestamp(1_999_999)), "1970-01-01T00:00:01.999999Z");
-        assert_eq!(stamp.format(Timestamp(2_000_000)), "1970-01-01T00:00:02.000000Z");
+        assert_eq!(
+            stamp.format(Timestamp(1_999_999)),
+            "1970-01-01T00:00:01.999999Z"
+        );
+        assert_eq!(
+            stamp.format(Timestamp(2_000_000)),
+            "1970-01-01T00:00:02.000000Z"
+        );
         assert_eq!(stamp.format(Timestamp(-1)), "1969-12-31T23:59:59.999999Z");
     }
 }

@@ -35,7 +35,9 @@ pub(crate) struct Handle<T> {
 
 impl<T> fmt::Debug for Handle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Handle")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -58,7 +60,11 @@ pub(crate) fn spawn<T: Send + 'static>(
             let _ = done.send(outcome);
         })
         .map_err(|cause| Error::other(format!("cannot start the thread {name}")).because(cause))?;
-    Ok(Handle { name, thread, result })
+    Ok(Handle {
+        name,
+        thread,
+        result,
+    })
 }
 
 /// Runs `body` and turns a panic into a value.
@@ -97,7 +103,12 @@ impl<T> Handle<T> {
         let outcome = self.result.recv();
         // The body's panics are caught inside, so this only waits for the thread to be gone.
         let _ = self.thread.join();
-        outcome.unwrap_or_else(|_| Err(Panicked { thread: self.name, message: "no result".into() }))
+        outcome.unwrap_or_else(|_| {
+            Err(Panicked {
+                thread: self.name,
+                message: "no result".into(),
+            })
+        })
     }
 
     /// Waits for the end until a deadline; the handle comes back when it was not reached.
@@ -156,7 +167,10 @@ pub(crate) fn stop_pair() -> (StopGuard, Stop) {
 
 /// Whether the guard is gone.
 pub(crate) fn is_stopped(stop: &Stop) -> bool {
-    matches!(stop.try_recv(), Err(crossbeam_channel::TryRecvError::Disconnected))
+    matches!(
+        stop.try_recv(),
+        Err(crossbeam_channel::TryRecvError::Disconnected)
+    )
 }
 
 #[cfg(test)]
@@ -177,7 +191,9 @@ mod tests {
     fn a_thread_that_does_not_end_is_given_back() {
         let (guard, stop) = stop_pair();
         let handle = spawn("td-test", move || stop.recv().is_err()).unwrap();
-        let handle = handle.join_deadline(Instant::now() + Duration::from_millis(1)).unwrap_err();
+        let handle = handle
+            .join_deadline(Instant::now() + Duration::from_millis(1))
+            .unwrap_err();
         drop(guard);
         assert!(handle.join().unwrap());
     }

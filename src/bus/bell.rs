@@ -34,7 +34,11 @@ impl Bell {
     pub(super) fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.armed.load(Ordering::Relaxed) && self.armed.swap(false, Ordering::SeqCst) {
-            let sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let sleeper = self
+                .sleeper
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
             if let Some(sleeper) = sleeper {
                 sleeper.wake();
             }

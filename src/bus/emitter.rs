@@ -29,7 +29,11 @@ pub struct EventEmitter {
 
 impl EventEmitter {
     pub(super) fn new(shared: Arc<Shared>, id: ExecutionId) -> Self {
-        Self { side: shared.side(), shared, id }
+        Self {
+            side: shared.side(),
+            shared,
+            id,
+        }
     }
 
     /// The execution whose events these are.
@@ -81,7 +85,9 @@ impl Clone for EventEmitter {
 
 impl fmt::Debug for EventEmitter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventEmitter").field("execution_id", &self.id).finish_non_exhaustive()
+        f.debug_struct("EventEmitter")
+            .field("execution_id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 

@@ -101,7 +101,11 @@ impl FanOut {
 
     /// The next message, or `Look` when a limiter's time has come.
     fn wait(&self) -> Option<Msg> {
-        let due = self.lanes.iter().filter_map(|lane| lane.limiter.as_ref()?.deadline()).min();
+        let due = self
+            .lanes
+            .iter()
+            .filter_map(|lane| lane.limiter.as_ref()?.deadline())
+            .min();
         let bell = &self.shared.bell;
         let mut armed = false;
         let due = loop {
@@ -144,9 +148,18 @@ impl FanOut {
                 self.batch.push(Envelope::new(seq, ts, event));
             }
             Msg::Look => {}
-            Msg::Subscribe { lane, filter, limiter, done } => {
+            Msg::Subscribe {
+                lane,
+                filter,
+                limiter,
+                done,
+            } => {
                 self.flush();
-                self.lanes.push(LaneOut { lane, filter, limiter });
+                self.lanes.push(LaneOut {
+                    lane,
+                    filter,
+                    limiter,
+                });
                 // Who asked waits for this; it is gone only when it panicked.
                 let _ = done.send(());
             }
@@ -184,7 +197,8 @@ impl FanOut {
             let batch: Arc<[Envelope]> = self.batch.drain(..).collect();
             let bytes = std::mem::take(&mut self.batch_bytes);
             let now = self.limiter_time();
-            self.lanes.retain_mut(|lane| lane.hand(&batch, bytes, now, &mut self.sleepers));
+            self.lanes
+                .retain_mut(|lane| lane.hand(&batch, bytes, now, &mut self.sleepers));
             if !self.batch_live {
                 self.kept.hand(&batch, bytes as u64);
             }
@@ -224,7 +238,9 @@ impl FanOut {
     fn poll_limiters(&mut self) {
         let now = self.limiter_time();
         for lane in &mut self.lanes {
-            lane.limited(now, &mut self.sleepers, |limiter, now, out| limiter.poll(now, out));
+            lane.limited(now, &mut self.sleepers, |limiter, now, out| {
+                limiter.poll(now, out)
+            });
         }
     }
 
@@ -262,7 +278,9 @@ impl LaneOut {
     }
 
     fn flush(&mut self, now: impl Into<Option<Instant>>, sleepers: &mut Vec<Waker>) {
-        self.limited(now.into(), sleepers, |limiter, now, out| limiter.flush(now, out));
+        self.limited(now.into(), sleepers, |limiter, now, out| {
+            limiter.flush(now, out)
+        });
     }
 
     /// Asks the limiter, if there is one, and hands on what it lets out.
@@ -272,7 +290,9 @@ impl LaneOut {
         sleepers: &mut Vec<Waker>,
         ask: impl FnOnce(&mut Limiter, Instant, &mut Vec<Envelope>),
     ) {
-        let (Some(limiter), Some(now)) = (&mut self.limiter, now) else { return };
+        let (Some(limiter), Some(now)) = (&mut self.limiter, now) else {
+            return;
+        };
         let mut out = Vec::new();
         ask(limiter, now, &mut out);
         if !out.is_empty() {
@@ -314,7 +334,10 @@ fn choose(filter: &Filter, batch: &Arc<[Envelope]>, bytes: usize) -> Option<Segm
     } else if picks.len() == batch.len() {
         Some(Segment::whole(Arc::clone(batch), bytes))
     } else if picked_bytes * SPARSE < bytes {
-        Some(own(picks.iter().map(|&index| batch[index as usize].clone()).collect()))
+        Some(own(picks
+            .iter()
+            .map(|&index| batch[index as usize].clone())
+            .collect()))
     } else {
         Some(Segment::picked(Arc::clone(batch), picks.into(), bytes))
     }
@@ -322,6 +345,9 @@ fn choose(filter: &Filter, batch: &Arc<[Envelope]>, bytes: usize) -> Option<Segm
 
 /// A segment of envelopes that only one lane has.
 fn own(envelopes: Vec<Envelope>) -> Segment {
-    let bytes = envelopes.iter().map(|envelope| envelope.event.memory_bytes()).sum();
+    let bytes = envelopes
+        .iter()
+        .map(|envelope| envelope.event.memory_bytes())
+        .sum();
     Segment::whole(envelopes.into(), bytes)
 }

@@ -41,7 +41,9 @@ impl Filter {
 
     /// Only these executions; called again, those too. With none at all, no event is chosen.
     pub fn executions<I: Into<ExecutionId>>(mut self, ids: impl IntoIterator<Item = I>) -> Self {
-        self.executions.get_or_insert_default().extend(ids.into_iter().map(Into::into));
+        self.executions
+            .get_or_insert_default()
+            .extend(ids.into_iter().map(Into::into));
         self
     }
 
@@ -62,7 +64,10 @@ impl Filter {
     /// Whether an event of this kind and execution is chosen.
     pub fn chooses(&self, execution_id: &str, kind: EventKind) -> bool {
         self.kinds.is_none_or(|bits| bits & bit(kind) != 0)
-            && self.executions.as_ref().is_none_or(|ids| ids.contains(execution_id))
+            && self
+                .executions
+                .as_ref()
+                .is_none_or(|ids| ids.contains(execution_id))
     }
 
     pub(super) fn matches(&self, event: &TdEvent) -> bool {

@@ -59,7 +59,11 @@ impl Gate {
     /// Closes and waits until nobody is inside.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        while self.inside.iter().any(|counter| counter.0.load(Ordering::SeqCst) != 0) {
+        while self
+            .inside
+            .iter()
+            .any(|counter| counter.0.load(Ordering::SeqCst) != 0)
+        {
             thread::park(Some(LOOK_AGAIN));
         }
     }

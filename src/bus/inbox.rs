@@ -139,7 +139,9 @@ impl Shared {
 
     /// Sends an event or counts it as refused; never waits.
     pub(super) fn emit(&self, side: Side, event: TdEvent, live: bool) -> Emitted {
-        let Some(_pass) = self.gate.enter(side) else { return Emitted::Closed };
+        let Some(_pass) = self.gate.enter(side) else {
+            return Emitted::Closed;
+        };
         match self.send(event, live) {
             Ok(emitted) => emitted,
             Err(event) => {
@@ -158,7 +160,9 @@ impl Shared {
     ) -> Emitted {
         loop {
             if self.has_room() {
-                let Some(_pass) = self.gate.enter(side) else { return Emitted::Closed };
+                let Some(_pass) = self.gate.enter(side) else {
+                    return Emitted::Closed;
+                };
                 match self.send(event, false) {
                     Ok(emitted) => return emitted,
                     Err(back) => event = back,
@@ -182,14 +186,22 @@ impl Shared {
         let large = bytes > SMALL_BYTES;
         if large {
             let before = self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
-            let max = if text { LARGE_BYTES_MAX / 4 * TEXT_QUARTERS } else { LARGE_BYTES_MAX };
+            let max = if text {
+                LARGE_BYTES_MAX / 4 * TEXT_QUARTERS
+            } else {
+                LARGE_BYTES_MAX
+            };
             // One that is larger than all the room may pass when it is alone.
             if before > 0 && before + bytes > max {
                 self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 return Err(event);
             }
         }
-        match self.inbox.try_send(Msg::Event { ts: self.clock.wall(), live, event }) {
+        match self.inbox.try_send(Msg::Event {
+            ts: self.clock.wall(),
+            live,
+            event,
+        }) {
             Ok(()) => {
                 self.bell.ring();
                 Ok(Emitted::Accepted)
@@ -248,7 +260,9 @@ impl Shared {
 
     /// Sends what is no event, and waits for room; `false` when the bus is closed.
     pub(super) fn control(&self, side: Side, msg: Msg) -> bool {
-        let Some(_pass) = self.gate.enter(side) else { return false };
+        let Some(_pass) = self.gate.enter(side) else {
+            return false;
+        };
         let sent = self.inbox.send(msg).is_ok();
         self.bell.ring();
         sent
@@ -281,7 +295,11 @@ impl Shared {
     }
 
     fn wait_for_room(&self, wait: Duration) {
-        let held = self.room.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self
+            .room
+            .lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.room.waiting.fetch_add(1, Ordering::SeqCst);
         atomic::fence(Ordering::SeqCst);
         if !self.has_room() && !self.gate.is_closed() {

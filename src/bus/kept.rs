@@ -73,7 +73,10 @@ impl KeptShared {
     /// How many bytes the slowest reader has before it; `None` without readers.
     pub(super) fn held(&self) -> Option<u64> {
         let seats = self.seats();
-        let read = seats.iter().map(|seat| seat.read.load(Ordering::SeqCst)).min()?;
+        let read = seats
+            .iter()
+            .map(|seat| seat.read.load(Ordering::SeqCst))
+            .min()?;
         Some(self.accepted.load(Ordering::SeqCst).saturating_sub(read))
     }
 
@@ -88,7 +91,10 @@ impl KeptShared {
     /// A seat for a new reader, who has `waiting` bytes of the backlog before it.
     pub(super) fn sit_down(&self, waiting: u64) -> Arc<Seat> {
         let read = self.accepted.load(Ordering::SeqCst).saturating_sub(waiting);
-        let seat = Arc::new(Seat { read: AtomicU64::new(read), bell: Bell::default() });
+        let seat = Arc::new(Seat {
+            read: AtomicU64::new(read),
+            bell: Bell::default(),
+        });
         self.seats().push(Arc::clone(&seat));
         seat
     }
@@ -148,7 +154,13 @@ impl KeptLane {
         shared: Arc<Shared>,
         first: u64,
     ) -> Self {
-        Self { reader, seat, shared, first, left_behind: None }
+        Self {
+            reader,
+            seat,
+            shared,
+            first,
+            left_behind: None,
+        }
     }
 
     /// Waits for what comes next, for ever without a deadline. Everything that was accepted is
@@ -194,7 +206,12 @@ impl KeptLane {
 
     fn has_ended(&mut self) -> bool {
         if self.left_behind.is_none() {
-            let end = self.shared.kept.end.lock().unwrap_or_else(PoisonError::into_inner);
+            let end = self
+                .shared
+                .kept
+                .end
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             self.left_behind = end.as_ref().map(|end| end.backlog.clone());
         }
         self.left_behind.is_some()
@@ -210,7 +227,10 @@ impl KeptLane {
 
 impl Drop for KeptLane {
     fn drop(&mut self) {
-        self.shared.kept.seats().retain(|seat| !Arc::ptr_eq(seat, &self.seat));
+        self.shared
+            .kept
+            .seats()
+            .retain(|seat| !Arc::ptr_eq(seat, &self.seat));
         self.shared.made_room();
         // The fan-out may hold something back for nobody.
         self.shared.look();
@@ -219,6 +239,8 @@ impl Drop for KeptLane {
 
 impl fmt::Debug for KeptLane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeptLane").field("first", &self.first).finish_non_exhaustive()
+        f.debug_struct("KeptLane")
+            .field("first", &self.first)
+            .finish_non_exhaustive()
     }
 }

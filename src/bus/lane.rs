@@ -27,18 +27,32 @@ impl Segment {
     /// All of a batch.
     pub(super) fn whole(batch: Arc<[Envelope]>, bytes: usize) -> Self {
         let events = batch.iter().map(|envelope| envelope.n).sum();
-        Self { batch, picks: None, start: 0, events, bytes }
+        Self {
+            batch,
+            picks: None,
+            start: 0,
+            events,
+            bytes,
+        }
     }
 
     /// Some of a batch.
     pub(super) fn picked(batch: Arc<[Envelope]>, picks: Arc<[u32]>, bytes: usize) -> Self {
         let events = picks.iter().map(|&index| batch[index as usize].n).sum();
-        Self { batch, picks: Some(picks), start: 0, events, bytes }
+        Self {
+            batch,
+            picks: Some(picks),
+            start: 0,
+            events,
+            bytes,
+        }
     }
 
     /// How many envelopes there are, those that were dropped included.
     pub(super) fn end(&self) -> usize {
-        self.picks.as_ref().map_or(self.batch.len(), |picks| picks.len())
+        self.picks
+            .as_ref()
+            .map_or(self.batch.len(), |picks| picks.len())
     }
 
     /// The first envelope that was not dropped.
@@ -60,7 +74,9 @@ impl Segment {
 
     /// Drops from the front; answers how many events that were.
     fn drop_front(&mut self, envelopes: usize) -> u64 {
-        let dropped = (self.start..self.start + envelopes).map(|at| self.get(at).n).sum();
+        let dropped = (self.start..self.start + envelopes)
+            .map(|at| self.get(at).n)
+            .sum();
         self.start += envelopes;
         self.events -= dropped;
         dropped
@@ -90,7 +106,14 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) fn new(len_max: usize, bytes_max: usize) -> Self {
         let len_max = len_max.max(1);
-        Self { items: VecDeque::new(), missed: 0, len: 0, bytes: 0, len_max, bytes_max }
+        Self {
+            items: VecDeque::new(),
+            missed: 0,
+            len: 0,
+            bytes: 0,
+            len_max,
+            bytes_max,
+        }
     }
 
     /// Adds at the end and drops the oldest of what is too much. What is thrown away goes to
@@ -180,7 +203,14 @@ struct State {
 
 impl Lane {
     pub(super) fn new(queue: Queue) -> Self {
-        Self { state: Mutex::new(State { queue, sleeper: None, closed: false, left: false }) }
+        Self {
+            state: Mutex::new(State {
+                queue,
+                sleeper: None,
+                closed: false,
+                left: false,
+            }),
+        }
     }
 
     /// Adds a segment, unless nobody will read it; answers whom to wake.
@@ -256,8 +286,10 @@ mod tests {
 
     fn batch(seqs: std::ops::Range<u64>, n: u64) -> Arc<[Envelope]> {
         seqs.map(|seq| {
-            let event =
-                TdEvent::IterationStarted { execution_id: "a".into(), iteration: seq as u32 };
+            let event = TdEvent::IterationStarted {
+                execution_id: "a".into(),
+                iteration: seq as u32,
+            };
             let mut envelope = Envelope::new(Some(seq), Timestamp::default(), event);
             envelope.n = n;
             envelope
@@ -267,7 +299,12 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        Push { events: u64, n: u64, bytes: usize, every: usize },
+        Push {
+            events: u64,
+            n: u64,
+            bytes: usize,
+            every: usize,
+        },
         Missed(u64),
         Take,
     }

@@ -30,7 +30,11 @@ struct Held {
 
 impl Limiter {
     pub(super) fn new(interval: Duration) -> Self {
-        Self { interval, held: None, open_at: None }
+        Self {
+            interval,
+            held: None,
+            open_at: None,
+        }
     }
 
     /// Takes the next envelope; what may go on now is added to `out`.
@@ -53,7 +57,12 @@ impl Limiter {
         match self.open_at {
             Some(due) if now < due && bytes < MERGED_BYTES_MAX => {
                 let next_line = line_after(&envelope.event);
-                self.held = Some(Held { envelope: envelope.clone(), due, bytes, next_line });
+                self.held = Some(Held {
+                    envelope: envelope.clone(),
+                    due,
+                    bytes,
+                    next_line,
+                });
             }
             // The first text after a quiet while is shown at once.
             _ => {
@@ -87,7 +96,9 @@ impl Limiter {
 /// The number of the line that follows this event's output; 0 where that means nothing.
 fn line_after(event: &TdEvent) -> i64 {
     match event {
-        TdEvent::OutputUpdate { first_line, chunk, .. } => first_line + lines_in(chunk),
+        TdEvent::OutputUpdate {
+            first_line, chunk, ..
+        } => first_line + lines_in(chunk),
         _ => 0,
     }
 }
@@ -107,14 +118,25 @@ impl Held {
         }
         let added = match (&mut self.envelope.event, &next.event) {
             (
-                TdEvent::TokenReceived { iteration, token, .. },
-                TdEvent::TokenReceived { iteration: next_iteration, token: next_token, .. },
+                TdEvent::TokenReceived {
+                    iteration, token, ..
+                },
+                TdEvent::TokenReceived {
+                    iteration: next_iteration,
+                    token: next_token,
+                    ..
+                },
             ) if iteration == next_iteration => {
                 token.push_str(next_token);
                 next_token.len()
             }
             (
-                TdEvent::ValidationOutput { iteration, line, is_stderr, .. },
+                TdEvent::ValidationOutput {
+                    iteration,
+                    line,
+                    is_stderr,
+                    ..
+                },
                 TdEvent::ValidationOutput {
                     iteration: next_iteration,
                     line: next_line,
@@ -128,13 +150,23 @@ impl Held {
             }
             (
                 TdEvent::ExecutionOutput { stream, text, .. },
-                TdEvent::ExecutionOutput { stream: next_stream, text: next_text, .. },
+                TdEvent::ExecutionOutput {
+                    stream: next_stream,
+                    text: next_text,
+                    ..
+                },
             ) if stream == next_stream => {
                 text.push_str(next_text);
                 next_text.len()
             }
             (
-                TdEvent::OutputUpdate { pane, chunk, reason: None, exit_status: None, .. },
+                TdEvent::OutputUpdate {
+                    pane,
+                    chunk,
+                    reason: None,
+                    exit_status: None,
+                    ..
+                },
                 TdEvent::OutputUpdate {
                     pane: next_pane,
                     first_line,
@@ -149,16 +181,28 @@ impl Held {
                 next_chunk.len()
             }
             (
-                TdEvent::OutputRevised { pane, line, text, .. },
                 TdEvent::OutputRevised {
-                    pane: next_pane, line: next_line, text: next_text, ..
+                    pane, line, text, ..
+                },
+                TdEvent::OutputRevised {
+                    pane: next_pane,
+                    line: next_line,
+                    text: next_text,
+                    ..
                 },
             ) if pane == next_pane && line == next_line => {
                 text.clone_from(next_text);
                 0
             }
             (
-                TdEvent::ScreenUpdate { pane, width, height, cursor, rows, .. },
+                TdEvent::ScreenUpdate {
+                    pane,
+                    width,
+                    height,
+                    cursor,
+                    rows,
+                    ..
+                },
                 TdEvent::ScreenUpdate {
                     pane: next_pane,
                     width: next_width,
@@ -199,8 +243,11 @@ mod tests {
     const INTERVAL: Duration = Duration::from_millis(100);
 
     fn token(seq: u64, iteration: u32, token: &str) -> Envelope {
-        let event =
-            TdEvent::TokenReceived { execution_id: "a".into(), iteration, token: token.into() };
+        let event = TdEvent::TokenReceived {
+            execution_id: "a".into(),
+            iteration,
+            token: token.into(),
+        };
         Envelope::new(Some(seq), Timestamp::from_micros(seq as i64), event)
     }
 
@@ -208,15 +255,27 @@ mod tests {
     fn envelope(seq: u64, what: u8, next_line: &mut i64) -> Envelope {
         let (execution_id, text) = ("a".into(), format!("<{seq}>"));
         let event = match what {
-            0..=3 => TdEvent::TokenReceived { execution_id, iteration: 1, token: text },
-            4 => TdEvent::TokenReceived { execution_id, iteration: 2, token: text },
+            0..=3 => TdEvent::TokenReceived {
+                execution_id,
+                iteration: 1,
+                token: text,
+            },
+            4 => TdEvent::TokenReceived {
+                execution_id,
+                iteration: 2,
+                token: text,
+            },
             5 => TdEvent::ValidationOutput {
                 execution_id,
                 iteration: 1,
                 line: text,
                 is_stderr: false,
             },
-            6 => TdEvent::ExecutionOutput { execution_id, stream: "stdout".into(), text },
+            6 => TdEvent::ExecutionOutput {
+                execution_id,
+                stream: "stdout".into(),
+                text,
+            },
             7..=9 => {
                 let first_line = *next_line;
                 // Now and then a hole.
@@ -231,7 +290,11 @@ mod tests {
                     exit_status: None,
                 }
             }
-            _ => TdEvent::Warning { execution_id, context: text, message: String::new() },
+            _ => TdEvent::Warning {
+                execution_id,
+                context: text,
+                message: String::new(),
+            },
         };
         Envelope::new(Some(seq), Timestamp::from_micros(seq as i64), event)
     }
@@ -311,7 +374,10 @@ mod tests {
         limiter.poll(now + INTERVAL / 2, &mut out);
         assert_eq!(out.len(), 1);
         limiter.poll(now + INTERVAL, &mut out);
-        assert_eq!((text(&out[1]), out[1].n, out[1].seq), (" do it", 2, Some(3)));
+        assert_eq!(
+            (text(&out[1]), out[1].n, out[1].seq),
+            (" do it", 2, Some(3))
+        );
         // Quiet for a while: at once again.
         limiter.push(now + INTERVAL * 3, &token(4, 1, "."), &mut out);
         assert_eq!(out.len(), 3);
@@ -325,7 +391,12 @@ mod tests {
         let large = "x".repeat(1024);
         for seq in 1..=1000 {
             limiter.push(now, &token(seq, 1, &large), &mut out);
-            assert!(limiter.held.as_ref().is_none_or(|held| held.bytes < MERGED_BYTES_MAX));
+            assert!(
+                limiter
+                    .held
+                    .as_ref()
+                    .is_none_or(|held| held.bytes < MERGED_BYTES_MAX)
+            );
         }
         assert!(out.len() > 10);
     }
@@ -348,7 +419,13 @@ mod tests {
             width: 80,
             height: 24,
             cursor: Cursor { x, y: 0 },
-            rows: rows.iter().map(|&(row, text)| ScreenRow { row, text: text.into() }).collect(),
+            rows: rows
+                .iter()
+                .map(|&(row, text)| ScreenRow {
+                    row,
+                    text: text.into(),
+                })
+                .collect(),
         };
         let events = [
             revised(3, "10 %"),
@@ -359,10 +436,17 @@ mod tests {
         ];
         for event in &events {
             // Shown live only: no number.
-            limiter.push(now, &Envelope::new(None, Timestamp::default(), event.clone()), &mut out);
+            limiter.push(
+                now,
+                &Envelope::new(None, Timestamp::default(), event.clone()),
+                &mut out,
+            );
         }
         limiter.flush(now, &mut out);
-        let got: Vec<_> = out[1..].iter().map(|one| (one.n, one.seq, one.event.clone())).collect();
+        let got: Vec<_> = out[1..]
+            .iter()
+            .map(|one| (one.n, one.seq, one.event.clone()))
+            .collect();
         let expected = [
             (2, None, revised(3, "20 %")),
             (1, None, revised(4, "other")),

@@ -126,9 +126,15 @@ impl EventBus {
     /// When the system has no thread to give, as [`std::thread::spawn`] does; see
     /// [`EventBus::with_options`].
     pub fn new(capacity: usize) -> Self {
-        #[expect(clippy::expect_used, reason = "documented; with_options gives an error instead")]
-        Self::with_options(BusOptions { capacity, ..Default::default() })
-            .expect("the event bus needs a thread")
+        #[expect(
+            clippy::expect_used,
+            reason = "documented; with_options gives an error instead"
+        )]
+        Self::with_options(BusOptions {
+            capacity,
+            ..Default::default()
+        })
+        .expect("the event bus needs a thread")
     }
 
     /// A bus with options.
@@ -165,7 +171,11 @@ impl EventBus {
     pub fn emitter_from(&self, id: impl Into<ExecutionId>, next_seq: u64) -> EventEmitter {
         let id = id.into();
         let (done, numbered) = bounded(1);
-        let msg = Msg::Number { id: id.clone(), next_seq, done };
+        let msg = Msg::Number {
+            id: id.clone(),
+            next_seq,
+            done,
+        };
         if self.shared.control(self.side, msg) {
             // Nothing comes when the fan-out has ended, and then nothing is numbered either.
             let _ = numbered.recv();
@@ -220,7 +230,8 @@ impl EventBus {
         if !self.shared.control(self.side, Msg::Keep { reply }) {
             return Err(Error::gone("the event bus is closed"));
         }
-        lane.recv().map_err(|cause| Error::gone("the event bus has ended").because(cause))
+        lane.recv()
+            .map_err(|cause| Error::gone("the event bus has ended").because(cause))
     }
 
     /// Closes the bus: what was accepted is delivered, emitters get [`Emitted::Closed`] from here
@@ -243,7 +254,9 @@ impl EventBus {
     fn end(&self) -> Result<(), Panicked> {
         // Held until the end, so that whoever closes at the same time waits for it too.
         let mut fanout = self.fanout.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(handle) = fanout.take() else { return Ok(()) };
+        let Some(handle) = fanout.take() else {
+            return Ok(());
+        };
         self.shared.close();
         handle.join()
     }
@@ -257,6 +270,8 @@ impl Drop for EventBus {
 
 impl fmt::Debug for EventBus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventBus").field("capacity", &self.capacity).finish_non_exhaustive()
+        f.debug_struct("EventBus")
+            .field("capacity", &self.capacity)
+            .finish_non_exhaustive()
     }
 }

@@ -46,7 +46,10 @@ impl KeptOut {
     /// A new lane, from the next batch on.
     pub(super) fn add(&mut self) -> KeptLane {
         self.forget_if_unread();
-        let reader = self.ring.get_or_insert_with(|| bus::Bus::new(RING_BATCHES)).add_rx();
+        let reader = self
+            .ring
+            .get_or_insert_with(|| bus::Bus::new(RING_BATCHES))
+            .add_rx();
         let seat = self.shared.kept.sit_down(self.backlog_bytes);
         KeptLane::new(reader, seat, Arc::clone(&self.shared), self.next_number)
     }
@@ -114,7 +117,10 @@ impl KeptOut {
 
     fn put_all(&mut self, envelopes: Vec<Envelope>) {
         if !envelopes.is_empty() {
-            let bytes = envelopes.iter().map(|one| one.event.memory_bytes() as u64).sum();
+            let bytes = envelopes
+                .iter()
+                .map(|one| one.event.memory_bytes() as u64)
+                .sum();
             self.put(envelopes.into(), bytes);
         }
     }
@@ -123,7 +129,11 @@ impl KeptOut {
         let number = self.next_number;
         self.next_number += 1;
         self.shared.kept.accept(bytes);
-        self.backlog.push_back(KeptBatch { batch, bytes, number });
+        self.backlog.push_back(KeptBatch {
+            batch,
+            bytes,
+            number,
+        });
         self.backlog_bytes += bytes;
         self.broadcast_backlog();
     }
@@ -178,6 +188,9 @@ impl Drop for KeptOut {
         let gaps = self.gaps.drain().collect();
         self.put_all(gaps);
         let backlog = std::mem::take(&mut self.backlog);
-        self.shared.kept.end(End { backlog, _ring: self.ring.take() });
+        self.shared.kept.end(End {
+            backlog,
+            _ring: self.ring.take(),
+        });
     }
 }

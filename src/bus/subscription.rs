@@ -42,7 +42,12 @@ pub(super) type Predicate = Box<dyn Fn(&TdEvent) -> bool + Send>;
 
 impl Subscription {
     pub(super) fn new(lane: Arc<Lane>, clock: Clock, wanted: Option<Predicate>) -> Self {
-        Self { lane, clock, wanted, reading: None }
+        Self {
+            lane,
+            clock,
+            wanted,
+            reading: None,
+        }
     }
 
     /// Waits for what comes next. Costs nothing while it waits.
@@ -145,7 +150,11 @@ impl Subscription {
             *place += 1;
             // The last envelope takes the segment along, which saves counting it up and down.
             let last = *place >= segment.end();
-            if self.wanted.as_ref().is_some_and(|wanted| !wanted(&segment.get(at).event)) {
+            if self
+                .wanted
+                .as_ref()
+                .is_some_and(|wanted| !wanted(&segment.get(at).event))
+            {
                 continue;
             }
             let segment = if last {

@@ -37,10 +37,16 @@ impl Group {
     /// # Errors
     /// `is_missing_program()` when there is no such program.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
-        let child =
-            command.process_group(0).spawn().map_err(|cause| cannot_start(command, cause))?;
+        let child = command
+            .process_group(0)
+            .spawn()
+            .map_err(|cause| cannot_start(command, cause))?;
         let exit = exit_descriptor(&child);
-        Ok(Self { child, exit, ended: None })
+        Ok(Self {
+            child,
+            exit,
+            ended: None,
+        })
     }
 
     /// The child, for its pipes.
@@ -81,8 +87,11 @@ impl Group {
             if left.is_zero() {
                 return Ok(None);
             }
-            let mut waited: Vec<PollFd<'_>> =
-                self.exit.iter().map(|exit| PollFd::new(exit, PollFlags::IN)).collect();
+            let mut waited: Vec<PollFd<'_>> = self
+                .exit
+                .iter()
+                .map(|exit| PollFd::new(exit, PollFlags::IN))
+                .collect();
             poll_for(&mut waited, self.nap(left))?;
         }
     }
@@ -99,7 +108,11 @@ impl Group {
 
     /// How long one wait may take so that the child's end is noticed.
     pub(super) fn nap(&self, left: Duration) -> Duration {
-        if self.exit.is_some() { left } else { left.min(EXIT_POLL) }
+        if self.exit.is_some() {
+            left
+        } else {
+            left.min(EXIT_POLL)
+        }
     }
 }
 
@@ -136,14 +149,18 @@ fn exit_descriptor(_: &Child) -> Option<OwnedFd> {
 fn cannot_start(command: &Command, cause: io::Error) -> Error {
     let program = command.get_program().to_string_lossy().into_owned();
     // A missing directory looks the same as a missing program.
-    let directory_is_there = command.get_current_dir().is_none_or(|directory| directory.is_dir());
+    let directory_is_there = command
+        .get_current_dir()
+        .is_none_or(|directory| directory.is_dir());
     if cause.kind() == ErrorKind::NotFound && directory_is_there {
         let hint = what_to_install(command.get_program());
         return Error::missing(format!("the program {program} is not there: {hint}"))
             .because(cause);
     }
     let error = Error::other(format!("cannot start {program} in")).because(cause);
-    error.at(command.get_current_dir().map_or_else(|| PathBuf::from("."), PathBuf::from))
+    error.at(command
+        .get_current_dir()
+        .map_or_else(|| PathBuf::from("."), PathBuf::from))
 }
 
 fn what_to_install(program: &OsStr) -> String {
@@ -163,7 +180,9 @@ mod tests {
     #[test]
     fn a_killed_group_leaves_nobody() {
         let mut command = Command::new("sh");
-        command.args(["-c", "sleep 1000 & wait"]).stdin(Stdio::null());
+        command
+            .args(["-c", "sleep 1000 & wait"])
+            .stdin(Stdio::null());
         let mut group = Group::start(&mut command).unwrap();
         let leader = Pid::from_raw(i32::try_from(group.child().id()).unwrap()).unwrap();
         let clock = Clock::system();
@@ -171,7 +190,10 @@ mod tests {
         // An orphan is reaped by init a moment later; until then it counts as a member.
         let ceiling = clock.now() + Duration::from_secs(10);
         while rustix::process::test_kill_process_group(leader).is_ok() {
-            assert!(clock.now() < ceiling, "somebody is left in the group {leader:?}");
+            assert!(
+                clock.now() < ceiling,
+                "somebody is left in the group {leader:?}"
+            );
             poll_for(&mut [], Duration::from_millis(1)).unwrap();
         }
     }

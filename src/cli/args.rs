@@ -48,7 +48,13 @@ pub(super) struct TypedOptions {
     #[arg(long, global = true)]
     pub json: bool,
     /// Colours; auto: on a terminal, unless NO_COLOR is set
-    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", global = true)]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        value_enum,
+        default_value = "auto",
+        global = true
+    )]
     pub color: When,
     /// Print no events
     #[arg(short, long, global = true)]

@@ -19,9 +19,16 @@ pub(super) fn start(verbose: u8) {
     let shares_terminal = std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
     let start = if shares_terminal { "\r\x1b[K" } else { "" };
     let mut builder = Builder::new();
-    builder.filter_level(level).target(Target::Stderr).format(move |out, record| {
-        writeln!(out, "{start}td-observe: {}", one_line(&record.args().to_string()))
-    });
+    builder
+        .filter_level(level)
+        .target(Target::Stderr)
+        .format(move |out, record| {
+            writeln!(
+                out,
+                "{start}td-observe: {}",
+                one_line(&record.args().to_string())
+            )
+        });
     if let Ok(filters) = std::env::var("RUST_LOG") {
         builder.parse_filters(&filters);
     }

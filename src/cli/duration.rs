@@ -7,7 +7,9 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Reads a duration that is longer than nothing.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor_ms = match unit {
         "ms" => 1,
@@ -20,7 +22,10 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         return Err("write a time as 200ms, 5s, 2m or 1h".to_owned());
     }
     // A number beyond u64 is too long in any unit.
-    let ms = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor_ms));
+    let ms = number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor_ms));
     match ms.map(Duration::from_millis) {
         Some(Duration::ZERO) => Err("the time must be longer than nothing".to_owned()),
         Some(time) if time <= LONGEST => Ok(time),

@@ -23,17 +23,26 @@ pub(super) struct Failure {
 impl Failure {
     /// Wrong usage or bad input.
     pub fn usage(text: impl Into<String>) -> Self {
-        Self { code: USAGE, text: text.into() }
+        Self {
+            code: USAGE,
+            text: text.into(),
+        }
     }
 
     /// Anything that the user did not type.
     pub fn other(text: impl Into<String>) -> Self {
-        Self { code: FAILED, text: text.into() }
+        Self {
+            code: FAILED,
+            text: text.into(),
+        }
     }
 
     /// A program that is not installed.
     pub fn missing(text: impl Into<String>) -> Self {
-        Self { code: MISSING, text: text.into() }
+        Self {
+            code: MISSING,
+            text: text.into(),
+        }
     }
 
     /// What clap says in several lines, as one.
@@ -63,21 +72,29 @@ impl From<Error> for Failure {
         } else {
             FAILED
         };
-        Self { code, text: format!("{error:?}") }
+        Self {
+            code,
+            text: format!("{error:?}"),
+        }
     }
 }
 
 /// The first paragraph, and what was meant instead, if that can be guessed.
 fn folded(error: &clap::Error) -> String {
     let full = error.render().to_string();
-    let lines = full.lines().map(str::trim).take_while(|line| !line.is_empty());
+    let lines = full
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.is_empty());
     let mut text = lines.collect::<Vec<_>>().join(" ");
     if let Some(rest) = text.strip_prefix("error: ") {
         text = rest.to_owned();
     }
-    for kind in
-        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
-    {
+    for kind in [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+    ] {
         let meant = match error.get(kind) {
             Some(ContextValue::String(meant)) => meant,
             Some(ContextValue::Strings(all)) if !all.is_empty() => &all[0],
@@ -100,14 +117,32 @@ mod tests {
         for (typed, expected) in [
             (&["td-observe"][..], "no subcommand is given"),
             (&["td-observe", "wacth"], "perhaps watch"),
-            (&["td-observe", "watch", "--inteval", "1s"], "perhaps --interval"),
-            (&["td-observe", "watch", "--interval", "0s"], "longer than nothing"),
-            (&["td-observe", "watch", "--interval=-1s"], "write a time as"),
+            (
+                &["td-observe", "watch", "--inteval", "1s"],
+                "perhaps --interval",
+            ),
+            (
+                &["td-observe", "watch", "--interval", "0s"],
+                "longer than nothing",
+            ),
+            (
+                &["td-observe", "watch", "--interval=-1s"],
+                "write a time as",
+            ),
             (&["td-observe", "watch", "--interval"], "--interval"),
-            (&["td-observe", "watch", "--source", "stream"], "not available yet"),
-            (&["td-observe", "watch", "--mode", "ai"], "not available yet"),
+            (
+                &["td-observe", "watch", "--source", "stream"],
+                "not available yet",
+            ),
+            (
+                &["td-observe", "watch", "--mode", "ai"],
+                "not available yet",
+            ),
             (&["td-observe", "watch", "--lines", "-3"], "-3"),
-            (&["td-observe", "watch", "--sync", "x\ny"], "none, interval or always"),
+            (
+                &["td-observe", "watch", "--sync", "x\ny"],
+                "none, interval or always",
+            ),
             (&["td-observe", "--color", "blue", "watch"], "blue"),
             (&["td-observe", "demo", "--seconds", "0"], "0"),
         ] {

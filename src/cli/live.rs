@@ -33,7 +33,10 @@ pub(super) fn print(
     }
     let (view, subscribe) = if options.json {
         // Bounded by its bytes only, and each event as it is: the same numbers as in the log.
-        let subscribe = SubscribeOptions { capacity: Some(usize::MAX), ..Default::default() };
+        let subscribe = SubscribeOptions {
+            capacity: Some(usize::MAX),
+            ..Default::default()
+        };
         (View::Json, subscribe)
     } else {
         let look = Look {
@@ -41,10 +44,17 @@ pub(super) fn print(
             aligned: std::io::IsTerminal::is_terminal(&std::io::stdout()),
             verbose: options.verbose > 0,
         };
-        let subscribe = SubscribeOptions { limit: Some(CONSOLE_LIMIT), ..Default::default() };
+        let subscribe = SubscribeOptions {
+            limit: Some(CONSOLE_LIMIT),
+            ..Default::default()
+        };
         (View::Console(Console::new(look), standing), subscribe)
     };
-    Ok(Some(Printing::start(engine.subscribe_with(subscribe), view, clock.clone())?))
+    Ok(Some(Printing::start(
+        engine.subscribe_with(subscribe),
+        view,
+        clock.clone(),
+    )?))
 }
 
 /// Waits until the sources are done, a signal comes, nobody reads any more or the time is up; then
@@ -89,5 +99,9 @@ pub(super) fn until_done<T>(
         }
     }
     failed |= report::tell(&report);
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
 }

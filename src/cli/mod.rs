@@ -57,5 +57,9 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
 /// One line on standard error, which holds no control characters of others.
 fn say(text: &str) {
     // Nobody is left to be told where standard error is gone.
-    let _ = writeln!(std::io::stderr(), "td-observe: {}", crate::view::one_line(text));
+    let _ = writeln!(
+        std::io::stderr(),
+        "td-observe: {}",
+        crate::view::one_line(text)
+    );
 }

@@ -47,11 +47,19 @@ impl Options {
             (Some(name), None) => WhichServer::Named(name),
             (None, Some(path)) => WhichServer::Socket(path),
             (Some(_), Some(_)) => {
-                return Err(Failure::usage("-L and -S both choose a tmux server: give one"));
+                return Err(Failure::usage(
+                    "-L and -S both choose a tmux server: give one",
+                ));
             }
         };
-        if typed.data_dir.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            return Err(Failure::usage("--data-dir: the path is empty; --no-log keeps nothing"));
+        if typed
+            .data_dir
+            .as_ref()
+            .is_some_and(|path| path.as_os_str().is_empty())
+        {
+            return Err(Failure::usage(
+                "--data-dir: the path is empty; --no-log keeps nothing",
+            ));
         }
         Ok(Self {
             server,
@@ -131,7 +139,10 @@ mod tests {
 
     #[test]
     fn the_socket_may_hold_commas() {
-        assert_eq!(socket_of("/tmp/tmux-0/default,123,4"), Path::new("/tmp/tmux-0/default"));
+        assert_eq!(
+            socket_of("/tmp/tmux-0/default,123,4"),
+            Path::new("/tmp/tmux-0/default")
+        );
         assert_eq!(socket_of("/tmp/a,b/s,123,4"), Path::new("/tmp/a,b/s"));
     }
 }

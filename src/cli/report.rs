@@ -13,7 +13,12 @@ pub(super) fn tell(report: &Report) -> bool {
 
 fn lines(report: &Report) -> Vec<String> {
     let mut lines: Vec<String> = report.panicked.iter().map(ToString::to_string).collect();
-    lines.extend(report.left.iter().map(|name| format!("{name} did not end in time and was left")));
+    lines.extend(
+        report
+            .left
+            .iter()
+            .map(|name| format!("{name} did not end in time and was left")),
+    );
     let Some(log) = &report.log else { return lines };
     for lost in &log.lost {
         lines.push(format!(
@@ -26,7 +31,10 @@ fn lines(report: &Report) -> Vec<String> {
         ));
     }
     if log.not_kept > 0 {
-        lines.push(format!("{} events belong to no run and were not kept", log.not_kept));
+        lines.push(format!(
+            "{} events belong to no run and were not kept",
+            log.not_kept
+        ));
     }
     lines.extend(log.problems.iter().map(|notice| notice.what.clone()));
     lines
@@ -51,9 +59,15 @@ mod tests {
             last_seq: 9,
             why: "no space left on device".into(),
         };
-        let log = LogReport { lost: vec![lost], ..LogReport::default() };
-        let report =
-            Report { log: Some(log), left: vec!["td-coordinator".into()], ..Report::default() };
+        let log = LogReport {
+            lost: vec![lost],
+            ..LogReport::default()
+        };
+        let report = Report {
+            log: Some(log),
+            left: vec!["td-coordinator".into()],
+            ..Report::default()
+        };
         assert_eq!(
             lines(&report),
             [

@@ -50,7 +50,11 @@ impl Signals {
                 signal_hook::low_level::exit(INTERRUPTED);
             }
         })?;
-        Ok(Self { first, source: handle, thread: Some(thread) })
+        Ok(Self {
+            first,
+            source: handle,
+            thread: Some(thread),
+        })
     }
 
     /// Gets a message with the first signal.
@@ -72,8 +76,12 @@ impl Drop for Signals {
 
 /// Whether the program was started with the signal ignored, where the system tells (Linux).
 fn is_ignored(signal: i32) -> bool {
-    let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
+    let Ok(status) = fs::read_to_string("/proc/self/status") else {
+        return false;
+    };
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let mask = mask
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
     mask >> (signal - 1) & 1 == 1
 }

@@ -35,8 +35,11 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(typed: TypedWatch) -> Result<Self, Failure> {
-        let targets =
-            typed.targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>();
+        let targets = typed
+            .targets
+            .iter()
+            .map(|text| Target::parse(text))
+            .collect::<Result<_, _>>();
         if typed.execution_id.as_ref().is_some_and(String::is_empty) {
             return Err(Failure::usage("--execution-id: the id is empty"));
         }
@@ -65,7 +68,13 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (show, standing) = bounded(STANDING_PANES);
     let printing = live::print(&engine, options, standing, &clock)?;
     engine.watch(watch(options, config, server, show))?;
-    Ok(live::until_done(engine, printing, &signals, &never::<Instant>(), &clock))
+    Ok(live::until_done(
+        engine,
+        printing,
+        &signals,
+        &never::<Instant>(),
+        &clock,
+    ))
 }
 
 /// Whether tmux is there, before anything is promised.
@@ -75,14 +84,18 @@ pub(super) fn check_tmux(server: &Server, clock: &Clock) -> Result<(), Failure> 
         Err(error) if error.is_missing_program() => Err(Failure::missing(
             "tmux is not installed, or not in PATH: install tmux 3.2 or newer",
         )),
-        Err(error) => Err(Failure::other(format!("tmux 3.2 or newer is needed: {error}"))),
+        Err(error) => Err(Failure::other(format!(
+            "tmux 3.2 or newer is needed: {error}"
+        ))),
     }
 }
 
 /// A data directory that cannot be used is bad input.
 pub(super) fn unusable(error: crate::Error) -> Failure {
     if error.path().is_some() {
-        Failure::usage(format!("{error:?}; choose another with --data-dir, or --no-log"))
+        Failure::usage(format!(
+            "{error:?}; choose another with --data-dir, or --no-log"
+        ))
     } else {
         error.into()
     }
@@ -117,7 +130,10 @@ fn watch(options: &Options, config: Config, server: Server, show: Sender<Standin
 
 /// The last lines of a screen, without the empty ones at its end.
 fn last_lines(lines: &[String], count: usize) -> &[String] {
-    let used = lines.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |last| last + 1);
+    let used = lines
+        .iter()
+        .rposition(|line| !line.trim().is_empty())
+        .map_or(0, |last| last + 1);
     &lines[used.saturating_sub(count)..used]
 }
 

@@ -32,7 +32,11 @@ pub(super) enum Order {
     /// This execution has no log: leave its events out, and say nothing of it.
     PassOver(ExecutionId),
     /// Nothing more comes for this run.
-    Close { id: ExecutionId, state: RunState, exit_status: Option<i32> },
+    Close {
+        id: ExecutionId,
+        state: RunState,
+        exit_status: Option<i32>,
+    },
 }
 
 /// The log's thread.
@@ -43,11 +47,23 @@ pub(super) struct Keeper {
 
 impl Keeper {
     pub fn start(bus: Arc<EventBus>, sync: SyncPolicy, clock: Clock) -> Result<Self> {
-        let writer = LogWriter::start(LogOptions { sync, ..LogOptions::default() }, clock.clone())?;
+        let writer = LogWriter::start(
+            LogOptions {
+                sync,
+                ..LogOptions::default()
+            },
+            clock.clone(),
+        )?;
         let lane = bus.keep()?;
         let (orders, inbox) = bounded(ORDERS);
-        let work =
-            Work { writer, inbox, bus, clock, passed_over: HashSet::new(), closing: Vec::new() };
+        let work = Work {
+            writer,
+            inbox,
+            bus,
+            clock,
+            passed_over: HashSet::new(),
+            closing: Vec::new(),
+        };
         let thread = thread::spawn("td-log", move || work.run(lane))?;
         Ok(Self { orders, thread })
     }
@@ -84,7 +100,10 @@ impl Work {
         loop {
             let now = self.clock.now();
             self.take_orders(now);
-            let due = [self.writer.tick(now), self.close_due(now)].into_iter().flatten().min();
+            let due = [self.writer.tick(now), self.close_due(now)]
+                .into_iter()
+                .flatten()
+                .min();
             self.pass_notices();
             match lane.next(due) {
                 Kept::Batch(batch) => {
@@ -99,7 +118,13 @@ impl Work {
         }
         let now = self.clock.now();
         self.take_orders(now);
-        for Closing { id, state, exit_status, .. } in std::mem::take(&mut self.closing) {
+        for Closing {
+            id,
+            state,
+            exit_status,
+            ..
+        } in std::mem::take(&mut self.closing)
+        {
             self.writer.close_run(&id, state, exit_status, now);
         }
         self.pass_notices();
@@ -111,16 +136,26 @@ impl Work {
             match order {
                 Order::Attach(run) => {
                     // Opened again before it was closed: it goes on.
-                    self.closing.retain(|closing| closing.id != *run.execution_id());
+                    self.closing
+                        .retain(|closing| closing.id != *run.execution_id());
                     self.passed_over.remove(run.execution_id());
                     self.writer.attach(*run, now);
                 }
                 Order::PassOver(id) => {
                     self.passed_over.insert(id);
                 }
-                Order::Close { id, state, exit_status } => {
+                Order::Close {
+                    id,
+                    state,
+                    exit_status,
+                } => {
                     self.passed_over.remove(&id);
-                    self.closing.push(Closing { at: now + CLOSE_AFTER, id, state, exit_status });
+                    self.closing.push(Closing {
+                        at: now + CLOSE_AFTER,
+                        id,
+                        state,
+                        exit_status,
+                    });
                 }
             }
         }
@@ -131,7 +166,13 @@ impl Work {
             .into_iter()
             .partition(|closing: &Closing| closing.at <= now);
         self.closing = later;
-        for Closing { id, state, exit_status, .. } in due {
+        for Closing {
+            id,
+            state,
+            exit_status,
+            ..
+        } in due
+        {
             self.writer.close_run(&id, state, exit_status, now);
         }
         self.closing.iter().map(|closing| closing.at).min()

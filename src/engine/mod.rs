@@ -83,7 +83,11 @@ impl Builder {
             None => None,
         };
         let orders = keeper.as_ref().map(Keeper::orders);
-        let runs = Arc::new(RunBook::new(Arc::clone(&bus), data.zip(orders), clock.clone()));
+        let runs = Arc::new(RunBook::new(
+            Arc::clone(&bus),
+            data.zip(orders),
+            clock.clone(),
+        ));
         let (running, stop) = stop_pair();
         let (alive, done) = stop_pair();
         Ok(Engine {
@@ -189,10 +193,15 @@ impl Engine {
 
     fn attach(&mut self, source: impl Source) -> Result<()> {
         let Some(alive) = self.alive.clone() else {
-            return Err(crate::error::Error::other("the engine takes no more sources"));
+            return Err(crate::error::Error::other(
+                "the engine takes no more sources",
+            ));
         };
-        let context =
-            Context { stop: self.stop.clone(), clock: self.clock.clone(), runs: self.runs.clone() };
+        let context = Context {
+            stop: self.stop.clone(),
+            clock: self.clock.clone(),
+            runs: self.runs.clone(),
+        };
         let handle = thread::spawn(source.name(), move || {
             let _alive = alive;
             Box::new(source).run(context);
@@ -204,7 +213,17 @@ impl Engine {
     /// Stops everything in order: sources take their last look, all that they emitted is delivered
     /// and written. Subscriptions end when they have been read to their end.
     pub fn shutdown(self) -> Report {
-        let Self { sources, pokes, alive, running, runs, keeper, bus, clock, .. } = self;
+        let Self {
+            sources,
+            pokes,
+            alive,
+            running,
+            runs,
+            keeper,
+            bus,
+            clock,
+            ..
+        } = self;
         drop((running, alive));
         let mut report = Report::default();
         let deadline = clock.now() + SOURCE_END;
@@ -230,7 +249,9 @@ impl Engine {
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("sources", &self.sources).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("sources", &self.sources)
+            .finish_non_exhaustive()
     }
 }
 

@@ -39,7 +39,12 @@ struct Open {
 
 impl RunBook {
     pub fn new(bus: Arc<EventBus>, kept: Option<(DataDir, Sender<Order>)>, clock: Clock) -> Self {
-        Self { bus, kept, clock, state: Mutex::default() }
+        Self {
+            bus,
+            kept,
+            clock,
+            state: Mutex::default(),
+        }
     }
 
     /// The emitter of a run that stays open until the engine's end.
@@ -92,7 +97,10 @@ impl Runs for RunBook {
             && let Some(open) = state.open.get_mut(id)
         {
             open.users += 1;
-            return Ok(OpenedRun { emitter: open.emitter.clone(), history: open.history.clone() });
+            return Ok(OpenedRun {
+                emitter: open.emitter.clone(),
+                history: open.history.clone(),
+            });
         }
         let label = match &name {
             RunName::Exactly(id) => id.clone(),
@@ -113,20 +121,31 @@ impl Runs for RunBook {
         let id = emitter.execution_id().clone();
         state.open.insert(
             id,
-            Open { emitter: emitter.clone(), users: 1, history: history.clone(), is_kept },
+            Open {
+                emitter: emitter.clone(),
+                users: 1,
+                history: history.clone(),
+                is_kept,
+            },
         );
         Ok(OpenedRun { emitter, history })
     }
 
     fn close(&self, id: &ExecutionId, run_state: RunState, exit_status: Option<i32>) {
         let mut state = self.state();
-        let Some(open) = state.open.get_mut(id) else { return };
+        let Some(open) = state.open.get_mut(id) else {
+            return;
+        };
         open.users -= 1;
         if open.users == 0 {
             let is_kept = open.is_kept;
             state.open.remove(id);
             if is_kept {
-                self.order(Order::Close { id: id.clone(), state: run_state, exit_status });
+                self.order(Order::Close {
+                    id: id.clone(),
+                    state: run_state,
+                    exit_status,
+                });
             }
         }
     }

@@ -47,7 +47,9 @@ impl<'de> de::Visitor<'de> for EventSeed<'_> {
             _ => return Err(de::Error::missing_field("type")),
         };
         let fields = de::value::MapDeserializer::new(
-            fields.into_iter().map(|(key, value)| (key, value.into_deserializer())),
+            fields
+                .into_iter()
+                .map(|(key, value)| (key, value.into_deserializer())),
         );
         TdEvent::read_fields(&type_name, fields, self.0)
             .map_err(|error: serde_json::Error| de::Error::custom(error))
@@ -103,7 +105,13 @@ pub struct Envelope {
 impl Envelope {
     /// An envelope for one event.
     pub fn new(seq: Option<u64>, ts: Timestamp, event: TdEvent) -> Self {
-        Self { seq, ts, n: 1, event, extra: None }
+        Self {
+            seq,
+            ts,
+            n: 1,
+            event,
+            extra: None,
+        }
     }
 }
 

@@ -53,7 +53,11 @@ pub(super) struct Tools {
 impl Tools {
     pub(super) fn say(&mut self, execution_id: &ExecutionId, kind: NoticeKind, what: String) {
         if self.notices.len() < NOTICES_MAX {
-            self.notices.push(Notice { execution_id: execution_id.clone(), kind, what });
+            self.notices.push(Notice {
+                execution_id: execution_id.clone(),
+                kind,
+                what,
+            });
         }
     }
 }
@@ -123,9 +127,19 @@ impl ActiveRun {
         if let Some((_, last)) = line::seq_range(envelope) {
             self.next_seq = self.next_seq.max(last.saturating_add(1));
         }
-        let limits = if self.failing.is_some() { self.limits(tools) } else { Limits::NONE };
+        let limits = if self.failing.is_some() {
+            self.limits(tools)
+        } else {
+            Limits::NONE
+        };
         let before = self.pending.len();
-        self.pending.push(&mut tools.writer, &mut tools.spares, &self.id, envelope, limits);
+        self.pending.push(
+            &mut tools.writer,
+            &mut tools.spares,
+            &self.id,
+            envelope,
+            limits,
+        );
         tools.held = (tools.held + self.pending.len()).saturating_sub(before);
     }
 
@@ -182,7 +196,10 @@ impl ActiveRun {
                     let what = format!("{why}; what it cannot take waits, as far as there is room");
                     tools.say(&self.id, NoticeKind::Failing, what);
                 }
-                self.failing = Some(Failing { retry_at: now + RETRY_INTERVAL, why });
+                self.failing = Some(Failing {
+                    retry_at: now + RETRY_INTERVAL,
+                    why,
+                });
                 if !was_failing {
                     self.shed(tools);
                 }
@@ -193,7 +210,8 @@ impl ActiveRun {
     fn shed(&mut self, tools: &mut Tools) {
         let limits = self.limits(tools);
         let before = self.pending.len();
-        self.pending.shed(&mut tools.writer, &mut tools.spares, &self.id, limits);
+        self.pending
+            .shed(&mut tools.writer, &mut tools.spares, &self.id, limits);
         tools.held = (tools.held + self.pending.len()).saturating_sub(before);
     }
 
@@ -218,7 +236,11 @@ impl ActiveRun {
                 self.pending.unseal(sealed, torn.kept);
                 tools.bytes_written += torn.kept as u64;
                 self.is_dirty |= torn.kept > 0;
-                Err(Error::file("cannot write", &self.directory.events_path(), torn.cause))
+                Err(Error::file(
+                    "cannot write",
+                    &self.directory.events_path(),
+                    torn.cause,
+                ))
             }
         }
     }
@@ -228,7 +250,9 @@ impl ActiveRun {
         let failed = |directory: &RunDirectory, cause| {
             Error::file("cannot write", &directory.events_path(), cause)
         };
-        let looked_lately = self.checked_at.is_some_and(|at| now < at + PLACE_CHECK_INTERVAL);
+        let looked_lately = self
+            .checked_at
+            .is_some_and(|at| now < at + PLACE_CHECK_INTERVAL);
         if !looked_lately || self.events.handle().is_none() {
             let in_place = match self.directory.enter() {
                 Ok(entered) => {
@@ -247,7 +271,11 @@ impl ActiveRun {
             }
             self.checked_at = Some(now);
         }
-        match self.events.standing().map_err(|cause| failed(&self.directory, cause))? {
+        match self
+            .events
+            .standing()
+            .map_err(|cause| failed(&self.directory, cause))?
+        {
             Standing::Same => {}
             Standing::Gone => self.make_again(tools, now)?,
             Standing::Truncated => {
@@ -338,6 +366,11 @@ impl ActiveRun {
         metadata.updated = clock.wall();
         metadata.next_seq = Some(self.next_seq);
         let is_dirty = sync && self.is_dirty;
-        Closing { directory: self.directory, metadata, is_dirty, lock: self.lock }
+        Closing {
+            directory: self.directory,
+            metadata,
+            is_dirty,
+            lock: self.lock,
+        }
     }
 }

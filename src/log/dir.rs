@@ -33,7 +33,10 @@ pub struct DataDir {
 impl DataDir {
     /// The data directory at a path. Nothing is touched yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into().into(), open_runs: Arc::default() }
+        Self {
+            root: root.into().into(),
+            open_runs: Arc::default(),
+        }
     }
 
     /// Where it is when no path was given: what `TD_DATA_DIR` says, else `.taskdaemon` at home.
@@ -105,19 +108,27 @@ impl DataDir {
 
     /// Takes room for one more open run; given back when the slot is dropped.
     pub(super) fn take_slot(&self) -> Result<RunSlot> {
-        let taken = self.open_runs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
-            (open < RUNS_MAX).then_some(open + 1)
-        });
+        let taken = self
+            .open_runs
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
+                (open < RUNS_MAX).then_some(open + 1)
+            });
         match taken {
             Ok(_) => Ok(RunSlot(Arc::clone(&self.open_runs))),
-            Err(_) => Err(Error::other(format!("{RUNS_MAX} runs are being written already"))),
+            Err(_) => Err(Error::other(format!(
+                "{RUNS_MAX} runs are being written already"
+            ))),
         }
     }
 }
 
 /// The `n`th choice for a label.
 pub(super) fn numbered(label: &str, n: u32) -> ExecutionId {
-    if n <= 1 { label.into() } else { format!("{label}-{n}").into() }
+    if n <= 1 {
+        label.into()
+    } else {
+        format!("{label}-{n}").into()
+    }
 }
 
 /// Room for one open run.
@@ -187,7 +198,11 @@ impl RunDirectory {
             Ok(()) => {}
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
             Err(cause) => {
-                return Err(Error::file("cannot create the run directory", &self.path, cause));
+                return Err(Error::file(
+                    "cannot create the run directory",
+                    &self.path,
+                    cause,
+                ));
             }
         }
         self.enter()
@@ -214,12 +229,19 @@ impl Entered {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
-            Ok(fd) => Ok(Self { fd, path: path.to_owned() }),
+            Ok(fd) => Ok(Self {
+                fd,
+                path: path.to_owned(),
+            }),
             Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP) => Err(Error::invalid(
                 "the run directory is a symbolic link or a file, which is not followed:",
             )
             .at(path)),
-            Err(cause) => Err(Error::file("cannot open the run directory", path, cause.into())),
+            Err(cause) => Err(Error::file(
+                "cannot open the run directory",
+                path,
+                cause.into(),
+            )),
         }
     }
 
@@ -230,7 +252,10 @@ impl Entered {
         let mode = Mode::RUSR | Mode::WUSR;
         let file = File::from(rustix::fs::openat(self.fd.as_fd(), name, flags, mode)?);
         if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
         }
         Ok(file)
     }
@@ -254,7 +279,12 @@ impl Entered {
 
     /// Puts a file in the place of another.
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(rustix::fs::renameat(self.fd.as_fd(), from, self.fd.as_fd(), to)?)
+        Ok(rustix::fs::renameat(
+            self.fd.as_fd(),
+            from,
+            self.fd.as_fd(),
+            to,
+        )?)
     }
 
     /// The path of a file in the directory, for messages.
@@ -284,7 +314,10 @@ mod tests {
             DataDir::default_path(env.map(Into::into), home.map(Into::into)).ok()
         };
         assert_eq!(path(Some("/data"), Some("/home/ann")), Some("/data".into()));
-        assert_eq!(path(Some(""), Some("/home/ann")), Some("/home/ann/.taskdaemon".into()));
+        assert_eq!(
+            path(Some(""), Some("/home/ann")),
+            Some("/home/ann/.taskdaemon".into())
+        );
         assert_eq!(path(None, None), None);
     }
 

@@ -66,7 +66,11 @@ impl EventsFile {
             newline_due: repair == Repair::Left,
             file: Some(Arc::new(file)),
         };
-        Ok(Found { events, repair, last_seq })
+        Ok(Found {
+            events,
+            repair,
+            last_seq,
+        })
     }
 
     /// Opens the file again after [`EventsFile::close`]; `false` when another stands in its place,
@@ -102,12 +106,16 @@ impl EventsFile {
 
     /// Whether the file stands in the directory.
     pub(super) fn is_in_place(&self, entered: &Entered) -> bool {
-        entered.identity(EVENTS).is_ok_and(|found| found == Some(self.id))
+        entered
+            .identity(EVENTS)
+            .is_ok_and(|found| found == Some(self.id))
     }
 
     /// What became of the file; one `fstat`, cheap enough before every write.
     pub(super) fn standing(&mut self) -> io::Result<Standing> {
-        let Some(file) = &self.file else { return Ok(Standing::Gone) };
+        let Some(file) = &self.file else {
+            return Ok(Standing::Gone);
+        };
         let metadata = file.metadata()?;
         if metadata.nlink() == 0 {
             return Ok(Standing::Gone);
@@ -122,17 +130,26 @@ impl EventsFile {
             file.read_exact_at(&mut last, self.len - 1)?;
         }
         self.newline_due = last != *b"\n";
-        Ok(if self.len < before { Standing::Truncated } else { Standing::Same })
+        Ok(if self.len < before {
+            Standing::Truncated
+        } else {
+            Standing::Same
+        })
     }
 
     /// Appends whole lines, with one write where the system takes them at once. After an error the
     /// file still ends with a whole line, or the next line begins on a line of its own.
     pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Torn> {
         let Some(file) = self.file.clone() else {
-            return Err(Torn { kept: 0, cause: io::ErrorKind::NotFound.into() });
+            return Err(Torn {
+                kept: 0,
+                cause: io::ErrorKind::NotFound.into(),
+            });
         };
         if self.newline_due {
-            (&*file).write_all(b"\n").map_err(|cause| Torn { kept: 0, cause })?;
+            (&*file)
+                .write_all(b"\n")
+                .map_err(|cause| Torn { kept: 0, cause })?;
             self.len += 1;
             self.newline_due = false;
         }
@@ -149,7 +166,10 @@ impl EventsFile {
                 Err(cause) => cause,
             };
             let written = lines.get(..done).unwrap_or_default();
-            let kept = written.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+            let kept = written
+                .iter()
+                .rposition(|&byte| byte == b'\n')
+                .map_or(0, |at| at + 1);
             let torn = written.get(kept..).unwrap_or_default();
             if !torn.is_empty() {
                 match cut_back(&file, torn) {
@@ -166,7 +186,9 @@ impl EventsFile {
 /// Takes half a line off the end, if it is still there, and says how long the file is then.
 fn cut_back(file: &File, torn: &[u8]) -> io::Result<u64> {
     let len = file.metadata()?.len();
-    let start = len.checked_sub(torn.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+    let start = len
+        .checked_sub(torn.len() as u64)
+        .ok_or(io::ErrorKind::UnexpectedEof)?;
     let mut found = vec![0; torn.len()];
     file.read_exact_at(&mut found, start)?;
     if found != torn {

@@ -49,7 +49,9 @@ impl RunIndex {
         };
         for (looked_at, entry) in entries.flatten().enumerate() {
             if looked_at == RUNS_SCANNED_MAX {
-                index.warn(format!("only {RUNS_SCANNED_MAX} runs in {runs:?} were looked at"));
+                index.warn(format!(
+                    "only {RUNS_SCANNED_MAX} runs in {runs:?} were looked at"
+                ));
                 break;
             }
             match Entered::open(&entry.path()).and_then(|entered| Metadata::read_in(&entered)) {
@@ -71,14 +73,22 @@ impl RunIndex {
 
     /// Takes a run into the index: one that was opened since the look.
     pub fn add(&mut self, metadata: Metadata) {
-        let Some(identity) = metadata.identity.clone() else { return };
+        let Some(identity) = metadata.identity.clone() else {
+            return;
+        };
         let newer = self
             .by_identity
             .get(&identity)
             .is_none_or(|known| known.metadata.updated <= metadata.updated);
         if newer {
             let execution_id = metadata.execution_id.clone();
-            self.by_identity.insert(identity, FoundRun { execution_id, metadata });
+            self.by_identity.insert(
+                identity,
+                FoundRun {
+                    execution_id,
+                    metadata,
+                },
+            );
         }
     }
 
@@ -117,7 +127,11 @@ impl RunIndex {
         info: RunInfo,
         ts: Timestamp,
     ) -> Result<OpenRun> {
-        if let Some(found) = info.identity.as_ref().and_then(|identity| self.find(identity)) {
+        if let Some(found) = info
+            .identity
+            .as_ref()
+            .and_then(|identity| self.find(identity))
+        {
             return data.run(&found.execution_id).open(info, ts);
         }
         for n in 1..=LABELS_MAX {

@@ -22,7 +22,10 @@ pub(crate) struct LineWriter {
 impl LineWriter {
     /// Lines that go through `redact` first.
     pub(crate) fn new(redact: Option<Box<dyn Redact>>) -> Self {
-        Self { stamp: StampFormatter::default(), redact }
+        Self {
+            stamp: StampFormatter::default(),
+            redact,
+        }
     }
 
     /// Appends the envelope as one line. When it cannot be written as JSON (no event of ours is
@@ -94,7 +97,14 @@ pub(crate) fn header(
 /// header and for lines of older logs.
 pub(crate) fn seq_range(envelope: &Envelope) -> Option<(u64, u64)> {
     match (&envelope.event, envelope.seq) {
-        (TdEvent::LogGap { first_seq, last_seq, .. }, _) => Some((*first_seq, *last_seq)),
+        (
+            TdEvent::LogGap {
+                first_seq,
+                last_seq,
+                ..
+            },
+            _,
+        ) => Some((*first_seq, *last_seq)),
         (_, None | Some(0)) => None,
         (_, Some(seq)) => Some((seq, seq)),
     }
@@ -134,7 +144,10 @@ mod tests {
         ] {
             let envelope = parse_line(line.as_bytes()).unwrap();
             assert_eq!(line_of(&envelope), format!("{line}\n"));
-            assert_eq!(line_of(&envelope).trim_end(), serde_json::to_string(&envelope).unwrap());
+            assert_eq!(
+                line_of(&envelope).trim_end(),
+                serde_json::to_string(&envelope).unwrap()
+            );
         }
     }
 
@@ -167,7 +180,16 @@ mod tests {
         };
         let mut out = Vec::new();
         let mut lines = LineWriter::new(Some(Box::new(Stars)));
-        lines.push(&mut out, &Envelope::new(Some(1), Timestamp::default(), event)).unwrap();
-        assert!(String::from_utf8(out).unwrap().contains("the password is ***"));
+        lines
+            .push(
+                &mut out,
+                &Envelope::new(Some(1), Timestamp::default(), event),
+            )
+            .unwrap();
+        assert!(
+            String::from_utf8(out)
+                .unwrap()
+                .contains("the password is ***")
+        );
     }
 }

@@ -19,7 +19,10 @@ const PID_BYTES_MAX: usize = 16;
 pub(super) struct RunLock {
     file: File,
     /// Counts this lock's file descriptor.
-    #[expect(dead_code, reason = "held for its drop, which gives the place to another run")]
+    #[expect(
+        dead_code,
+        reason = "held for its drop, which gives the place to another run"
+    )]
     slot: RunSlot,
 }
 
@@ -60,14 +63,16 @@ fn lock_file(entered: &Entered) -> Result<File> {
     let path = entered.join(LOCK);
     let failed = |cause: io::Error| Error::file("cannot lock the run with", &path, cause);
     for _ in 0..TRIES_MAX {
-        let file = entered.file(LOCK, OFlags::RDWR | OFlags::CREATE).map_err(failed)?;
+        let file = entered
+            .file(LOCK, OFlags::RDWR | OFlags::CREATE)
+            .map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let holder = pid_in(&file)
                     .map_or("another process".to_owned(), |pid| format!("process {pid}"));
                 return Err(
-                    Error::locked(format!("{holder} is writing this run, it holds")).at(path)
+                    Error::locked(format!("{holder} is writing this run, it holds")).at(path),
                 );
             }
             Err(cause) => return Err(failed(cause.into())),
@@ -91,7 +96,11 @@ fn is_at(file: &File, entered: &Entered) -> io::Result<bool> {
 fn pid_in(file: &File) -> Option<u32> {
     let mut text = [0; PID_BYTES_MAX];
     let read = file.read_at(&mut text, 0).ok()?;
-    std::str::from_utf8(text.get(..read)?).ok()?.trim().parse().ok()
+    std::str::from_utf8(text.get(..read)?)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -107,7 +116,11 @@ mod tests {
         let first = RunLock::take(&run, &entered).unwrap();
         let error = RunLock::take(&run, &entered).unwrap_err();
         assert!(error.is_locked());
-        assert!(error.to_string().contains(&format!("process {} is", std::process::id())));
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("process {} is", std::process::id()))
+        );
         drop(first);
         assert!(RunLock::take(&run, &entered).is_ok());
     }

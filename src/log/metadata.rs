@@ -130,8 +130,16 @@ impl Metadata {
         let mut extra = self.extra;
         extra.extend(info.extra);
         Self {
-            kind: if info.kind.is_empty() { self.kind } else { info.kind },
-            label: if self.label.is_empty() { info.label } else { self.label },
+            kind: if info.kind.is_empty() {
+                self.kind
+            } else {
+                info.kind
+            },
+            label: if self.label.is_empty() {
+                info.label
+            } else {
+                self.label
+            },
             identity: info.identity.or(self.identity),
             updated: ts,
             pid: std::process::id(),
@@ -164,11 +172,18 @@ impl Metadata {
             Err(cause) => return Err(failed(cause)),
         };
         let mut text = Vec::new();
-        file.take(METADATA_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
+        file.take(METADATA_BYTES_MAX + 1)
+            .read_to_end(&mut text)
+            .map_err(failed)?;
         if text.len() as u64 > METADATA_BYTES_MAX {
-            return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "it is too big")));
+            return Err(failed(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "it is too big",
+            )));
         }
-        serde_json::from_slice(&text).map(Some).map_err(|cause| failed(cause.into()))
+        serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|cause| failed(cause.into()))
     }
 
     /// Replaces the file; whoever reads it sees the old or the new one, whole. For the holder of
@@ -191,7 +206,10 @@ impl Metadata {
 
 /// The name of this host.
 pub(super) fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }
 
 #[cfg(test)]
@@ -233,7 +251,11 @@ mod tests {
             fs::write(run.metadata_path(), text).unwrap();
             assert!(Metadata::read(&run).is_err(), "{text:?}");
         }
-        fs::write(run.metadata_path(), vec![b' '; METADATA_BYTES_MAX as usize + 1]).unwrap();
+        fs::write(
+            run.metadata_path(),
+            vec![b' '; METADATA_BYTES_MAX as usize + 1],
+        )
+        .unwrap();
         assert!(Metadata::read(&run).is_err());
         fs::remove_file(run.metadata_path()).unwrap();
         fs::write(temp.path().join("secret"), "{\"execution_id\":\"a\"}").unwrap();
@@ -243,6 +265,9 @@ mod tests {
         let metadata = Metadata::new(&"a".into(), RunInfo::default(), Timestamp::default());
         metadata.write_in(&run.enter().unwrap()).unwrap();
         assert_eq!(Metadata::read(&run).unwrap(), Some(metadata));
-        assert_eq!(fs::read(temp.path().join("secret")).unwrap(), b"{\"execution_id\":\"a\"}");
+        assert_eq!(
+            fs::read(temp.path().join("secret")).unwrap(),
+            b"{\"execution_id\":\"a\"}"
+        );
     }
 }

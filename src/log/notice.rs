@@ -37,8 +37,16 @@ impl Notice {
         let execution_id = self.execution_id.clone();
         let (context, message) = ("log".to_owned(), self.what.clone());
         match self.kind {
-            NoticeKind::Failing => TdEvent::Error { execution_id, context, message },
-            _ => TdEvent::Warning { execution_id, context, message },
+            NoticeKind::Failing => TdEvent::Error {
+                execution_id,
+                context,
+                message,
+            },
+            _ => TdEvent::Warning {
+                execution_id,
+                context,
+                message,
+            },
         }
     }
 }

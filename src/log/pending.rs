@@ -20,7 +20,10 @@ pub(super) struct Limits {
 
 impl Limits {
     /// While writing works, lines wait for the end of their batch only.
-    pub(super) const NONE: Self = Self { text: usize::MAX, life: usize::MAX };
+    pub(super) const NONE: Self = Self {
+        text: usize::MAX,
+        life: usize::MAX,
+    };
 }
 
 /// Numbers of events that had no room.
@@ -135,7 +138,9 @@ impl Pending {
             .split(|&byte| byte == b'\n')
             .filter_map(|line| parse_line(line).ok())
             .find_map(|envelope| seq_range(&envelope));
-        in_lines.map(|(first, _)| first).or(self.gap.map(|gap| gap.first))
+        in_lines
+            .map(|(first, _)| first)
+            .or(self.gap.map(|gap| gap.first))
     }
 
     /// The numbers from the first that waits to the last; `None` when nothing with a number waits.
@@ -155,7 +160,10 @@ impl Pending {
     pub(super) fn seal(&mut self, writer: &mut LineWriter, id: &ExecutionId) -> Sealed {
         let mark = self.lines.len();
         self.write_gap(writer, id);
-        Sealed { mark, gap: self.gap.take() }
+        Sealed {
+            mark,
+            gap: self.gap.take(),
+        }
     }
 
     /// After a try that wrote only the first `kept` bytes.
@@ -188,7 +196,11 @@ impl Pending {
         }
         let before = std::mem::take(self);
         // The lines have been redacted once; a redactor that finds more to take out may.
-        for line in before.lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        for line in before
+            .lines
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
             if let Ok(envelope) = parse_line(line) {
                 self.push(writer, spares, id, &envelope, limits);
             }
@@ -200,9 +212,15 @@ impl Pending {
 
     /// Appends the gap as a line and keeps it: whoever calls decides whether the line stays.
     fn write_gap(&mut self, writer: &mut LineWriter, id: &ExecutionId) {
-        let Some(Gap { first, last, ts }) = self.gap else { return };
+        let Some(Gap { first, last, ts }) = self.gap else {
+            return;
+        };
         let execution_id = id.clone();
-        let event = TdEvent::LogGap { execution_id, first_seq: first, last_seq: last };
+        let event = TdEvent::LogGap {
+            execution_id,
+            first_seq: first,
+            last_seq: last,
+        };
         // A gap is always JSON.
         let _ = writer.push(&mut self.lines, &Envelope::new(Some(last), ts, event));
     }
@@ -217,9 +235,17 @@ mod tests {
     fn envelope(seq: u64, is_text: bool, size: usize) -> Envelope {
         let execution_id = ExecutionId::from("a");
         let event = if is_text {
-            TdEvent::TokenReceived { execution_id, iteration: 1, token: "x".repeat(size) }
+            TdEvent::TokenReceived {
+                execution_id,
+                iteration: 1,
+                token: "x".repeat(size),
+            }
         } else {
-            TdEvent::Warning { execution_id, context: "c".into(), message: "y".repeat(size) }
+            TdEvent::Warning {
+                execution_id,
+                context: "c".into(),
+                message: "y".repeat(size),
+            }
         };
         Envelope::new(Some(seq), Timestamp::default(), event)
     }
@@ -227,7 +253,10 @@ mod tests {
     /// Checks that the lines and their gaps account for each number once, in order.
     fn accounted(lines: &[u8]) -> u64 {
         let mut next = 1;
-        for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        for line in lines
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
             let (first, last) = seq_range(&parse_line(line).unwrap()).unwrap();
             assert_eq!(first, next, "{}", String::from_utf8_lossy(lines));
             assert!(last >= first);
@@ -285,12 +314,27 @@ mod tests {
         let (mut pending, mut writer, mut spares) =
             (Pending::default(), LineWriter::default(), Spares::default());
         let id = ExecutionId::from("a");
-        let limits = Limits { text: 1000, life: 2000 };
+        let limits = Limits {
+            text: 1000,
+            life: 2000,
+        };
         for seq in 1..=5 {
-            pending.push(&mut writer, &mut spares, &id, &envelope(seq, true, 400), limits);
+            pending.push(
+                &mut writer,
+                &mut spares,
+                &id,
+                &envelope(seq, true, 400),
+                limits,
+            );
         }
         assert_eq!(pending.seq_range(), Some((1, 5)));
-        pending.push(&mut writer, &mut spares, &id, &envelope(6, false, 10), limits);
+        pending.push(
+            &mut writer,
+            &mut spares,
+            &id,
+            &envelope(6, false, 10),
+            limits,
+        );
         pending.push(&mut writer, &mut spares, &id, &envelope(7, true, 1), limits);
         let text = String::from_utf8(pending.lines().to_vec()).unwrap();
         let gap = r#"{"seq":5,"ts":"1970-01-01T00:00:00.000000Z","event":{"type":"LogGap","execution_id":"a","first_seq":2,"last_seq":5}}"#;

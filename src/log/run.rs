@@ -44,7 +44,10 @@ impl RunDirectory {
             warnings.push(format!("{error:?}"));
             None
         });
-        if before.as_ref().is_some_and(|before| before.execution_id != *self.execution_id()) {
+        if before
+            .as_ref()
+            .is_some_and(|before| before.execution_id != *self.execution_id())
+        {
             // Two ids never have one name but for a hash that somebody chose, or a copied directory.
             return Err(Error::invalid("another execution has the run directory").at(self.path()));
         }
@@ -53,7 +56,9 @@ impl RunDirectory {
         // The writer opens it again when it has room for one more open file.
         found.events.close();
         let promised = before.as_ref().and_then(|before| before.next_seq);
-        let promised = promised.filter(|seq| (1..SEQ_MAX).contains(seq)).unwrap_or(1);
+        let promised = promised
+            .filter(|seq| (1..SEQ_MAX).contains(seq))
+            .unwrap_or(1);
         let in_file = found.last_seq.map_or(1, |last| last.saturating_add(1));
         let next_seq = promised.max(in_file);
         // A file without numbers says by its header where they go on; one with them needs a gap.

@@ -26,13 +26,18 @@ pub fn scan(path: &Path, mut take: impl FnMut(&Envelope)) -> Result<()> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read =
-            file.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(failed)?;
+        let read = file
+            .by_ref()
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line)
+            .map_err(failed)?;
         if read == 0 {
             return Ok(());
         }
         // The pieces of a line that is too long do not parse either.
-        let Ok(envelope) = parse_line(line.trim_ascii_end()) else { continue };
+        let Ok(envelope) = parse_line(line.trim_ascii_end()) else {
+            continue;
+        };
         if !matches!(envelope.event, TdEvent::LogOpened { .. }) {
             take(&envelope);
         }

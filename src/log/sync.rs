@@ -53,7 +53,11 @@ impl Default for SyncPolicy {
 #[derive(Debug)]
 pub(super) enum Job {
     /// Sync the lines of a run; `done` is dropped then.
-    Data { id: ExecutionId, file: Arc<File>, done: Option<Sender<Infallible>> },
+    Data {
+        id: ExecutionId,
+        file: Arc<File>,
+        done: Option<Sender<Infallible>>,
+    },
     /// Make the names in a run directory, and its own, survive.
     Directory { id: ExecutionId, path: PathBuf },
     /// The last words of a run.
@@ -85,7 +89,11 @@ impl Syncer {
         let (jobs, queue) = bounded(QUEUE_MAX);
         let (report, problems) = bounded(PROBLEMS_MAX);
         let thread = thread::spawn("td-sync", move || serve(&queue, &report))?;
-        Ok(Self { jobs, problems, thread })
+        Ok(Self {
+            jobs,
+            problems,
+            thread,
+        })
     }
 
     /// Hands over a job if there is room for it; it comes back when there is none.
@@ -98,7 +106,11 @@ impl Syncer {
         let (done, all_done) = bounded::<Infallible>(0);
         for (id, file) in files {
             // A thread that is gone has said so; there is nothing to wait for then.
-            let _ = self.jobs.send(Job::Data { id, file, done: Some(done.clone()) });
+            let _ = self.jobs.send(Job::Data {
+                id,
+                file,
+                done: Some(done.clone()),
+            });
         }
         drop(done);
         // Returns when the last job has dropped its end.
@@ -140,13 +152,19 @@ fn serve(queue: &Receiver<Job>, report: &Sender<Notice>) {
             Job::Directory { id, path } => {
                 let outcome = sync_directory(&path)
                     .and_then(|()| path.parent().map_or(Ok(()), sync_directory));
-                (id, outcome.map_err(|cause| Error::file("cannot sync", &path, cause)))
+                (
+                    id,
+                    outcome.map_err(|cause| Error::file("cannot sync", &path, cause)),
+                )
             }
             Job::Close(closing) => (closing.directory.execution_id().clone(), closing.run()),
         };
         if let Err(error) = outcome {
-            let notice =
-                Notice { execution_id: id, kind: NoticeKind::NotSafe, what: format!("{error:?}") };
+            let notice = Notice {
+                execution_id: id,
+                kind: NoticeKind::NotSafe,
+                what: format!("{error:?}"),
+            };
             // When nobody listens so long, the first ones say it.
             let _ = report.try_send(notice);
         }
@@ -176,7 +194,9 @@ impl Closing {
         // A directory that was removed is not made again for its metadata.
         let entered = self.directory.enter()?;
         let synced = match self.is_dirty {
-            true => entered.file(EVENTS, OFlags::RDONLY).and_then(|file| file.sync_data()),
+            true => entered
+                .file(EVENTS, OFlags::RDONLY)
+                .and_then(|file| file.sync_data()),
             false => Ok(()),
         };
         let written = self.metadata.write_in(&entered);

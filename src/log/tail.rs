@@ -53,7 +53,8 @@ pub(super) fn repair(file: &File) -> io::Result<Repair> {
     let mended = if whole {
         io::Write::write_all(&mut &*file, b"\n").map(|()| Repair::Completed)
     } else {
-        file.set_len(start).map(|()| Repair::Cut { bytes: len - start })
+        file.set_len(start)
+            .map(|()| Repair::Cut { bytes: len - start })
     };
     // A full disk takes no line feed; the writer puts it before its first line then.
     Ok(mended.unwrap_or(Repair::Left))
@@ -170,7 +171,11 @@ mod tests {
     fn file_with(dir: &Path, content: &[u8]) -> File {
         let path = dir.join("events.jsonl");
         fs::write(&path, content).unwrap();
-        OpenOptions::new().read(true).append(true).open(path).unwrap()
+        OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(path)
+            .unwrap()
     }
 
     #[test]
@@ -205,7 +210,11 @@ mod tests {
     #[test]
     fn the_last_number_is_found_behind_anything() {
         let temp = tempfile::tempdir().unwrap();
-        let gap = TdEvent::LogGap { execution_id: "a".into(), first_seq: 5, last_seq: 90 };
+        let gap = TdEvent::LogGap {
+            execution_id: "a".into(),
+            first_seq: 5,
+            last_seq: 90,
+        };
         let gap = line(&Envelope::new(Some(90), Timestamp::default(), gap));
         let header = line(&header(&"a".into(), Timestamp::default(), ("h", 1), 501));
         let big = "x".repeat(3 * CHUNK_BYTES);

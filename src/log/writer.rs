@@ -40,7 +40,10 @@ pub struct LogOptions {
 impl fmt::Debug for LogOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let redacts = self.redact.is_some();
-        f.debug_struct("LogOptions").field("sync", &self.sync).field("redacts", &redacts).finish()
+        f.debug_struct("LogOptions")
+            .field("sync", &self.sync)
+            .field("redacts", &redacts)
+            .finish()
     }
 }
 
@@ -80,7 +83,9 @@ pub struct LogWriter {
 
 impl fmt::Debug for LogWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogWriter").field("runs", &self.runs.len()).finish_non_exhaustive()
+        f.debug_struct("LogWriter")
+            .field("runs", &self.runs.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -150,7 +155,9 @@ impl LogWriter {
                 if full {
                     self.flush(first.event.execution_id(), now);
                 }
-                let Some(run) = self.runs.get_mut(first.event.execution_id()) else { break };
+                let Some(run) = self.runs.get_mut(first.event.execution_id()) else {
+                    break;
+                };
                 run.push(&mut self.tools, envelope);
                 full = run.is_full();
             }
@@ -186,7 +193,12 @@ impl LogWriter {
     /// in between do no harm.
     pub fn tick(&mut self, now: Instant) -> Option<Instant> {
         let is_due = |run: &&ActiveRun| run.retry_at().is_some_and(|at| at <= now);
-        let due: Vec<_> = self.runs.values().filter(is_due).map(|run| run.id().clone()).collect();
+        let due: Vec<_> = self
+            .runs
+            .values()
+            .filter(is_due)
+            .map(|run| run.id().clone())
+            .collect();
         for id in &due {
             self.flush(id, now);
         }
@@ -198,7 +210,10 @@ impl LogWriter {
         }
         let retry_at = self.runs.values().filter_map(ActiveRun::retry_at).min();
         let close_at = (!self.closing.is_empty()).then(|| now + RETRY_INTERVAL);
-        [retry_at, close_at, self.sync_at].into_iter().flatten().min()
+        [retry_at, close_at, self.sync_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// What there is to say since the last question: for stderr, and as events.
@@ -210,7 +225,8 @@ impl LogWriter {
                 .get_mut(&notice.execution_id)
                 .is_some_and(|run| std::mem::replace(&mut run.is_unsafe_told, true));
             if !told {
-                self.tools.say(&notice.execution_id, notice.kind, notice.what);
+                self.tools
+                    .say(&notice.execution_id, notice.kind, notice.what);
             }
         }
         std::mem::take(&mut self.tools.notices)
@@ -221,17 +237,28 @@ impl LogWriter {
     pub fn finish(mut self, now: Instant) -> LogReport {
         let ids: Vec<_> = self.runs.keys().cloned().collect();
         let mut lost = Vec::new();
-        let mut jobs: Vec<_> =
-            self.closing.drain(..).map(|closing| Job::Close(Box::new(closing))).collect();
+        let mut jobs: Vec<_> = self
+            .closing
+            .drain(..)
+            .map(|closing| Job::Close(Box::new(closing)))
+            .collect();
         for id in ids {
             if let Some(run) = self.runs.get_mut(&id) {
                 run.retry_now(now);
             }
             self.flush(&id, now);
-            let Some(mut run) = self.runs.remove(&id) else { continue };
+            let Some(mut run) = self.runs.remove(&id) else {
+                continue;
+            };
             if let Some((first_seq, last_seq, why)) = run.unwritten() {
                 let path = run.directory().path().to_owned();
-                lost.push(LostRun { execution_id: id, path, first_seq, last_seq, why });
+                lost.push(LostRun {
+                    execution_id: id,
+                    path,
+                    first_seq,
+                    last_seq,
+                    why,
+                });
             }
             if !run.is_ending {
                 run.end(RunState::Detached, None);
@@ -245,7 +272,11 @@ impl LogWriter {
         if !all_done {
             let what =
                 "the disk did not answer in time: the last lines may not be on it".to_owned();
-            problems.push(Notice { execution_id: "".into(), kind: NoticeKind::NotSafe, what });
+            problems.push(Notice {
+                execution_id: "".into(),
+                kind: NoticeKind::NotSafe,
+                what,
+            });
         }
         LogReport {
             bytes_written: self.tools.bytes_written,
@@ -257,11 +288,17 @@ impl LogWriter {
 
     fn count_strangers(&mut self, group: &[Envelope]) {
         let Some(first) = group.first() else { return };
-        self.not_kept += group.iter().filter(|envelope| envelope.seq.is_some()).count() as u64;
+        self.not_kept += group
+            .iter()
+            .filter(|envelope| envelope.seq.is_some())
+            .count() as u64;
         let id = first.event.execution_id();
         if self.strangers.len() < STRANGERS_MAX && !self.strangers.contains(id) {
             let id = ExecutionId::from(id);
-            let what = format!("the events of {:?} are not logged: it has no open run", &*id);
+            let what = format!(
+                "the events of {:?} are not logged: it has no open run",
+                &*id
+            );
             self.tools.say(&id, NoticeKind::NotKept, what);
             self.strangers.insert(id);
         }
@@ -288,12 +325,20 @@ impl LogWriter {
         if self.runs.values_mut().filter(is_open).count() < FILES_MAX {
             return;
         }
-        if let Some(run) = self.runs.values_mut().filter(is_open).min_by_key(|run| run.used_at)
+        if let Some(run) = self
+            .runs
+            .values_mut()
+            .filter(is_open)
+            .min_by_key(|run| run.used_at)
             && let Some(file) = run.close_file()
             && run.is_dirty
             && self.policy != SyncPolicy::Never
         {
-            let job = Job::Data { id: run.id().clone(), file, done: None };
+            let job = Job::Data {
+                id: run.id().clone(),
+                file,
+                done: None,
+            };
             // Without room it stays dirty and is opened again to be synced.
             run.is_dirty = self.syncer.offer(job).is_err();
         }
@@ -335,12 +380,21 @@ impl LogWriter {
         for run in self.runs.values_mut() {
             if run.is_directory_dirty {
                 let path = run.directory().path().to_owned();
-                let job = Job::Directory { id: run.id().clone(), path };
+                let job = Job::Directory {
+                    id: run.id().clone(),
+                    path,
+                };
                 run.is_directory_dirty = self.syncer.offer(job).is_err();
             }
             if run.is_dirty {
                 let sent = run.file_to_sync().is_none_or(|file| {
-                    self.syncer.offer(Job::Data { id: run.id().clone(), file, done: None }).is_ok()
+                    self.syncer
+                        .offer(Job::Data {
+                            id: run.id().clone(),
+                            file,
+                            done: None,
+                        })
+                        .is_ok()
                 });
                 run.is_dirty = !sent;
             }

@@ -196,7 +196,9 @@ impl Work {
         let named = self.ask(Programs::Named);
         if let Some(Ok(listing)) = &named {
             let named = listing.panes.iter();
-            self.commands = named.map(|state| (state.pane(), state.command.clone())).collect();
+            self.commands = named
+                .map(|state| (state.pane(), state.command.clone()))
+                .collect();
         }
         named
     }
@@ -209,7 +211,10 @@ impl Work {
     }
 
     fn any_target(&self, listing: &Listing) -> bool {
-        self.watch.targets.iter().any(|target| !target.resolve(listing).is_empty())
+        self.watch
+            .targets
+            .iter()
+            .any(|target| !target.resolve(listing).is_empty())
     }
 
     fn listed(&mut self, listing: &Listing) {
@@ -218,10 +223,17 @@ impl Work {
         let server = &listing.server;
         for (session, only) in chosen {
             let key = (server.pid, server.start_time, session.id);
-            let selection = Selection { only, leave_out: self.left_out(listing, session.id) };
+            let selection = Selection {
+                only,
+                leave_out: self.left_out(listing, session.id),
+            };
             match self.sessions.get_mut(&key) {
                 Some(watched) if watched.selection != selection => {
-                    if watched.control.try_send(Control::Select(selection.clone())).is_ok() {
+                    if watched
+                        .control
+                        .try_send(Control::Select(selection.clone()))
+                        .is_ok()
+                    {
                         watched.selection = selection;
                     }
                 }
@@ -247,13 +259,18 @@ impl Work {
         for (target, seen) in self.watch.targets.iter().zip(&mut self.seen) {
             for state in target.resolve(listing) {
                 *seen = true;
-                panes.entry(state.session_id).or_default().insert(state.pane());
+                panes
+                    .entry(state.session_id)
+                    .or_default()
+                    .insert(state.pane());
             }
         }
         let chosen = listing.sessions().filter_map(|session| {
             let named = panes.remove(&session.id)?;
             // All of a session means those that will come, too.
-            let all = listing.panes_of(session.id).all(|state| named.contains(&state.pane()));
+            let all = listing
+                .panes_of(session.id)
+                .all(|state| named.contains(&state.pane()));
             Some((session, (!all || self.names_panes()).then_some(named)))
         });
         chosen.collect()
@@ -261,16 +278,26 @@ impl Work {
 
     /// Whether a target may mean less than a session: then its panes are named one by one.
     fn names_panes(&self) -> bool {
-        self.watch.targets.iter().any(|target| target.as_str().contains(['%', ':', '@', '.']))
+        self.watch
+            .targets
+            .iter()
+            .any(|target| target.as_str().contains(['%', ':', '@', '.']))
     }
 
     fn left_out(&self, listing: &Listing, session: SessionId) -> HashSet<PaneId> {
         let observes = |state: &&PaneState| {
             let pane = state.pane();
-            let is_observer = self.commands.get(&pane).is_some_and(|command| command == OBSERVER);
+            let is_observer = self
+                .commands
+                .get(&pane)
+                .is_some_and(|command| command == OBSERVER);
             !self.watch.include_observers && is_observer || self.watch.leave_out.contains(&pane)
         };
-        listing.panes_of(session).filter(observes).map(PaneState::pane).collect()
+        listing
+            .panes_of(session)
+            .filter(observes)
+            .map(PaneState::pane)
+            .collect()
     }
 
     /// Pollers whose panes no target names any more.
@@ -278,8 +305,11 @@ impl Work {
         if self.watch.targets.is_empty() {
             return;
         }
-        let chosen: HashSet<SessionId> =
-            self.chosen(listing).into_iter().map(|(session, _)| session.id).collect();
+        let chosen: HashSet<SessionId> = self
+            .chosen(listing)
+            .into_iter()
+            .map(|(session, _)| session.id)
+            .collect();
         let server = (listing.server.pid, listing.server.start_time);
         for (key, watched) in &mut self.sessions {
             let other_server = (key.0, key.1) != server;
@@ -336,11 +366,19 @@ impl Work {
         match thread::spawn(format!("td-{}", session.name), move || poller.run()) {
             Ok(poller) => {
                 let stop = Some(stop_guard);
-                let watched = Watched { poller, stop, control, selection, execution_id };
+                let watched = Watched {
+                    poller,
+                    stop,
+                    control,
+                    selection,
+                    execution_id,
+                };
                 self.sessions.insert(key, watched);
             }
             Err(error) => {
-                self.context.runs.close(&execution_id, RunState::Failed, None);
+                self.context
+                    .runs
+                    .close(&execution_id, RunState::Failed, None);
                 self.tell_trouble(&error);
             }
         }
@@ -363,9 +401,10 @@ impl Work {
 
     fn close(&self, id: &ExecutionId, ended: Result<Ended, thread::Panicked>) {
         let (state, exit_status) = match ended {
-            Ok(Ended { reason: EndReason::Detached, exit_status }) => {
-                (RunState::Detached, exit_status)
-            }
+            Ok(Ended {
+                reason: EndReason::Detached,
+                exit_status,
+            }) => (RunState::Detached, exit_status),
             Ok(Ended { exit_status, .. }) => (RunState::Completed, exit_status),
             Err(panicked) => {
                 ::log::error!("{panicked}");
@@ -383,7 +422,11 @@ impl Work {
         }
         let deadline = self.context.clock.now() + POLLER_END;
         for watched in watched {
-            let Watched { poller, execution_id, .. } = watched;
+            let Watched {
+                poller,
+                execution_id,
+                ..
+            } = watched;
             match poller.join_deadline(deadline) {
                 Ok(ended) => self.close(&execution_id, ended),
                 Err(poller) => ::log::error!("{} did not end in time and is left", poller.name()),
@@ -398,7 +441,10 @@ impl Work {
         }
         let Some(listing) = listing else {
             if self.told_absent.insert(String::new()) {
-                ::log::warn!("no tmux server is running at {}: waiting for it", self.watch.server);
+                ::log::warn!(
+                    "no tmux server is running at {}: waiting for it",
+                    self.watch.server
+                );
             }
             return;
         };

@@ -69,9 +69,17 @@ impl Pane {
 
     /// What to ask for with the next tick.
     pub fn want(&self) -> Want {
-        let margin = if self.deeper { Margin::All } else { Margin::Rows(self.tracker.margin()) };
+        let margin = if self.deeper {
+            Margin::All
+        } else {
+            Margin::Rows(self.tracker.margin())
+        };
         // A look that was too short has to be taken again, whether anything changed or not.
-        Want { seen: (!self.deeper).then(|| self.seen.clone()), margin, saved: true }
+        Want {
+            seen: (!self.deeper).then(|| self.seen.clone()),
+            margin,
+            saved: true,
+        }
     }
 
     /// Takes in a look; `deepest` if there is no deeper one.
@@ -117,8 +125,9 @@ impl Pane {
 
     /// The pane is gone. `server_bytes` is what its server has read by now.
     pub fn close(&mut self, server_bytes: Option<u64>, out: &mut Out<'_>) {
-        let active =
-            self.last_news.is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
+        let active = self
+            .last_news
+            .is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
         let changes = self.tracker.end();
         self.say(changes, out);
         self.finish(out);
@@ -131,7 +140,8 @@ impl Pane {
             }
             self.complete(None, out);
         }
-        out.emitter.pane_closed(&self.id, "closed", self.dead.and_then(status));
+        out.emitter
+            .pane_closed(&self.id, "closed", self.dead.and_then(status));
     }
 
     /// The observer stops and the pane goes on.
@@ -148,7 +158,8 @@ impl Pane {
 
     fn opened(&mut self, state: &PaneState, out: &mut Out<'_>) {
         self.dead = None;
-        out.emitter.pane_opened(&self.id, state.width, state.height, &state.command);
+        out.emitter
+            .pane_opened(&self.id, state.width, state.height, &state.command);
     }
 
     /// The program has ended and tmux keeps the pane: its output is complete.
@@ -164,7 +175,8 @@ impl Pane {
 
     fn complete(&self, exit_status: Option<i32>, out: &mut Out<'_>) {
         let (next, reason) = (self.tracker.next_line(), Some("exit".to_owned()));
-        out.emitter.output_update(&self.id, next, "", true, reason, exit_status);
+        out.emitter
+            .output_update(&self.id, next, "", true, reason, exit_status);
     }
 
     fn finish(&mut self, out: &mut Out<'_>) {
@@ -198,13 +210,30 @@ impl Pane {
                 reason: None,
                 exit_status: None,
             },
-            Change::Revised { line, text } => {
-                TdEvent::OutputRevised { execution_id, pane, line, text }
-            }
-            Change::Screen { width, height, cursor, rows } => {
-                TdEvent::ScreenUpdate { execution_id, pane, width, height, cursor, rows }
-            }
-            Change::Gap { first_line, lost_lines, reason } => TdEvent::OutputGap {
+            Change::Revised { line, text } => TdEvent::OutputRevised {
+                execution_id,
+                pane,
+                line,
+                text,
+            },
+            Change::Screen {
+                width,
+                height,
+                cursor,
+                rows,
+            } => TdEvent::ScreenUpdate {
+                execution_id,
+                pane,
+                width,
+                height,
+                cursor,
+                rows,
+            },
+            Change::Gap {
+                first_line,
+                lost_lines,
+                reason,
+            } => TdEvent::OutputGap {
                 execution_id,
                 pane,
                 first_line,
@@ -213,7 +242,11 @@ impl Pane {
             },
         };
         // A closed bus means that the engine is at its end: nobody is left to be told.
-        let _ = if keep { out.emitter.emit(event) } else { out.emitter.emit_live(event) };
+        let _ = if keep {
+            out.emitter.emit(event)
+        } else {
+            out.emitter.emit_live(event)
+        };
     }
 }
 

@@ -203,10 +203,18 @@ impl Work {
 
     fn wishes(&self) -> SessionLook {
         let passed_over = self.passed_over.iter().map(|(pane, seen)| {
-            let want = Want { seen: Some(seen.clone()), margin: Margin::Rows(0), saved: false };
+            let want = Want {
+                seen: Some(seen.clone()),
+                margin: Margin::Rows(0),
+                saved: false,
+            };
             (pane.clone(), want)
         });
-        let whole = Want { seen: None, margin: Margin::All, saved: true };
+        let whole = Want {
+            seen: None,
+            margin: Margin::All,
+            saved: true,
+        };
         SessionLook {
             session_id: self.poller.session_id,
             server: Some(self.poller.server.clone()),
@@ -227,7 +235,9 @@ impl Work {
         let now = self.poller.clock.now();
         self.answers_again();
         if name != self.poller.name {
-            self.poller.emitter.session_renamed(&self.poller.name, &name);
+            self.poller
+                .emitter
+                .session_renamed(&self.poller.name, &name);
             self.poller.name = name;
         }
         let first = !self.started;
@@ -248,8 +258,12 @@ impl Work {
         }
         self.passed_over.retain(|id, _| there.contains(id));
         self.to_open.retain(|id| there.contains(id));
-        let gone: Vec<PaneId> =
-            self.panes.keys().filter(|id| !there.contains(*id)).cloned().collect();
+        let gone: Vec<PaneId> = self
+            .panes
+            .keys()
+            .filter(|id| !there.contains(*id))
+            .cloned()
+            .collect();
         for id in gone {
             self.close_pane(&id, now);
         }
@@ -275,9 +289,20 @@ impl Work {
         // While it is worked on, the pane is not in the map: a panic leaves no half-done state
         // behind, and what was said of it is recalled.
         let pane = self.panes.remove(id);
-        let known = pane.is_none().then(|| self.poller.recalls.get(id).cloned()).flatten();
-        let noted = self.poller.recalls.entry(id.clone()).or_insert_with(Recall::begin);
-        let mut out = Out { emitter: &self.poller.emitter, recall: noted, now };
+        let known = pane
+            .is_none()
+            .then(|| self.poller.recalls.get(id).cloned())
+            .flatten();
+        let noted = self
+            .poller
+            .recalls
+            .entry(id.clone())
+            .or_insert_with(Recall::begin);
+        let mut out = Out {
+            emitter: &self.poller.emitter,
+            recall: noted,
+            now,
+        };
         let pane = match (pane, answer) {
             (Some(mut pane), PaneAnswer::Still(_)) => {
                 if !again {
@@ -311,8 +336,17 @@ impl Work {
                     }
                     self.passed_over.remove(id);
                     let command = command_of(&mut self.poller.commands, &self.poller.gateway, id);
-                    let state = PaneState { command, ..state.clone() };
-                    Some(Pane::open(&state, look, Seen::clone(seen), &begin, &mut out))
+                    let state = PaneState {
+                        command,
+                        ..state.clone()
+                    };
+                    Some(Pane::open(
+                        &state,
+                        look,
+                        Seen::clone(seen),
+                        &begin,
+                        &mut out,
+                    ))
                 }
             }
             (None, PaneAnswer::Still(_)) => None,
@@ -325,7 +359,11 @@ impl Work {
     fn close_pane(&mut self, id: &PaneId, now: Instant) -> Option<i32> {
         let mut pane = self.panes.remove(id)?;
         let mut recall = self.poller.recalls.remove(id).unwrap_or_default();
-        let mut out = Out { emitter: &self.poller.emitter, recall: &mut recall, now };
+        let mut out = Out {
+            emitter: &self.poller.emitter,
+            recall: &mut recall,
+            now,
+        };
         pane.close(bytes_read_by(self.poller.server.pid), &mut out);
         pane.exit_status()
     }
@@ -338,7 +376,11 @@ impl Work {
             let now = self.poller.clock.now();
             for (id, mut pane) in self.panes.drain() {
                 let recall = self.poller.recalls.entry(id).or_default();
-                pane.detach(&mut Out { emitter: &self.poller.emitter, recall, now });
+                pane.detach(&mut Out {
+                    emitter: &self.poller.emitter,
+                    recall,
+                    now,
+                });
             }
         } else {
             let now = self.poller.clock.now();
@@ -349,9 +391,14 @@ impl Work {
             }
         }
         if self.started {
-            self.poller.emitter.session_ended(&self.poller.name, reason.as_str(), exit_status);
+            self.poller
+                .emitter
+                .session_ended(&self.poller.name, reason.as_str(), exit_status);
         }
-        Ended { reason, exit_status }
+        Ended {
+            reason,
+            exit_status,
+        }
     }
 
     /// What was printed until the observer was stopped, if the server tells in time.
@@ -363,7 +410,9 @@ impl Work {
             if again && !self.needs_deeper() {
                 return;
             }
-            let Ok(pending) = self.poller.gateway.ask_look(self.wishes()) else { return };
+            let Ok(pending) = self.poller.gateway.ask_look(self.wishes()) else {
+                return;
+            };
             let deadline = self.poller.clock.at(self.poller.clock.now() + LAST_LOOK);
             match pending.wait_or_time(&deadline) {
                 Some(Ok(answer)) => {
@@ -389,7 +438,9 @@ impl Work {
 
     fn answers_again(&mut self) {
         if std::mem::take(&mut self.hung) {
-            self.poller.emitter.warning("tmux", "the tmux server answers again");
+            self.poller
+                .emitter
+                .warning("tmux", "the tmux server answers again");
         }
     }
 
@@ -406,7 +457,11 @@ impl Work {
 
     /// After a panic: says so and waits.
     fn recover(&mut self, panicked: &Panicked, back_off: &mut Duration) {
-        ::log::error!("the poller of session {:?} crashed: {}", self.poller.name, panicked.message);
+        ::log::error!(
+            "the poller of session {:?} crashed: {}",
+            self.poller.name,
+            panicked.message
+        );
         let stop = &self.poller.stop;
         select_biased! {
             recv(stop) -> _ => {}
@@ -414,7 +469,9 @@ impl Work {
         }
         *back_off = (*back_off * 2).min(BACK_OFF_MAX);
         let source = format!("poller {}", self.poller.name);
-        self.poller.emitter.poller_restarted(&source, &panicked.message);
+        self.poller
+            .emitter
+            .poller_restarted(&source, &panicked.message);
     }
 }
 
@@ -427,8 +484,11 @@ fn command_of(
     if !commands.contains_key(id)
         && let Ok(listing) = gateway.listing()
     {
-        *commands =
-            listing.panes.iter().map(|state| (state.pane(), state.command.clone())).collect();
+        *commands = listing
+            .panes
+            .iter()
+            .map(|state| (state.pane(), state.command.clone()))
+            .collect();
     }
     commands.get(id).cloned().unwrap_or_default()
 }

@@ -34,7 +34,9 @@ impl Recall {
     /// When the log cannot be read.
     pub fn read(log: &Path, panes: &[PaneId]) -> Result<HashMap<PaneId, Self>> {
         let mut recalls = HashMap::new();
-        read_tail(log, TAIL_BYTES)?.iter().for_each(|envelope| Self::take(&mut recalls, envelope));
+        read_tail(log, TAIL_BYTES)?
+            .iter()
+            .for_each(|envelope| Self::take(&mut recalls, envelope));
         if panes.iter().any(|pane| !recalls.contains_key(pane)) {
             recalls.clear();
             scan(log, |envelope| Self::take(&mut recalls, envelope))?;
@@ -45,20 +47,26 @@ impl Recall {
     /// Takes in what the log says of a pane. One that was observed and said nothing is known too:
     /// what it said since is missing.
     fn take(recalls: &mut HashMap<PaneId, Self>, envelope: &Envelope) {
-        let Some(pane) = envelope.event.pane() else { return };
+        let Some(pane) = envelope.event.pane() else {
+            return;
+        };
         let recall = recalls.entry(pane.clone()).or_insert_with(Self::begin);
         // A log is a file that anybody may have written: numbers that no pane reaches are damage.
         let sound = |number: &i64| number.unsigned_abs() < NUMBERS_MAX;
         match &envelope.event {
-            TdEvent::OutputUpdate { first_line, chunk, .. } if sound(first_line) => {
+            TdEvent::OutputUpdate {
+                first_line, chunk, ..
+            } if sound(first_line) => {
                 recall.said(*first_line, chunk);
             }
             TdEvent::OutputRevised { line, text, .. } if sound(line) => {
                 recall.revised(*line, text.clone());
             }
-            TdEvent::OutputGap { first_line, lost_lines, .. }
-                if sound(first_line) && lost_lines.is_none_or(|lost| lost < NUMBERS_MAX) =>
-            {
+            TdEvent::OutputGap {
+                first_line,
+                lost_lines,
+                ..
+            } if sound(first_line) && lost_lines.is_none_or(|lost| lost < NUMBERS_MAX) => {
                 recall.gap(*first_line, *lost_lines);
             }
             _ => {}
@@ -67,7 +75,10 @@ impl Recall {
 
     /// A pane of which nothing has been said.
     pub fn begin() -> Self {
-        Self { lines: BTreeMap::new(), next: 1 }
+        Self {
+            lines: BTreeMap::new(),
+            next: 1,
+        }
     }
 
     /// Takes in what is said now.
@@ -75,14 +86,21 @@ impl Recall {
         match change {
             Change::Lines { first_line, chunk } => self.said(*first_line, chunk),
             Change::Revised { line, text } => self.revised(*line, text.clone()),
-            Change::Gap { first_line, lost_lines, .. } => self.gap(*first_line, *lost_lines),
+            Change::Gap {
+                first_line,
+                lost_lines,
+                ..
+            } => self.gap(*first_line, *lost_lines),
             Change::Screen { .. } => {}
         }
     }
 
     /// The last lines, with their numbers in order.
     pub fn lines(&self) -> Vec<(i64, String)> {
-        self.lines.iter().map(|(number, text)| (*number, text.clone())).collect()
+        self.lines
+            .iter()
+            .map(|(number, text)| (*number, text.clone()))
+            .collect()
     }
 
     /// The number of the next line to be said.
@@ -94,8 +112,11 @@ impl Recall {
         let count = chunk.matches('\n').count();
         self.next = self.next.max(first_line.saturating_add(count as i64));
         let skipped = count.saturating_sub(LINES);
-        let lines = (first_line..).zip(chunk.split_terminator('\n')).skip(skipped);
-        self.lines.extend(lines.map(|(number, text)| (number, text.to_owned())));
+        let lines = (first_line..)
+            .zip(chunk.split_terminator('\n'))
+            .skip(skipped);
+        self.lines
+            .extend(lines.map(|(number, text)| (number, text.to_owned())));
         self.forget();
     }
 
@@ -140,15 +161,24 @@ mod tests {
             line: 4,
             text: "$ ".into(),
         };
-        let events =
-            [update("%1", 1, "a\n\n"), update("%2", 7, "x\n"), update("%1", 3, "b\n"), revised]
-                .map(|event| Envelope::new(Some(1), Timestamp::default(), event));
+        let events = [
+            update("%1", 1, "a\n\n"),
+            update("%2", 7, "x\n"),
+            update("%1", 3, "b\n"),
+            revised,
+        ]
+        .map(|event| Envelope::new(Some(1), Timestamp::default(), event));
         let mut panes = HashMap::new();
-        events.iter().for_each(|envelope| Recall::take(&mut panes, envelope));
+        events
+            .iter()
+            .for_each(|envelope| Recall::take(&mut panes, envelope));
         let pane = &panes["%1"];
         assert_eq!(pane.next(), 4);
         let lines = [(1, "a"), (2, ""), (3, "b"), (4, "$ ")];
-        assert_eq!(pane.lines(), lines.map(|(number, text)| (number, text.to_owned())));
+        assert_eq!(
+            pane.lines(),
+            lines.map(|(number, text)| (number, text.to_owned()))
+        );
         assert_eq!(panes["%2"].next(), 8);
     }
 }

@@ -97,7 +97,11 @@ impl PaneAnswer {
             owned: true,
             ..state
         };
-        Self::Look { state, look: Box::new(look), seen }
+        Self::Look {
+            state,
+            look: Box::new(look),
+            seen,
+        }
     }
 }
 
@@ -193,8 +197,18 @@ impl<T> Pending<T> {
         // One question, one answer.
         let (reply, answer) = bounded(1);
         let waiting = Arc::new(());
-        let asker = Asker { reply, waiting: Arc::downgrade(&waiting) };
-        (asker, Self { reply: answer, ended, _waiting: waiting })
+        let asker = Asker {
+            reply,
+            waiting: Arc::downgrade(&waiting),
+        };
+        (
+            asker,
+            Self {
+                reply: answer,
+                ended,
+                _waiting: waiting,
+            },
+        )
     }
 
     /// Waits for the answer.

@@ -73,7 +73,10 @@ pub fn capture(
             view.look.bytes_after = bytes_after;
         }
     }
-    let unreadable = shown.iter().filter(|one| **one == Shown::Unreadable).count();
+    let unreadable = shown
+        .iter()
+        .filter(|one| **one == Shown::Unreadable)
+        .count();
     if unreadable > 0 {
         log::debug!(
             "{unreadable} of {} looks are unreadable (cut off: {}): {}",
@@ -90,7 +93,10 @@ pub fn capture(
 pub(crate) fn bytes_read_by(pid: u32) -> Option<u64> {
     // A file of the kernel, some 100 bytes long.
     let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()
+    text.lines()
+        .find_map(|line| line.strip_prefix("rchar: "))?
+        .parse()
+        .ok()
 }
 
 /// How deep a look at a pane of this width may go so that its answer surely fits, unless rows are
@@ -133,9 +139,15 @@ fn read(nonce: &Nonce, server_pid: u32, answer: &str, shots: &[Shot]) -> Vec<Sho
     // Without its end an answer was cut off, and what stands last may be a part only.
     let (frames, whole) = match frames.split_last() {
         Some((last, rest)) if last.tag == b'z' => (rest, usize::MAX),
-        _ => {
-            (frames.as_slice(), frames.iter().filter(|frame| frame.tag == b'h').count().max(1) - 1)
-        }
+        _ => (
+            frames.as_slice(),
+            frames
+                .iter()
+                .filter(|frame| frame.tag == b'h')
+                .count()
+                .max(1)
+                - 1,
+        ),
     };
     let mut groups = frames.chunk_by(|_, next| next.tag != b'h').take(whole);
     shots
@@ -227,7 +239,11 @@ mod tests {
     const NUMBERS_7: &str = "%7 $3 @2 9 0 0 1 1 5 2 1 2000 2 1 0   0 0   1 0 5";
 
     fn shot(pane: &str, saved: bool) -> Shot {
-        Shot { pane: pane.into(), depth: 10, saved }
+        Shot {
+            pane: pane.into(),
+            depth: 10,
+            saved,
+        }
     }
 
     fn read_all(answer: &str, shots: &[Shot]) -> Vec<Shown> {
@@ -242,11 +258,19 @@ mod tests {
     fn a_missing_pane_does_not_shift_the_others() {
         let missing = format!("NNh{}NNr42\n", " ".repeat(23));
         let text = missing.clone() + &answer(NUMBERS_7, 42, "12345\n67\n", "1234567\n") + &missing;
-        let shown = read_all(&text, &[shot("%1", false), shot("%7", false), shot("%8", true)]);
+        let shown = read_all(
+            &text,
+            &[shot("%1", false), shot("%7", false), shot("%8", true)],
+        );
         let [Shown::Gone, Shown::View(view), Shown::Gone] = shown.as_slice() else {
             panic!("{shown:?}")
         };
-        let rows: Vec<_> = view.look.rows.iter().map(|row| (&*row.text, row.wrapped)).collect();
+        let rows: Vec<_> = view
+            .look
+            .rows
+            .iter()
+            .map(|row| (&*row.text, row.wrapped))
+            .collect();
         assert_eq!(rows, [("12345", true), ("67", false), ("", false)]);
         assert_eq!(view.look.cursor, Cursor { x: 2, y: 1 });
         assert!(view.look.is_complete());
@@ -269,15 +293,25 @@ mod tests {
             assert_eq!(read_all(&bad, &shots), [Shown::Unreadable], "{bad:?}");
         }
         assert_eq!(read_all(&good, &[shot("%7", true)]), [Shown::Unreadable]);
-        assert_eq!(read_all(&good.replace("r42", "r43"), &shots), [Shown::Gone], "another server");
-        assert_eq!(read_all(&good, &[shots[0].clone(), shot("%8", false)])[1], Shown::Unreadable);
+        assert_eq!(
+            read_all(&good.replace("r42", "r43"), &shots),
+            [Shown::Gone],
+            "another server"
+        );
+        assert_eq!(
+            read_all(&good, &[shots[0].clone(), shot("%8", false)])[1],
+            Shown::Unreadable
+        );
         let cut_off = read(
             &Nonce::fixed("NN"),
             42,
             &format!("{good}{good}"),
             &[shots[0].clone(), shots[0].clone()],
         );
-        assert!(matches!(cut_off[..], [Shown::View(_), Shown::Unreadable]), "{cut_off:?}");
+        assert!(
+            matches!(cut_off[..], [Shown::View(_), Shown::Unreadable]),
+            "{cut_off:?}"
+        );
     }
 
     #[test]

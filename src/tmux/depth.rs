@@ -28,7 +28,9 @@ pub(super) fn depth(seen: Option<&Seen>, now: &PaneState, margin: Margin) -> u32
         // What is printed until the look is taken is wanted, too.
         (Margin::All, _) => {
             let room = now.history_limit.saturating_sub(all);
-            return all.saturating_add(room.min(GROWTH_MAX)).min(depth_max(now.width));
+            return all
+                .saturating_add(room.min(GROWTH_MAX))
+                .min(depth_max(now.width));
         }
         (Margin::Rows(rows), None) => BASELINE_ROWS.max(rows),
         (Margin::Rows(rows), Some(seen)) => match growth(seen, now) {
@@ -67,11 +69,19 @@ mod tests {
     use super::*;
 
     fn at(history_size: u32) -> PaneState {
-        PaneState { history_size, ..state(1, (1, "a"), (1, 0, "w"), 0) }
+        PaneState {
+            history_size,
+            ..state(1, (1, "a"), (1, 0, "w"), 0)
+        }
     }
 
     fn seen_at(history_size: u32) -> Seen {
-        Seen { width: 80, pid: 1, history_size, ..Seen::default() }
+        Seen {
+            width: 80,
+            pid: 1,
+            history_size,
+            ..Seen::default()
+        }
     }
 
     #[test]
@@ -87,15 +97,25 @@ mod tests {
             (1990, 1800, 1800),
             (1990, 3, 3),
         ] {
-            assert_eq!(depth(Some(&seen_at(before)), &at(now), rows), want, "{before} {now}");
+            assert_eq!(
+                depth(Some(&seen_at(before)), &at(now), rows),
+                want,
+                "{before} {now}"
+            );
         }
         assert_eq!(depth(None, &at(1000), rows), BASELINE_ROWS);
         assert_eq!(depth(None, &at(10), rows), 10);
         assert_eq!(depth(None, &at(1000), Margin::Rows(700)), 700);
         assert_eq!(depth(Some(&seen_at(900)), &at(1000), Margin::All), 2000);
-        let narrower = Seen { width: 79, ..seen_at(1000) };
+        let narrower = Seen {
+            width: 79,
+            ..seen_at(1000)
+        };
         assert_eq!(depth(Some(&narrower), &at(1000), rows), 1000);
-        let respawned = Seen { pid: 2, ..seen_at(1000) };
+        let respawned = Seen {
+            pid: 2,
+            ..seen_at(1000)
+        };
         assert_eq!(depth(Some(&respawned), &at(1000), rows), 1000);
     }
 

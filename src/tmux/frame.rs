@@ -37,7 +37,10 @@ impl Nonce {
         pieces
             .map(|piece| {
                 let tag = *piece.as_bytes().first().filter(|byte| byte.is_ascii())?;
-                Some(Frame { tag, body: &piece[1..] })
+                Some(Frame {
+                    tag,
+                    body: &piece[1..],
+                })
             })
             .collect()
     }
@@ -65,8 +68,20 @@ mod tests {
     fn an_answer_is_cut_at_its_marks_only() {
         let nonce = Nonce::fixed("NN");
         let frames = nonce.frames("NNh 1 2\nNMx\nNNe\n").unwrap();
-        assert_eq!(frames[0], Frame { tag: b'h', body: " 1 2\nNMx\n" });
-        assert_eq!(frames[1], Frame { tag: b'e', body: "\n" });
+        assert_eq!(
+            frames[0],
+            Frame {
+                tag: b'h',
+                body: " 1 2\nNMx\n"
+            }
+        );
+        assert_eq!(
+            frames[1],
+            Frame {
+                tag: b'e',
+                body: "\n"
+            }
+        );
         assert_eq!(nonce.frames("xNNh"), None);
         assert_eq!(nonce.frames("NNäh"), None);
         assert_eq!(nonce.frames(""), Some(vec![]));

@@ -68,8 +68,16 @@ impl Gateway {
             let _alive = alive;
             desk.serve(&inbox);
         })?;
-        let handle = GatewayHandle { messages, ended, processes };
-        Ok(Self { handle, thread, _running: running })
+        let handle = GatewayHandle {
+            messages,
+            ended,
+            processes,
+        };
+        Ok(Self {
+            handle,
+            thread,
+            _running: running,
+        })
     }
 
     /// A handle to ask with.
@@ -87,7 +95,11 @@ impl Gateway {
     /// # Errors
     /// When the thread had panicked.
     pub fn shutdown(self) -> Result<(), Panicked> {
-        let Self { handle, thread, _running: running } = self;
+        let Self {
+            handle,
+            thread,
+            _running: running,
+        } = self;
         drop((handle, running));
         thread.join()
     }
@@ -220,10 +232,19 @@ impl Desk {
 
     fn answer(&mut self, messages: Vec<Message>) {
         #[cfg(test)]
-        assert!(!messages.iter().any(|message| matches!(message, Message::Panic)), "on purpose");
+        assert!(
+            !messages
+                .iter()
+                .any(|message| matches!(message, Message::Panic)),
+            "on purpose"
+        );
         let (listing, bytes) = match self.list_for(&messages) {
             Ok(listed) => listed,
-            Err(error) => return messages.into_iter().for_each(|message| message.fail(&error)),
+            Err(error) => {
+                return messages
+                    .into_iter()
+                    .for_each(|message| message.fail(&error));
+            }
         };
         let (mut visits, mut tasks) = (Vec::new(), Vec::new());
         for message in messages {
@@ -249,10 +270,17 @@ impl Desk {
     /// change (sizes, names, what is gone) the coordinator's next listing shows.
     fn list_for(&mut self, messages: &[Message]) -> Result<(Arc<Listing>, Option<u64>)> {
         let wants = |message: &Message, wanted| matches!(message, Message::List(_, programs) if *programs == wanted);
-        let commands = messages.iter().any(|message| wants(message, Programs::Named));
-        let asked = commands || messages.iter().any(|message| wants(message, Programs::LeftOut));
+        let commands = messages
+            .iter()
+            .any(|message| wants(message, Programs::Named));
+        let asked = commands
+            || messages
+                .iter()
+                .any(|message| wants(message, Programs::LeftOut));
         let last = self.last.take();
-        let bytes = last.as_ref().and_then(|last| bytes_read_by(last.listing.server.pid));
+        let bytes = last
+            .as_ref()
+            .and_then(|last| bytes_read_by(last.listing.server.pid));
         let now = self.clock.now();
         if let Some(last) = last
             && !asked
@@ -272,7 +300,11 @@ impl Desk {
         let bytes = bytes.filter(|_| same);
         self.known = Some(listing.server.clone());
         let counted = if commands { None } else { bytes };
-        self.last = Some(Listed { listing: Arc::clone(&listing), bytes: counted, at: now });
+        self.last = Some(Listed {
+            listing: Arc::clone(&listing),
+            bytes: counted,
+            at: now,
+        });
         Ok((listing, bytes))
     }
 
@@ -285,7 +317,10 @@ impl Desk {
         listing: &Listing,
         bytes: Option<u64>,
     ) -> Option<(Visit, Vec<Task>)> {
-        let same_server = wanted.server.as_ref().is_none_or(|server| *server == listing.server);
+        let same_server = wanted
+            .server
+            .as_ref()
+            .is_none_or(|server| *server == listing.server);
         let Some(session) = listing.session(wanted.session_id).filter(|_| same_server) else {
             asker.answer(Ok(SessionAnswer::Gone));
             return None;
@@ -304,10 +339,20 @@ impl Desk {
             let depth = depth(seen, listed, margin);
             let saved = want.is_none_or(|want| want.saved);
             let shot = Shot { pane, depth, saved };
-            tasks.push(Task { visit: number, listed: listed.clone(), shot });
+            tasks.push(Task {
+                visit: number,
+                listed: listed.clone(),
+                shot,
+            });
         }
         let (name, created) = (session.name.to_owned(), session.created);
-        let visit = Visit { asker, name, created, panes, left: tasks.len() };
+        let visit = Visit {
+            asker,
+            name,
+            created,
+            panes,
+            left: tasks.len(),
+        };
         if visit.left == 0 {
             visit.done();
             return None;
@@ -317,8 +362,10 @@ impl Desk {
 
     /// Takes the looks, a batch at a time, and answers each session when it has all of its own.
     fn look(&self, mut visits: Vec<Option<Visit>>, tasks: &[Task], server_pid: u32) {
-        let costs: Vec<Cost> =
-            tasks.iter().map(|task| Cost::of(&task.shot, task.listed.height)).collect();
+        let costs: Vec<Cost> = tasks
+            .iter()
+            .map(|task| Cost::of(&task.shot, task.listed.height))
+            .collect();
         for batch in cut(&costs) {
             if is_stopped(&self.stop) {
                 return;
@@ -342,10 +389,14 @@ impl Desk {
                 }
             };
             for (task, shown) in batch.into_iter().zip(shown) {
-                let Some(mut visit) = visits[task.visit].take() else { continue };
+                let Some(mut visit) = visits[task.visit].take() else {
+                    continue;
+                };
                 match self.readable(server_pid, task, shown) {
                     Ok(Shown::View(view)) => {
-                        visit.panes.push(PaneAnswer::look(&task.listed, *view, second));
+                        visit
+                            .panes
+                            .push(PaneAnswer::look(&task.listed, *view, second));
                     }
                     // A pane that is not in the answer is gone.
                     Ok(Shown::Gone) => {}
@@ -377,8 +428,14 @@ impl Desk {
         if shown != Shown::Unreadable {
             return Ok(shown);
         }
-        let shallow = Shot { depth: 0, ..task.shot.clone() };
-        Ok(self.capture(server_pid, &[shallow])?.pop().unwrap_or(Shown::Unreadable))
+        let shallow = Shot {
+            depth: 0,
+            ..task.shot.clone()
+        };
+        Ok(self
+            .capture(server_pid, &[shallow])?
+            .pop()
+            .unwrap_or(Shown::Unreadable))
     }
 
     fn capture(&self, server_pid: u32, shots: &[Shot]) -> Result<Vec<Shown>> {
@@ -393,13 +450,23 @@ impl Visit {
     }
 
     fn done(self) {
-        let Self { asker, name, created, mut panes, .. } = self;
+        let Self {
+            asker,
+            name,
+            created,
+            mut panes,
+            ..
+        } = self;
         // As the listing has them: by window and place.
         panes.sort_by_key(|pane| {
             let state = pane.state();
             (state.window_index, state.pane_index, state.pane_number())
         });
-        asker.answer(Ok(SessionAnswer::There { name, created, panes }));
+        asker.answer(Ok(SessionAnswer::There {
+            name,
+            created,
+            panes,
+        }));
     }
 }
 
@@ -417,7 +484,9 @@ mod tests {
         let gateway = nowhere();
         let handle = gateway.handle();
         handle.send(Message::Panic).unwrap();
-        let asked: Vec<_> = (0..10).map(|_| handle.ask_listing(Programs::Named)).collect();
+        let asked: Vec<_> = (0..10)
+            .map(|_| handle.ask_listing(Programs::Named))
+            .collect();
         for pending in asked {
             let error = pending.and_then(Pending::wait).unwrap_err();
             assert!(error.is_gone(), "{error:?}");
@@ -437,7 +506,11 @@ mod tests {
 
     #[test]
     fn it_ends_with_its_last_handle() {
-        let Gateway { handle, thread, _running } = nowhere();
+        let Gateway {
+            handle,
+            thread,
+            _running,
+        } = nowhere();
         drop(handle);
         thread.join().unwrap();
     }

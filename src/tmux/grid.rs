@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 pub fn next_tick(now: Instant, epoch: Instant, interval: Duration) -> Instant {
     // An interval of nothing would never move on.
     let interval_ns = interval.as_nanos().max(1);
-    let Some(since) = now.checked_duration_since(epoch) else { return epoch };
+    let Some(since) = now.checked_duration_since(epoch) else {
+        return epoch;
+    };
     let left_ns = interval_ns - since.as_nanos() % interval_ns;
     // What does not fit into 64 bits of nanoseconds lies 584 years ahead.
     now + Duration::from_nanos(u64::try_from(left_ns).unwrap_or(u64::MAX))

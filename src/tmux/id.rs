@@ -39,7 +39,10 @@ pub(super) fn pane_number(text: &str) -> Option<u32> {
 fn number_after(sign: char, text: &str) -> Option<u32> {
     let digits = text.strip_prefix(sign)?;
     // `parse` alone would also take `+7`.
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    digits
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| digits.parse().ok())?
 }
 
 #[cfg(test)]
@@ -48,7 +51,10 @@ mod tests {
 
     #[test]
     fn only_what_tmux_writes_is_an_id() {
-        assert_eq!(SessionId::parse("$3").map(|id| id.to_string()).as_deref(), Some("$3"));
+        assert_eq!(
+            SessionId::parse("$3").map(|id| id.to_string()).as_deref(),
+            Some("$3")
+        );
         for text in ["", "$", "$x", "$+3", "3", "@3", "$3 ", "$99999999999"] {
             assert_eq!(SessionId::parse(text), None, "{text:?}");
         }

@@ -15,8 +15,10 @@ pub(super) fn rows(rows: &str, joined: &str) -> Vec<Row> {
         .or_else(|| walk(&rows, &lines, Blanks::Padded))
         .unwrap_or_else(|| {
             log::debug!("rows and joined lines of a capture do not agree");
-            let unwrapped =
-                |row: &&str| Row { text: row.trim_end_matches(' ').into(), wrapped: false };
+            let unwrapped = |row: &&str| Row {
+                text: row.trim_end_matches(' ').into(),
+                wrapped: false,
+            };
             rows.iter().map(unwrapped).collect()
         })
 }
@@ -45,7 +47,11 @@ impl Blanks {
         }
         // Only blanks may be left over, so the row ends before one of them or at a character that
         // both have: a boundary either way.
-        let common = row.bytes().zip(rest.bytes()).take_while(|(one, other)| one == other).count();
+        let common = row
+            .bytes()
+            .zip(rest.bytes())
+            .take_while(|(one, other)| one == other)
+            .count();
         let padding = row.get(common..)?;
         (self == Self::Padded && self.is_empty(padding) && rest.is_char_boundary(common))
             .then_some(common)
@@ -68,7 +74,10 @@ fn walk(rows: &[&str], lines: &[&str], blanks: Blanks) -> Option<Vec<Row>> {
         // Where the line's text is used up it ends, unless more empty rows follow than empty
         // lines: then the first of those rows still belong to it.
         let wrapped = !rest.is_empty() || empty_rows[at + 1] > empty_lines[line + 1];
-        walked.push(Row { text: row[..taken].to_owned(), wrapped });
+        walked.push(Row {
+            text: row[..taken].to_owned(),
+            wrapped,
+        });
         if !wrapped {
             line += 1;
             rest = lines.get(line).copied().unwrap_or_default();
@@ -102,7 +111,13 @@ mod tests {
                 joined.push('\n');
             }
         }
-        (rows.iter().map(|(text, _)| *text).collect::<Vec<_>>().join("\n"), joined)
+        (
+            rows.iter()
+                .map(|(text, _)| *text)
+                .collect::<Vec<_>>()
+                .join("\n"),
+            joined,
+        )
     }
 
     fn lines_of(rows: &[Row]) -> Vec<String> {
@@ -122,15 +137,29 @@ mod tests {
             &[("one", false)][..],
             &[("", false), ("", false), ("", false)],
             &[("12345", true), ("678", false), ("", false)],
-            &[("12345", true), ("     ", true), ("  x", false), ("x", false)],
+            &[
+                ("12345", true),
+                ("     ", true),
+                ("  x", false),
+                ("x", false),
+            ],
             &[("12345", true), ("", true), ("678", false), ("9", false)],
             &[("12345", true), ("", false), ("", false)],
             &[("1234", true), ("漢字", true), ("x ", false)],
-            &[("aaaaa", true), ("aaaaa", false), ("aaaaa", false), ("aaaaa", true), ("a", false)],
+            &[
+                ("aaaaa", true),
+                ("aaaaa", false),
+                ("aaaaa", false),
+                ("aaaaa", true),
+                ("a", false),
+            ],
         ] {
             let (rows_text, joined) = grid(case);
             let walked = rows(&rows_text, &joined);
-            let got: Vec<_> = walked.iter().map(|row| (row.text.as_str(), row.wrapped)).collect();
+            let got: Vec<_> = walked
+                .iter()
+                .map(|row| (row.text.as_str(), row.wrapped))
+                .collect();
             assert_eq!(got, case, "{rows_text:?} {joined:?}");
         }
     }
@@ -139,7 +168,10 @@ mod tests {
     fn padding_of_newer_tmux_is_left_out() {
         let padded = "12345\n678  \n     \nab   \n1234 \n漢x  ";
         let walked = rows(padded, "12345678\n\nab \n1234漢x");
-        let got: Vec<_> = walked.iter().map(|row| (row.text.as_str(), row.wrapped)).collect();
+        let got: Vec<_> = walked
+            .iter()
+            .map(|row| (row.text.as_str(), row.wrapped))
+            .collect();
         let want = [
             ("12345", true),
             ("678", false),

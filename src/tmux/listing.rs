@@ -102,13 +102,22 @@ impl PaneState {
             height: number(next()?),
             history_size: number(next()?),
             history_limit: number(next()?),
-            cursor: Cursor { x: number(next()?), y: number(next()?) },
+            cursor: Cursor {
+                x: number(next()?),
+                y: number(next()?),
+            },
             alternate: flag(next()?),
-            saved_cursor: Cursor { x: coordinate(next()?), y: coordinate(next()?) },
+            saved_cursor: Cursor {
+                x: coordinate(next()?),
+                y: coordinate(next()?),
+            },
             in_mode: flag(next()?),
             dead: {
                 let (dead, status, signal) = (flag(next()?), next()?, next()?);
-                dead.then(|| Death { status: status.parse().ok(), signal: signal.parse().ok() })
+                dead.then(|| Death {
+                    status: status.parse().ok(),
+                    signal: signal.parse().ok(),
+                })
             },
             pid: number(next()?),
             piped: flag(next()?),
@@ -131,7 +140,10 @@ fn flag(text: &str) -> bool {
 
 /// A coordinate, where tmux writes the largest number for "none".
 fn coordinate(text: &str) -> u32 {
-    text.parse().ok().filter(|&at| at != u32::MAX).unwrap_or_default()
+    text.parse()
+        .ok()
+        .filter(|&at| at != u32::MAX)
+        .unwrap_or_default()
 }
 
 /// Which server it is: a restarted one at the same socket is another.
@@ -183,18 +195,24 @@ impl Listing {
         let answer = server.batch(question(&nonce, commands), clock)?;
         read(&nonce, &answer.text).ok_or_else(|| {
             let complaint = answer.complaints.trim();
-            Error::other(format!("cannot read the list of panes of {server}: {complaint}"))
+            Error::other(format!(
+                "cannot read the list of panes of {server}: {complaint}"
+            ))
         })
     }
 
     /// The sessions, oldest first.
     pub fn sessions(&self) -> impl Iterator<Item = Session<'_>> {
-        let sessions = self.panes.chunk_by(|one, next| one.session_id == next.session_id);
-        sessions.filter_map(|panes| panes.first()).map(|state| Session {
-            id: state.session_id,
-            name: &state.session_name,
-            created: state.session_created,
-        })
+        let sessions = self
+            .panes
+            .chunk_by(|one, next| one.session_id == next.session_id);
+        sessions
+            .filter_map(|panes| panes.first())
+            .map(|state| Session {
+                id: state.session_id,
+                name: &state.session_name,
+                created: state.session_created,
+            })
     }
 
     /// One session.
@@ -204,19 +222,28 @@ impl Listing {
 
     /// The panes that a session owns.
     pub fn panes_of(&self, id: SessionId) -> impl Iterator<Item = &PaneState> {
-        self.panes.iter().filter(move |state| state.owned && state.session_id == id)
+        self.panes
+            .iter()
+            .filter(move |state| state.owned && state.session_id == id)
     }
 
     /// A pane, as its owner has it.
     pub fn pane(&self, pane: &str) -> Option<&PaneState> {
         let number = pane_number(pane)?;
-        self.panes.iter().find(|state| state.owned && state.pane == number)
+        self.panes
+            .iter()
+            .find(|state| state.owned && state.pane == number)
     }
 
     /// Sorts the panes and gives each its one owner.
     pub(super) fn put_in_order(&mut self) {
         self.panes.sort_by_key(|state| {
-            (state.session_id, state.window_index, state.pane_index, state.pane)
+            (
+                state.session_id,
+                state.window_index,
+                state.pane_index,
+                state.pane,
+            )
         });
         let mut taken = rustc_hash::FxHashSet::default();
         for state in &mut self.panes {
@@ -234,7 +261,11 @@ fn question(nonce: &Nonce, commands: bool) -> String {
         "display-message -p '{mark}s#{{pid}} #{{start_time}} #{{version}}{mark}k#{{socket_path}}\
          {mark}e'"
     );
-    let command = if commands { "#{pane_current_command}" } else { "" };
+    let command = if commands {
+        "#{pane_current_command}"
+    } else {
+        ""
+    };
     let _ = writeln!(
         lines,
         "list-panes -a -F '{mark}p{NUMBERS}{mark}n#{{session_name}}{mark}w#{{window_name}}\
@@ -251,7 +282,10 @@ fn read(nonce: &Nonce, answer: &str) -> Option<Listing> {
     match *frames {
         [
             Frame { tag: b's', body },
-            Frame { tag: b'k', body: socket },
+            Frame {
+                tag: b'k',
+                body: socket,
+            },
             Frame { tag: b'e', .. },
             ref rest @ ..,
         ] => {
@@ -268,9 +302,18 @@ fn read(nonce: &Nonce, answer: &str) -> Option<Listing> {
     }
     while let [
         Frame { tag: b'p', body },
-        Frame { tag: b'n', body: session },
-        Frame { tag: b'w', body: window },
-        Frame { tag: b'c', body: command },
+        Frame {
+            tag: b'n',
+            body: session,
+        },
+        Frame {
+            tag: b'w',
+            body: window,
+        },
+        Frame {
+            tag: b'c',
+            body: command,
+        },
         Frame { tag: b'e', .. },
         rest @ ..,
     ] = frames
@@ -310,7 +353,10 @@ pub(super) mod tests {
 
     /// A listing of such states.
     pub(in crate::tmux) fn listing(panes: Vec<PaneState>) -> Listing {
-        let mut listing = Listing { panes, server: ServerIdentity::default() };
+        let mut listing = Listing {
+            panes,
+            server: ServerIdentity::default(),
+        };
         listing.put_in_order();
         listing
     }
@@ -324,10 +370,20 @@ pub(super) mod tests {
         assert_eq!(state.pane(), "%7");
         assert_eq!(state.cursor, Cursor { x: 5, y: 6 });
         assert_eq!(state.saved_cursor, Cursor { x: 0, y: 7 });
-        assert_eq!(state.dead, Some(Death { status: None, signal: Some(9) }));
+        assert_eq!(
+            state.dead,
+            Some(Death {
+                status: None,
+                signal: Some(9)
+            })
+        );
         assert!(state.in_mode && state.alternate && state.piped);
         assert_eq!((state.pid, state.window_activity), (4711, 12));
-        assert_eq!(PaneState::read(&" ".repeat(23)), None, "a pane that is not there");
+        assert_eq!(
+            PaneState::read(&" ".repeat(23)),
+            None,
+            "a pane that is not there"
+        );
         assert_eq!(PaneState::read("%7 $3 @2"), None);
     }
 
@@ -340,11 +396,17 @@ pub(super) mod tests {
         );
         let listing = read(&nonce, &answer).unwrap();
         assert_eq!(listing.server.socket, PathBuf::from("/tmp/a b\n/sock"));
-        let [state] = listing.panes.as_slice() else { panic!("{listing:?}") };
+        let [state] = listing.panes.as_slice() else {
+            panic!("{listing:?}")
+        };
         assert_eq!(state.session_name, "a: b\t.c");
         assert_eq!(state.window_name, "NMe\n");
         assert_eq!(state.command, "x\nNMp%2\n");
-        assert_eq!(read(&nonce, answer.strip_suffix("NNz\n").unwrap()), None, "cut off");
+        assert_eq!(
+            read(&nonce, answer.strip_suffix("NNz\n").unwrap()),
+            None,
+            "cut off"
+        );
     }
 
     #[test]
@@ -358,7 +420,10 @@ pub(super) mod tests {
         let names: Vec<_> = listing.sessions().map(|session| session.name).collect();
         assert_eq!(names, ["a", "b"]);
         let owned = |id: &str| -> Vec<u32> {
-            listing.panes_of(SessionId::parse(id).unwrap()).map(|state| state.pane).collect()
+            listing
+                .panes_of(SessionId::parse(id).unwrap())
+                .map(|state| state.pane)
+                .collect()
         };
         assert_eq!((owned("$9"), owned("$10")), (vec![1], vec![2]));
         assert_eq!(listing.pane("%1").unwrap().window_index, 4);

@@ -56,10 +56,21 @@ mod tests {
 
     #[test]
     fn a_hundred_small_looks_are_three_batches() {
-        let shot = Shot { pane: "%1".into(), depth: 50, saved: false };
+        let shot = Shot {
+            pane: "%1".into(),
+            depth: 50,
+            saved: false,
+        };
         assert_eq!(cut(&[Cost::of(&shot, 24); 100]).len(), 3);
-        let deep = Shot { depth: 100_000, ..shot.clone() };
-        let costs = [Cost::of(&shot, 24), Cost::of(&deep, 24), Cost::of(&shot, 24)];
+        let deep = Shot {
+            depth: 100_000,
+            ..shot.clone()
+        };
+        let costs = [
+            Cost::of(&shot, 24),
+            Cost::of(&deep, 24),
+            Cost::of(&shot, 24),
+        ];
         assert_eq!(cut(&costs), [0..1, 1..2, 2..3]);
         assert!(cut(&[]).is_empty());
     }

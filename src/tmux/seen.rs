@@ -81,25 +81,61 @@ mod tests {
     fn only_what_cannot_have_changed_is_still() {
         // Activity is in second 5.
         let now = state(1, (1, "a"), (1, 0, "w"), 0);
-        let view = PaneView { state: now.clone(), ..PaneView::default() };
+        let view = PaneView {
+            state: now.clone(),
+            ..PaneView::default()
+        };
         assert!(Seen::of(&view, 7).is_still(&now, None));
         assert!(!Seen::of(&view, 6).is_still(&now, None), "too near");
-        let fresh = Seen { bytes_before: Some(10), ..Seen::of(&view, 5) };
+        let fresh = Seen {
+            bytes_before: Some(10),
+            ..Seen::of(&view, 5)
+        };
         assert!(fresh.is_still(&now, Some(10)), "the server read nothing");
         assert!(!fresh.is_still(&now, Some(11)));
         assert!(!fresh.is_still(&now, None));
-        assert!(!Seen { bytes_before: None, ..fresh }.is_still(&now, None));
+        assert!(
+            !Seen {
+                bytes_before: None,
+                ..fresh
+            }
+            .is_still(&now, None)
+        );
         let seen = Seen::of(&view, 100);
         for changed in [
-            PaneState { width: 1, ..now.clone() },
-            PaneState { height: 1, ..now.clone() },
-            PaneState { history_size: 1, ..now.clone() },
-            PaneState { cursor: Cursor { x: 1, y: 0 }, ..now.clone() },
-            PaneState { alternate: true, ..now.clone() },
-            PaneState { dead: Some(Death::default()), ..now.clone() },
-            PaneState { pid: 2, ..now.clone() },
+            PaneState {
+                width: 1,
+                ..now.clone()
+            },
+            PaneState {
+                height: 1,
+                ..now.clone()
+            },
+            PaneState {
+                history_size: 1,
+                ..now.clone()
+            },
+            PaneState {
+                cursor: Cursor { x: 1, y: 0 },
+                ..now.clone()
+            },
+            PaneState {
+                alternate: true,
+                ..now.clone()
+            },
+            PaneState {
+                dead: Some(Death::default()),
+                ..now.clone()
+            },
+            PaneState {
+                pid: 2,
+                ..now.clone()
+            },
             // A clock that was set back: activity lies far before the look and is new.
-            PaneState { window_activity: 3, ..now.clone() },
+            PaneState {
+                window_activity: 3,
+                ..now.clone()
+            },
         ] {
             assert!(!seen.is_still(&changed, None), "{changed:?}");
         }

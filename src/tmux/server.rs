@@ -18,8 +18,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// What tmux says when there is no server any more, or never was.
-const GONE: [&str; 4] =
-    ["no server running on", "error connecting to", "server exited", "lost server"];
+const GONE: [&str; 4] = [
+    "no server running on",
+    "error connecting to",
+    "server exited",
+    "lost server",
+];
 
 /// A tmux server: the one that tmux itself would choose, or another by name or socket. Cheap to
 /// clone. Nothing here ever starts a server.
@@ -60,7 +64,9 @@ impl Server {
         let path = path.as_ref();
         // tmux runs in `/`. An empty path, the one kind that has no absolute form, is left for
         // tmux to refuse.
-        Self::new(Which::Socket(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())))
+        Self::new(Which::Socket(
+            std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+        ))
     }
 
     fn new(which: Which) -> Self {
@@ -69,7 +75,11 @@ impl Server {
             .filter(|directory| Path::new(directory).is_relative())
             .and_then(|directory| std::path::absolute(directory).ok())
             .map(|directory| ("TMUX_TMPDIR".into(), directory.into_os_string()));
-        Self { which, env: env.into_iter().collect(), timeout: TIMEOUT }
+        Self {
+            which,
+            env: env.into_iter().collect(),
+            timeout: TIMEOUT,
+        }
     }
 
     /// The same server, asked with another deadline than five seconds.
@@ -104,7 +114,11 @@ impl Server {
         let complaint = answer.complaints.trim();
         Err(Error::other(format!(
             "{self}: {}",
-            if complaint.is_empty() { "the command failed and did not say why" } else { complaint }
+            if complaint.is_empty() {
+                "the command failed and did not say why"
+            } else {
+                complaint
+            }
         )))
     }
 
@@ -115,8 +129,11 @@ impl Server {
     /// `is_gone()`, `is_timeout()` and `is_missing_program()` as for [`Server::run`].
     pub(super) fn batch(&self, lines: String, clock: &Clock) -> Result<Answer> {
         // Over standard input there is no limit of 16 KB, and no other user can read it.
-        let finished =
-            self.start(vec!["source-file".into(), "-".into()], lines.into_bytes(), clock)?;
+        let finished = self.start(
+            vec!["source-file".into(), "-".into()],
+            lines.into_bytes(),
+            clock,
+        )?;
         self.answer(finished)
     }
 
@@ -152,7 +169,11 @@ impl Server {
         if !finished.status.success() && says_gone(&complaints) {
             return Err(Error::gone(format!("{self}: {}", complaints.trim())));
         }
-        Ok(Answer { text: lossy(finished.stdout), complaints, truncated: finished.truncated })
+        Ok(Answer {
+            text: lossy(finished.stdout),
+            complaints,
+            truncated: finished.truncated,
+        })
     }
 }
 
@@ -179,7 +200,11 @@ pub(super) struct Answer {
 /// Whether a complaint means that there is no server. Only its last line counts: a server that
 /// dies says so last, and the lines before are about single commands.
 fn says_gone(complaints: &str) -> bool {
-    let last = complaints.trim_end().lines().next_back().unwrap_or_default();
+    let last = complaints
+        .trim_end()
+        .lines()
+        .next_back()
+        .unwrap_or_default();
     GONE.iter().any(|text| last.starts_with(text))
 }
 
@@ -225,7 +250,12 @@ mod tests {
 
     #[test]
     fn a_relative_socket_is_made_absolute() {
-        let Which::Socket(path) = Server::socket("here/sock").which else { panic!() };
-        assert!(path.is_absolute() && path.ends_with("here/sock"), "{path:?}");
+        let Which::Socket(path) = Server::socket("here/sock").which else {
+            panic!()
+        };
+        assert!(
+            path.is_absolute() && path.ends_with("here/sock"),
+            "{path:?}"
+        );
     }
 }

@@ -52,7 +52,10 @@ impl Target {
     pub fn resolve(&self, listing: &Listing) -> Vec<PaneState> {
         let mut panes: Vec<PaneState> = Vec::new();
         for state in self.meant(listing) {
-            if !panes.iter().any(|known| known.pane_number() == state.pane_number()) {
+            if !panes
+                .iter()
+                .any(|known| known.pane_number() == state.pane_number())
+            {
                 let owner = listing
                     .panes
                     .iter()
@@ -119,7 +122,9 @@ fn is_place(place: &str, state: &PaneState, listing: &Listing) -> bool {
     if let Some(meant) = windows(place) {
         return meant;
     }
-    let Some((window, pane)) = place.rsplit_once('.') else { return false };
+    let Some((window, pane)) = place.rsplit_once('.') else {
+        return false;
+    };
     let is_pane = match pane_number(pane) {
         Some(number) => state.pane_number() == number,
         None => decimal(pane) == Some(state.pane_index),
@@ -137,7 +142,9 @@ fn is_name(text: &str, state: &PaneState) -> bool {
 
 fn decimal(text: &str) -> Option<u32> {
     // `parse` alone would also take `+7`.
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())?
 }
 
 impl FromStr for Target {
@@ -209,7 +216,10 @@ mod tests {
             assert_eq!(found, meant, "{text:?}");
         }
         let linked = Target::parse("linked").unwrap().resolve(&listing);
-        assert!(linked.iter().all(|state| state.session_name == "build"), "{linked:?}");
+        assert!(
+            linked.iter().all(|state| state.session_name == "build"),
+            "{linked:?}"
+        );
     }
 
     #[test]

@@ -105,7 +105,9 @@ impl Agreement {
         let mut agreement = Self::default();
         // The cursor's row, and what is below it, may change at any time.
         for row in -old.history_rows..old.cursor_row.min(old.height) {
-            let (Some(was), Some(is)) = (old.at(row), new.at(row - scrolled)) else { continue };
+            let (Some(was), Some(is)) = (old.at(row), new.at(row - scrolled)) else {
+                continue;
+            };
             match (row < 0, was == is) {
                 (true, true) => agreement.history_same += 1,
                 (true, false) => agreement.history_other += 1,
@@ -175,7 +177,11 @@ fn reaches(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
 }
 
 fn too_short(new: &Footprint) -> Place {
-    if new.deepest { Place::Lost(GapReason::Truncated) } else { Place::Deeper }
+    if new.deepest {
+        Place::Lost(GapReason::Truncated)
+    } else {
+        Place::Deeper
+    }
 }
 
 /// The history has been full: the advance is known modulo the trim step, the text decides.
@@ -203,10 +209,15 @@ fn among_candidates(
         if !reaches(old, new, scrolled) {
             // That much is possible unless what is in the look is already too much to have been
             // written since.
-            beyond = facts.bytes.is_none_or(|bytes| printed.at_least(scrolled) <= bytes);
+            beyond = facts
+                .bytes
+                .is_none_or(|bytes| printed.at_least(scrolled) <= bytes);
             break;
         }
-        if facts.bytes.is_some_and(|bytes| printed.at_least(scrolled) > bytes) {
+        if facts
+            .bytes
+            .is_some_and(|bytes| printed.at_least(scrolled) > bytes)
+        {
             break;
         }
         possible += 1;
@@ -260,7 +271,9 @@ impl<'a> PrintedBytes<'a> {
         while self.from > first_new {
             self.from -= 1;
             let index = usize::try_from(self.from + self.history_rows).ok();
-            self.sum += index.and_then(|index| self.rows.get(index)).map_or(0, fewest_bytes);
+            self.sum += index
+                .and_then(|index| self.rows.get(index))
+                .map_or(0, fewest_bytes);
         }
         self.sum
     }
@@ -272,7 +285,9 @@ fn is_unmistakable(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
     let with_screen = Agreement::compare(old, new, scrolled).screen_other == 0;
     let end = if with_screen { old.cursor_row } else { 0 };
     // Only rows that the new look still has can speak for the place.
-    let start = (end - BLOCK_ROWS as i64).max(-old.history_rows).max(scrolled - new.history_rows);
+    let start = (end - BLOCK_ROWS as i64)
+        .max(-old.history_rows)
+        .max(scrolled - new.history_rows);
     let block: Vec<u64> = (start..end).filter_map(|row| old.at(row)).collect();
     let mut texts: Vec<u64> = block.iter().copied().filter(|&row| row != BLANK).collect();
     texts.sort_unstable();
@@ -280,7 +295,11 @@ fn is_unmistakable(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
     if texts.len() < DISTINCT_ROWS {
         return false;
     }
-    let places = |rows: &[u64]| rows.windows(block.len()).filter(|rows| *rows == block).count();
+    let places = |rows: &[u64]| {
+        rows.windows(block.len())
+            .filter(|rows| *rows == block)
+            .count()
+    };
     places(&new.rows) == 1 && places(&old.rows[..(end + old.history_rows) as usize]) == 1
 }
 
@@ -294,7 +313,10 @@ fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) 
     // What is in the history now has scrolled since; a higher screen may have taken some back.
     let least = new.history_size - (new.height - old.height).max(0);
     for scrolled in least.max(0)..=(old.cursor_row + new.history_rows) {
-        if facts.bytes.is_some_and(|bytes| printed.at_least(scrolled) > bytes) {
+        if facts
+            .bytes
+            .is_some_and(|bytes| printed.at_least(scrolled) > bytes)
+        {
             break;
         }
         let agreement = Agreement::compare(old, new, scrolled);

@@ -65,7 +65,11 @@ pub(super) struct Book {
 impl Book {
     /// Without lines; `next` is the first number that is free.
     pub fn new(next: i64) -> Self {
-        Self { lines: Vec::new(), next, cursor_line: next }
+        Self {
+            lines: Vec::new(),
+            next,
+            cursor_line: next,
+        }
     }
 
     /// The number of the next line to be said.
@@ -75,7 +79,11 @@ impl Book {
 
     /// A gap before the next line.
     pub fn gap(&self, reason: GapReason) -> Change {
-        Change::Gap { first_line: self.next, lost_lines: None, reason }
+        Change::Gap {
+            first_line: self.next,
+            lost_lines: None,
+            reason,
+        }
     }
 
     /// How many rows above the screen the topmost line begins that reaches into it.
@@ -86,8 +94,13 @@ impl Book {
 
     /// The lines above the cursor's, with their numbers.
     pub fn above_cursor(&self) -> Vec<(i64, &str)> {
-        let above = self.lines.iter().filter(|line| line.number < self.cursor_line);
-        above.map(|line| (line.number, line.text.as_str())).collect()
+        let above = self
+            .lines
+            .iter()
+            .filter(|line| line.number < self.cursor_line);
+        above
+            .map(|line| (line.number, line.text.as_str()))
+            .collect()
     }
 
     /// What is known was there before: nothing of it is to be said.
@@ -132,8 +145,14 @@ impl Book {
 
     /// Forgets all lines. The cursor's was unfinished, and perhaps shown: its number is spent then.
     fn spend(&mut self) {
-        let spent = self.lines.iter().rev().find(|line| line.said != Said::Nothing);
-        self.next = self.next.max(spent.map_or(i64::MIN, |line| line.number + 1));
+        let spent = self
+            .lines
+            .iter()
+            .rev()
+            .find(|line| line.said != Said::Nothing);
+        self.next = self
+            .next
+            .max(spent.map_or(i64::MIN, |line| line.number + 1));
         self.lines.clear();
     }
 
@@ -153,14 +172,26 @@ impl Book {
             return self.next;
         };
         // The look goes further back than what is known: older lines count down from there.
-        let older = lines.iter().take_while(|line| line.start + scrolled < oldest.start).count();
+        let older = lines
+            .iter()
+            .take_while(|line| line.start + scrolled < oldest.start)
+            .count();
         if older > 0 {
             return oldest.number - older as i64;
         }
         // It begins in a known line, or right after the last.
         let start = first.start + scrolled;
-        let known = self.lines.iter().rev().find(|known| known.start <= start).unwrap_or(oldest);
-        if start < known.start + known.rows { known.number } else { known.number + 1 }
+        let known = self
+            .lines
+            .iter()
+            .rev()
+            .find(|known| known.start <= start)
+            .unwrap_or(oldest);
+        if start < known.start + known.rows {
+            known.number
+        } else {
+            known.number + 1
+        }
     }
 
     /// Makes the lines of a look the known ones, numbered from `first` on. `width` is the pane's.
@@ -176,7 +207,9 @@ impl Book {
         let old_first = old.first().map_or(0, |line| line.number);
         let mut old: Vec<Option<Line>> = old.into_iter().map(Some).collect();
         let mut was = |number: i64| {
-            usize::try_from(number - old_first).ok().and_then(|at| old.get_mut(at)?.take())
+            usize::try_from(number - old_first)
+                .ok()
+                .and_then(|at| old.get_mut(at)?.take())
         };
         let mut end = 0;
         let mut last = first - 1;
@@ -209,7 +242,15 @@ impl Book {
                 None => (Said::Nothing, false, false),
             };
             let Logical { start, rows, text } = line;
-            self.lines.push(Line { number, start, rows, text, said, stood, restless });
+            self.lines.push(Line {
+                number,
+                start,
+                rows,
+                text,
+                said,
+                stood,
+                restless,
+            });
         }
         // What vanished below the text is blank now, and keeps its number while there is room.
         let mut vanished: Vec<Line> = (last + 1..).map_while(&mut was).collect();
@@ -280,7 +321,11 @@ impl Book {
         let mut chunk = String::new();
         let mut first_line = self.next;
         let next = self.next;
-        for line in self.lines.iter_mut().filter(|line| (next..=last).contains(&line.number)) {
+        for line in self
+            .lines
+            .iter_mut()
+            .filter(|line| (next..=last).contains(&line.number))
+        {
             if !chunk.is_empty() && chunk.len() + line.text.len() >= CHUNK_BYTES {
                 let chunk = std::mem::take(&mut chunk);
                 changes.push(Change::Lines { first_line, chunk });
@@ -328,5 +373,8 @@ fn revise(line: &mut Line, changes: &mut Vec<Change>) {
         return;
     }
     line.said = Said::AsItIs;
-    changes.push(Change::Revised { line: line.number, text: line.text.clone() });
+    changes.push(Change::Revised {
+        line: line.number,
+        text: line.text.clone(),
+    });
 }

@@ -35,7 +35,11 @@ pub(super) fn group(rows: &[Row], top: i64) -> Vec<Logical> {
                 line.text.push_str(&row.text);
                 line.rows += 1;
             }
-            _ => lines.push(Logical { start, rows: 1, text: row.text.clone() }),
+            _ => lines.push(Logical {
+                start,
+                rows: 1,
+                text: row.text.clone(),
+            }),
         }
         goes_on = row.wrapped;
     }
@@ -69,12 +73,19 @@ pub(super) fn fewest_bytes(row: &Row) -> u64 {
         last = character;
         bytes += u64::from(character != ' ' && run <= REPEAT_BYTES);
     }
-    if bytes > 0 && !row.wrapped { bytes + 1 } else { bytes }
+    if bytes > 0 && !row.wrapped {
+        bytes + 1
+    } else {
+        bytes
+    }
 }
 
 /// How many rows from the top are in use: up to the last with text, and up to the cursor's.
 pub(super) fn used_rows(screen: &[Row], cursor_row: usize) -> usize {
-    let text = screen.iter().rposition(|row| fingerprint(row) != BLANK).map_or(0, |last| last + 1);
+    let text = screen
+        .iter()
+        .rposition(|row| fingerprint(row) != BLANK)
+        .map_or(0, |last| last + 1);
     text.max(cursor_row + 1).min(screen.len())
 }
 
@@ -100,17 +111,46 @@ mod tests {
     use super::*;
 
     fn row(text: &str, wrapped: bool) -> Row {
-        Row { text: text.into(), wrapped }
+        Row {
+            text: text.into(),
+            wrapped,
+        }
     }
 
     #[test]
     fn wrapped_rows_are_one_line() {
-        let rows = [row("abc", true), row("d", false), row("", false), row("e", true)];
+        let rows = [
+            row("abc", true),
+            row("d", false),
+            row("", false),
+            row("e", true),
+        ];
         let lines = group(&rows, -2);
         assert_eq!(lines.len(), 3);
-        assert_eq!(lines[0], Logical { start: -2, rows: 2, text: "abcd".into() });
-        assert_eq!(lines[1], Logical { start: 0, rows: 1, text: "".into() });
-        assert_eq!(lines[2], Logical { start: 1, rows: 1, text: "e".into() });
+        assert_eq!(
+            lines[0],
+            Logical {
+                start: -2,
+                rows: 2,
+                text: "abcd".into()
+            }
+        );
+        assert_eq!(
+            lines[1],
+            Logical {
+                start: 0,
+                rows: 1,
+                text: "".into()
+            }
+        );
+        assert_eq!(
+            lines[2],
+            Logical {
+                start: 1,
+                rows: 1,
+                text: "e".into()
+            }
+        );
     }
 
     #[test]

@@ -19,7 +19,11 @@ impl<'a> Normal<'a> {
             Some(saved) if look.alternate => {
                 let mut rows = look.rows[..look.history_rows()].to_vec();
                 rows.extend_from_slice(&saved.rows);
-                Self { rows: rows.into(), height: saved.rows.len(), cursor_row: saved.cursor.y }
+                Self {
+                    rows: rows.into(),
+                    height: saved.rows.len(),
+                    cursor_row: saved.cursor.y,
+                }
             }
             _ => {
                 let mut rows = Cow::Borrowed(&look.rows[..]);
@@ -33,7 +37,11 @@ impl<'a> Normal<'a> {
                     height: (look.height as usize).min(rows.len()),
                     rows,
                     // tmux moves the cursor of a dead pane: only the text counts.
-                    cursor_row: if look.dead.is_some() { 0 } else { look.cursor.y },
+                    cursor_row: if look.dead.is_some() {
+                        0
+                    } else {
+                        look.cursor.y
+                    },
                 }
             }
         }
@@ -53,7 +61,10 @@ impl<'a> Normal<'a> {
     /// The lines, as far as the screen is used.
     pub fn lines(&self, footprint: &Footprint) -> Vec<Logical> {
         let unused = (footprint.height - footprint.used).max(0) as usize;
-        group(&self.rows[..self.rows.len() - unused], -footprint.history_rows)
+        group(
+            &self.rows[..self.rows.len() - unused],
+            -footprint.history_rows,
+        )
     }
 }
 

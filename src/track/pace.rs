@@ -63,14 +63,23 @@ impl Pace {
         let mut paced = Vec::with_capacity(changes.len());
         for change in changes {
             match change {
-                Change::Lines { first_line, ref chunk } => {
+                Change::Lines {
+                    first_line,
+                    ref chunk,
+                } => {
                     // What the lines read stands in the chunk.
                     let end = first_line.saturating_add(chunk.matches('\n').count() as i64);
-                    self.lines.retain(|line, _| !(first_line..end).contains(line));
+                    self.lines
+                        .retain(|line, _| !(first_line..end).contains(line));
                     paced.push(Paced::Keep(change));
                 }
                 Change::Revised { line, text } => paced.push(self.revised(line, text, now)),
-                Change::Screen { width, height, cursor, rows } => {
+                Change::Screen {
+                    width,
+                    height,
+                    cursor,
+                    rows,
+                } => {
                     self.screen.add(width, height, cursor, rows);
                 }
                 Change::Gap { .. } => paced.push(Paced::Keep(change)),
@@ -100,23 +109,42 @@ impl Pace {
     pub fn finish(&mut self) -> Vec<Paced> {
         let lines = std::mem::take(&mut self.lines).into_iter();
         let mut paced: Vec<Paced> = lines
-            .filter_map(|(line, mark)| Some(Change::Revised { line, text: mark.shown? }))
+            .filter_map(|(line, mark)| {
+                Some(Change::Revised {
+                    line,
+                    text: mark.shown?,
+                })
+            })
             .map(Paced::Keep)
             .collect();
-        paced.extend(self.screen.to_keep.take().map(|screen| Paced::Keep(screen.into())));
+        paced.extend(
+            self.screen
+                .to_keep
+                .take()
+                .map(|screen| Paced::Keep(screen.into())),
+        );
         self.screen = ScreenPace::default();
         paced
     }
 
     fn revised(&mut self, line: i64, text: String, now: Instant) -> Paced {
-        let change = Change::Revised { line, text: text.clone() };
+        let change = Change::Revised {
+            line,
+            text: text.clone(),
+        };
         match self.lines.get_mut(&line) {
             Some(mark) if now.saturating_duration_since(mark.kept) < KEEP_EVERY => {
                 mark.shown = Some(text);
                 Paced::Show(change)
             }
             _ => {
-                self.lines.insert(line, Mark { kept: now, shown: None });
+                self.lines.insert(
+                    line,
+                    Mark {
+                        kept: now,
+                        shown: None,
+                    },
+                );
                 Paced::Keep(change)
             }
         }
@@ -126,7 +154,9 @@ impl Pace {
 impl ScreenPace {
     fn add(&mut self, width: u32, height: u32, cursor: Cursor, rows: Vec<ScreenRow>) {
         for part in [&mut self.to_keep, &mut self.to_show] {
-            let same_size = part.as_ref().is_some_and(|s| (s.width, s.height) == (width, height));
+            let same_size = part
+                .as_ref()
+                .is_some_and(|s| (s.width, s.height) == (width, height));
             let mut screen = part.take().filter(|_| same_size).unwrap_or_else(|| Screen {
                 width,
                 height,
@@ -134,7 +164,9 @@ impl ScreenPace {
                 rows: BTreeMap::new(),
             });
             screen.cursor = cursor;
-            screen.rows.extend(rows.iter().map(|row| (row.row, row.text.clone())));
+            screen
+                .rows
+                .extend(rows.iter().map(|row| (row.row, row.text.clone())));
             *part = Some(screen);
         }
     }
@@ -160,9 +192,22 @@ impl ScreenPace {
 
 impl From<Screen> for Change {
     fn from(screen: Screen) -> Self {
-        let Screen { width, height, cursor, rows } = screen;
-        let rows = rows.into_iter().map(|(row, text)| ScreenRow { row, text }).collect();
-        Self::Screen { width, height, cursor, rows }
+        let Screen {
+            width,
+            height,
+            cursor,
+            rows,
+        } = screen;
+        let rows = rows
+            .into_iter()
+            .map(|(row, text)| ScreenRow { row, text })
+            .collect();
+        Self::Screen {
+            width,
+            height,
+            cursor,
+            rows,
+        }
     }
 }
 
@@ -173,7 +218,10 @@ mod tests {
     use super::*;
 
     fn revised(line: i64, text: &str) -> Change {
-        Change::Revised { line, text: text.into() }
+        Change::Revised {
+            line,
+            text: text.into(),
+        }
     }
 
     proptest! {
@@ -213,9 +261,18 @@ mod tests {
     fn a_settled_line_needs_no_last_state() {
         let now = Instant::now();
         let mut pace = Pace::default();
-        assert_eq!(pace.take(vec![revised(1, "10%")], now), [Paced::Keep(revised(1, "10%"))]);
-        assert_eq!(pace.take(vec![revised(1, "20%")], now), [Paced::Show(revised(1, "20%"))]);
-        let lines = Change::Lines { first_line: 1, chunk: "100%\n".into() };
+        assert_eq!(
+            pace.take(vec![revised(1, "10%")], now),
+            [Paced::Keep(revised(1, "10%"))]
+        );
+        assert_eq!(
+            pace.take(vec![revised(1, "20%")], now),
+            [Paced::Show(revised(1, "20%"))]
+        );
+        let lines = Change::Lines {
+            first_line: 1,
+            chunk: "100%\n".into(),
+        };
         assert_eq!(pace.take(vec![lines.clone()], now), [Paced::Keep(lines)]);
         assert_eq!(pace.finish(), []);
     }
@@ -227,12 +284,21 @@ mod tests {
         let (mut kept, mut shown) = (0, 0);
         let mut rows = BTreeMap::new();
         for tick in 0..200_u32 {
-            let row = ScreenRow { row: tick % 3, text: tick.to_string() };
-            let change =
-                Change::Screen { width: 9, height: 3, cursor: Cursor::default(), rows: vec![row] };
+            let row = ScreenRow {
+                row: tick % 3,
+                text: tick.to_string(),
+            };
+            let change = Change::Screen {
+                width: 9,
+                height: 3,
+                cursor: Cursor::default(),
+                rows: vec![row],
+            };
             for paced in pace.take(vec![change], start + Duration::from_millis(10) * tick) {
                 match paced {
-                    Paced::Keep(Change::Screen { rows: kept_rows, .. }) => {
+                    Paced::Keep(Change::Screen {
+                        rows: kept_rows, ..
+                    }) => {
                         kept += 1;
                         rows.extend(kept_rows.into_iter().map(|row| (row.row, row.text)));
                     }
@@ -243,9 +309,14 @@ mod tests {
         }
         assert_eq!((kept, shown), (2, 8));
         for paced in pace.finish() {
-            let Paced::Keep(Change::Screen { rows: last, .. }) = paced else { panic!("{paced:?}") };
+            let Paced::Keep(Change::Screen { rows: last, .. }) = paced else {
+                panic!("{paced:?}")
+            };
             rows.extend(last.into_iter().map(|row| (row.row, row.text)));
         }
-        assert_eq!(rows.into_values().collect::<Vec<_>>(), ["198", "199", "197"]);
+        assert_eq!(
+            rows.into_values().collect::<Vec<_>>(),
+            ["198", "199", "197"]
+        );
     }
 }

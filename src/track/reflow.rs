@@ -15,8 +15,10 @@ pub(super) fn place(
 ) -> Option<i64> {
     // Numbers without a hole, so that the block stands together.
     let block = &known[known.len().saturating_sub(BLOCK_LINES)..];
-    let whole =
-        block.windows(2).rposition(|pair| pair[0].0 + 1 != pair[1].0).map_or(0, |at| at + 1);
+    let whole = block
+        .windows(2)
+        .rposition(|pair| pair[0].0 + 1 != pair[1].0)
+        .map_or(0, |at| at + 1);
     let block = &block[whole..];
     let same = |known: &str, line: &Logical| known.trim_end() == line.text.trim_end();
     let last_number = block.last()?.0;
@@ -27,8 +29,12 @@ pub(super) fn place(
     // there is none for the whole block.
     let at_end = |end: usize| {
         let seen = block.len().min(end);
-        let mut pairs = block[block.len() - seen..].iter().zip(&lines[end - seen..end]);
-        let tells = lines[end - seen..end].iter().any(|line| !line.text.trim_end().is_empty());
+        let mut pairs = block[block.len() - seen..]
+            .iter()
+            .zip(&lines[end - seen..end]);
+        let tells = lines[end - seen..end]
+            .iter()
+            .any(|line| !line.text.trim_end().is_empty());
         tells && pairs.all(|((_, text), line)| same(text, line)) && possible(end)
     };
     let number_of_first = |end: usize| last_number - (end as i64 - 1);
@@ -52,17 +58,30 @@ mod tests {
     fn lines(texts: &[&str]) -> Vec<Logical> {
         (0..)
             .zip(texts)
-            .map(|(start, text)| Logical { start, rows: 1, text: (*text).into() })
+            .map(|(start, text)| Logical {
+                start,
+                rows: 1,
+                text: (*text).into(),
+            })
             .collect()
     }
 
     #[test]
     fn one_place_is_found_and_two_are_not() {
         let known = [(7, "a"), (8, "b")];
-        assert_eq!(place(&known, &lines(&["x", "a", "b  ", "c"]), |_| true), Some(6));
+        assert_eq!(
+            place(&known, &lines(&["x", "a", "b  ", "c"]), |_| true),
+            Some(6)
+        );
         assert_eq!(place(&known, &lines(&["a", "b", "a", "b"]), |_| true), None);
-        assert_eq!(place(&known, &lines(&["a", "b", "a", "b"]), |end| end == 4), Some(5));
+        assert_eq!(
+            place(&known, &lines(&["a", "b", "a", "b"]), |end| end == 4),
+            Some(5)
+        );
         assert_eq!(place(&known, &lines(&["b", "c"]), |_| true), Some(8));
-        assert_eq!(place(&[(1, ""), (2, " ")], &lines(&["", ""]), |_| true), None);
+        assert_eq!(
+            place(&[(1, ""), (2, " ")], &lines(&["", ""]), |_| true),
+            None
+        );
     }
 }

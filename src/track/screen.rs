@@ -29,11 +29,18 @@ impl ScreenDiff {
         cursor: Cursor,
         rows: &[Row],
     ) -> Option<Change> {
-        let same_size =
-            self.shown.as_ref().is_some_and(|shown| (shown.width, shown.height) == (width, height));
+        let same_size = self
+            .shown
+            .as_ref()
+            .is_some_and(|shown| (shown.width, shown.height) == (width, height));
         if !same_size {
             let blank = vec![String::new(); rows.len()];
-            self.shown = Some(Shown { width, height, cursor, rows: blank });
+            self.shown = Some(Shown {
+                width,
+                height,
+                cursor,
+                rows: blank,
+            });
         }
         let shown = self.shown.as_mut()?;
         let mut changed = Vec::new();
@@ -41,7 +48,10 @@ impl ScreenDiff {
             let text = new.text.trim_end_matches(' ');
             if old != text {
                 text.clone_into(old);
-                changed.push(ScreenRow { row, text: text.to_owned() });
+                changed.push(ScreenRow {
+                    row,
+                    text: text.to_owned(),
+                });
             }
         }
         let moved = std::mem::replace(&mut shown.cursor, cursor) != cursor;

@@ -125,8 +125,11 @@ impl Sim {
     /// `ESC [ H ESC [ J`: tmux keeps the rows in use in its history.
     pub fn clear(&mut self) {
         self.bytes += 7;
-        let used =
-            self.screen.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);
+        let used = self
+            .screen
+            .iter()
+            .rposition(|row| !row.text.is_empty())
+            .map_or(0, |last| last + 1);
         for _ in 0..used {
             let top = self.screen.remove(0);
             self.screen.push(Row::default());
@@ -148,7 +151,11 @@ impl Sim {
 
     pub fn set_height(&mut self, height: usize) {
         while self.screen.len() > height {
-            let last_used = self.screen.iter().rposition(|row| !row.text.is_empty()).unwrap_or(0);
+            let last_used = self
+                .screen
+                .iter()
+                .rposition(|row| !row.text.is_empty())
+                .unwrap_or(0);
             if self.screen.len() - 1 > last_used.max(self.y) {
                 self.screen.pop();
             } else {
@@ -193,7 +200,10 @@ impl Sim {
             height: self.height as u32,
             history_size: self.history.len() as u32,
             history_limit: self.limit as u32,
-            cursor: Cursor { x: self.x as u32, y: self.y as u32 },
+            cursor: Cursor {
+                x: self.x as u32,
+                y: self.y as u32,
+            },
             rows,
             bytes_before: bytes,
             bytes_after: bytes,

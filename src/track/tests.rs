@@ -19,7 +19,13 @@ struct Watch {
 impl Watch {
     fn new(sim: Sim) -> Self {
         let (tracker, changes) = Tracker::fresh(&sim.look(usize::MAX));
-        Self { seen_history: sim.history_size(), sim, tracker, changes, deeper: 0 }
+        Self {
+            seen_history: sim.history_size(),
+            sim,
+            tracker,
+            changes,
+            deeper: 0,
+        }
     }
 
     fn look(&mut self) {
@@ -97,9 +103,15 @@ fn segments(changes: &[Change]) -> Vec<Vec<String>> {
 /// Whether the segments stand in what was printed, one after the other. The first line after a hole
 /// can be the rest of a wrapped one.
 fn printed_in_order(said: &[Vec<String>], printed: &[String], at_start: bool) -> bool {
-    let Some((segment, rest)) = said.split_first() else { return true };
+    let Some((segment, rest)) = said.split_first() else {
+        return true;
+    };
     let fits = |segment: &[String]| {
-        let last = if at_start { 0 } else { printed.len().saturating_sub(segment.len()) };
+        let last = if at_start {
+            0
+        } else {
+            printed.len().saturating_sub(segment.len())
+        };
         let place = (0..=last).find(|&place| printed[place..].starts_with(segment));
         place.is_some_and(|at| printed_in_order(rest, &printed[at + segment.len()..], false))
     };
@@ -266,11 +278,23 @@ fn a_prompt_is_shown_and_then_said_with_its_answer() {
     watch.sim.print("Name? ");
     watch.look();
     watch.look();
-    assert_eq!(watch.changes, [Change::Revised { line: 1, text: "Name? ".into() }]);
+    assert_eq!(
+        watch.changes,
+        [Change::Revised {
+            line: 1,
+            text: "Name? ".into()
+        }]
+    );
     watch.sim.print("Ada\n");
     watch.look();
     watch.look();
-    assert_eq!(watch.changes[1..], [Change::Lines { first_line: 1, chunk: "Name? Ada\n".into() }]);
+    assert_eq!(
+        watch.changes[1..],
+        [Change::Lines {
+            first_line: 1,
+            chunk: "Name? Ada\n".into()
+        }]
+    );
 }
 
 #[test]
@@ -305,5 +329,11 @@ fn clear_goes_on_counting() {
         "{:#?}",
         watch.changes
     );
-    assert_eq!(watch.changes.last(), Some(&Change::Lines { first_line: 5, chunk: "d\n".into() }));
+    assert_eq!(
+        watch.changes.last(),
+        Some(&Change::Lines {
+            first_line: 5,
+            chunk: "d\n".into()
+        })
+    );
 }

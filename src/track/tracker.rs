@@ -172,7 +172,11 @@ impl Tracker {
             self.book.flush(&mut changes);
             let first = self.book.first_after_respawn(&lines, grown);
             let (first_line, reason) = (self.book.next(), GapReason::Cleared);
-            changes.push(Change::Gap { first_line, lost_lines, reason });
+            changes.push(Change::Gap {
+                first_line,
+                lost_lines,
+                reason,
+            });
             (first, Moved::Anew)
         } else if look.width != self.width && !look.alternate {
             match self.after_reflow(&lines, look, deepest) {
@@ -238,7 +242,9 @@ impl Tracker {
 
     /// What stands there is known, not said: the line of the cursor takes the next number.
     fn stand_on(&mut self, (footprint, lines): (Footprint, Vec<Logical>)) {
-        let at_cursor = lines.iter().rposition(|line| line.start <= footprint.cursor_row);
+        let at_cursor = lines
+            .iter()
+            .rposition(|line| line.start <= footprint.cursor_row);
         let first = self.book.next() - at_cursor.unwrap_or(0) as i64;
         self.take(lines, first, Moved::Anew, footprint);
         self.book.is_baseline();
@@ -262,7 +268,10 @@ impl Tracker {
         }
         let bytes = self.bytes_since(look);
         let printable = |new_lines: &[Logical]| {
-            let least: usize = new_lines.iter().map(|line| line.text.trim_end().len()).sum();
+            let least: usize = new_lines
+                .iter()
+                .map(|line| line.text.trim_end().len())
+                .sum();
             bytes.is_none_or(|bytes| least as u64 <= bytes)
         };
         reflow::place(&self.book.above_cursor(), lines, |after: usize| {
@@ -275,7 +284,10 @@ impl Tracker {
     fn show_screen(&mut self, look: &Look, changes: &mut Vec<Change>) {
         if look.alternate {
             let screen = &look.rows[look.history_rows()..];
-            changes.extend(self.screen.update(look.width, look.height, look.cursor, screen));
+            changes.extend(
+                self.screen
+                    .update(look.width, look.height, look.cursor, screen),
+            );
         } else {
             self.screen.leave();
         }

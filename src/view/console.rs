@@ -72,7 +72,11 @@ struct Pane {
 
 impl Default for Pane {
     fn default() -> Self {
-        Self { next: 1, unsettled: None, full_screen: false }
+        Self {
+            next: 1,
+            unsettled: None,
+            full_screen: false,
+        }
     }
 }
 
@@ -87,7 +91,10 @@ enum Tone {
 
 impl Console {
     pub fn new(look: Look) -> Self {
-        Self { look, ..Self::default() }
+        Self {
+            look,
+            ..Self::default()
+        }
     }
 
     /// Adds the lines of one delivery.
@@ -115,7 +122,11 @@ impl Console {
     /// The live line, within so many columns; without a line end.
     pub fn live(&self, columns: usize) -> Option<String> {
         let (id, pane) = self.live.as_ref()?;
-        let (_, text) = self.panes.get(&(id.clone(), pane.clone()))?.unsettled.as_ref()?;
+        let (_, text) = self
+            .panes
+            .get(&(id.clone(), pane.clone()))?
+            .unsettled
+            .as_ref()?;
         let label = self.names.label(id, Some(pane));
         let (mut plain, mut shown) = (String::new(), String::new());
         push_clean(&mut plain, text);
@@ -135,22 +146,44 @@ impl Console {
             self.label_columns = self.label_columns.max(columns);
         }
         match event {
-            TdEvent::OutputUpdate { pane, first_line, chunk, is_complete, exit_status, .. } => {
+            TdEvent::OutputUpdate {
+                pane,
+                first_line,
+                chunk,
+                is_complete,
+                exit_status,
+                ..
+            } => {
                 self.lines(id, pane, *first_line, chunk, &label, out);
                 if let (true, Some(status @ 1..)) = (is_complete, exit_status) {
-                    self.note(&label, Tone::Caution, &format!("[exit status {status}]"), out);
+                    self.note(
+                        &label,
+                        Tone::Caution,
+                        &format!("[exit status {status}]"),
+                        out,
+                    );
                 }
             }
-            TdEvent::OutputRevised { pane, line, text, .. } => {
+            TdEvent::OutputRevised {
+                pane, line, text, ..
+            } => {
                 self.revised(id, pane, *line, text, &label, out);
             }
-            TdEvent::OutputGap { pane, first_line, lost_lines, reason, .. } => {
+            TdEvent::OutputGap {
+                pane,
+                first_line,
+                lost_lines,
+                reason,
+                ..
+            } => {
                 let text = match lost_lines {
                     Some(1) => format!("… 1 line lost ({reason})"),
                     Some(lost) => format!("… {lost} lines lost ({reason})"),
                     None => format!("… lines may be missing ({reason})"),
                 };
-                let lost = lost_lines.and_then(|lost| i64::try_from(lost).ok()).unwrap_or(0);
+                let lost = lost_lines
+                    .and_then(|lost| i64::try_from(lost).ok())
+                    .unwrap_or(0);
                 let known = self.pane(id, pane);
                 known.next = known.next.max(first_line.saturating_add(lost));
                 self.note(&label, Tone::Caution, &text, out);
@@ -163,27 +196,43 @@ impl Console {
             TdEvent::SessionStarted { session, panes, .. } => {
                 let label = self.names.label_of_session(id, session);
                 let panes = panes.len();
-                let text = format!("[watching {panes} pane{}]", if panes == 1 { "" } else { "s" });
+                let text = format!(
+                    "[watching {panes} pane{}]",
+                    if panes == 1 { "" } else { "s" }
+                );
                 self.note(&label, Tone::Dim, &text, out);
             }
             TdEvent::SessionRenamed { from, to, .. } => {
                 let label = self.names.label_of_session(id, to);
                 self.note(&label, Tone::Dim, &format!("[was called {from}]"), out);
             }
-            TdEvent::SessionEnded { session, reason, .. } => {
+            TdEvent::SessionEnded {
+                session, reason, ..
+            } => {
                 let label = self.names.label_of_session(id, session);
                 for pane in self.names.forget(id, session) {
                     self.end_pane(id, &pane, &label, out);
                 }
                 self.note(&label, Tone::Dim, &format!("[ended: {reason}]"), out);
             }
-            TdEvent::PaneOpened { pane, width, height, command, .. } => {
+            TdEvent::PaneOpened {
+                pane,
+                width,
+                height,
+                command,
+                ..
+            } => {
                 if self.look.verbose {
                     let text = format!("[pane {pane} opened: {command}, {width}x{height}]");
                     self.note(&label, Tone::Dim, &text, out);
                 }
             }
-            TdEvent::PaneResized { pane, width, height, .. } => {
+            TdEvent::PaneResized {
+                pane,
+                width,
+                height,
+                ..
+            } => {
                 if self.look.verbose {
                     let text = format!("[pane {pane} is {width}x{height} now]");
                     self.note(&label, Tone::Dim, &text, out);
@@ -196,7 +245,11 @@ impl Console {
                     self.note(&label, Tone::Dim, &format!("[pane {pane} {reason}]"), out);
                 }
             }
-            TdEvent::LogGap { first_seq, last_seq, .. } => {
+            TdEvent::LogGap {
+                first_seq,
+                last_seq,
+                ..
+            } => {
                 let text = format!("… events {first_seq} to {last_seq} are not in the log");
                 self.note(&label, Tone::Caution, &text, out);
             }
@@ -204,11 +257,25 @@ impl Console {
                 let text = format!("[{source} crashed and is back: {cause}]");
                 self.note(&label, Tone::Alarm, &text, out);
             }
-            TdEvent::Warning { context, message, .. } => {
-                self.note(&label, Tone::Caution, &format!("[warning, {context}: {message}]"), out);
+            TdEvent::Warning {
+                context, message, ..
+            } => {
+                self.note(
+                    &label,
+                    Tone::Caution,
+                    &format!("[warning, {context}: {message}]"),
+                    out,
+                );
             }
-            TdEvent::Error { context, message, .. } => {
-                self.note(&label, Tone::Alarm, &format!("[error, {context}: {message}]"), out);
+            TdEvent::Error {
+                context, message, ..
+            } => {
+                self.note(
+                    &label,
+                    Tone::Alarm,
+                    &format!("[error, {context}: {message}]"),
+                    out,
+                );
             }
             other if other.kind() == EventKind::LogOpened => {}
             other => self.note(&label, Tone::Dim, &format!("[{}]", other.type_name()), out),
@@ -267,7 +334,11 @@ impl Console {
     /// The line that a pane ends with stays.
     fn end_pane(&mut self, id: &str, pane: &PaneId, label: &Label, out: &mut String) {
         let key = (id.to_owned(), pane.clone());
-        if let Some(Pane { unsettled: Some((_, text)), .. }) = self.panes.remove(&key) {
+        if let Some(Pane {
+            unsettled: Some((_, text)),
+            ..
+        }) = self.panes.remove(&key)
+        {
             self.row(label, '|', Tone::Plain, &text, out);
         }
         self.live.take_if(|live| *live == key);
@@ -284,7 +355,12 @@ impl Console {
 
     fn row_within(&self, label: &Label, mark: char, tone: Tone, text: &str, out: &mut String) {
         let colour = Color::Ansi(PALETTE[label.colour % COLOURS]);
-        styled(out, self.look.coloured, Style::new().fg_color(Some(colour)), &label.text);
+        styled(
+            out,
+            self.look.coloured,
+            Style::new().fg_color(Some(colour)),
+            &label.text,
+        );
         let padding = self.padding().saturating_sub(label.text.width());
         out.extend(std::iter::repeat_n(' ', padding));
         out.push(' ');

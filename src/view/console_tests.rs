@@ -36,7 +36,12 @@ fn update(first_line: i64, chunk: &str) -> TdEvent {
 }
 
 fn revised(line: i64, text: &str) -> TdEvent {
-    TdEvent::OutputRevised { execution_id: "x".into(), pane: "%1".into(), line, text: text.into() }
+    TdEvent::OutputRevised {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        line,
+        text: text.into(),
+    }
 }
 
 fn gap(lost_lines: Option<u64>) -> TdEvent {
@@ -62,20 +67,32 @@ fn screen() -> TdEvent {
 
 fn show(console: &mut Console, event: TdEvent) -> String {
     let mut out = String::new();
-    console.event(&Envelope::new(Some(1), Timestamp::default(), event), &mut out);
+    console.event(
+        &Envelope::new(Some(1), Timestamp::default(), event),
+        &mut out,
+    );
     out
 }
 
 fn shown(events: impl IntoIterator<Item = TdEvent>) -> String {
     let mut console = Console::default();
-    events.into_iter().map(|event| show(&mut console, event)).collect()
+    events
+        .into_iter()
+        .map(|event| show(&mut console, event))
+        .collect()
 }
 
 #[test]
 fn each_event_has_its_line() {
     for (events, expected) in [
-        (vec![update(1, "a\n\nb\n")], "job | [watching 1 pane]\njob | a\njob |\njob | b\n"),
-        (vec![gap(Some(12))], "job | [watching 1 pane]\njob | … 12 lines lost (history_trimmed)\n"),
+        (
+            vec![update(1, "a\n\nb\n")],
+            "job | [watching 1 pane]\njob | a\njob |\njob | b\n",
+        ),
+        (
+            vec![gap(Some(12))],
+            "job | [watching 1 pane]\njob | … 12 lines lost (history_trimmed)\n",
+        ),
         (
             vec![gap(None)],
             "job | [watching 1 pane]\njob | … lines may be missing (history_trimmed)\n",
@@ -86,7 +103,12 @@ fn each_event_has_its_line() {
         ),
         // A settled line that changes is marked; one that is not settled waits.
         (
-            vec![revised(1, "50%"), update(1, "100%\n"), revised(1, "done"), revised(1, "")],
+            vec![
+                revised(1, "50%"),
+                update(1, "100%\n"),
+                revised(1, "done"),
+                revised(1, ""),
+            ],
             "job | [watching 1 pane]\njob | 100%\njob ~ done\n",
         ),
         // An unanswered prompt is what a session ends with.
@@ -108,7 +130,10 @@ fn panes_are_named_where_there_are_several() {
 
 #[test]
 fn the_live_line_is_the_last_one_that_is_not_settled() {
-    let mut console = Console::new(Look { aligned: true, ..Look::default() });
+    let mut console = Console::new(Look {
+        aligned: true,
+        ..Look::default()
+    });
     show(&mut console, started("job", &["%1"]));
     assert_eq!(console.live(80), None);
     show(&mut console, revised(1, "10%"));
@@ -122,10 +147,16 @@ fn the_live_line_is_the_last_one_that_is_not_settled() {
 
 #[test]
 fn colours_are_of_the_session_and_end_with_it() {
-    let mut console = Console::new(Look { coloured: true, ..Look::default() });
+    let mut console = Console::new(Look {
+        coloured: true,
+        ..Look::default()
+    });
     show(&mut console, started("job", &["%1"]));
     let line = show(&mut console, update(1, "a\n"));
-    assert!(line.starts_with("\u{1b}[") && line.ends_with("job\u{1b}[0m | a\n"), "{line:?}");
+    assert!(
+        line.starts_with("\u{1b}[") && line.ends_with("job\u{1b}[0m | a\n"),
+        "{line:?}"
+    );
     assert_eq!(line, show(&mut console, update(2, "a\n")));
 }
 

@@ -72,7 +72,11 @@ mod tests {
     #[test]
     fn what_was_missed_has_no_number() {
         let mut line = String::new();
-        push_line(&mut line, &Delivery::Lagged { missed: 7 }, Timestamp::from_micros(0));
+        push_line(
+            &mut line,
+            &Delivery::Lagged { missed: 7 },
+            Timestamp::from_micros(0),
+        );
         let expected = r#"{"seq":null,"ts":"1970-01-01T00:00:00.000000Z","event":{"type":"Lagged","missed":7}}"#;
         assert_eq!(line.trim_end(), expected);
     }

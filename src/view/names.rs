@@ -50,12 +50,17 @@ impl Names {
                 }
             }
             TdEvent::PaneOpened { pane, .. } => {
-                if self.of(id, Some(pane)).is_some_and(|session| session.panes.contains(pane)) {
+                if self
+                    .of(id, Some(pane))
+                    .is_some_and(|session| session.panes.contains(pane))
+                {
                     return;
                 }
                 // Where sessions share a run, the event does not say which: the last that began.
-                if let Some(session) =
-                    self.sessions.iter_mut().rfind(|session| session.execution_id == id)
+                if let Some(session) = self
+                    .sessions
+                    .iter_mut()
+                    .rfind(|session| session.execution_id == id)
                 {
                     session.panes.insert(pane.clone());
                 }
@@ -71,7 +76,10 @@ impl Names {
             None => {
                 let mut text = String::new();
                 push_clean(&mut text, execution_id);
-                Label { colour: hash(&text) % COLOURS, text }
+                Label {
+                    colour: hash(&text) % COLOURS,
+                    text,
+                }
             }
         }
     }
@@ -88,7 +96,10 @@ impl Names {
             .sessions
             .iter()
             .find(|session| session.execution_id == execution_id && session.name == name);
-        found.map_or_else(|| self.label(execution_id, None), |session| session.label(None))
+        found.map_or_else(
+            || self.label(execution_id, None),
+            |session| session.label(None),
+        )
     }
 
     /// The panes of a session that has ended; it is forgotten.
@@ -97,7 +108,9 @@ impl Names {
             .sessions
             .iter()
             .position(|session| session.execution_id == execution_id && session.name == name);
-        found.map(|at| self.sessions.remove(at).panes).unwrap_or_default()
+        found
+            .map(|at| self.sessions.remove(at).panes)
+            .unwrap_or_default()
     }
 
     /// A pane is gone.
@@ -116,7 +129,10 @@ impl Names {
     }
 
     fn of(&self, execution_id: &str, pane: Option<&PaneId>) -> Option<&Session> {
-        let mut here = self.sessions.iter().filter(|session| session.execution_id == execution_id);
+        let mut here = self
+            .sessions
+            .iter()
+            .filter(|session| session.execution_id == execution_id);
         match pane {
             Some(pane) => here
                 .clone()
@@ -130,7 +146,10 @@ impl Names {
     fn free_colour(&self, name: &str) -> usize {
         let wish = hash(name) % COLOURS;
         let is_free = |colour: &usize| self.sessions.iter().all(|other| other.colour != *colour);
-        (0..COLOURS).map(|step| (wish + step) % COLOURS).find(is_free).unwrap_or(wish)
+        (0..COLOURS)
+            .map(|step| (wish + step) % COLOURS)
+            .find(is_free)
+            .unwrap_or(wish)
     }
 }
 
@@ -142,7 +161,10 @@ impl Session {
             text.push(' ');
             push_clean(&mut text, pane);
         }
-        Label { text, colour: self.colour }
+        Label {
+            text,
+            colour: self.colour,
+        }
     }
 }
 
@@ -184,7 +206,11 @@ mod tests {
         for n in 0..COLOURS {
             names.note(&started(&format!("run{n}"), &format!("s{n}"), &["%1"]));
         }
-        let mut colours: Vec<usize> = names.sessions.iter().map(|session| session.colour).collect();
+        let mut colours: Vec<usize> = names
+            .sessions
+            .iter()
+            .map(|session| session.colour)
+            .collect();
         colours.sort_unstable();
         assert_eq!(colours, (0..COLOURS).collect::<Vec<_>>());
     }

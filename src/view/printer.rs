@@ -85,7 +85,15 @@ struct Printer<W: Write> {
 impl<W: Write> Printer<W> {
     fn new(out: BufWriter<W>, view: View, columns: Option<fn() -> usize>, clock: Clock) -> Self {
         let (standing, text) = (Vec::new(), String::new());
-        Self { out, view, columns, has_live: false, standing, text, clock }
+        Self {
+            out,
+            view,
+            columns,
+            has_live: false,
+            standing,
+            text,
+            clock,
+        }
     }
 
     fn run(mut self, mut events: Subscription) -> io::Result<()> {
@@ -125,7 +133,8 @@ impl<W: Write> Printer<W> {
                 // A pane's lines are sent before its events. They may be here before the start of
                 // its session, which other sessions' events can stand before: then they wait.
                 self.standing.extend(standing.try_iter());
-                self.standing.retain(|standing| !console.standing(standing, &mut self.text));
+                self.standing
+                    .retain(|standing| !console.standing(standing, &mut self.text));
             }
         }
         if self.text.is_empty() {
@@ -207,7 +216,10 @@ mod tests {
             emitter.output_update(&"%1".into(), 1, "all\n", false, None, None);
         };
         let text = printed(Some(|| 80), say);
-        assert_eq!(text, "job | [watching 1 pane]\njob | 10%\r\u{1b}[Kjob | all\n");
+        assert_eq!(
+            text,
+            "job | [watching 1 pane]\njob | 10%\r\u{1b}[Kjob | all\n"
+        );
         assert_eq!(printed(None, say), "job | [watching 1 pane]\njob | all\n");
     }
 }

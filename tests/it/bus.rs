@@ -34,7 +34,12 @@ fn within<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
 }
 
 fn small(capacity: usize, inbox_events: usize) -> EventBus {
-    EventBus::with_options(BusOptions { capacity, inbox_events, ..Default::default() }).unwrap()
+    EventBus::with_options(BusOptions {
+        capacity,
+        inbox_events,
+        ..Default::default()
+    })
+    .unwrap()
 }
 
 /// Reads to the end: received, missed, and the envelopes.
@@ -71,9 +76,15 @@ fn read_kept(mut lane: KeptLane) -> Vec<Envelope> {
 fn check_ranges(envelopes: &[Envelope]) -> (HashMap<String, u64>, u64) {
     let (mut last, mut missing) = (HashMap::new(), 0);
     for envelope in envelopes {
-        let last = last.entry(envelope.event.execution_id().to_owned()).or_insert(0);
+        let last = last
+            .entry(envelope.event.execution_id().to_owned())
+            .or_insert(0);
         let first = match envelope.event {
-            TdEvent::LogGap { first_seq, last_seq, .. } => {
+            TdEvent::LogGap {
+                first_seq,
+                last_seq,
+                ..
+            } => {
                 missing += last_seq - first_seq + 1;
                 first_seq
             }
@@ -90,20 +101,49 @@ fn the_seed_s_example_works() {
     let bus = Arc::new(EventBus::new(10_000));
     let mut events = bus.subscribe();
     let emitter = bus.emitter_for("execution-123");
-    assert_eq!(emitter.prompt_sent(1, "Implement OAuth...", 1500), Emitted::Accepted);
+    assert_eq!(
+        emitter.prompt_sent(1, "Implement OAuth...", 1500),
+        Emitted::Accepted
+    );
     emitter.token_received(1, "I'll");
-    bus.emit(TdEvent::IterationStarted { execution_id: "other".into(), iteration: 1 });
+    bus.emit(TdEvent::IterationStarted {
+        execution_id: "other".into(),
+        iteration: 1,
+    });
     // The event is given to the emitter's execution.
-    emitter.emit(TdEvent::IterationStarted { execution_id: "other".into(), iteration: 2 });
+    emitter.emit(TdEvent::IterationStarted {
+        execution_id: "other".into(),
+        iteration: 2,
+    });
     let got: Vec<_> = (0..4)
-        .map(|_| events.recv_timeout(CEILING).unwrap().into_envelope().unwrap())
-        .map(|one| (one.event.execution_id().to_owned(), one.seq, one.event.kind()))
+        .map(|_| {
+            events
+                .recv_timeout(CEILING)
+                .unwrap()
+                .into_envelope()
+                .unwrap()
+        })
+        .map(|one| {
+            (
+                one.event.execution_id().to_owned(),
+                one.seq,
+                one.event.kind(),
+            )
+        })
         .collect();
     let expected = [
         ("execution-123".to_owned(), Some(1), EventKind::PromptSent),
-        ("execution-123".to_owned(), Some(2), EventKind::TokenReceived),
+        (
+            "execution-123".to_owned(),
+            Some(2),
+            EventKind::TokenReceived,
+        ),
         ("other".to_owned(), Some(1), EventKind::IterationStarted),
-        ("execution-123".to_owned(), Some(3), EventKind::IterationStarted),
+        (
+            "execution-123".to_owned(),
+            Some(3),
+            EventKind::IterationStarted,
+        ),
     ];
     assert_eq!(got, expected);
     assert_eq!(events.try_recv().unwrap_err(), RecvError::Empty);
@@ -111,13 +151,20 @@ fn the_seed_s_example_works() {
     bus.close();
     assert_eq!(events.recv().unwrap_err(), RecvError::Closed);
     assert_eq!(emitter.iteration_started(3), Emitted::Closed);
-    assert_eq!(emitter.emit_waiting(warning("x"), Instant::now() + CEILING), Emitted::Closed);
+    assert_eq!(
+        emitter.emit_waiting(warning("x"), Instant::now() + CEILING),
+        Emitted::Closed
+    );
     assert_eq!(bus.subscribe().recv().unwrap_err(), RecvError::Closed);
     assert!(bus.keep().unwrap_err().is_gone());
 }
 
 fn warning(context: &str) -> TdEvent {
-    TdEvent::Warning { execution_id: "x".into(), context: context.into(), message: String::new() }
+    TdEvent::Warning {
+        execution_id: "x".into(),
+        context: context.into(),
+        message: String::new(),
+    }
 }
 
 /// Producers race with readers of all kinds, with hardly any room: every account is exact.
@@ -177,13 +224,21 @@ fn received_and_missed_is_sent() {
             assert!(all.1 >= refused.load(Ordering::Relaxed));
             assert_eq!(limited.0 + limited.1, 4000, "round {round}");
             assert_eq!(chosen.0 + chosen.1, 800, "round {round}");
-            assert!(chosen.2.iter().all(|one| one.event.kind() == EventKind::TokenReceived));
+            assert!(
+                chosen
+                    .2
+                    .iter()
+                    .all(|one| one.event.kind() == EventKind::TokenReceived)
+            );
             let (received, missed, left) = read_all(unread);
             assert_eq!(received + missed, 4000, "round {round}");
             assert!(left.len() <= 7);
             // The log has a number for each of the 900 that are not live only.
             let (last, _) = check_ranges(&log.join().unwrap());
-            assert!((0..4).all(|who| last[&format!("p{who}")] == 900), "{last:?}");
+            assert!(
+                (0..4).all(|who| last[&format!("p{who}")] == 900),
+                "{last:?}"
+            );
         }
     });
 }
@@ -232,7 +287,11 @@ fn lagged_stands_before_what_is_left() {
     bus.shutdown().unwrap();
     let got: Vec<_> = unread.into_iter().collect();
     assert_eq!(got.len(), 11);
-    assert!(matches!(got[0], Delivery::Lagged { missed: 990 }), "{:?}", got[0]);
+    assert!(
+        matches!(got[0], Delivery::Lagged { missed: 990 }),
+        "{:?}",
+        got[0]
+    );
     assert_eq!(got[1].envelope().unwrap().seq, Some(991));
 }
 
@@ -249,8 +308,10 @@ fn a_subscriber_that_leaves_or_panics_harms_nobody() {
             for number in 0..20_000 {
                 // Waits for room, so that all is received below.
                 let deadline = Instant::now() + CEILING;
-                let event =
-                    TdEvent::IterationStarted { execution_id: "a".into(), iteration: number };
+                let event = TdEvent::IterationStarted {
+                    execution_id: "a".into(),
+                    iteration: number,
+                };
                 assert_eq!(emitter.emit_waiting(event, deadline), Emitted::Accepted);
             }
         });
@@ -293,8 +354,10 @@ fn filters_choose() {
         filter: Filter::all().kinds([EventKind::Warning, EventKind::Error]),
         ..Default::default()
     });
-    let nothing = bus
-        .subscribe_with(SubscribeOptions { filter: Filter::all().kinds([]), ..Default::default() });
+    let nothing = bus.subscribe_with(SubscribeOptions {
+        filter: Filter::all().kinds([]),
+        ..Default::default()
+    });
     let (a, b) = (bus.emitter_for("a"), bus.emitter_for("b"));
     for number in 0..100 {
         a.iteration_started(number);
@@ -324,7 +387,11 @@ fn numbers_go_on_where_a_log_ended() {
     bus.emitter_for("b").iteration_started(1);
     bus.emitter_from("b", 9).iteration_started(2);
     bus.close();
-    let seqs: Vec<_> = read_all(events).2.iter().map(|one| one.seq.unwrap()).collect();
+    let seqs: Vec<_> = read_all(events)
+        .2
+        .iter()
+        .map(|one| one.seq.unwrap())
+        .collect();
     assert_eq!(seqs, [42, 43, 1, 2]);
 }
 
@@ -347,8 +414,11 @@ fn live_events_have_no_number_and_are_not_kept() {
 #[test]
 fn a_stalled_log_gets_life_cycle_and_exact_gaps() {
     within(|| {
-        let options =
-            BusOptions { kept_bytes_max: 1 << 20, capacity: 1 << 20, ..Default::default() };
+        let options = BusOptions {
+            kept_bytes_max: 1 << 20,
+            capacity: 1 << 20,
+            ..Default::default()
+        };
         let bus = EventBus::with_options(options).unwrap();
         let (stalled, live) = (bus.keep().unwrap(), bus.subscribe());
         let (a, b) = (bus.emitter_for("a"), bus.emitter_for("b"));
@@ -375,10 +445,18 @@ fn a_stalled_log_gets_life_cycle_and_exact_gaps() {
         let kept = read_kept(stalled);
         let (last, missing) = check_ranges(&kept);
         assert_eq!(last["a"] + last["b"], texts + 100);
-        let life = kept.iter().filter(|one| one.event.kind() == EventKind::IterationStarted);
+        let life = kept
+            .iter()
+            .filter(|one| one.event.kind() == EventKind::IterationStarted);
         assert_eq!(life.count(), 100);
-        let gaps = kept.iter().filter(|one| one.event.kind() == EventKind::LogGap).count();
-        assert!(missing > 10_000 && gaps < 300, "{missing} events in {gaps} gaps");
+        let gaps = kept
+            .iter()
+            .filter(|one| one.event.kind() == EventKind::LogGap)
+            .count();
+        assert!(
+            missing > 10_000 && gaps < 300,
+            "{missing} events in {gaps} gaps"
+        );
         let bytes: usize = kept.iter().map(|one| one.event.memory_bytes()).sum();
         assert!(bytes <= 1 << 20);
     });
@@ -388,7 +466,10 @@ fn a_stalled_log_gets_life_cycle_and_exact_gaps() {
 #[test]
 fn a_log_that_comes_back_hears_of_the_gap_at_once() {
     within(|| {
-        let options = BusOptions { kept_bytes_max: 1 << 18, ..Default::default() };
+        let options = BusOptions {
+            kept_bytes_max: 1 << 18,
+            ..Default::default()
+        };
         let bus = EventBus::with_options(options).unwrap();
         let mut lane = bus.keep().unwrap();
         let emitter = bus.emitter_for("a");
@@ -399,7 +480,10 @@ fn a_log_that_comes_back_hears_of_the_gap_at_once() {
             sent += 1;
         }
         let mut envelopes = Vec::new();
-        while envelopes.last().is_none_or(|last: &Envelope| last.seq != Some(sent)) {
+        while envelopes
+            .last()
+            .is_none_or(|last: &Envelope| last.seq != Some(sent))
+        {
             match lane.next(Some(Instant::now() + CEILING)) {
                 Kept::Batch(batch) => envelopes.extend(batch.iter().cloned()),
                 other => panic!("{other:?} after {} envelopes", envelopes.len()),
@@ -416,8 +500,11 @@ fn a_log_that_comes_back_hears_of_the_gap_at_once() {
 #[test]
 fn who_waits_for_room_loses_nothing() {
     within(|| {
-        let options =
-            BusOptions { kept_bytes_max: 1 << 16, inbox_events: 16, ..Default::default() };
+        let options = BusOptions {
+            kept_bytes_max: 1 << 16,
+            inbox_events: 16,
+            ..Default::default()
+        };
         let bus = Arc::new(EventBus::with_options(options).unwrap());
         let lanes = [bus.keep().unwrap(), bus.keep().unwrap()];
         let readers = lanes.map(|lane| thread::spawn(move || read_kept(lane)));
@@ -451,7 +538,10 @@ fn who_waits_for_room_loses_nothing() {
 #[test]
 fn waiting_for_room_ends_at_the_deadline() {
     within(|| {
-        let options = BusOptions { kept_bytes_max: 1 << 16, ..Default::default() };
+        let options = BusOptions {
+            kept_bytes_max: 1 << 16,
+            ..Default::default()
+        };
         let bus = EventBus::with_options(options).unwrap();
         let stalled = bus.keep().unwrap();
         let emitter = bus.emitter_for("a");
@@ -498,7 +588,10 @@ fn closing_waits_for_nobody() {
 fn a_limited_subscription_gets_merged_text_in_time() {
     within(|| {
         let time = FakeClock::new();
-        let options = BusOptions { clock: time.clock(), ..Default::default() };
+        let options = BusOptions {
+            clock: time.clock(),
+            ..Default::default()
+        };
         let bus = EventBus::with_options(options).unwrap();
         let mut events = bus.subscribe_with(SubscribeOptions {
             limit: Some(Duration::from_millis(100)),
@@ -524,7 +617,10 @@ fn a_limited_subscription_gets_merged_text_in_time() {
         bus.close();
         let (received, missed, rest) = read_all(events);
         assert_eq!((received, missed), (3, 0));
-        assert_eq!(rest.iter().map(|one| one.seq.unwrap()).collect::<Vec<_>>(), [4, 5, 6]);
+        assert_eq!(
+            rest.iter().map(|one| one.seq.unwrap()).collect::<Vec<_>>(),
+            [4, 5, 6]
+        );
     });
 }
 
@@ -534,7 +630,10 @@ fn a_timeout_is_no_end() {
     let mut events = bus.subscribe();
     let wait = Duration::from_millis(1);
     assert_eq!(events.recv_timeout(wait).unwrap_err(), RecvError::Empty);
-    assert_eq!(events.recv_deadline(Instant::now() + wait).unwrap_err(), RecvError::Empty);
+    assert_eq!(
+        events.recv_deadline(Instant::now() + wait).unwrap_err(),
+        RecvError::Empty
+    );
     bus.emitter_for("a").iteration_started(1);
     assert!(events.recv_timeout(Duration::MAX).is_ok());
 }

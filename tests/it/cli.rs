@@ -15,7 +15,10 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 
 fn program(args: &[&str], data: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
-    command.args(args).env("TD_DATA_DIR", data).stdin(Stdio::null());
+    command
+        .args(args)
+        .env("TD_DATA_DIR", data)
+        .stdin(Stdio::null());
     for name in ["TMUX", "TMUX_PANE", "RUST_LOG", "NO_COLOR"] {
         command.env_remove(name);
     }
@@ -39,7 +42,11 @@ struct Running {
 impl Running {
     #[track_caller]
     fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let (send, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
@@ -53,7 +60,12 @@ impl Running {
             complaints.read_to_end(&mut bytes).unwrap();
             bytes
         });
-        Self { child, lines, seen: Vec::new(), stderr }
+        Self {
+            child,
+            lines,
+            seen: Vec::new(),
+            stderr,
+        }
     }
 
     /// Waits for a line that holds the text.
@@ -78,8 +90,16 @@ impl Running {
             child.try_wait().unwrap().ok_or("it still runs")
         });
         self.seen.extend(self.lines.iter());
-        let stdout = self.seen.iter().flat_map(|line| [line, "\n"].concat().into_bytes()).collect();
-        Output { status, stdout, stderr: self.stderr.join().unwrap() }
+        let stdout = self
+            .seen
+            .iter()
+            .flat_map(|line| [line, "\n"].concat().into_bytes())
+            .collect();
+        Output {
+            status,
+            stdout,
+            stderr: self.stderr.join().unwrap(),
+        }
     }
 }
 
@@ -120,17 +140,27 @@ fn wrong_usage_is_one_line_and_2() {
         let output = run(args, data.path());
         assert_code(&output, 2);
         assert_eq!(text(&output.stdout), "", "{args:?}");
-        assert_eq!(text(&output.stderr).matches('\n').count(), 1, "{args:?}: {output:#?}");
+        assert_eq!(
+            text(&output.stderr).matches('\n').count(),
+            1,
+            "{args:?}: {output:#?}"
+        );
     }
     let unwritable = run(&["watch", "--data-dir", "/dev/null/x"], data.path());
-    assert!(text(&unwritable.stderr).contains("/dev/null/x"), "{unwritable:#?}");
+    assert!(
+        text(&unwritable.stderr).contains("/dev/null/x"),
+        "{unwritable:#?}"
+    );
     let mut without_tmux = program(&["watch"], data.path());
     without_tmux.env("PATH", "/nonexistent");
     assert_code(&Running::start(without_tmux).end(), 127);
     for args in [["--help"], ["--version"]] {
         let output = run(&args, data.path());
         assert_code(&output, 0);
-        assert!(output.stderr.is_empty() && !output.stdout.is_empty(), "{output:#?}");
+        assert!(
+            output.stderr.is_empty() && !output.stdout.is_empty(),
+            "{output:#?}"
+        );
     }
 }
 
@@ -144,21 +174,38 @@ fn a_name_is_exact_and_the_watch_ends_with_it() {
     watch.wait_for("watching");
     tmux.tmux(&["send-keys", "-t", "=job-10:", "of ten", "Enter"]);
     // A whole line with what terminals take for orders: an escape and, in UTF-8, a C1 control.
-    tmux.tmux(&["send-keys", "-t", "=job-1:", "of one\\0302\\0233 31m", "Enter"]);
+    tmux.tmux(&[
+        "send-keys",
+        "-t",
+        "=job-1:",
+        "of one\\0302\\0233 31m",
+        "Enter",
+    ]);
     watch.wait_for("of one");
     tmux.tmux(&["kill-session", "-t", "=job-1"]);
     let output = watch.end();
     assert_code(&output, 0);
     let shown = text(&output.stdout);
-    assert!(!shown.contains("job-10") && !shown.contains("of ten"), "{shown}");
-    assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+    assert!(
+        !shown.contains("job-10") && !shown.contains("of ten"),
+        "{shown}"
+    );
+    assert!(
+        !shown.contains(|c: char| c.is_control() && c != '\n'),
+        "{shown:?}"
+    );
     assert!(shown.contains("[ended: closed]"), "{shown}");
 }
 
 #[test]
 fn one_signal_ends_in_order_with_a_whole_log() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
-    tmux.new_session("job", 80, 24, "i=0; while :; do i=$((i+1)); echo line $i; done");
+    tmux.new_session(
+        "job",
+        80,
+        24,
+        "i=0; while :; do i=$((i+1)); echo line $i; done",
+    );
     let socket = tmux.socket().display().to_string();
     let args = on(&socket, &["watch", "--json", "--interval", "50ms"]);
     let mut watch = Running::start(program(&args, data.path()));
@@ -169,10 +216,17 @@ fn one_signal_ends_in_order_with_a_whole_log() {
     let printed = envelopes(&text(&output.stdout));
     let last = printed.last().unwrap();
     assert_eq!(last["event"]["type"], "SessionEnded", "{last}");
-    let run = std::fs::read_dir(data.path().join("runs")).unwrap().next().unwrap().unwrap();
+    let run = std::fs::read_dir(data.path().join("runs"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     let log = std::fs::read_to_string(run.path().join("events.jsonl")).unwrap();
     let kept = envelopes(&log);
-    let numbers: Vec<u64> = kept.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    let numbers: Vec<u64> = kept
+        .iter()
+        .map(|event| event["seq"].as_u64().unwrap())
+        .collect();
     assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
     assert_eq!(kept.last(), Some(last));
 }
@@ -183,9 +237,15 @@ fn a_reader_that_leaves_is_a_quiet_end() {
     tmux.new_session("job", 80, 24, "while sleep 0.05; do date +%s%N; done");
     let socket = tmux.socket().display().to_string();
     let mut command = program(&on(&socket, &["watch"]), data.path());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
-    wait_for("the program's end", CEILING, || child.try_wait().unwrap().ok_or("it still runs"));
+    wait_for("the program's end", CEILING, || {
+        child.try_wait().unwrap().ok_or("it still runs")
+    });
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 0);
     assert_eq!(text(&output.stderr), "");
@@ -203,7 +263,11 @@ fn it_does_not_watch_its_own_pane() {
     let log = data.path().join("runs/all/events.jsonl");
     wait_for("the start in the log", CEILING, || {
         let log = std::fs::read_to_string(&log).unwrap_or_default();
-        if log.contains("SessionStarted") { Ok(()) } else { Err(log) }
+        if log.contains("SessionStarted") {
+            Ok(())
+        } else {
+            Err(log)
+        }
     });
     tmux.tmux(&["send-keys", "-t", "=job:", "seen here", "Enter"]);
     tmux.wait_for_text(&own, "job | seen here");
@@ -213,7 +277,10 @@ fn it_does_not_watch_its_own_pane() {
 
 #[test]
 fn a_demo_leaves_nothing_behind() {
-    let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/tmp").unwrap());
+    let (data, place) = (
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir_in("/tmp").unwrap(),
+    );
     let mut command = program(&["demo", "--seconds", "3", "--color", "never"], data.path());
     command.env("TMPDIR", place.path());
     let demo = Running::start(command);
@@ -232,7 +299,10 @@ fn a_demo_leaves_nothing_behind() {
     };
     wait_for("the end of the server", CEILING, || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        let left: Vec<_> = processes.map(|entry| entry.path()).filter(|at| of_demo(at)).collect();
+        let left: Vec<_> = processes
+            .map(|entry| entry.path())
+            .filter(|at| of_demo(at))
+            .collect();
         if left.is_empty() { Ok(()) } else { Err(left) }
     });
 }

@@ -18,10 +18,16 @@ fn the_documented_example_watches_a_real_pane() {
             scope.spawn(|| example::watch_session(server.server(), "job-1", &data, "two").unwrap());
         // It has begun when its log has: the session's start stands there after the baseline.
         crate::support::wait_for("the session's start", crate::support::CEILING, || {
-            let log = std::fs::read_dir(data.join("runs")).ok().and_then(|mut runs| runs.next());
+            let log = std::fs::read_dir(data.join("runs"))
+                .ok()
+                .and_then(|mut runs| runs.next());
             let path = log.ok_or("no run")?.unwrap().path().join("events.jsonl");
             let text = std::fs::read_to_string(path).unwrap_or_default();
-            if text.contains("SessionStarted") { Ok(()) } else { Err("not started") }
+            if text.contains("SessionStarted") {
+                Ok(())
+            } else {
+                Err("not started")
+            }
         });
         server.tmux(&["wait-for", "-S", "go"]);
         // Each signal wakes all that wait; the second session may have come later.

@@ -26,11 +26,16 @@ const LINES: &str = r#"{"seq":0,"ts":"2026-01-21T10:00:00.000000Z","event":{"typ
 fn damaged(lines_max: usize) -> impl Strategy<Value = Vec<u8>> {
     let lines: Vec<&str> = LINES.split_inclusive('\n').collect();
     let chosen = vec(any::<prop::sample::Index>(), 1..=lines_max);
-    let byte =
-        prop_oneof![any::<u8>(), proptest::sample::select(b"{}[]\",:\\0-9.e\nu \0".to_vec())];
+    let byte = prop_oneof![
+        any::<u8>(),
+        proptest::sample::select(b"{}[]\",:\\0-9.e\nu \0".to_vec())
+    ];
     let hurt = (0..6u8, any::<prop::sample::Index>(), byte, 0..40usize);
     (chosen, vec(hurt, 0..4)).prop_map(move |(chosen, hurts)| {
-        let mut bytes: Vec<u8> = chosen.iter().flat_map(|at| at.get(&lines).bytes()).collect();
+        let mut bytes: Vec<u8> = chosen
+            .iter()
+            .flat_map(|at| at.get(&lines).bytes())
+            .collect();
         for (kind, at, byte, count) in hurts {
             let at = at.index(bytes.len().max(1)).min(bytes.len());
             let end = (at + count).min(bytes.len());
@@ -52,7 +57,11 @@ fn damaged(lines_max: usize) -> impl Strategy<Value = Vec<u8>> {
 
 /// Failures are printed as the bytes to feed; no files are kept beside the tests.
 fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 proptest! {

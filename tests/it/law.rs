@@ -18,14 +18,24 @@ struct Dice(u64);
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
         // Knuth's MMIX constants.
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 
     fn text(&mut self) -> String {
-        const WORDS: [&str; 8] =
-            ["a", "漢字", "word", "x", "compile", "é", "[ok]", "longer words here"];
+        const WORDS: [&str; 8] = [
+            "a",
+            "漢字",
+            "word",
+            "x",
+            "compile",
+            "é",
+            "[ok]",
+            "longer words here",
+        ];
         let words = self.roll(12);
         let mut text = String::new();
         for _ in 0..words {
@@ -37,7 +47,12 @@ impl Dice {
 }
 
 fn seeds(default: u64) -> impl Iterator<Item = u64> {
-    let number = |name, or| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(or);
+    let number = |name, or| {
+        std::env::var(name)
+            .ok()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(or)
+    };
     let first: u64 = number("TD_LAW_FIRST", 1);
     first..first + number("TD_LAW_SEEDS", default)
 }
@@ -103,7 +118,9 @@ fn any_program_replays_to_what_the_pane_shows() {
         let pane = server.new_session("law", width, height, &program(&server, &steps, &pauses));
         server.wait_for_text(&pane, "ready");
         let mut observed = Observed::start(&server, |watch| {
-            watch.target(Target::parse("law").unwrap()).interval(Duration::from_millis(50))
+            watch
+                .target(Target::parse("law").unwrap())
+                .interval(Duration::from_millis(50))
         });
         observed.until_started(1);
         server.tmux(&["wait-for", "-S", "go"]);
@@ -115,7 +132,10 @@ fn any_program_replays_to_what_the_pane_shows() {
         observed.stop();
         let replay = Replay::of(&observed.seen, &pane);
         assert!(
-            replay.gaps.iter().all(|(_, _, reason, _)| reason == "cleared"),
+            replay
+                .gaps
+                .iter()
+                .all(|(_, _, reason, _)| reason == "cleared"),
             "seed {seed}: {:?}\n{}",
             replay.gaps,
             shown(&observed.seen)
@@ -147,7 +167,9 @@ fn lines_arrive_once_or_a_gap_says_so() {
         let pane = server.new_session("law", width, height, &program(&server, &steps, &pauses));
         server.wait_for_text(&pane, "ready");
         let mut observed = Observed::start(&server, |watch| {
-            watch.target(Target::parse("law").unwrap()).interval(Duration::from_millis(50))
+            watch
+                .target(Target::parse("law").unwrap())
+                .interval(Duration::from_millis(50))
         });
         observed.until_started(1);
         server.tmux(&["wait-for", "-S", "go"]);
@@ -165,7 +187,11 @@ fn lines_arrive_once_or_a_gap_says_so() {
                 (hole, certain) = (true, certain || reason != "ambiguous");
             }
             if printed.get(next) == Some(line) {
-                assert!(!certain, "seed {seed}: no hole before {line:?}: {:?}", replay.gaps);
+                assert!(
+                    !certain,
+                    "seed {seed}: no hole before {line:?}: {:?}",
+                    replay.gaps
+                );
                 next += 1;
                 continue;
             }
@@ -185,6 +211,10 @@ fn lines_arrive_once_or_a_gap_says_so() {
             next += found + 1;
         }
         assert_eq!(next, printed.len(), "seed {seed}");
-        eprintln!("seed {seed}: {} lines, limit {limit}, gaps {:?}", printed.len(), replay.gaps);
+        eprintln!(
+            "seed {seed}: {} lines, limit {limit}, gaps {:?}",
+            printed.len(),
+            replay.gaps
+        );
     });
 }

@@ -48,7 +48,11 @@ const IMPURE: &[&str] = &[
 
 /// Paths that live in some files only, and why.
 const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
-    (&["std::thread"], &["src/thread.rs"], "only thread.rs names std::thread"),
+    (
+        &["std::thread"],
+        &["src/thread.rs"],
+        "only thread.rs names std::thread",
+    ),
     (
         &[
             "Instant::now",
@@ -69,11 +73,20 @@ const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
         "only child, tmux and process start processes",
     ),
     (
-        &["io::stdout", "io::stderr", "anstream::stdout", "anstream::stderr"],
+        &[
+            "io::stdout",
+            "io::stderr",
+            "anstream::stdout",
+            "anstream::stderr",
+        ],
         &["src/view/", "src/cli/", "src/main.rs"],
         "only view, cli and main.rs print",
     ),
-    (&["mpsc::channel", "unbounded"], &[], "every queue is bounded"),
+    (
+        &["mpsc::channel", "unbounded"],
+        &[],
+        "every queue is bounded",
+    ),
 ];
 
 /// Runs of tokens that live in some files only.
@@ -98,7 +111,11 @@ const TOKENS_ONLY_IN: &[(&[&str], &[&str], &str)] = &[
         &["src/view/", "src/cli/", "src/main.rs"],
         "only view, cli and main.rs print",
     ),
-    (&[".", "elapsed", "(", ")"], &["src/clock.rs"], "only clock.rs reads time"),
+    (
+        &[".", "elapsed", "(", ")"],
+        &["src/clock.rs"],
+        "only clock.rs reads time",
+    ),
     (&["unbounded", "("], &[], "every queue is bounded"),
 ];
 
@@ -115,16 +132,27 @@ const STRANGERS: &[(&str, &str)] = &[
 ];
 
 /// Asynchronous runtimes and their executors, by the names of their packages.
-const RUNTIMES: &[&str] =
-    &["tokio", "async-std", "smol", "async-executor", "async-io", "futures-executor", "monoio"];
+const RUNTIMES: &[&str] = &[
+    "tokio",
+    "async-std",
+    "smol",
+    "async-executor",
+    "async-io",
+    "futures-executor",
+    "monoio",
+];
 
 /// Where a file's public names at the crate's root come from: `crate::TdEvent` is `event`.
 type Roots = BTreeMap<String, String>;
 
 fn is_in(file: &str, places: &[&str]) -> bool {
-    places
-        .iter()
-        .any(|place| if place.ends_with('/') { file.starts_with(place) } else { file == *place })
+    places.iter().any(|place| {
+        if place.ends_with('/') {
+            file.starts_with(place)
+        } else {
+            file == *place
+        }
+    })
 }
 
 fn layer(room: &str) -> Option<usize> {
@@ -139,7 +167,11 @@ fn violations(source: &Source, roots: &Roots) -> Vec<String> {
     if !source.text.starts_with("//! ") {
         say(1, "every file opens with `//!` and what it is for".into());
     }
-    let room = source.module.first().map(String::as_str).unwrap_or_default();
+    let room = source
+        .module
+        .first()
+        .map(String::as_str)
+        .unwrap_or_default();
     for path in source.paths() {
         let name = path.name();
         // Which of the crate's rooms is named.
@@ -157,13 +189,19 @@ fn violations(source: &Source, roots: &Roots) -> Vec<String> {
                 ),
             }
             if STRANGERS.contains(&(room, &used)) {
-                say(path.line, format!("`{room}` does not know `{used}` ({name})"));
+                say(
+                    path.line,
+                    format!("`{room}` does not know `{used}` ({name})"),
+                );
             }
         }
         if is_in(file, PURE) {
             for impure in IMPURE.iter().chain(&["Instant::now"]) {
                 if path.contains(impure) {
-                    say(path.line, format!("it is pure, and names `{impure}` ({name})"));
+                    say(
+                        path.line,
+                        format!("it is pure, and names `{impure}` ({name})"),
+                    );
                 }
             }
         }
@@ -176,7 +214,11 @@ fn violations(source: &Source, roots: &Roots) -> Vec<String> {
     for (run, places, rule) in TOKENS_ONLY_IN {
         if !is_in(file, places) {
             for tokens in source.tokens.windows(run.len()) {
-                if tokens.iter().map(|token| token.text.as_str()).eq(run.iter().copied()) {
+                if tokens
+                    .iter()
+                    .map(|token| token.text.as_str())
+                    .eq(run.iter().copied())
+                {
                     say(tokens[0].line, format!("{rule} ({})", run.concat()));
                 }
             }
@@ -188,8 +230,10 @@ fn violations(source: &Source, roots: &Roots) -> Vec<String> {
 }
 
 fn read_all(dir: &Path, root: &Path, into: &mut Vec<Source>) {
-    let mut entries: Vec<_> =
-        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut entries: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
@@ -206,10 +250,15 @@ fn house() -> (Vec<Source>, Roots) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = Vec::new();
     read_all(&root.join("src"), root, &mut sources);
-    let test_only: BTreeSet<Vec<String>> =
-        sources.iter().flat_map(|source| source.test_modules.clone()).collect();
+    let test_only: BTreeSet<Vec<String>> = sources
+        .iter()
+        .flat_map(|source| source.test_modules.clone())
+        .collect();
     sources.retain(|source| !test_only.iter().any(|test| source.module.starts_with(test)));
-    let library = sources.iter().find(|source| source.file == "src/lib.rs").unwrap();
+    let library = sources
+        .iter()
+        .find(|source| source.file == "src/lib.rs")
+        .unwrap();
     let roots = library.reexports();
     (sources, roots)
 }
@@ -218,49 +267,139 @@ fn house() -> (Vec<Source>, Roots) {
 fn the_house_keeps_its_rules() {
     let (sources, roots) = house();
     assert!(sources.len() > 30, "where is the source? {}", sources.len());
-    let found: Vec<String> = sources.iter().flat_map(|source| violations(source, &roots)).collect();
-    assert!(found.is_empty(), "against the rules of the house:\n{}", found.join("\n"));
+    let found: Vec<String> = sources
+        .iter()
+        .flat_map(|source| violations(source, &roots))
+        .collect();
+    assert!(
+        found.is_empty(),
+        "against the rules of the house:\n{}",
+        found.join("\n")
+    );
 }
 
 #[test]
 fn the_map_has_the_order_of_the_layers() {
     let (sources, _) = house();
-    let library = sources.iter().find(|source| source.file == "src/lib.rs").unwrap();
+    let library = sources
+        .iter()
+        .find(|source| source.file == "src/lib.rs")
+        .unwrap();
     let rooms = library.declared_modules();
     assert!(rooms.len() > 5, "{rooms:?}");
     for room in &rooms {
-        assert!(layer(room).is_some(), "src/lib.rs has `mod {room}`, which LAYERS does not know");
+        assert!(
+            layer(room).is_some(),
+            "src/lib.rs has `mod {room}`, which LAYERS does not know"
+        );
     }
-    assert!(rooms.is_sorted_by_key(|room| layer(room)), "src/lib.rs, in reading order: {rooms:?}");
+    assert!(
+        rooms.is_sorted_by_key(|room| layer(room)),
+        "src/lib.rs, in reading order: {rooms:?}"
+    );
 }
 
 #[test]
 fn each_rule_bites() {
-    let roots =
-        Roots::from([("Engine".into(), "engine".into()), ("TdEvent".into(), "event".into())]);
+    let roots = Roots::from([
+        ("Engine".into(), "engine".into()),
+        ("TdEvent".into(), "event".into()),
+    ]);
     let cases = [
-        ("src/log/writer.rs", "use crate::bus::Kept;", "`log` does not know `bus`"),
-        ("src/bus/mod.rs", "use crate::{event::TdEvent, log::{DataDir}};", "`bus` uses `log`"),
-        ("src/bus/lane.rs", "fn f() { super::super::log::x(); }", "`bus` uses `log`"),
-        ("src/bus/lane.rs", "mod a { use super::super::super::log; }", "`bus` uses `log`"),
-        ("src/engine/mod.rs", "use super::view;", "`engine` uses `view`"),
-        ("src/engine/mod.rs", "fn f() -> crate::cli::Args {}", "`engine` uses `cli`"),
-        ("src/tmux/a.rs", "use crate::Engine;", "`tmux` uses `engine`"),
+        (
+            "src/log/writer.rs",
+            "use crate::bus::Kept;",
+            "`log` does not know `bus`",
+        ),
+        (
+            "src/bus/mod.rs",
+            "use crate::{event::TdEvent, log::{DataDir}};",
+            "`bus` uses `log`",
+        ),
+        (
+            "src/bus/lane.rs",
+            "fn f() { super::super::log::x(); }",
+            "`bus` uses `log`",
+        ),
+        (
+            "src/bus/lane.rs",
+            "mod a { use super::super::super::log; }",
+            "`bus` uses `log`",
+        ),
+        (
+            "src/engine/mod.rs",
+            "use super::view;",
+            "`engine` uses `view`",
+        ),
+        (
+            "src/engine/mod.rs",
+            "fn f() -> crate::cli::Args {}",
+            "`engine` uses `cli`",
+        ),
+        (
+            "src/tmux/a.rs",
+            "use crate::Engine;",
+            "`tmux` uses `engine`",
+        ),
         ("src/tmux/a.rs", "use crate::nowhere::X;", "is no room"),
-        ("src/track/a.rs", "use std::{collections::HashMap, fs};", "it is pure"),
-        ("src/track/a.rs", "use std::io::{self, Read as _};", "it is pure"),
-        ("src/bus/limit.rs", "use crossbeam_channel::Sender;", "it is pure"),
+        (
+            "src/track/a.rs",
+            "use std::{collections::HashMap, fs};",
+            "it is pure",
+        ),
+        (
+            "src/track/a.rs",
+            "use std::io::{self, Read as _};",
+            "it is pure",
+        ),
+        (
+            "src/bus/limit.rs",
+            "use crossbeam_channel::Sender;",
+            "it is pure",
+        ),
         ("src/gap.rs", "fn f() { std::process::id(); }", "it is pure"),
-        ("src/log/line.rs", "fn f() { let t = std::time::Instant::now(); }", "it is pure"),
-        ("src/bus/lane.rs", "fn f() { Instant::now(); }", "only clock.rs"),
-        ("src/bus/lane.rs", "fn f() { then.elapsed(); }", "only clock.rs"),
-        ("src/bus/lane.rs", "use crossbeam_channel::{bounded, after};", "only clock.rs"),
+        (
+            "src/log/line.rs",
+            "fn f() { let t = std::time::Instant::now(); }",
+            "it is pure",
+        ),
+        (
+            "src/bus/lane.rs",
+            "fn f() { Instant::now(); }",
+            "only clock.rs",
+        ),
+        (
+            "src/bus/lane.rs",
+            "fn f() { then.elapsed(); }",
+            "only clock.rs",
+        ),
+        (
+            "src/bus/lane.rs",
+            "use crossbeam_channel::{bounded, after};",
+            "only clock.rs",
+        ),
         ("src/bus/lane.rs", "use std::thread;", "only thread.rs"),
         ("src/log/a.rs", "fn f() { println!(\"\"); }", "only view"),
-        ("src/log/a.rs", "fn f() { std::io::stderr().flush(); }", "only view"),
-        ("src/log/a.rs", "use std::process::{self, Command};", "start processes"),
-        ("src/log/a.rs", "fn f() { process::Command::new(\"x\"); }", "start processes"),
-        ("src/child.rs", "fn f() { crossbeam_channel::unbounded(); }", "bounded"),
+        (
+            "src/log/a.rs",
+            "fn f() { std::io::stderr().flush(); }",
+            "only view",
+        ),
+        (
+            "src/log/a.rs",
+            "use std::process::{self, Command};",
+            "start processes",
+        ),
+        (
+            "src/log/a.rs",
+            "fn f() { process::Command::new(\"x\"); }",
+            "start processes",
+        ),
+        (
+            "src/child.rs",
+            "fn f() { crossbeam_channel::unbounded(); }",
+            "bounded",
+        ),
         ("src/child.rs", "use std::sync::mpsc::channel;", "bounded"),
         ("src/view/a.rs", "fn f() { unbounded(); }", "bounded"),
     ];
@@ -280,21 +419,51 @@ fn each_rule_bites() {
 #[test]
 fn what_is_allowed_passes() {
     let cases = [
-        ("src/log/a.rs", "use crate::event::TdEvent; use crate::log::line::header;"),
-        ("src/log/a.rs", "use super::line; fn f() { super::name::encode(); }"),
-        ("src/log/line.rs", "use std::io::Write; use std::borrow::Cow;"),
+        (
+            "src/log/a.rs",
+            "use crate::event::TdEvent; use crate::log::line::header;",
+        ),
+        (
+            "src/log/a.rs",
+            "use super::line; fn f() { super::name::encode(); }",
+        ),
+        (
+            "src/log/line.rs",
+            "use std::io::Write; use std::borrow::Cow;",
+        ),
         ("src/bus/lane.rs", "use crate::{TdEvent, event::Envelope};"),
-        ("src/bus/lane.rs", "/// `std::thread` and println!\nfn f() { let s = \"crate::log\"; }"),
-        ("src/bus/lane.rs", "#[cfg(test)] mod tests { use std::thread; use crate::log; }"),
-        ("src/bus/lane.rs", "#[cfg(all(test, unix))] use crate::log;\nfn f() {}"),
+        (
+            "src/bus/lane.rs",
+            "/// `std::thread` and println!\nfn f() { let s = \"crate::log\"; }",
+        ),
+        (
+            "src/bus/lane.rs",
+            "#[cfg(test)] mod tests { use std::thread; use crate::log; }",
+        ),
+        (
+            "src/bus/lane.rs",
+            "#[cfg(all(test, unix))] use crate::log;\nfn f() {}",
+        ),
         (
             "src/child.rs",
             "fn f(c: &mut Command) { c.stdout(Stdio::piped()); } use std::process::Command;",
         ),
-        ("src/view/a.rs", "use crate::engine::Engine; fn f() { println!(); io::stdout(); }"),
-        ("src/main.rs", "use td_observe::Engine; fn main() { eprintln!(); }"),
-        ("src/clock.rs", "fn f() { Instant::now(); crossbeam_channel::at(x); }"),
-        ("src/tmux/a.rs", "fn f() { clock.now(); let process = Command { x: 1 }; }"),
+        (
+            "src/view/a.rs",
+            "use crate::engine::Engine; fn f() { println!(); io::stdout(); }",
+        ),
+        (
+            "src/main.rs",
+            "use td_observe::Engine; fn main() { eprintln!(); }",
+        ),
+        (
+            "src/clock.rs",
+            "fn f() { Instant::now(); crossbeam_channel::at(x); }",
+        ),
+        (
+            "src/tmux/a.rs",
+            "fn f() { clock.now(); let process = Command { x: 1 }; }",
+        ),
     ];
     let roots = Roots::from([("TdEvent".into(), "event".into())]);
     for (file, code) in cases {
@@ -311,7 +480,15 @@ fn what_is_allowed_passes() {
 fn no_asynchronous_runtime_is_built_for_users() {
     let tree = |more: &[&str]| {
         Command::new(env!("CARGO"))
-            .args(["tree", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"])
+            .args([
+                "tree",
+                "--edges",
+                "normal,build",
+                "--prefix",
+                "none",
+                "--format",
+                "{p}",
+            ])
             .arg("--all-features")
             .args(more)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -323,11 +500,18 @@ fn no_asynchronous_runtime_is_built_for_users() {
         // A package of a feature that nobody has built here yet.
         output = tree(&[]);
     }
-    assert!(output.status.success(), "cargo tree: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "cargo tree: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let packages = String::from_utf8(output.stdout).unwrap();
     assert!(packages.contains("serde_json "), "{packages}");
     for package in packages.lines() {
         let name = package.split(' ').next().unwrap_or_default();
-        assert!(!RUNTIMES.contains(&name), "{package} is an asynchronous runtime:\n{packages}");
+        assert!(
+            !RUNTIMES.contains(&name),
+            "{package} is an asynchronous runtime:\n{packages}"
+        );
     }
 }

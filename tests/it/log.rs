@@ -28,7 +28,11 @@ impl Bench {
         let fake = FakeClock::new();
         let options = LogOptions { sync, redact: None };
         let log = LogWriter::start(options, fake.clock()).unwrap();
-        Self { data: DataDir::new(root), log, fake }
+        Self {
+            data: DataDir::new(root),
+            log,
+            fake,
+        }
     }
 
     fn now(&self) -> Instant {
@@ -38,8 +42,16 @@ impl Bench {
     /// Opens and attaches a run; the answer is its next number.
     #[track_caller]
     fn open(&mut self, id: &str) -> u64 {
-        let info = RunInfo { kind: "test".into(), label: id.into(), ..RunInfo::default() };
-        let run = self.data.run(&id.into()).open(info, self.fake.clock().wall()).unwrap();
+        let info = RunInfo {
+            kind: "test".into(),
+            label: id.into(),
+            ..RunInfo::default()
+        };
+        let run = self
+            .data
+            .run(&id.into())
+            .open(info, self.fake.clock().wall())
+            .unwrap();
         let next = run.next_seq();
         self.log.attach(run, self.now());
         next
@@ -59,24 +71,37 @@ impl Bench {
     }
 
     fn notices(&mut self) -> Vec<NoticeKind> {
-        self.log.take_notices().into_iter().map(|notice| notice.kind).collect()
+        self.log
+            .take_notices()
+            .into_iter()
+            .map(|notice| notice.kind)
+            .collect()
     }
 }
 
 /// A directory in memory where there is one: some tests make hundreds of runs, and each waits for
 /// the disk when its metadata are written.
 fn fast_dir() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
 }
 
 fn text(id: &str, seq: u64, bytes: usize) -> Envelope {
     let token = "x".repeat(bytes);
-    let event = TdEvent::TokenReceived { execution_id: id.into(), iteration: 1, token };
+    let event = TdEvent::TokenReceived {
+        execution_id: id.into(),
+        iteration: 1,
+        token,
+    };
     Envelope::new(Some(seq), FakeClock::new().clock().wall(), event)
 }
 
 fn life(id: &str, seq: u64) -> Envelope {
-    let event = TdEvent::IterationStarted { execution_id: id.into(), iteration: seq as u32 };
+    let event = TdEvent::IterationStarted {
+        execution_id: id.into(),
+        iteration: seq as u32,
+    };
     Envelope::new(Some(seq), FakeClock::new().clock().wall(), event)
 }
 
@@ -84,8 +109,14 @@ fn life(id: &str, seq: u64) -> Envelope {
 #[track_caller]
 fn lines(path: &Path) -> Vec<Envelope> {
     let content = fs::read_to_string(path).unwrap();
-    assert!(content.is_empty() || content.ends_with('\n'), "torn: {content:.300}");
-    content.lines().map(|line| parse_line(line.as_bytes()).expect(line)).collect()
+    assert!(
+        content.is_empty() || content.ends_with('\n'),
+        "torn: {content:.300}"
+    );
+    content
+        .lines()
+        .map(|line| parse_line(line.as_bytes()).expect(line))
+        .collect()
 }
 
 /// Checks that each number from `first` on stands there once, in order, as itself or in a gap, and
@@ -96,7 +127,11 @@ fn accounted(lines: &[Envelope], first: u64) -> (Vec<(u64, u64)>, u64) {
     for line in lines {
         match &line.event {
             TdEvent::LogOpened { .. } => assert_eq!(line.seq, Some(0)),
-            TdEvent::LogGap { first_seq, last_seq, .. } => {
+            TdEvent::LogGap {
+                first_seq,
+                last_seq,
+                ..
+            } => {
                 assert_eq!((*first_seq, line.seq), (next, Some(*last_seq)));
                 gaps.push((*first_seq, *last_seq));
                 next = last_seq + 1;
@@ -138,14 +173,23 @@ fn numbers_go_on_when_a_run_is_opened_again() {
             bench.append(&batch);
         }
         if round == 1 {
-            bench.log.close_run("job@1", RunState::Completed, Some(3), bench.now());
+            bench
+                .log
+                .close_run("job@1", RunState::Completed, Some(3), bench.now());
         }
         let run = bench.run("job@1");
         let report = bench.log.finish(bench.fake.clock().now());
-        assert!(report.lost.is_empty() && report.problems.is_empty(), "{report:?}");
+        assert!(
+            report.lost.is_empty() && report.problems.is_empty(),
+            "{report:?}"
+        );
         let metadata = Metadata::read(&run).unwrap().unwrap();
         assert_eq!(metadata.next_seq, Some(seq + 1));
-        let expected = if round == 1 { RunState::Completed } else { RunState::Detached };
+        let expected = if round == 1 {
+            RunState::Completed
+        } else {
+            RunState::Detached
+        };
         assert_eq!((metadata.state, metadata.kind.as_str()), (expected, "test"));
     }
     let path = DataDir::new(temp.path()).run(&"job@1".into()).events_path();
@@ -162,10 +206,18 @@ fn files_are_for_their_owner_only() {
     bench.open("a");
     let run = bench.run("a");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
-    for dir in [temp.path().join("new"), temp.path().join("new/runs"), run.path().to_owned()] {
+    for dir in [
+        temp.path().join("new"),
+        temp.path().join("new/runs"),
+        run.path().to_owned(),
+    ] {
         assert_eq!(mode(&dir), 0o700, "{dir:?}");
     }
-    for file in [run.events_path(), run.metadata_path(), run.path().join("lock")] {
+    for file in [
+        run.events_path(),
+        run.metadata_path(),
+        run.path().join("lock"),
+    ] {
         assert_eq!(mode(&file), 0o600, "{file:?}");
     }
 }
@@ -211,8 +263,13 @@ fn the_second_writer_is_told_the_pid_of_the_first() {
     let open = || other.open(RunInfo::default(), FakeClock::new().clock().wall());
     let error = open().unwrap_err();
     assert!(error.is_locked());
-    assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
-    bench.log.close_run("a", RunState::Completed, None, bench.now());
+    assert!(
+        error.to_string().contains(&std::process::id().to_string()),
+        "{error}"
+    );
+    bench
+        .log
+        .close_run("a", RunState::Completed, None, bench.now());
     let _ = bench.log.finish(bench.fake.clock().now());
     assert!(open().is_ok());
 }
@@ -241,7 +298,12 @@ fn a_lock_ends_with_its_process() {
     let error = open().unwrap_err();
     let pid = fs::read_to_string(&lock).unwrap();
     assert!(error.is_locked());
-    assert!(error.to_string().contains(&format!("process {} ", pid.trim())), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("process {} ", pid.trim())),
+        "{error}"
+    );
     // Both processes of it hold the lock: the shell ends when its input is closed.
     drop(child.stdin.take());
     child.wait().unwrap();
@@ -254,8 +316,10 @@ struct SmallDisk(PathBuf);
 impl SmallDisk {
     fn mount(at: &Path, options: &str) -> Option<Self> {
         fs::create_dir_all(at).unwrap();
-        let output =
-            Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output();
+        let output = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(at)
+            .output();
         match output {
             Ok(output) if output.status.success() => Some(Self(at.to_owned())),
             other => {
@@ -279,18 +343,26 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_is_told_once_counted_exactly_and_left_behind() {
     let temp = tempfile::tempdir().unwrap();
-    let Some(disk) = SmallDisk::mount(&temp.path().join("disk"), "size=1m") else { return };
+    let Some(disk) = SmallDisk::mount(&temp.path().join("disk"), "size=1m") else {
+        return;
+    };
     let healthy = temp.path().join("elsewhere");
     let mut bench = Bench::with(&disk.0, SyncPolicy::Never);
     bench.open("full");
     let elsewhere = DataDir::new(&healthy).run(&"fine".into());
-    let run = elsewhere.open(RunInfo::default(), bench.fake.clock().wall()).unwrap();
+    let run = elsewhere
+        .open(RunInfo::default(), bench.fake.clock().wall())
+        .unwrap();
     bench.log.attach(run, bench.now());
 
     let mut seq = 0;
     let mut push = |bench: &mut Bench, bytes: usize, is_text: bool| {
         seq += 1;
-        let envelope = if is_text { text("full", seq, bytes) } else { life("full", seq) };
+        let envelope = if is_text {
+            text("full", seq, bytes)
+        } else {
+            life("full", seq)
+        };
         bench.append(&[envelope]);
         seq
     };
@@ -314,8 +386,11 @@ fn a_full_disk_is_told_once_counted_exactly_and_left_behind() {
     assert!(written > 50, "{written}");
 
     // Room again.
-    let status =
-        Command::new("mount").args(["-o", "remount,size=40m"]).arg(&disk.0).status().unwrap();
+    let status = Command::new("mount")
+        .args(["-o", "remount,size=40m"])
+        .arg(&disk.0)
+        .status()
+        .unwrap();
     assert!(status.success());
     bench.advance(Duration::from_millis(500));
     assert_eq!(bench.notices(), [NoticeKind::Recovered]);
@@ -336,7 +411,9 @@ fn a_full_disk_is_told_once_counted_exactly_and_left_behind() {
 #[test]
 fn what_a_full_disk_takes_for_good_is_reported_and_announced_later() {
     let temp = tempfile::tempdir().unwrap();
-    let Some(disk) = SmallDisk::mount(&temp.path().join("disk"), "size=256k") else { return };
+    let Some(disk) = SmallDisk::mount(&temp.path().join("disk"), "size=256k") else {
+        return;
+    };
     let mut bench = Bench::with(&disk.0, SyncPolicy::Never);
     bench.open("a");
     for seq in 1..=40 {
@@ -346,10 +423,16 @@ fn what_a_full_disk_takes_for_good_is_reported_and_announced_later() {
     let (_, written) = accounted(&lines(&path), 1);
     let report = bench.log.finish(bench.fake.clock().now());
     assert_eq!(report.lost.len(), 1, "{report:?}");
-    assert_eq!((report.lost[0].first_seq, report.lost[0].last_seq), (written, 40));
+    assert_eq!(
+        (report.lost[0].first_seq, report.lost[0].last_seq),
+        (written, 40)
+    );
     assert!(report.lost[0].why.contains("No space"), "{report:?}");
-    let status =
-        Command::new("mount").args(["-o", "remount,size=4m"]).arg(&disk.0).status().unwrap();
+    let status = Command::new("mount")
+        .args(["-o", "remount,size=4m"])
+        .arg(&disk.0)
+        .status()
+        .unwrap();
     assert!(status.success());
     let mut bench = Bench::with(&disk.0, SyncPolicy::Never);
     let next = bench.open("a");
@@ -371,11 +454,19 @@ fn a_removed_directory_is_made_again() {
     bench.append(&[life("a", 3)]);
     assert_eq!(bench.notices(), [NoticeKind::Disturbed]);
     let found = lines(&run.events_path());
-    assert_eq!((accounted(&found, 3), first_seqs(&found)), ((vec![], 4), vec![3]));
+    assert_eq!(
+        (accounted(&found, 3), first_seqs(&found)),
+        ((vec![], 4), vec![3])
+    );
     assert!(Metadata::read(&run).unwrap().is_some());
     // The lock is ours again, too.
     let other = DataDir::new(temp.path()).run(&"a".into());
-    assert!(other.open(RunInfo::default(), bench.fake.clock().wall()).unwrap_err().is_locked());
+    assert!(
+        other
+            .open(RunInfo::default(), bench.fake.clock().wall())
+            .unwrap_err()
+            .is_locked()
+    );
 
     // Moved away, all of it: the open file goes along, so only the path tells.
     fs::rename(temp.path().join("runs"), temp.path().join("old")).unwrap();
@@ -384,7 +475,10 @@ fn a_removed_directory_is_made_again() {
     bench.append(&[life("a", 5)]);
     assert_eq!(bench.notices(), [NoticeKind::Disturbed]);
     assert_eq!(first_seqs(&lines(&run.events_path())), [5]);
-    assert_eq!(accounted(&lines(&temp.path().join("old/a/events.jsonl")), 3), (vec![], 5));
+    assert_eq!(
+        accounted(&lines(&temp.path().join("old/a/events.jsonl")), 3),
+        (vec![], 5)
+    );
 }
 
 #[test]
@@ -406,9 +500,15 @@ fn a_directory_that_cannot_be_made_again_is_waited_for() {
     bench.append(&[life("a", 4)]);
     assert!(!run.exists(), "a try before its time");
     bench.advance(Duration::from_millis(500));
-    assert_eq!(bench.notices(), [NoticeKind::Disturbed, NoticeKind::Recovered]);
+    assert_eq!(
+        bench.notices(),
+        [NoticeKind::Disturbed, NoticeKind::Recovered]
+    );
     let found = lines(&run.events_path());
-    assert_eq!((accounted(&found, 2), first_seqs(&found)), ((vec![], 5), vec![2]));
+    assert_eq!(
+        (accounted(&found, 2), first_seqs(&found)),
+        ((vec![], 5), vec![2])
+    );
 }
 
 #[test]
@@ -422,13 +522,23 @@ fn a_file_that_others_cut_goes_on_behind_the_cut() {
     file.set_len(0).unwrap();
     bench.append(&[life("a", 3)]);
     let found = lines(&path);
-    assert_eq!((accounted(&found, 3), first_seqs(&found)), ((vec![], 4), vec![3]));
+    assert_eq!(
+        (accounted(&found, 3), first_seqs(&found)),
+        ((vec![], 4), vec![3])
+    );
     // Cut in the middle of a line: the next one begins on a line of its own.
-    file.set_len(fs::metadata(&path).unwrap().len() - 7).unwrap();
+    file.set_len(fs::metadata(&path).unwrap().len() - 7)
+        .unwrap();
     bench.append(&[life("a", 4)]);
-    assert_eq!(bench.notices(), [NoticeKind::Disturbed, NoticeKind::Disturbed]);
+    assert_eq!(
+        bench.notices(),
+        [NoticeKind::Disturbed, NoticeKind::Disturbed]
+    );
     let tail = read_tail(&path, u64::MAX).unwrap();
-    assert_eq!(tail.iter().filter_map(|line| line.seq).collect::<Vec<_>>(), [4]);
+    assert_eq!(
+        tail.iter().filter_map(|line| line.seq).collect::<Vec<_>>(),
+        [4]
+    );
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 4);
 }
 
@@ -437,8 +547,19 @@ fn hostile_ids_stay_in_their_directories() {
     let temp = tempfile::tempdir().unwrap();
     let root = temp.path().join("data");
     let long = "x".repeat(5000);
-    let ids =
-        ["", ".", "..", "../../escape", "/etc", "a\0b", "a\nb", &long, "%2E", "日本 語@1:2", "~"];
+    let ids = [
+        "",
+        ".",
+        "..",
+        "../../escape",
+        "/etc",
+        "a\0b",
+        "a\nb",
+        &long,
+        "%2E",
+        "日本 語@1:2",
+        "~",
+    ];
     let mut bench = Bench::new(&root);
     for id in ids {
         assert_eq!(bench.open(id), 1, "{id:?}");
@@ -462,14 +583,22 @@ fn links_are_not_followed() {
     data.prepare().unwrap();
     let wall = FakeClock::new().clock().wall();
     symlink(temp.path().join("elsewhere"), data.runs_path().join("a")).unwrap();
-    assert!(data.run(&"a".into()).open(RunInfo::default(), wall).unwrap_err().is_invalid_input());
+    assert!(
+        data.run(&"a".into())
+            .open(RunInfo::default(), wall)
+            .unwrap_err()
+            .is_invalid_input()
+    );
     for name in ["events.jsonl", "lock"] {
         let run = data.run(&name.into());
         fs::create_dir(run.path()).unwrap();
         symlink(&secret, run.path().join(name)).unwrap();
         assert!(run.open(RunInfo::default(), wall).is_err(), "{name}");
     }
-    assert_eq!(fs::read_dir(temp.path().join("elsewhere")).unwrap().count(), 0);
+    assert_eq!(
+        fs::read_dir(temp.path().join("elsewhere")).unwrap().count(),
+        0
+    );
     assert_eq!(fs::read_to_string(secret).unwrap(), "mine\n");
 }
 
@@ -484,7 +613,10 @@ fn events_without_a_number_or_a_run_are_not_written() {
         bench.append(&[life("b", seq), live.clone(), life("a", seq), life("c", seq)]);
     }
     assert_eq!(bench.notices(), [NoticeKind::NotKept, NoticeKind::NotKept]);
-    assert_eq!(accounted(&lines(&bench.run("a").events_path()), 1), (vec![], 4));
+    assert_eq!(
+        accounted(&lines(&bench.run("a").events_path()), 1),
+        (vec![], 4)
+    );
     let report = bench.log.finish(bench.fake.clock().now());
     assert_eq!(report.not_kept, 6);
 }
@@ -500,7 +632,10 @@ fn more_runs_than_open_files() {
     let open = || {
         let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
         let ours = |path: PathBuf| path.starts_with(temp.path()) && path.ends_with("events.jsonl");
-        links.filter_map(|link| fs::read_link(link.path()).ok()).filter(|p| ours(p.clone())).count()
+        links
+            .filter_map(|link| fs::read_link(link.path()).ok())
+            .filter(|p| ours(p.clone()))
+            .count()
     };
     for seq in 1..=3 {
         let batch: Vec<_> = ids.iter().map(|id| life(id, seq)).collect();
@@ -511,19 +646,32 @@ fn more_runs_than_open_files() {
     assert_eq!(bench.notices(), []);
     for id in &ids {
         let found = lines(&bench.run(id).events_path());
-        assert_eq!((accounted(&found, 1), first_seqs(&found)), ((vec![], 4), vec![1]));
+        assert_eq!(
+            (accounted(&found, 1), first_seqs(&found)),
+            ((vec![], 4), vec![1])
+        );
     }
     // More ends at once than td-sync has room for.
     for id in &ids {
-        bench.log.close_run(id, RunState::Failed, Some(7), bench.fake.clock().now());
+        bench
+            .log
+            .close_run(id, RunState::Failed, Some(7), bench.fake.clock().now());
         assert!(!bench.log.is_attached(id));
     }
     let data = bench.data.clone();
     let report = bench.log.finish(bench.fake.clock().now());
-    assert!(report.problems.is_empty() && report.lost.is_empty(), "{report:?}");
+    assert!(
+        report.problems.is_empty() && report.lost.is_empty(),
+        "{report:?}"
+    );
     for id in &ids {
-        let metadata = Metadata::read(&data.run(&id.as_str().into())).unwrap().unwrap();
-        assert_eq!((metadata.state, metadata.exit_status), (RunState::Failed, Some(7)));
+        let metadata = Metadata::read(&data.run(&id.as_str().into()))
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (metadata.state, metadata.exit_status),
+            (RunState::Failed, Some(7))
+        );
     }
 }
 
@@ -567,7 +715,10 @@ fn what_is_not_known_is_kept_and_old_logs_go_on() {
     let future = r#"{"seq":1,"ts":"2026-01-21T10:00:02.000000Z","event":{"type":"FromTheFuture","execution_id":"abc123","x":[1]},"trace":"t"}"#;
     bench.append(&[parse_line(future.as_bytes()).unwrap()]);
     let content = fs::read_to_string(run.events_path()).unwrap();
-    assert!(content.starts_with(seed) && content.ends_with(&format!("{future}\n")), "{content}");
+    assert!(
+        content.starts_with(seed) && content.ends_with(&format!("{future}\n")),
+        "{content}"
+    );
     let tail = read_tail(&run.events_path(), 1 << 20).unwrap();
     assert!(matches!(&tail[0].event,
         TdEvent::LoopStarted { task_description, .. } if task_description == "Add auth"));
@@ -589,7 +740,10 @@ fn a_session_finds_its_run_whatever_it_is_called() {
     let temp = tempfile::tempdir().unwrap();
     let data = DataDir::new(temp.path());
     let wall = FakeClock::new().clock().wall();
-    let info = |session: u32| RunInfo { identity: Some(identity(session)), ..RunInfo::default() };
+    let info = |session: u32| RunInfo {
+        identity: Some(identity(session)),
+        ..RunInfo::default()
+    };
     let mut index = RunIndex::scan(&data);
     let open = |index: &mut RunIndex, label: &str, session: u32| -> (ExecutionId, bool) {
         let run = index.open_run(&data, label, info(session), wall).unwrap();
@@ -613,7 +767,11 @@ fn a_session_finds_its_run_whatever_it_is_called() {
     assert_eq!(open(&mut old, "job@1", 2), ("job@1-2".into(), true));
     // A second observer of the same session is refused, not given a run of its own.
     let held = index.open_run(&data, "job@1", info(1), wall).unwrap();
-    assert!(old.open_run(&data, "job@1", info(1), wall).unwrap_err().is_locked());
+    assert!(
+        old.open_run(&data, "job@1", info(1), wall)
+            .unwrap_err()
+            .is_locked()
+    );
     drop(held);
 }
 

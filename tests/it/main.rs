@@ -1,6 +1,11 @@
 //! The tests from outside: what an embedder or a user sees.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    missing_docs
+)]
 
 mod observed;
 mod support;

@@ -43,10 +43,19 @@ impl Observed {
     #[track_caller]
     fn watching(server: &TmuxServer, watch: Watch) -> Self {
         let data = server.directory().join("data");
-        let mut engine = Builder::new().data_dir(&data).capacity(1_000_000).start().unwrap();
+        let mut engine = Builder::new()
+            .data_dir(&data)
+            .capacity(1_000_000)
+            .start()
+            .unwrap();
         let events = engine.subscribe();
         engine.watch(watch).unwrap();
-        Self { engine: Some(engine), events, seen: Vec::new(), data }
+        Self {
+            engine: Some(engine),
+            events,
+            seen: Vec::new(),
+            data,
+        }
     }
 
     /// Watches one session.
@@ -107,10 +116,13 @@ impl Observed {
             let text = Replay::of(seen, pane).text();
             let replayed: Vec<&str> = text.lines().collect();
             let same = replayed.len().min(shows.len());
-            let mut pairs =
-                shows[shows.len() - same..].iter().zip(&replayed[replayed.len() - same..]);
+            let mut pairs = shows[shows.len() - same..]
+                .iter()
+                .zip(&replayed[replayed.len() - same..]);
             // Of the oldest line the pane may have lost the beginning.
-            let oldest = pairs.next().is_some_and(|(shown, replayed)| replayed.ends_with(shown));
+            let oldest = pairs
+                .next()
+                .is_some_and(|(shown, replayed)| replayed.ends_with(shown));
             oldest && pairs.all(|(shown, replayed)| shown == replayed)
         };
         let deadline = Instant::now() + CEILING;
@@ -135,7 +147,10 @@ impl Observed {
     #[track_caller]
     pub fn stop(&mut self) -> Report {
         let report = self.engine.take().unwrap().shutdown();
-        assert!(report.panicked.is_empty() && report.left.is_empty(), "{report:?}");
+        assert!(
+            report.panicked.is_empty() && report.left.is_empty(),
+            "{report:?}"
+        );
         while let Ok(delivery) = self.events.recv() {
             self.seen.extend(delivery.into_envelope());
         }
@@ -171,7 +186,14 @@ pub fn logs(data: &Path) -> BTreeMap<String, Vec<Envelope>> {
         for envelope in &envelopes {
             match (&envelope.event, envelope.seq) {
                 (TdEvent::LogOpened { first_seq, .. }, Some(0)) => assert_eq!(*first_seq, next),
-                (TdEvent::LogGap { first_seq, last_seq, .. }, _) => {
+                (
+                    TdEvent::LogGap {
+                        first_seq,
+                        last_seq,
+                        ..
+                    },
+                    _,
+                ) => {
                     assert_eq!(*first_seq, next);
                     next = last_seq + 1;
                 }
@@ -204,9 +226,17 @@ impl Replay {
     pub fn of(events: &[Envelope], of: &str) -> Self {
         let mut replay = Self::default();
         let mut next = i64::MIN;
-        for envelope in events.iter().filter(|e| e.event.pane().is_some_and(|pane| pane == of)) {
+        for envelope in events
+            .iter()
+            .filter(|e| e.event.pane().is_some_and(|pane| pane == of))
+        {
             match &envelope.event {
-                TdEvent::OutputUpdate { first_line, chunk, is_complete, .. } => {
+                TdEvent::OutputUpdate {
+                    first_line,
+                    chunk,
+                    is_complete,
+                    ..
+                } => {
                     assert!(*first_line >= next, "numbers go on:\n{}", shown(events));
                     assert!(chunk.is_empty() || chunk.ends_with('\n'), "{chunk:?}");
                     for (number, line) in (*first_line..).zip(chunk.split_terminator('\n')) {
@@ -220,9 +250,19 @@ impl Replay {
                     replay.revisions += 1;
                     replay.lines.insert(*line, text.clone());
                 }
-                TdEvent::OutputGap { first_line, lost_lines, reason, .. } => {
+                TdEvent::OutputGap {
+                    first_line,
+                    lost_lines,
+                    reason,
+                    ..
+                } => {
                     assert!(*first_line >= next, "numbers go on:\n{}", shown(events));
-                    let gap = (*first_line, *lost_lines, reason.clone(), replay.settled.len());
+                    let gap = (
+                        *first_line,
+                        *lost_lines,
+                        reason.clone(),
+                        replay.settled.len(),
+                    );
                     replay.gaps.push(gap);
                 }
                 _ => {}
@@ -238,9 +278,17 @@ impl Replay {
 
     /// What stands after the last `cleared` gap, without trailing blanks.
     pub fn text(&self) -> String {
-        let cleared = self.gaps.iter().rev().find(|(_, _, reason, _)| reason == "cleared");
+        let cleared = self
+            .gaps
+            .iter()
+            .rev()
+            .find(|(_, _, reason, _)| reason == "cleared");
         let from = cleared.map_or(i64::MIN, |(number, ..)| *number);
-        let first = self.lines.range(from..).next().map_or(1, |(number, _)| *number);
+        let first = self
+            .lines
+            .range(from..)
+            .next()
+            .map_or(1, |(number, _)| *number);
         let last = self.lines.last_key_value().map_or(0, |(number, _)| *number);
         let mut text = String::new();
         for number in first..=last {
@@ -254,5 +302,8 @@ impl Replay {
 /// Events for a failure message: the last hundred.
 pub fn shown(events: &[Envelope]) -> String {
     let from = events.len().saturating_sub(100);
-    events[from..].iter().map(|e| serde_json::to_string(e).unwrap() + "\n").collect()
+    events[from..]
+        .iter()
+        .map(|e| serde_json::to_string(e).unwrap() + "\n")
+        .collect()
 }

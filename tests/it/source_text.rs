@@ -37,13 +37,20 @@ pub struct NamedPath {
 impl Source {
     #[track_caller]
     pub fn parse(file: &str, text: &str) -> Self {
-        let inner = file.strip_prefix("src/").unwrap_or(file).trim_end_matches(".rs");
+        let inner = file
+            .strip_prefix("src/")
+            .unwrap_or(file)
+            .trim_end_matches(".rs");
         let mut module: Vec<String> = inner.split('/').map(str::to_owned).collect();
-        if matches!(module.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+        if matches!(
+            module.last().map(String::as_str),
+            Some("mod" | "lib" | "main")
+        ) {
             module.pop();
         }
-        let stream: TokenStream =
-            text.parse().unwrap_or_else(|error| panic!("{file} is no Rust: {error}"));
+        let stream: TokenStream = text
+            .parse()
+            .unwrap_or_else(|error| panic!("{file} is no Rust: {error}"));
         let mut source = Self {
             file: file.to_owned(),
             module: module.clone(),
@@ -105,7 +112,10 @@ impl Source {
         };
         // Inline modules are told from blocks, so that `super` can be resolved.
         if group.delimiter() == Delimiter::Brace && module.len() > self.module.len() {
-            self.push(&format!("{{{}", module.join("::")), group.span_open().start().line);
+            self.push(
+                &format!("{{{}", module.join("::")),
+                group.span_open().start().line,
+            );
         } else {
             self.push(open, group.span_open().start().line);
         }
@@ -114,7 +124,10 @@ impl Source {
     }
 
     fn push(&mut self, text: &str, line: usize) {
-        self.tokens.push(Token { text: text.to_owned(), line });
+        self.tokens.push(Token {
+            text: text.to_owned(),
+            line,
+        });
     }
 
     /// Where the item ends that the test attribute at `at` stands before.
@@ -133,7 +146,8 @@ impl Source {
                     && let (Some(name), Some(semicolon)) = (trees.get(end), trees.get(end + 1))
                     && is(semicolon, ";")
                 {
-                    self.test_modules.push([module, &[name.to_string()]].concat());
+                    self.test_modules
+                        .push([module, &[name.to_string()]].concat());
                 }
                 is_item |= matches!(
                     &*word,
@@ -218,7 +232,11 @@ impl Source {
             }
         }
         let module = modules.last().cloned().unwrap_or_default();
-        found.push(NamedPath { segments, line, module });
+        found.push(NamedPath {
+            segments,
+            line,
+            module,
+        });
         at
     }
 
@@ -228,7 +246,10 @@ impl Source {
 
     /// The modules that the file declares, in its order.
     pub fn declared_modules(&self) -> Vec<String> {
-        let declared = self.tokens.windows(3).filter(|w| w[0].text == "mod" && w[2].text == ";");
+        let declared = self
+            .tokens
+            .windows(3)
+            .filter(|w| w[0].text == "mod" && w[2].text == ";");
         declared.map(|w| w[1].text.clone()).collect()
     }
 
@@ -237,7 +258,10 @@ impl Source {
         let paths = self.paths().into_iter();
         paths
             .filter_map(|path| {
-                Some((path.segments.last()?.clone(), path.segments.first()?.clone()))
+                Some((
+                    path.segments.last()?.clone(),
+                    path.segments.first()?.clone(),
+                ))
             })
             .collect()
     }
@@ -251,7 +275,9 @@ impl NamedPath {
     /// Whether the segments of `part` stand in it, side by side.
     pub fn contains(&self, part: &str) -> bool {
         let part: Vec<&str> = part.split("::").collect();
-        self.segments.windows(part.len()).any(|window| window == part)
+        self.segments
+            .windows(part.len())
+            .any(|window| window == part)
     }
 
     /// The room of this crate that is named, if it is one of this crate.
@@ -260,7 +286,11 @@ impl NamedPath {
         let name = if first == "crate" {
             self.segments.get(1)?
         } else {
-            let supers = self.segments.iter().take_while(|segment| *segment == "super").count();
+            let supers = self
+                .segments
+                .iter()
+                .take_while(|segment| *segment == "super")
+                .count();
             if supers == 0 || supers < self.module.len() {
                 return None;
             }
@@ -293,7 +323,9 @@ fn is_word(text: &str) -> bool {
 
 /// `#[cfg(test)]`, `#[cfg(all(test, …))]`, `#[test]`.
 fn is_test_attribute(trees: &[TokenTree]) -> bool {
-    let [hash, TokenTree::Group(group), ..] = trees else { return false };
+    let [hash, TokenTree::Group(group), ..] = trees else {
+        return false;
+    };
     if !is(hash, "#") || group.delimiter() != Delimiter::Bracket {
         return false;
     }

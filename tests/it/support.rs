@@ -55,17 +55,27 @@ impl TmuxServer {
     pub fn with_env(more: &[(&str, &str)]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory = tempfile::Builder::new().prefix("td-test-").tempdir().unwrap();
+        let directory = tempfile::Builder::new()
+            .prefix("td-test-")
+            .tempdir()
+            .unwrap();
         let mut env: Vec<(OsString, OsString)> =
             vec![("TMUX_TMPDIR".into(), directory.path().into())];
         env.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
-        Self { directory, name: format!("td-test-{}-{number}", std::process::id()), env }
+        Self {
+            directory,
+            name: format!("td-test-{}-{number}", std::process::id()),
+            env,
+        }
     }
 
     /// Its socket.
     pub fn socket(&self) -> PathBuf {
         let uid = rustix::process::getuid().as_raw();
-        self.directory.path().join(format!("tmux-{uid}")).join(&self.name)
+        self.directory
+            .path()
+            .join(format!("tmux-{uid}"))
+            .join(&self.name)
     }
 
     /// A directory that is there as long as the server.
@@ -82,20 +92,34 @@ impl TmuxServer {
     #[track_caller]
     pub fn tmux(&self, args: &[&str]) -> String {
         let finished = self.try_tmux(args, "");
-        assert!(finished.status.success(), "tmux {args:?} on {}: {}", self.name, shown(&finished));
-        String::from_utf8(finished.stdout).unwrap().trim_end_matches('\n').to_owned()
+        assert!(
+            finished.status.success(),
+            "tmux {args:?} on {}: {}",
+            self.name,
+            shown(&finished)
+        );
+        String::from_utf8(finished.stdout)
+            .unwrap()
+            .trim_end_matches('\n')
+            .to_owned()
     }
 
     /// Runs tmux commands, one a line.
     #[track_caller]
     pub fn script(&self, lines: &str) {
         let finished = self.try_tmux(&["source-file", "-"], lines);
-        assert!(finished.status.success(), "script {lines} on {}: {}", self.name, shown(&finished));
+        assert!(
+            finished.status.success(),
+            "script {lines} on {}: {}",
+            self.name,
+            shown(&finished)
+        );
     }
 
     fn try_tmux(&self, args: &[&str], stdin: &str) -> Finished {
-        let mut all: Vec<OsString> =
-            ["-u", "-L", &self.name, "-f", "/dev/null"].map(OsString::from).into();
+        let mut all: Vec<OsString> = ["-u", "-L", &self.name, "-f", "/dev/null"]
+            .map(OsString::from)
+            .into();
         // A semicolon at the end of an argument would begin another command.
         all.extend(args.iter().map(|arg| match arg.strip_suffix(';') {
             Some(start) => OsString::from(format!("{start}\\;")),
@@ -134,7 +158,10 @@ impl TmuxServer {
     #[track_caller]
     pub fn pane(&self, pane: &str) -> PaneState {
         let listing = self.listing();
-        listing.pane(pane).cloned().unwrap_or_else(|| panic!("no pane {pane} in {listing:#?}"))
+        listing
+            .pane(pane)
+            .cloned()
+            .unwrap_or_else(|| panic!("no pane {pane} in {listing:#?}"))
     }
 
     /// What a pane's screen shows.
@@ -148,14 +175,23 @@ impl TmuxServer {
     pub fn wait_for_text(&self, pane: &str, text: &str) {
         wait_for(&format!("{text:?} in {pane}"), CEILING, || {
             let screen = self.screen(pane);
-            if screen.contains(text) { Ok(()) } else { Err(screen) }
+            if screen.contains(text) {
+                Ok(())
+            } else {
+                Err(screen)
+            }
         });
     }
 
     /// The server's process.
     #[track_caller]
     pub fn pid(&self) -> Pid {
-        Pid::from_raw(self.tmux(&["display-message", "-p", "#{pid}"]).parse().unwrap()).unwrap()
+        Pid::from_raw(
+            self.tmux(&["display-message", "-p", "#{pid}"])
+                .parse()
+                .unwrap(),
+        )
+        .unwrap()
     }
 
     /// Ends the server now and waits until it is gone.
@@ -164,7 +200,11 @@ impl TmuxServer {
         let pid = self.pid();
         self.tmux(&["kill-server"]);
         wait_for("the end of the server", CEILING, || {
-            if test_kill_process(pid).is_err() { Ok(()) } else { Err(pid) }
+            if test_kill_process(pid).is_err() {
+                Ok(())
+            } else {
+                Err(pid)
+            }
         });
     }
 }

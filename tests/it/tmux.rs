@@ -20,14 +20,27 @@ fn shots(tmux: &TmuxServer, shots: &[Shot]) -> Vec<Shown> {
 
 #[track_caller]
 fn view(tmux: &TmuxServer, pane: &str, depth: u32) -> PaneView {
-    match shots(tmux, &[Shot { pane: pane.into(), depth, saved: true }]).remove(0) {
+    match shots(
+        tmux,
+        &[Shot {
+            pane: pane.into(),
+            depth,
+            saved: true,
+        }],
+    )
+    .remove(0)
+    {
         Shown::View(view) => *view,
         other => panic!("{other:?}"),
     }
 }
 
 fn texts(view: &PaneView) -> Vec<(&str, bool)> {
-    view.look.rows.iter().map(|row| (row.text.as_str(), row.wrapped)).collect()
+    view.look
+        .rows
+        .iter()
+        .map(|row| (row.text.as_str(), row.wrapped))
+        .collect()
 }
 
 #[test]
@@ -40,13 +53,21 @@ fn state_and_text_are_of_one_instant_while_a_pane_floods() {
         assert_eq!(look.rows.len(), (look.history_size.min(500) + 10) as usize);
         // Numbers follow each other down to the cursor, and the cursor stands right behind.
         let at = look.history_rows() + look.cursor.y as usize;
-        let numbers: Vec<u64> =
-            look.rows[..at].iter().map(|row| row.text.parse().unwrap()).collect();
-        assert!(numbers.windows(2).all(|two| two[0] + 1 == two[1]), "{look:#?}");
+        let numbers: Vec<u64> = look.rows[..at]
+            .iter()
+            .map(|row| row.text.parse().unwrap())
+            .collect();
+        assert!(
+            numbers.windows(2).all(|two| two[0] + 1 == two[1]),
+            "{look:#?}"
+        );
         // A read may end between the carriage return and the line feed.
         let x = look.cursor.x as usize;
         assert!(x == look.rows[at].text.len() || x == 0, "{look:#?}");
-        assert!(look.rows[at + 1..].iter().all(|row| row.text.is_empty()), "{look:#?}");
+        assert!(
+            look.rows[at + 1..].iter().all(|row| row.text.is_empty()),
+            "{look:#?}"
+        );
         if cfg!(target_os = "linux") {
             assert!(look.bytes_before.unwrap() <= look.bytes_after.unwrap());
         }
@@ -90,7 +111,10 @@ fn the_alternate_screen_and_the_one_behind_it() {
     assert!(look.alternate && look.is_complete());
     assert_eq!(look.rows.len(), look.history_size as usize + 6);
     assert_eq!(look.rows[0].text, "1");
-    let rows: Vec<_> = look.rows[look.history_rows()..].iter().map(|row| &*row.text).collect();
+    let rows: Vec<_> = look.rows[look.history_rows()..]
+        .iter()
+        .map(|row| &*row.text)
+        .collect();
     assert_eq!(rows, ["", "  alt ready", "", "", "", ""]);
     let saved = look.saved.as_ref().unwrap();
     let rows: Vec<_> = saved.rows.iter().map(|row| &*row.text).collect();
@@ -103,9 +127,16 @@ fn a_missing_pane_is_gone_and_the_others_are_not() {
     let tmux = TmuxServer::new();
     let pane = tmux.new_session("here", 20, 5, "printf ready; exec cat");
     tmux.wait_for_text(&pane, "ready");
-    let shot = |pane: &str| Shot { pane: pane.into(), depth: 10, saved: true };
+    let shot = |pane: &str| Shot {
+        pane: pane.into(),
+        depth: 10,
+        saved: true,
+    };
     let shown = shots(&tmux, &[shot("%998"), shot(&pane), shot("%999")]);
-    assert!(matches!(&shown[..], [Shown::Gone, Shown::View(_), Shown::Gone]), "{shown:#?}");
+    assert!(
+        matches!(&shown[..], [Shown::Gone, Shown::View(_), Shown::Gone]),
+        "{shown:#?}"
+    );
 }
 
 #[test]
@@ -125,7 +156,10 @@ fn a_dead_pane_says_how_it_ended() {
             // and the pane is dead without a status, until another child of the server ends.
             tmux.tmux(&["run-shell", "true"]);
             let state = tmux.pane(pane);
-            state.dead.filter(|death| *death != Death::default()).ok_or(format!("{state:?}"))
+            state
+                .dead
+                .filter(|death| *death != Death::default())
+                .ok_or(format!("{state:?}"))
         })
     };
     assert_eq!(death(&pane).status, Some(3));
@@ -138,7 +172,16 @@ fn targets_mean_exactly_what_they_say() {
     let tmux = TmuxServer::new();
     let pane = tmux.new_session("job-10", 20, 5, STAY);
     tmux.new_session("a b", 20, 5, STAY);
-    let second = tmux.tmux(&["split-window", "-d", "-t", "=a b:", "-P", "-F", "#{pane_id}", STAY]);
+    let second = tmux.tmux(&[
+        "split-window",
+        "-d",
+        "-t",
+        "=a b:",
+        "-P",
+        "-F",
+        "#{pane_id}",
+        STAY,
+    ]);
     tmux.tmux(&["rename-window", "-t", "=a b:", "x:y.1"]);
     let listing = tmux.listing();
     let resolve = |text: &str| -> Vec<PaneId> {
@@ -165,27 +208,45 @@ fn hostile_names_do_no_harm() {
         5,
         &format!("exec bash -c '{}'", script.replace('\'', "'\\''")),
     );
-    for name in ["a b  c", "tab\there", "new\nline", "漢字 ü", "#{pid} #S %H", "'\"$HOME;", &long]
-    {
+    for name in [
+        "a b  c",
+        "tab\there",
+        "new\nline",
+        "漢字 ü",
+        "#{pid} #S %H",
+        "'\"$HOME;",
+        &long,
+    ] {
         tmux.new_session(name, 20, 5, STAY);
     }
     let odd = "w\t1\n#[fg=red] %5 @1";
     tmux.tmux(&["rename-window", "-t", "=first:", odd]);
     let state = wait_for("its name", CEILING, || {
         let state = tmux.pane(&pane);
-        if state.command.starts_with("x\ny") { Ok(state) } else { Err(state.command) }
+        if state.command.starts_with("x\ny") {
+            Ok(state)
+        } else {
+            Err(state.command)
+        }
     });
     assert_eq!(state.command, "x\ny%1$2td0123");
     // tmux itself writes control characters in names as escapes.
     assert!(state.window_name.contains("#[fg=red] %5 @1"), "{state:?}");
     let listing = tmux.listing();
-    let names: Vec<_> = listing.sessions().map(|session| session.name.to_owned()).collect();
+    let names: Vec<_> = listing
+        .sessions()
+        .map(|session| session.name.to_owned())
+        .collect();
     assert_eq!(names.len(), 8, "{names:?}");
     assert_eq!(names[1], "a b  c");
     assert_eq!(names[4], "漢字 ü");
     assert_eq!(names[7], long);
     for name in names {
-        assert_eq!(Target::parse(&name).unwrap().resolve(&listing).len(), 1, "{name:?}");
+        assert_eq!(
+            Target::parse(&name).unwrap().resolve(&listing).len(),
+            1,
+            "{name:?}"
+        );
     }
     assert_eq!(listing.server.socket, tmux.socket());
 }
@@ -199,8 +260,12 @@ fn a_linked_window_has_one_owner() {
     tmux.tmux(&["new-session", "-d", "-s", "grouped", "-t", "=a second"]);
     let listing = tmux.listing();
     let sessions: Vec<_> = listing.sessions().map(|session| session.id).collect();
-    let owned =
-        |at: usize| -> Vec<_> { listing.panes_of(sessions[at]).map(PaneState::pane).collect() };
+    let owned = |at: usize| -> Vec<_> {
+        listing
+            .panes_of(sessions[at])
+            .map(PaneState::pane)
+            .collect()
+    };
     assert_eq!(listing.panes.len(), 5, "{listing:#?}");
     assert_eq!(owned(0), [first.as_str()]);
     assert_eq!(owned(1), [second.as_str()]);
@@ -255,5 +320,8 @@ fn a_server_without_sessions_is_there() {
     tmux.tmux(&["set-option", "-s", "exit-empty", "off"]);
     tmux.tmux(&["kill-session", "-t", "=last"]);
     let listing = tmux.listing();
-    assert!(listing.panes.is_empty() && listing.server.pid > 0, "{listing:?}");
+    assert!(
+        listing.panes.is_empty() && listing.server.pid > 0,
+        "{listing:?}"
+    );
 }

@@ -20,7 +20,14 @@ pub fn panes(
     session_id: SessionId,
     wants: HashMap<PaneId, Want>,
 ) -> Vec<PaneAnswer> {
-    match gateway.look(SessionLook { session_id, server: None, wants }).unwrap() {
+    match gateway
+        .look(SessionLook {
+            session_id,
+            server: None,
+            wants,
+        })
+        .unwrap()
+    {
         SessionAnswer::There { panes, .. } => panes,
         SessionAnswer::Gone => panic!("session {session_id} is gone"),
     }
@@ -37,13 +44,21 @@ pub fn look_of(answer: &PaneAnswer) -> &Look {
 /// What a poller would want next.
 fn again(panes: &[PaneAnswer], seen: &mut HashMap<PaneId, Seen>) -> HashMap<PaneId, Want> {
     for answer in panes {
-        if let PaneAnswer::Look { state, seen: new, .. } = answer {
+        if let PaneAnswer::Look {
+            state, seen: new, ..
+        } = answer
+        {
             seen.insert(state.pane(), (**new).clone());
         }
     }
-    let want =
-        |seen: &Seen| Want { seen: Some(seen.clone()), margin: Margin::Rows(20), saved: false };
-    seen.iter().map(|(pane, seen)| (pane.clone(), want(seen))).collect()
+    let want = |seen: &Seen| Want {
+        seen: Some(seen.clone()),
+        margin: Margin::Rows(20),
+        saved: false,
+    };
+    seen.iter()
+        .map(|(pane, seen)| (pane.clone(), want(seen)))
+        .collect()
 }
 
 #[test]
@@ -63,12 +78,14 @@ fn a_session_is_followed_from_look_to_look() {
     assert_eq!(look.history_rows(), BASELINE_ROWS as usize);
     let mut seen = HashMap::new();
     let wants = again(&first, &mut seen);
-    wait_for("a look that is saved", CEILING, || match panes(&ask, id, wants.clone()).remove(0) {
-        PaneAnswer::Still(state) => {
-            assert_eq!(state.pane(), pane.as_str());
-            Ok(())
+    wait_for("a look that is saved", CEILING, || {
+        match panes(&ask, id, wants.clone()).remove(0) {
+            PaneAnswer::Still(state) => {
+                assert_eq!(state.pane(), pane.as_str());
+                Ok(())
+            }
+            look => Err(Box::new(look)),
         }
-        look => Err(Box::new(look)),
     });
 
     tmux.tmux(&["send-keys", "-t", &pane, "Enter"]);
@@ -88,13 +105,23 @@ fn a_session_is_followed_from_look_to_look() {
     assert_ne!(left[0].state().pane(), pane.as_str());
     tmux.new_session("other", 20, 5, STAY);
     tmux.tmux(&["rename-session", "-t", "=follow", "renamed"]);
-    let answer = ask.look(SessionLook { session_id: id, ..SessionLook::default() }).unwrap();
+    let answer = ask
+        .look(SessionLook {
+            session_id: id,
+            ..SessionLook::default()
+        })
+        .unwrap();
     assert!(
         matches!(&answer, SessionAnswer::There { name, .. } if name == "renamed"),
         "{answer:?}"
     );
     tmux.tmux(&["kill-session", "-t", "=renamed"]);
-    let answer = ask.look(SessionLook { session_id: id, ..SessionLook::default() }).unwrap();
+    let answer = ask
+        .look(SessionLook {
+            session_id: id,
+            ..SessionLook::default()
+        })
+        .unwrap();
     assert_eq!(answer, SessionAnswer::Gone);
     gateway.shutdown().unwrap();
 }
@@ -113,12 +140,19 @@ fn a_server_that_is_gone_says_so_and_a_new_one_is_another() {
         server: Some(listing.server.clone()),
         wants: HashMap::new(),
     };
-    assert!(matches!(ask.look(look()).unwrap(), SessionAnswer::There { .. }));
+    assert!(matches!(
+        ask.look(look()).unwrap(),
+        SessionAnswer::There { .. }
+    ));
     tmux.kill();
     let error = ask.look(look()).unwrap_err();
     assert!(error.is_gone(), "{error:?}");
     tmux.new_session("two", 20, 5, STAY);
-    assert_eq!(ask.listing().unwrap().sessions().next().unwrap().id, id, "the same id again");
+    assert_eq!(
+        ask.listing().unwrap().sessions().next().unwrap().id,
+        id,
+        "the same id again"
+    );
     assert_eq!(ask.look(look()).unwrap(), SessionAnswer::Gone);
     gateway.shutdown().unwrap();
 }
@@ -133,7 +167,10 @@ fn a_hung_server_is_a_timeout_for_all_and_recovers() {
     let id = ask.listing().unwrap().sessions().next().unwrap().id;
     let stopped = Stopped::new(tmux.pid());
     let began = Instant::now();
-    let look = || SessionLook { session_id: id, ..SessionLook::default() };
+    let look = || SessionLook {
+        session_id: id,
+        ..SessionLook::default()
+    };
     let asked: Vec<_> = (0..5).map(|_| ask.ask_look(look()).unwrap()).collect();
     // One that does not wait for its answer takes nobody's time.
     drop(ask.ask_listing(Programs::LeftOut).unwrap());
@@ -141,7 +178,11 @@ fn a_hung_server_is_a_timeout_for_all_and_recovers() {
         let error = pending.wait().unwrap_err();
         assert!(error.is_timeout(), "{error:?}");
     }
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
     drop(stopped);
     let answer = wait_for("an answer again", CEILING, || ask.look(look()));
     assert!(matches!(answer, SessionAnswer::There { .. }));
@@ -169,7 +210,11 @@ fn a_hundred_panes_are_a_few_processes() {
             .iter()
             .map(|&session_id| {
                 let wants = wants.get(&session_id).cloned().unwrap_or_default();
-                let look = SessionLook { session_id, server: None, wants };
+                let look = SessionLook {
+                    session_id,
+                    server: None,
+                    wants,
+                };
                 (session_id, ask.ask_look(look).unwrap())
             })
             .collect();
@@ -179,7 +224,10 @@ fn a_hundred_panes_are_a_few_processes() {
                 panic!("{id} is gone")
             };
             assert_eq!(panes.len(), 1);
-            looks += panes.iter().filter(|pane| matches!(pane, PaneAnswer::Look { .. })).count();
+            looks += panes
+                .iter()
+                .filter(|pane| matches!(pane, PaneAnswer::Look { .. }))
+                .count();
             wants.insert(id, again(&panes, seen.entry(id).or_default()));
         }
         (looks, ask.processes() - before)

@@ -50,12 +50,15 @@ fn bursts_of_lines_and_their_twins_arrive_once() {
     go(&server);
     observed.until_line("line 3000");
     // The cursor stands right below the last line: once more unchanged, and it has settled.
-    observed.until("the last twin", |seen| Replay::of(seen, &pane).settled.len() >= 6000);
+    observed.until("the last twin", |seen| {
+        Replay::of(seen, &pane).settled.len() >= 6000
+    });
     observed.stop();
     let replay = observed.replay(&pane);
     assert_eq!(replay.gaps, []);
-    let want: Vec<String> =
-        (1..=3000).flat_map(|n| [format!("line {n}"), format!("line {n}")]).collect();
+    let want: Vec<String> = (1..=3000)
+        .flat_map(|n| [format!("line {n}"), format!("line {n}")])
+        .collect();
     assert_eq!(replay.texts(), want);
     // The log has the same.
     let logs = observed.logs();
@@ -82,10 +85,16 @@ fn a_flood_beyond_the_history_has_its_holes_announced() {
         let mut announced = false;
         while let Some((_, count, reason, _)) = gaps.next_if(|gap| gap.3 == at) {
             announced = true;
-            assert!(number > last + 1 || reason == "ambiguous", "no hole: {replay:?}");
+            assert!(
+                number > last + 1 || reason == "ambiguous",
+                "no hole: {replay:?}"
+            );
             assert!(count.is_none_or(|count| count as i64 == number - last - 1));
         }
-        assert!(number == last + 1 || announced && number > last, "{last} {number}");
+        assert!(
+            number == last + 1 || announced && number > last,
+            "{last} {number}"
+        );
         last = number;
     }
     assert_eq!(last, 200_000);
@@ -162,7 +171,13 @@ fn clearing_goes_on_counting_and_says_so() {
     for text in replay.texts() {
         numbers.extend(text.parse::<u32>());
     }
-    assert!(replay.gaps.iter().all(|(_, _, reason, _)| reason == "cleared"), "{replay:?}");
+    assert!(
+        replay
+            .gaps
+            .iter()
+            .all(|(_, _, reason, _)| reason == "cleared"),
+        "{replay:?}"
+    );
     let mut sorted = numbers.clone();
     sorted.sort_unstable();
     sorted.dedup();
@@ -180,8 +195,15 @@ fn resizing_under_output_loses_and_doubles_nothing_silently() {
     let mut observed = Observed::session(&server, "size");
     observed.until_started(1);
     server.tmux(&["wait-for", "-S", "go"]);
-    for (width, height) in [(60, 24), (100, 24), (100, 10), (30, 12), (80, 40), (12, 24), (80, 24)]
-    {
+    for (width, height) in [
+        (60, 24),
+        (100, 24),
+        (100, 10),
+        (30, 12),
+        (80, 40),
+        (12, 24),
+        (80, 24),
+    ] {
         observed.until("some lines", {
             let before = observed.replay(&pane).settled.len();
             let pane = pane.clone();
@@ -197,7 +219,11 @@ fn resizing_under_output_loses_and_doubles_nothing_silently() {
     for (at, (_, text)) in replay.settled.iter().enumerate() {
         let number: i64 = text.split(' ').nth(1).unwrap_or("0").parse().unwrap_or(0);
         let announced = replay.gaps.iter().any(|gap| gap.3 == at);
-        assert!(number == last + 1 || announced, "{last} {text:?} {:?}", replay.gaps);
+        assert!(
+            number == last + 1 || announced,
+            "{last} {text:?} {:?}",
+            replay.gaps
+        );
         last = number;
     }
 }
@@ -208,8 +234,12 @@ fn a_session_is_followed_from_its_start_through_its_name_to_its_end() {
     server.new_session("keeper", 40, 5, "exec cat");
     let mut observed = Observed::all(&server);
     observed.until_started(1);
-    let pane =
-        server.new_session("young", 40, 5, "echo first; tmux wait-for go; echo last; exec cat");
+    let pane = server.new_session(
+        "young",
+        40,
+        5,
+        "echo first; tmux wait-for go; echo last; exec cat",
+    );
     observed.until_line("first");
     server.tmux(&["rename-session", "-t", "=young", "old"]);
     observed.until("the new name", |seen| {
@@ -230,7 +260,9 @@ fn a_session_is_followed_from_its_start_through_its_name_to_its_end() {
     assert!(replay.complete);
     // The end of the pane stands before the end of the session, all in one run.
     let mut log = observed.seen.iter().rev();
-    let last = log.find(|e| e.event.execution_id().starts_with("young@")).unwrap();
+    let last = log
+        .find(|e| e.event.execution_id().starts_with("young@"))
+        .unwrap();
     assert!(matches!(last.event, TdEvent::SessionEnded { .. }));
     observed.stop();
 }
@@ -240,7 +272,12 @@ fn an_exit_status_is_told_and_a_respawned_pane_goes_on_counting() {
     let server = TmuxServer::new();
     server.new_session("other", 40, 8, "exec cat");
     server.script("set-option -g remain-on-exit on");
-    let pane = server.new_session("exit", 40, 8, "echo one; tmux wait-for go; echo two; exit 3");
+    let pane = server.new_session(
+        "exit",
+        40,
+        8,
+        "echo one; tmux wait-for go; echo two; exit 3",
+    );
     server.wait_for_text(&pane, "one");
     let mut observed = Observed::session(&server, "exit");
     observed.until_started(1);
@@ -251,7 +288,11 @@ fn an_exit_status_is_told_and_a_respawned_pane_goes_on_counting() {
         seen.iter().any(|envelope| {
             matches!(
                 envelope.event,
-                TdEvent::OutputUpdate { is_complete: true, exit_status: Some(3), .. }
+                TdEvent::OutputUpdate {
+                    is_complete: true,
+                    exit_status: Some(3),
+                    ..
+                }
             )
         })
     });
@@ -337,7 +378,8 @@ fn a_poller_that_panics_comes_back_and_says_nothing_twice() {
         })
     });
     observed.until("the pane", |seen| {
-        seen.iter().any(|envelope| matches!(envelope.event, TdEvent::PaneOpened { .. }))
+        seen.iter()
+            .any(|envelope| matches!(envelope.event, TdEvent::PaneOpened { .. }))
     });
     go(&server);
     observed.until_line("20");
@@ -352,11 +394,15 @@ fn a_hung_server_is_told_twice_and_loses_nothing() {
     let pane = server.new_session("hung", 40, 8, &waiting("seq 1 20"));
     server.wait_for_text(&pane, "ready");
     let pid = server.pid();
-    let mut observed =
-        Observed::with(&server, server.server().with_timeout(Duration::from_millis(300)));
+    let mut observed = Observed::with(
+        &server,
+        server.server().with_timeout(Duration::from_millis(300)),
+    );
     observed.until_started(1);
     let warnings = |seen: &[td_observe::Envelope]| {
-        seen.iter().filter(|e| matches!(e.event, TdEvent::Warning { .. })).count()
+        seen.iter()
+            .filter(|e| matches!(e.event, TdEvent::Warning { .. }))
+            .count()
     };
     {
         let _stopped = Stopped::new(pid);

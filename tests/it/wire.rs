@@ -226,7 +226,11 @@ fn through(line: &Value) -> Value {
 fn every_kind_is_declared_twice_alike() {
     for &kind in EventKind::ALL {
         let samples = samples(kind);
-        assert!(!samples.is_empty(), "{} has no sample: add it here and to `Wire`", kind.name());
+        assert!(
+            !samples.is_empty(),
+            "{} has no sample: add it here and to `Wire`",
+            kind.name()
+        );
         for event in samples {
             assert_eq!((event.kind(), event.type_name()), (kind, kind.name()));
             assert_eq!(EventKind::from_name(kind.name()), Some(kind));
@@ -235,9 +239,17 @@ fn every_kind_is_declared_twice_alike() {
                 panic!("the second declaration refuses {written}: {error}")
             });
             let back = serde_json::to_value(&second).unwrap();
-            assert_eq!(back, serde_json::from_str::<Value>(&written).unwrap(), "{written}");
+            assert_eq!(
+                back,
+                serde_json::from_str::<Value>(&written).unwrap(),
+                "{written}"
+            );
             let again = read(&back.to_string());
-            assert_eq!((again.seq, again.n, &again.event), (Some(42), 1, &event), "{written}");
+            assert_eq!(
+                (again.seq, again.n, &again.event),
+                (Some(42), 1, &event),
+                "{written}"
+            );
             assert_eq!(again.extra, None, "{written}");
         }
     }
@@ -246,9 +258,14 @@ fn every_kind_is_declared_twice_alike() {
 #[test]
 fn no_kind_of_the_contract_is_missing() {
     // What serde itself lists when it is given a type that there is not.
-    let error = serde_json::from_value::<Wire>(json!({"type": "?"})).unwrap_err().to_string();
+    let error = serde_json::from_value::<Wire>(json!({"type": "?"}))
+        .unwrap_err()
+        .to_string();
     let (_, declared) = error.split_once("expected one of ").unwrap();
-    let mut declared: Vec<&str> = declared.split(", ").map(|name| name.trim_matches('`')).collect();
+    let mut declared: Vec<&str> = declared
+        .split(", ")
+        .map(|name| name.trim_matches('`'))
+        .collect();
     let mut known: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.name()).collect();
     declared.sort_unstable();
     known.sort_unstable();
@@ -257,7 +274,10 @@ fn no_kind_of_the_contract_is_missing() {
 
 #[test]
 fn a_line_reads_as_it_is_promised() {
-    let event = TdEvent::IterationStarted { execution_id: "abc123".into(), iteration: 1 };
+    let event = TdEvent::IterationStarted {
+        execution_id: "abc123".into(),
+        iteration: 1,
+    };
     assert_eq!(
         line_of(Some(42), &event),
         r#"{"seq":42,"ts":"2026-01-21T10:00:01.123456Z","event":{"type":"IterationStarted","execution_id":"abc123","iteration":1}}"#
@@ -300,7 +320,10 @@ fn what_is_not_there_is_left_out_and_null_reads_as_not_there() {
         "type": "OutputGap", "execution_id": "a", "pane": "%1", "first_line": 1,
         "lost_lines": null, "reason": "ambiguous"}});
     let mut expected = gap.clone();
-    expected["event"].as_object_mut().unwrap().remove("lost_lines");
+    expected["event"]
+        .as_object_mut()
+        .unwrap()
+        .remove("lost_lines");
     assert_eq!(through(&gap), expected);
 }
 
@@ -346,9 +369,13 @@ fn what_a_newer_version_adds_survives() {
 #[test]
 fn the_type_may_stand_anywhere() {
     for event in all_samples() {
-        let Value::Object(fields) = serde_json::to_value(&event).unwrap() else { unreachable!() };
-        let mut parts: Vec<String> =
-            fields.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
+        let Value::Object(fields) = serde_json::to_value(&event).unwrap() else {
+            unreachable!()
+        };
+        let mut parts: Vec<String> = fields
+            .iter()
+            .map(|(name, value)| format!("{}:{value}", json!(name)))
+            .collect();
         for _ in 0..parts.len() {
             parts.rotate_left(1);
             let text = format!("{{{}}}", parts.join(","));
@@ -377,7 +404,10 @@ fn the_seeds_own_lines_read() {
     }
     let ts = serde_json::to_value(lines[1].ts).unwrap();
     assert_eq!(ts, "2026-01-21T10:00:01.000000Z");
-    let TdEvent::LoopStarted { task_description, .. } = &lines[0].event else {
+    let TdEvent::LoopStarted {
+        task_description, ..
+    } = &lines[0].event
+    else {
         panic!("{:?}", lines[0])
     };
     assert_eq!(task_description, "Add auth");
@@ -396,7 +426,10 @@ fn numbers_beyond_their_type_are_refused() {
         *line.pointer_mut(place).unwrap() = json!("NUMBER");
         serde_json::from_str::<Envelope>(&line.to_string().replace("\"NUMBER\"", number))
     };
-    assert_eq!(with("/seq", "18446744073709551615").unwrap().seq, Some(u64::MAX));
+    assert_eq!(
+        with("/seq", "18446744073709551615").unwrap().seq,
+        Some(u64::MAX)
+    );
     assert!(with("/event/line", "-9223372036854775808").is_ok());
     for (place, number) in [
         ("/seq", "18446744073709551616"),
@@ -445,7 +478,11 @@ fn is_stable(text: &str) {
     }
     if let Ok(event) = serde_json::from_str::<TdEvent>(text) {
         let written = serde_json::to_string(&event).unwrap();
-        assert_eq!(serde_json::from_str::<TdEvent>(&written).unwrap(), event, "{text}");
+        assert_eq!(
+            serde_json::from_str::<TdEvent>(&written).unwrap(),
+            event,
+            "{text}"
+        );
     }
     let _ = parse_line(text.as_bytes());
 }

@@ -40,7 +40,9 @@ impl Config {
                 "-L and -S mean nothing to demo, which has a tmux server of its own",
             ));
         }
-        Ok(Self { longest: Duration::from_secs(typed.seconds) })
+        Ok(Self {
+            longest: Duration::from_secs(typed.seconds),
+        })
     }
 }
 
@@ -53,7 +55,12 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let signals = Signals::catch(move || last_act.clear())?;
     let mut builder = Builder::new().clock(clock.clone());
     if !options.no_log {
-        builder = builder.data_dir(options.data_dir.clone().unwrap_or_else(|| place.data_path()));
+        builder = builder.data_dir(
+            options
+                .data_dir
+                .clone()
+                .unwrap_or_else(|| place.data_path()),
+        );
     }
     let mut engine = builder.start().map_err(watch::unusable)?;
     // Dropped at the end, whatever happens: with it the server and all that it left.
@@ -64,10 +71,19 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         sessions = sessions.target(Target::parse(name)?);
     }
     engine.watch(sessions)?;
-    let code = live::until_done(engine, printing, &signals, &clock.after(config.longest), &clock);
+    let code = live::until_done(
+        engine,
+        printing,
+        &signals,
+        &clock.after(config.longest),
+        &clock,
+    );
     drop(server);
     if let (Some(path), false) = (&options.data_dir, options.no_log) {
-        super::say(&format!("the log of the demo is kept in {}", path.join("runs").display()));
+        super::say(&format!(
+            "the log of the demo is kept in {}",
+            path.join("runs").display()
+        ));
     }
     if !options.quiet && !options.json {
         super::say("that was the demo; your own sessions: td-observe watch");

@@ -31,15 +31,25 @@ impl Place {
     /// Makes the directory; it is removed with the last clone of this.
     pub fn make() -> Result<Self, Failure> {
         let usual = std::env::temp_dir();
-        let parent =
-            if usual.as_os_str().len() <= DIRECTORY_BYTES_MAX { &usual } else { Path::new("/tmp") };
+        let parent = if usual.as_os_str().len() <= DIRECTORY_BYTES_MAX {
+            &usual
+        } else {
+            Path::new("/tmp")
+        };
         // 0700, as tempfile makes all its directories.
-        let directory = tempfile::Builder::new().prefix("td-demo-").tempdir_in(parent);
+        let directory = tempfile::Builder::new()
+            .prefix("td-demo-")
+            .tempdir_in(parent);
         let directory = directory.map_err(|error| {
             let parent = parent.display();
-            Failure::other(format!("cannot make a directory in {parent}: {error}; set TMPDIR"))
+            Failure::other(format!(
+                "cannot make a directory in {parent}: {error}; set TMPDIR"
+            ))
         })?;
-        Ok(Self { directory: Arc::new(directory), name: format!("td-demo-{}", std::process::id()) })
+        Ok(Self {
+            directory: Arc::new(directory),
+            name: format!("td-demo-{}", std::process::id()),
+        })
     }
 
     /// Where the log of a demo is that nobody wants to keep.
@@ -88,7 +98,17 @@ impl PrivateServer {
     }
 
     fn start_session(&self, name: &str, script: &str, clock: &Clock) -> Result<(), Failure> {
-        let args = ["-u", "-L", &self.0.name, "-f", "/dev/null", "new-session", "-d", "-s", name];
+        let args = [
+            "-u",
+            "-L",
+            &self.0.name,
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-s",
+            name,
+        ];
         let mut args: Vec<OsString> = args.iter().map(OsString::from).collect();
         // More than one word: tmux starts `sh` itself, whatever shell the user has.
         args.extend(["-x", "100", "-y", "30", "sh", "-c", script].map(OsString::from));
@@ -106,7 +126,9 @@ impl PrivateServer {
             return Ok(());
         }
         let complaint = String::from_utf8_lossy(&finished.stderr).into_owned();
-        Err(Failure::other(format!("cannot start a tmux server for the demo: {complaint}")))
+        Err(Failure::other(format!(
+            "cannot start a tmux server for the demo: {complaint}"
+        )))
     }
 }
 

@@ -4,7 +4,9 @@ use td_observe::Envelope;
 use td_observe::log::parse_line;
 
 pub fn run(bytes: &[u8]) {
-    let Ok(envelope) = parse_line(bytes) else { return };
+    let Ok(envelope) = parse_line(bytes) else {
+        return;
+    };
     let written = serde_json::to_string(&envelope).unwrap();
     assert!(!written.contains('\n'), "a line is one line: {written}");
     let again: Envelope = serde_json::from_str(&written).unwrap();

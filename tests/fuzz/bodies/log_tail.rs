@@ -17,7 +17,10 @@ pub fn run(bytes: &[u8]) {
     let before = read_tail(&path, u64::MAX).unwrap();
     for bytes_max in [0, 1, bytes.len() as u64 / 2, bytes.len() as u64] {
         let tail = read_tail(&path, bytes_max).unwrap();
-        assert!(before.ends_with(&tail), "the last {bytes_max} bytes hold other events");
+        assert!(
+            before.ends_with(&tail),
+            "the last {bytes_max} bytes hold other events"
+        );
     }
 
     let open = || run.open(RunInfo::default(), Timestamp::default()).unwrap();
@@ -30,12 +33,20 @@ pub fn run(bytes: &[u8]) {
         Repair::Left => panic!("the disk is not full"),
     }
     assert!(after.is_empty() || after.ends_with(b"\n"));
-    assert_eq!(read_tail(&path, u64::MAX).unwrap(), before, "repairing lost an event");
+    assert_eq!(
+        read_tail(&path, u64::MAX).unwrap(),
+        before,
+        "repairing lost an event"
+    );
     let next = opened.next_seq();
     assert!(next >= 1);
     drop(opened);
 
     let opened = open();
     assert_eq!(opened.repair(), Repair::Whole);
-    assert!(opened.next_seq() >= next, "{} after {next}", opened.next_seq());
+    assert!(
+        opened.next_seq() >= next,
+        "{} after {next}",
+        opened.next_seq()
+    );
 }

@@ -48,14 +48,26 @@ pub fn run(bytes: &[u8]) {
             }
         };
         check(&changes, &mut next, &mut known);
-        assert!(tracker.next_line() >= was, "{} after {was}", tracker.next_line());
-        assert!(tracker.next_line() >= next, "{} after {next}", tracker.next_line());
+        assert!(
+            tracker.next_line() >= was,
+            "{} after {was}",
+            tracker.next_line()
+        );
+        assert!(
+            tracker.next_line() >= next,
+            "{} after {next}",
+            tracker.next_line()
+        );
         let _ = tracker.margin();
         now += Duration::from_millis(bytes.below(700) as u64);
         let whole = changes.iter().filter(|change| is_kept(change)).count();
         let paced = pace.take(changes, now);
         let kept = |paced: &&Paced| matches!(paced, Paced::Keep(change) if is_kept(change));
-        assert_eq!(paced.iter().filter(kept).count(), whole, "lines and gaps are all kept");
+        assert_eq!(
+            paced.iter().filter(kept).count(),
+            whole,
+            "lines and gaps are all kept"
+        );
     }
     check(&tracker.end(), &mut next, &mut known);
     let _ = pace.finish();
@@ -71,7 +83,10 @@ fn seen(tracker: &mut Tracker, look: &Look) -> Vec<Change> {
         Outcome::Changes(changes) => changes,
         Outcome::Deeper => {
             assert!(!look.is_complete(), "nothing is deeper than {look:#?}");
-            let deeper = Look { history_size: look.history_rows() as u32, ..look.clone() };
+            let deeper = Look {
+                history_size: look.history_rows() as u32,
+                ..look.clone()
+            };
             match tracker.look(&deeper) {
                 Outcome::Changes(changes) => changes,
                 Outcome::Deeper => panic!("nothing is deeper than {deeper:#?}"),
@@ -84,13 +99,23 @@ fn check(changes: &[Change], next: &mut i64, known: &mut Vec<(i64, String)>) {
     for change in changes {
         match change {
             Change::Lines { first_line, chunk } => {
-                assert!(*first_line >= *next, "line {first_line} after {next}: {changes:#?}");
+                assert!(
+                    *first_line >= *next,
+                    "line {first_line} after {next}: {changes:#?}"
+                );
                 assert!(chunk.ends_with('\n'), "{change:?}");
                 known.extend((*first_line..).zip(chunk.lines().map(str::to_owned)));
                 *next = first_line + chunk.matches('\n').count() as i64;
             }
-            Change::Gap { first_line, lost_lines, .. } => {
-                assert!(*first_line >= *next, "gap at {first_line} after {next}: {changes:#?}");
+            Change::Gap {
+                first_line,
+                lost_lines,
+                ..
+            } => {
+                assert!(
+                    *first_line >= *next,
+                    "gap at {first_line} after {next}: {changes:#?}"
+                );
                 *next = first_line + lost_lines.unwrap_or(0) as i64;
             }
             Change::Revised { text, .. } => assert!(!text.contains('\n'), "{change:?}"),
@@ -110,7 +135,11 @@ impl Bytes<'_> {
     }
 
     fn below(&mut self, end: usize) -> usize {
-        let wide = if end > 256 { usize::from(self.byte()) << 8 } else { 0 };
+        let wide = if end > 256 {
+            usize::from(self.byte()) << 8
+        } else {
+            0
+        };
         (wide + usize::from(self.byte())) % end.max(1)
     }
 
@@ -143,7 +172,10 @@ impl Bytes<'_> {
             text @ 0..12 => TEXTS[usize::from(text)].to_owned(),
             _ => format!("line {}", self.byte()),
         };
-        Row { text, wrapped: choice >= 224 }
+        Row {
+            text,
+            wrapped: choice >= 224,
+        }
     }
 
     fn rows(&mut self, count: usize) -> Vec<Row> {
@@ -151,7 +183,11 @@ impl Bytes<'_> {
     }
 
     fn maybe_number(&mut self) -> Option<u64> {
-        if self.byte() % 2 == 1 { Some(u64::from(self.number())) } else { None }
+        if self.byte() % 2 == 1 {
+            Some(u64::from(self.number()))
+        } else {
+            None
+        }
     }
 }
 
@@ -160,13 +196,24 @@ fn any_look(bytes: &mut Bytes) -> Look {
     let height = bytes.number().min(2000);
     let is_sane = bytes.below(4) > 0;
     let history = bytes.below(40);
-    let count = if is_sane { height.min(12) as usize + history } else { bytes.below(40) };
+    let count = if is_sane {
+        height.min(12) as usize + history
+    } else {
+        bytes.below(40)
+    };
     let mut look = Look {
         width: bytes.number(),
         height: if is_sane { height.min(12) } else { height },
-        history_size: if is_sane { history as u32 } else { bytes.number() },
+        history_size: if is_sane {
+            history as u32
+        } else {
+            bytes.number()
+        },
         history_limit: bytes.number(),
-        cursor: Cursor { x: bytes.number(), y: bytes.number() },
+        cursor: Cursor {
+            x: bytes.number(),
+            y: bytes.number(),
+        },
         rows: bytes.rows(count),
         ..Look::default()
     };
@@ -179,9 +226,18 @@ fn odds(look: &mut Look, bytes: &mut Bytes) {
     look.alternate = flags & 0b11 == 0b11;
     look.saved = (flags & 0b111 == 0b111).then(|| {
         let height = bytes.below(14);
-        SavedScreen { cursor: Cursor { x: 0, y: bytes.number() }, rows: bytes.rows(height) }
+        SavedScreen {
+            cursor: Cursor {
+                x: 0,
+                y: bytes.number(),
+            },
+            rows: bytes.rows(height),
+        }
     });
-    look.dead = (flags >> 3 == 31).then_some(Death { status: Some(1), signal: None });
+    look.dead = (flags >> 3 == 31).then_some(Death {
+        status: Some(1),
+        signal: None,
+    });
     look.bytes_before = bytes.maybe_number();
     look.bytes_after = bytes.maybe_number();
 }
@@ -207,7 +263,12 @@ fn go_on(look: &mut Look, bytes: &mut Bytes) {
                 *old = row;
             }
         }
-        8 => look.cursor = Cursor { x: bytes.number(), y: bytes.number() },
+        8 => {
+            look.cursor = Cursor {
+                x: bytes.number(),
+                y: bytes.number(),
+            }
+        }
         // A shallow look.
         9 => {
             let most = look.history_rows();
