@@ -124,6 +124,11 @@ impl Agreement {
         self.history_other == 0 && (self.screen_other == 0 || self.history_same >= SURE_ROWS)
     }
 
+    /// Whether there are rows in agreement.
+    fn says_something(self) -> bool {
+        self.history_same + self.screen_same > 0
+    }
+
     /// Whether the rows cannot be the same ones, although the arithmetic says so.
     fn contradicts(self) -> bool {
         self.history_other > 0
@@ -203,6 +208,8 @@ fn among_candidates(
     let mut printed = PrintedBytes::new(old, new, rows);
     let mut possible = 0_usize;
     let mut fitting: Vec<i64> = Vec::new();
+    // Of those, the ones with rows in agreement: at the edge of the look there are none to compare.
+    let mut telling: Vec<i64> = Vec::new();
     // Beyond the oldest row of the look nothing can be compared.
     let mut beyond = false;
     loop {
@@ -221,14 +228,23 @@ fn among_candidates(
             break;
         }
         possible += 1;
-        if Agreement::compare(old, new, scrolled).fits() {
+        let agreement = Agreement::compare(old, new, scrolled);
+        if agreement.fits() {
             fitting.push(scrolled);
+            if agreement.says_something() {
+                telling.push(scrolled);
+            }
         }
         scrolled += step;
     }
+    if let [only] = telling[..]
+        && is_unmistakable(old, new, only)
+    {
+        return Place::Scrolled(only);
+    }
     match fitting[..] {
         [only] if possible == 1 && !beyond => Place::Scrolled(only),
-        [only] if !beyond || is_unmistakable(old, new, only) => Place::Scrolled(only),
+        [only] if !beyond => Place::Scrolled(only),
         [] if possible == 1 && !beyond => {
             // Arithmetic leaves one answer, and the text says no or nothing.
             let only = scrolled - step;

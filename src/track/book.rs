@@ -204,10 +204,11 @@ impl Book {
         width: u32,
     ) {
         let old = std::mem::take(&mut self.lines);
-        let old_first = old.first().map_or(0, |line| line.number);
+        let old_first = old.first().map_or(i64::MIN, |line| line.number);
+        let old_lines = old.len();
         let mut old: Vec<Option<Line>> = old.into_iter().map(Some).collect();
         let mut was = |number: i64| {
-            usize::try_from(number - old_first)
+            usize::try_from(number.checked_sub(old_first)?)
                 .ok()
                 .and_then(|at| old.get_mut(at)?.take())
         };
@@ -237,7 +238,11 @@ impl Book {
                     let restless = !stood && !old.stood && old.said != Said::Nothing;
                     (old.said.carried_over(old.text, &line.text), stood, restless)
                 }
-                // Said long ago, and blank since then, below the text.
+                // Said long ago, and forgotten since: final.
+                None if number < old_first || old_lines == 0 && number < self.next => {
+                    (Said::AsItIs, true, false)
+                }
+                // Said, and blank since then, below the text.
                 None if number < self.next => (Said::Otherwise(String::new()), false, false),
                 None => (Said::Nothing, false, false),
             };

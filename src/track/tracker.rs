@@ -167,16 +167,12 @@ impl Tracker {
             if !deepest {
                 return Outcome::Deeper;
             }
-            let lost_lines = self.died.then_some(0);
             let grown = (footprint.history_size - self.old.history_size).max(0);
             self.book.flush(&mut changes);
             let first = self.book.first_after_respawn(&lines, grown);
-            let (first_line, reason) = (self.book.next(), GapReason::Cleared);
-            changes.push(Change::Gap {
-                first_line,
-                lost_lines,
-                reason,
-            });
+            if !self.died {
+                changes.push(self.book.gap(GapReason::Cleared));
+            }
             (first, Moved::Anew)
         } else if look.width != self.width && !look.alternate {
             match self.after_reflow(&lines, look, deepest) {
