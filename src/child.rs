@@ -19,8 +19,13 @@ use rustix::event::{PollFd, PollFlags};
 use self::group::poll_for;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::thread::{Stop, is_stopped};
 
 pub(crate) use self::group::Group;
+
+/// How long a wait for a child may be before the stop is looked at: a channel cannot be waited for
+/// together with pipes.
+const STOP_CHECK: Duration = Duration::from_millis(100);
 
 /// What is read at once: what a pipe holds on Linux unless somebody asked for more.
 const READ_CHUNK_BYTES: usize = 64 * 1024;
@@ -68,6 +73,14 @@ pub struct Finished {
 /// `is_missing_program()` when there is no such program; `is_timeout()` when it ran too long and
 /// was killed.
 pub fn run(invocation: &Invocation, clock: &Clock) -> Result<Finished> {
+    run_unless(invocation, clock, &crossbeam_channel::never())
+}
+
+/// The same, but the child is killed when `stop` is closed, too.
+///
+/// # Errors
+/// As for [`run`]; `is_gone()` when it was stopped.
+pub(crate) fn run_unless(invocation: &Invocation, clock: &Clock, stop: &Stop) -> Result<Finished> {
     let program = invocation.program.as_os_str();
     let deadline = clock.now() + invocation.timeout;
     let mut command = Command::new(program);
@@ -80,7 +93,7 @@ pub fn run(invocation: &Invocation, clock: &Clock) -> Result<Finished> {
         .stderr(Stdio::piped());
     let mut group = Group::start(&mut command)?;
     let talked = Talk::new(&mut group, invocation).and_then(|mut talk| {
-        talk.until(&mut group, deadline, clock)
+        talk.until(&mut group, deadline, clock, stop)
             .map(|status| (status, talk))
     });
     match talked {
@@ -92,6 +105,10 @@ pub fn run(invocation: &Invocation, clock: &Clock) -> Result<Finished> {
         }),
         Ok((None, _)) => {
             group.kill_and_reap(clock);
+            if is_stopped(stop) {
+                let program = program.to_string_lossy();
+                return Err(Error::gone(format!("{program} was stopped")));
+            }
             Err(Error::timeout(format!(
                 "{} did not end within {:?} and was killed",
                 program.to_string_lossy(),
@@ -137,12 +154,13 @@ impl<'a> Talk<'a> {
         })
     }
 
-    /// Writes and reads until the child has ended; `None` when the deadline came first.
+    /// Writes and reads until the child has ended; `None` when the deadline or the stop came first.
     fn until(
         &mut self,
         group: &mut Group,
         deadline: Instant,
         clock: &Clock,
+        stop: &Stop,
     ) -> io::Result<Option<ExitStatus>> {
         let mut buffer = vec![0; READ_CHUNK_BYTES];
         loop {
@@ -156,10 +174,10 @@ impl<'a> Talk<'a> {
                 return Ok(status);
             }
             let left = deadline.saturating_duration_since(clock.now());
-            if left.is_zero() {
+            if left.is_zero() || is_stopped(stop) {
                 return Ok(None);
             }
-            let nap = group.nap(left);
+            let nap = group.nap(left.min(STOP_CHECK));
             let mut waited = Vec::with_capacity(4);
             if let Some((pipe, _)) = &self.stdin {
                 waited.push(PollFd::new(pipe, PollFlags::OUT));

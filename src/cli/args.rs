@@ -95,7 +95,7 @@ Examples:
   td-observe watch build               until the session build has ended
   td-observe watch build:1.0 %7        one pane of a session, and the pane %7
   td-observe watch -L work --lines 20  another server; the last 20 lines of each pane first
-  td-observe watch --json build | jq -r '.event.chunk // empty'
+  td-observe watch --json build | jq -j '.event.chunk // empty'
 
 Names are exact: job-1 never means job-10. A target that is not there yet is waited for. Lines
 marked ~ are lines shown before that read differently now. A line that is not finished, such as a

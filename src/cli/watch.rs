@@ -22,6 +22,9 @@ use crate::view::Standing;
 /// lines are a courtesy, and the poller must not wait.
 const STANDING_PANES: usize = 256;
 
+/// How long the first question may take; a hung server must not keep the program from starting.
+const SOCKET_CHECK: Duration = Duration::from_millis(500);
+
 /// What is watched, and how.
 #[derive(Debug)]
 pub(super) struct Config {
@@ -59,6 +62,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let clock = Clock::system();
     let server = options.server.server();
     check_tmux(&server, &clock)?;
+    check_socket(&server, &clock)?;
     let mut builder = Builder::new().sync(config.sync).clock(clock.clone());
     if let Some(path) = options.data_path()? {
         builder = builder.data_dir(path);
@@ -75,6 +79,20 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         &never::<Instant>(),
         &clock,
     ))
+}
+
+/// Whether a server can ever be reached there. One that is absent or silent is waited for.
+fn check_socket(server: &Server, clock: &Clock) -> Result<(), Failure> {
+    let answer = server
+        .clone()
+        .with_timeout(SOCKET_CHECK)
+        .run(["list-sessions"], clock);
+    match answer {
+        Err(error) if error.is_invalid_input() => Err(Failure::usage(format!(
+            "{error}; name another server with -L or -S"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether tmux is there, before anything is promised.

@@ -4,7 +4,6 @@
 //! and closes runs. It blocks on the lane, until something comes or the writer has something to do,
 //! and on the disk. It ends when the bus is closed and all has been read.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,7 +60,6 @@ impl Keeper {
             inbox,
             bus,
             clock,
-            passed_over: HashSet::new(),
             closing: Vec::new(),
         };
         let thread = thread::spawn("td-log", move || work.run(lane))?;
@@ -84,7 +82,6 @@ struct Work {
     inbox: Receiver<Order>,
     bus: Arc<EventBus>,
     clock: Clock,
-    passed_over: HashSet<ExecutionId>,
     closing: Vec<Closing>,
 }
 
@@ -138,18 +135,14 @@ impl Work {
                     // Opened again before it was closed: it goes on.
                     self.closing
                         .retain(|closing| closing.id != *run.execution_id());
-                    self.passed_over.remove(run.execution_id());
                     self.writer.attach(*run, now);
                 }
-                Order::PassOver(id) => {
-                    self.passed_over.insert(id);
-                }
+                Order::PassOver(id) => self.writer.pass_over(id),
                 Order::Close {
                     id,
                     state,
                     exit_status,
                 } => {
-                    self.passed_over.remove(&id);
                     self.closing.push(Closing {
                         at: now + CLOSE_AFTER,
                         id,
@@ -181,10 +174,6 @@ impl Work {
     /// Says what the log has to say, on stderr and as events.
     fn pass_notices(&mut self) {
         for notice in self.writer.take_notices() {
-            let expected = self.passed_over.contains(&notice.execution_id);
-            if notice.kind == NoticeKind::NotKept && expected {
-                continue;
-            }
             ::log::warn!("log of {}: {}", notice.execution_id, notice.what);
             if notice.kind != NoticeKind::NotKept {
                 // A bus that is being closed takes no more; it has been said on stderr.

@@ -74,6 +74,8 @@ pub struct LogWriter {
     /// Closed runs that `td-sync` had no room for; at most as many as runs can be open.
     closing: Vec<Closing>,
     strangers: FxHashSet<ExecutionId>,
+    /// Executions that are observed without a log: their events are left out.
+    passed_over: FxHashSet<ExecutionId>,
     not_kept: u64,
     /// Counts uses of runs, to find the one that was used least recently.
     uses: u64,
@@ -111,6 +113,7 @@ impl LogWriter {
             syncer: Syncer::start()?,
             closing: Vec::new(),
             strangers: FxHashSet::default(),
+            passed_over: FxHashSet::default(),
             not_kept: 0,
             uses: 0,
             touched: Vec::new(),
@@ -122,11 +125,18 @@ impl LogWriter {
         let run = ActiveRun::new(run, &self.tools.clock);
         let id = run.id().clone();
         self.strangers.remove(&id);
+        self.passed_over.remove(&id);
         self.make_room_for_a_file();
         // The lock makes sure that there is no other of this name.
         self.runs.insert(id.clone(), run);
         self.flush(&id, now);
         self.sync_written(std::slice::from_ref(&id), now);
+    }
+
+    /// Leaves the events of an execution out, and does not count them as lost: it is observed
+    /// without a log until a run of it is attached.
+    pub fn pass_over(&mut self, execution_id: ExecutionId) {
+        self.passed_over.insert(execution_id);
     }
 
     /// Whether the execution has an open run here.
@@ -288,6 +298,9 @@ impl LogWriter {
 
     fn count_strangers(&mut self, group: &[Envelope]) {
         let Some(first) = group.first() else { return };
+        if self.passed_over.contains(first.event.execution_id()) {
+            return;
+        }
         self.not_kept += group
             .iter()
             .filter(|envelope| envelope.seq.is_some())

@@ -22,14 +22,15 @@ use crate::log::{RunInfo, RunState, TmuxIdentity};
 use crate::thread::{self, Handle, StopGuard, stop_pair};
 use crate::tmux::{
     Gateway, GatewayHandle, Listing, PaneState, Programs, ServerIdentity, Session, SessionId,
+    observer_panes,
 };
 
 /// How often sessions are looked for: a new one is found within a second, with time to spare.
 const LOOK_FOR_SESSIONS: Duration = Duration::from_millis(400);
 
-/// In every so many rounds the programs in the foreground are asked for, which costs the server as
-/// much as all the rest: an observer that was started in a pane is seen within two seconds.
-const PROGRAMS_EVERY: u32 = 5;
+/// In every so many rounds observers are looked for, by a walk over all processes: one that was
+/// started in a pane is seen within a second.
+const OBSERVERS_EVERY: u32 = 2;
 
 /// Messages that wait for one poller: it takes them within a tick, and an immediate look that is
 /// asked for twice is one.
@@ -83,6 +84,9 @@ impl Source for Coordinator {
             seen: vec![false; self.watch.targets.len()],
             commands: HashMap::new(),
             rounds: 0,
+            observers: None,
+            listed: HashSet::new(),
+            listed_server: None,
             watch: self.watch,
             context,
         };
@@ -120,6 +124,11 @@ struct Work {
     /// The programs in the foreground of the panes, as of the last listing that named them.
     commands: HashMap<PaneId, String>,
     rounds: u32,
+    /// Panes that run an observer, where the system tells.
+    observers: Option<HashSet<PaneId>>,
+    /// Sessions of the last listing, and the server that it was of.
+    listed: HashSet<SessionId>,
+    listed_server: Option<ServerIdentity>,
 }
 
 impl Work {
@@ -178,29 +187,36 @@ impl Work {
         !self.watch.targets.is_empty() && self.seen.iter().all(|seen| *seen)
     }
 
-    /// What there is now; `None` when it is time to stop. Programs are asked for every few rounds,
-    /// and when there is a new pane.
+    /// What there is now; `None` when it is time to stop. Programs are asked for when there is a new
+    /// pane; where the system does not tell who observes, every few rounds.
     fn list(&mut self) -> Option<Result<Arc<Listing>>> {
         self.rounds = self.rounds.wrapping_add(1);
-        if !self.rounds.is_multiple_of(PROGRAMS_EVERY) {
-            match self.ask(Programs::LeftOut) {
-                Some(Ok(listing)) => {
-                    let known = |state: &PaneState| self.commands.contains_key(&state.pane());
-                    if listing.panes.iter().all(known) {
-                        return Some(Ok(listing));
-                    }
-                }
-                other => return other,
-            }
+        let listing = match self.ask(Programs::LeftOut)? {
+            Ok(listing) => listing,
+            Err(error) => return Some(Err(error)),
+        };
+        let is_due = self.rounds % OBSERVERS_EVERY == 1;
+        if is_due || self.listed_server.as_ref() != Some(&listing.server) {
+            self.observers = observer_panes(listing.server.pid);
         }
-        let named = self.ask(Programs::Named);
-        if let Some(Ok(listing)) = &named {
+        if self.listed_server.as_ref() != Some(&listing.server) {
+            // Another server gives the same ids to other panes.
+            self.commands.clear();
+            self.listed.clear();
+            self.listed_server = Some(listing.server.clone());
+        }
+        let known = |state: &PaneState| self.commands.contains_key(&state.pane());
+        if listing.panes.iter().all(known) && !(is_due && self.observers.is_none()) {
+            return Some(Ok(listing));
+        }
+        let named = self.ask(Programs::Named)?;
+        if let Ok(listing) = &named {
             let named = listing.panes.iter();
             self.commands = named
                 .map(|state| (state.pane(), state.command.clone()))
                 .collect();
         }
-        named
+        Some(named)
     }
 
     fn ask(&self, programs: Programs) -> Option<Result<Arc<Listing>>> {
@@ -248,6 +264,7 @@ impl Work {
             }
         }
         self.stop_unchosen(listing);
+        self.listed = listing.sessions().map(|session| session.id).collect();
     }
 
     /// Sessions to watch, each with the panes that the targets name, if they name any.
@@ -287,10 +304,13 @@ impl Work {
     fn left_out(&self, listing: &Listing, session: SessionId) -> HashSet<PaneId> {
         let observes = |state: &&PaneState| {
             let pane = state.pane();
-            let is_observer = self
-                .commands
-                .get(&pane)
-                .is_some_and(|command| command == OBSERVER);
+            let is_observer = match &self.observers {
+                Some(observers) => observers.contains(&pane),
+                None => self
+                    .commands
+                    .get(&pane)
+                    .is_some_and(|command| command == OBSERVER),
+            };
             !self.watch.include_observers && is_observer || self.watch.leave_out.contains(&pane)
         };
         listing
@@ -359,7 +379,8 @@ impl Work {
             stop,
             control: controls,
             selection: selection.clone(),
-            fresh: !self.first,
+            // One that was there and not watched has a past that is not said.
+            fresh: !self.first && !self.listed.contains(&session.id),
             commands: self.commands.clone(),
             baseline: self.watch.baseline.clone(),
         };

@@ -132,8 +132,12 @@ impl Pane {
         self.say(changes, out);
         self.finish(out);
         if self.dead.is_none() {
-            let nothing_since = self.bytes_after.is_some() && self.bytes_after == server_bytes;
-            if active && !nothing_since {
+            let more = match (self.bytes_after, server_bytes) {
+                // The server is there: it has read something since, or it has not.
+                (Some(then), Some(now)) => then != now,
+                _ => active,
+            };
+            if more {
                 // The pane took with it what it printed after the last look, if it did.
                 let next = self.tracker.next_line();
                 out.emitter.output_gap(&self.id, next, None, "ambiguous");

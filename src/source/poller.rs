@@ -331,7 +331,8 @@ impl Work {
                     None
                 } else {
                     self.to_open.remove(id);
-                    if let (Begin::Baseline, Some(baseline)) = (&begin, &self.poller.baseline) {
+                    let stood_there = !matches!(begin, Begin::Fresh);
+                    if let Some(baseline) = self.poller.baseline.as_ref().filter(|_| stood_there) {
                         baseline.show(&self.poller.name, id, &text_of(look));
                     }
                     self.passed_over.remove(id);

@@ -56,7 +56,7 @@ impl Gateway {
         let (alive, ended) = stop_pair();
         let processes = Arc::new(AtomicU64::new(0));
         let mut desk = Desk {
-            server,
+            server: server.until(stop.clone()),
             clock,
             stop,
             known: None,
@@ -202,8 +202,14 @@ impl Desk {
     fn serve(&mut self, inbox: &Receiver<Message>) {
         while let Some(mut messages) = self.gather(inbox) {
             messages.retain(Message::is_awaited);
-            if !messages.is_empty() {
-                self.answer(messages);
+            if messages.is_empty() {
+                continue;
+            }
+            if let Err(error) = self.answer(messages)
+                && error.is_timeout()
+            {
+                // Who asked while the server was silent has waited as long: it hears of it too.
+                inbox.try_iter().for_each(|message| message.fail(&error));
             }
         }
     }
@@ -230,7 +236,8 @@ impl Desk {
         Some(messages)
     }
 
-    fn answer(&mut self, messages: Vec<Message>) {
+    /// Answers all; an error is of the server, and has been told to all of them.
+    fn answer(&mut self, messages: Vec<Message>) -> Result<()> {
         #[cfg(test)]
         assert!(
             !messages
@@ -241,9 +248,10 @@ impl Desk {
         let (listing, bytes) = match self.list_for(&messages) {
             Ok(listed) => listed,
             Err(error) => {
-                return messages
+                messages
                     .into_iter()
                     .for_each(|message| message.fail(&error));
+                return Err(error);
             }
         };
         let (mut visits, mut tasks) = (Vec::new(), Vec::new());
@@ -263,6 +271,7 @@ impl Desk {
             }
         }
         self.look(visits, &tasks, listing.server.pid);
+        Ok(())
     }
 
     /// A listing, and what the server had read before it. Looks make do with the last one as long

@@ -14,6 +14,7 @@ mod joined;
 mod ask;
 mod gateway;
 mod grid;
+mod observers;
 mod plan;
 mod seen;
 
@@ -25,6 +26,7 @@ pub use gateway::{Gateway, GatewayHandle};
 pub use grid::next_tick;
 pub use id::{SessionId, WindowId};
 pub use listing::{Listing, PaneState, ServerIdentity, Session};
+pub(crate) use observers::observer_panes;
 pub use seen::Seen;
 pub use server::Server;
 pub use target::Target;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::child::{self, Finished, Invocation};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::thread::Stop;
 
 /// How long one tmux process may take. A healthy server answers within milliseconds; one that
 /// does not answer for this long is hung.
@@ -38,6 +39,7 @@ pub struct Server {
     which: Which,
     env: Vec<(OsString, OsString)>,
     timeout: Duration,
+    stop: Stop,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +81,7 @@ impl Server {
             which,
             env: env.into_iter().collect(),
             timeout: TIMEOUT,
+            stop: crossbeam_channel::never(),
         }
     }
 
@@ -91,6 +94,12 @@ impl Server {
     /// The same server, asked with a variable set in the environment of the tmux processes.
     pub fn with_env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// The same server; what is asked of it is broken off when `stop` is closed.
+    pub(super) fn until(mut self, stop: Stop) -> Self {
+        self.stop = stop;
         self
     }
 
@@ -155,7 +164,7 @@ impl Server {
             output_bytes_max: ANSWER_BYTES_MAX,
             timeout: self.timeout,
         };
-        child::run(&invocation, clock).map_err(|error| {
+        child::run_unless(&invocation, clock, &self.stop).map_err(|error| {
             if error.is_timeout() {
                 Error::timeout(format!("{self} did not answer within {:?}", self.timeout))
             } else {
@@ -166,6 +175,9 @@ impl Server {
 
     fn answer(&self, finished: Finished) -> Result<Answer> {
         let complaints = String::from_utf8_lossy(&finished.stderr).into_owned();
+        if !finished.status.success() && says_unusable(&complaints) {
+            return Err(Error::invalid(format!("{self}: {}", complaints.trim())));
+        }
         if !finished.status.success() && says_gone(&complaints) {
             return Err(Error::gone(format!("{self}: {}", complaints.trim())));
         }
@@ -197,6 +209,13 @@ pub(super) struct Answer {
     pub(super) truncated: bool,
 }
 
+/// Causes for which a socket cannot be used at all.
+const UNUSABLE: [&str; 3] = [
+    "(Permission denied)",
+    "(File name too long)",
+    "(Not a directory)",
+];
+
 /// Whether a complaint means that there is no server. Only its last line counts: a server that
 /// dies says so last, and the lines before are about single commands.
 fn says_gone(complaints: &str) -> bool {
@@ -206,6 +225,13 @@ fn says_gone(complaints: &str) -> bool {
         .next_back()
         .unwrap_or_default();
     GONE.iter().any(|text| last.starts_with(text))
+}
+
+/// Whether a complaint means that no server can ever be reached there.
+fn says_unusable(complaints: &str) -> bool {
+    let connecting = complaints.starts_with("error connecting");
+    connecting && UNUSABLE.iter().any(|cause| complaints.contains(cause))
+        || complaints.starts_with("socket name too long")
 }
 
 /// An argument that ends with a semicolon would begin another command.

@@ -98,7 +98,18 @@ impl Tracker {
             tracker.book.settle(&mut changes, false);
         } else {
             changes.push(tracker.book.gap(GapReason::ObserverAbsent));
-            tracker.stand_on((footprint, lines));
+            let trimmed = look.history_size > look.history_limit.saturating_sub(look.trim_step());
+            let gone = settled.iter().rev().take(1).any(|(_, last)| {
+                let same = |line: &Logical| line.text.trim_end() == last.trim_end();
+                !lines.iter().any(same)
+            });
+            if trimmed && gone {
+                // tmux has dropped what was known: all that is there now came after it.
+                tracker.take(lines, next, Moved::Anew, footprint);
+                tracker.book.settle(&mut changes, false);
+            } else {
+                tracker.stand_on((footprint, lines));
+            }
         }
         tracker.show_screen(look, &mut changes);
         (tracker, changes)
