@@ -246,6 +246,11 @@ impl Book {
                 None if number < self.next => (Said::Otherwise(String::new()), false, false),
                 None => (Said::Nothing, false, false),
             };
+            let said = match moved {
+                // Whether it is the same line is not known: no word about it that may be wrong.
+                Moved::AtLeast(_) if number < self.next => Said::AsItIs,
+                _ => said,
+            };
             let Logical { start, rows, text } = line;
             self.lines.push(Line {
                 number,

@@ -100,6 +100,32 @@ fn segments(changes: &[Change]) -> Vec<Vec<String>> {
     segments
 }
 
+/// A program that only prints lines rewrites none that has settled. After an ambiguous gap it is
+/// not known which line is which.
+fn nothing_settled_is_revised(changes: &[Change]) -> bool {
+    let mut next = i64::MIN;
+    let ambiguous = |change: &&Change| {
+        matches!(
+            change,
+            Change::Gap {
+                reason: GapReason::Ambiguous,
+                ..
+            }
+        )
+    };
+    changes
+        .iter()
+        .take_while(|change| !ambiguous(change))
+        .all(|change| match change {
+            Change::Lines { first_line, chunk } => {
+                next = first_line + chunk.matches('\n').count() as i64;
+                true
+            }
+            Change::Revised { line, .. } => *line >= next,
+            Change::Gap { .. } | Change::Screen { .. } => true,
+        })
+}
+
 /// Whether the segments stand in what was printed, one after the other. The first line after a hole
 /// can be the rest of a wrapped one.
 fn printed_in_order(said: &[Vec<String>], printed: &[String], at_start: bool) -> bool {
@@ -178,6 +204,7 @@ proptest! {
             watch.look();
         }
         let changes = watch.end();
+        prop_assert!(nothing_settled_is_revised(&changes), "{:#?}", changes);
         let mut last = 0;
         let mut gap = false;
         for (at, segment) in segments(&changes).iter().enumerate() {
@@ -215,6 +242,7 @@ proptest! {
         }
         let printed: Vec<String> = bursts.concat();
         let changes = watch.end();
+        prop_assert!(nothing_settled_is_revised(&changes), "{:#?}", changes);
         let said = segments(&changes);
         prop_assert!(printed_in_order(&said, &printed, true), "{:#?}\nprinted {:?}", changes, printed);
     }
@@ -336,4 +364,29 @@ fn clear_goes_on_counting() {
             chunk: "d\n".into()
         })
     );
+}
+
+/// Rows of a wrapped line look alike, and a full history hides how far it scrolled: the numbers in
+/// the text tell the place all the same.
+#[test]
+fn wrapped_lines_in_a_full_history_leave_no_gap() {
+    for (width, per_look) in [(20, 20), (20, 5), (100, 100), (7, 3)] {
+        let mut watch = Watch::new(Sim::new(width, 5, 200));
+        let mut printed = Vec::new();
+        for look in 0..40 {
+            for line in 0..per_look {
+                printed.push(format!("{} {}", look * per_look + line, "a".repeat(79)));
+                watch.sim.print(printed.last().unwrap());
+                watch.sim.print("\n");
+            }
+            watch.look();
+        }
+        let changes = watch.end();
+        assert_eq!(
+            segments(&changes),
+            [printed],
+            "{width} columns, {per_look} lines a look"
+        );
+        assert!(nothing_settled_is_revised(&changes));
+    }
 }
