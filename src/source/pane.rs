@@ -33,7 +33,7 @@ pub(super) struct Pane {
     pub deeper: bool,
     dead: Option<Death>,
     last_news: Option<Instant>,
-    /// Bytes that the server had read, just after the last look.
+    /// Bytes that the server had read when the pane was last known to show what was seen.
     bytes_after: Option<u64>,
 }
 
@@ -117,8 +117,9 @@ impl Pane {
         self.note_death(look.dead, out);
     }
 
-    /// Nothing changed since the last look.
-    pub fn still(&mut self, out: &mut Out<'_>) {
+    /// Nothing changed since the last look, up to when its server had read so many bytes.
+    pub fn still(&mut self, server_bytes: Option<u64>, out: &mut Out<'_>) {
+        self.bytes_after = server_bytes.or(self.bytes_after);
         let changes = self.tracker.still();
         self.say(changes, out);
     }

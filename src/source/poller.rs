@@ -119,6 +119,7 @@ impl Poller {
             started: false,
             hung: false,
             no_room_since: None,
+            server_bytes: None,
             poller: self,
         };
         let mut back_off = BACK_OFF;
@@ -142,6 +143,8 @@ struct Work {
     started: bool,
     hung: bool,
     no_room_since: Option<Instant>,
+    /// Bytes that the server had read before the last look was asked for.
+    server_bytes: Option<u64>,
 }
 
 impl Work {
@@ -187,6 +190,8 @@ impl Work {
 
     /// Looks at all panes, or at those only of which the last look was too short.
     fn look_at(&mut self, again: bool) -> Option<EndReason> {
+        // What comes before the answer is in it.
+        self.server_bytes = bytes_read_by(self.poller.server.pid);
         let pending = match self.poller.gateway.ask_look(self.wishes()) {
             Ok(pending) => pending,
             Err(error) => return self.failed(&error),
@@ -306,7 +311,7 @@ impl Work {
         let pane = match (pane, answer) {
             (Some(mut pane), PaneAnswer::Still(_)) => {
                 if !again {
-                    pane.still(&mut out);
+                    pane.still(self.server_bytes, &mut out);
                 }
                 Some(pane)
             }
