@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select_biased};
 
@@ -52,11 +52,9 @@ impl Coordinator {
     /// A coordinator, and what asks it for an immediate look.
     ///
     /// # Errors
-    /// When the interval is zero.
+    /// When there is no such rhythm.
     pub fn new(watch: Watch) -> Result<(Self, Sender<()>)> {
-        if watch.interval.is_zero() {
-            return Err(Error::invalid("the interval must be longer than nothing"));
-        }
+        watch.rhythm.check()?;
         // Two looks asked for at the same time are one.
         let (poked, poke) = bounded(1);
         Ok((Self { watch, poke }, poked))
@@ -73,10 +71,8 @@ impl Source for Coordinator {
             Ok(gateway) => gateway,
             Err(error) => return ::log::error!("cannot watch tmux: {error:?}"),
         };
-        let epoch = context.clock.now();
         let mut work = Work {
             handle: gateway.handle(),
-            epoch,
             sessions: HashMap::new(),
             first: true,
             told_absent: HashSet::new(),
@@ -113,7 +109,6 @@ struct Work {
     watch: Watch,
     context: Context,
     handle: GatewayHandle,
-    epoch: Instant,
     sessions: HashMap<Key, Watched>,
     /// No listing yet: what is there now was there before.
     first: bool,
@@ -374,8 +369,7 @@ impl Work {
             emitter: run.emitter,
             gateway: self.handle.clone(),
             clock: self.context.clock.clone(),
-            interval: self.watch.interval,
-            epoch: self.epoch,
+            rhythm: self.watch.rhythm,
             stop,
             control: controls,
             selection: selection.clone(),

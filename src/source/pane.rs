@@ -5,12 +5,24 @@ use std::time::{Duration, Instant};
 use super::recall::Recall;
 use crate::bus::EventEmitter;
 use crate::event::{PaneId, TdEvent};
-use crate::tmux::{Margin, PaneState, Seen, Want};
+use crate::tmux::{Margin, PaneState, Proof, Rhythm, Seen, Want, Wish};
 use crate::track::{Change, Death, Look, Outcome, Pace, Paced, Tracker};
 
 /// A pane that showed something new within this time before it vanished may have printed more:
 /// programs print their last lines right before they end.
 const JUST_ACTIVE: Duration = Duration::from_millis(500);
+
+/// How long a line must have stood to be said, where looks come as they may: a fraction of what
+/// anybody notices, and longer than most programs take to rewrite what they have just written.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// How long a line must have stood, between looks in this rhythm: on a grid, for one tick.
+pub(super) fn settle_time(rhythm: &Rhythm) -> Duration {
+    match rhythm {
+        Rhythm::Fixed(_) => Duration::ZERO,
+        Rhythm::Adaptive(_) => SETTLE,
+    }
+}
 
 /// How a pane comes under observation.
 pub(super) enum Begin<'a> {
@@ -29,6 +41,9 @@ pub(super) struct Pane {
     tracker: Tracker,
     pace: Pace,
     seen: Seen,
+    /// When the last look was taken, on the looks' clock, and how long what it showed must stand.
+    looked_at: Duration,
+    settle: Duration,
     /// The last look was too short.
     pub deeper: bool,
     dead: Option<Death>,
@@ -43,19 +58,22 @@ impl Pane {
         state: &PaneState,
         look: &Look,
         seen: Seen,
-        begin: &Begin<'_>,
+        (begin, settle): (&Begin<'_>, Duration),
         out: &mut Out<'_>,
     ) -> Self {
-        let (tracker, changes) = match begin {
+        let (mut tracker, changes) = match begin {
             Begin::Baseline => (Tracker::baseline(look), Vec::new()),
             Begin::Fresh => Tracker::fresh(look),
             Begin::Resume(recall) => Tracker::resume(look, &recall.lines(), recall.next()),
         };
+        tracker.settle_after(settle);
         let mut pane = Self {
             id: state.pane(),
             tracker,
             pace: Pace::default(),
             seen,
+            looked_at: look.at,
+            settle,
             deeper: false,
             dead: None,
             last_news: None,
@@ -67,18 +85,31 @@ impl Pane {
         pane
     }
 
-    /// What to ask for with the next tick.
+    /// What to ask for.
     pub fn want(&self) -> Want {
         let margin = if self.deeper {
             Margin::All
         } else {
             Margin::Rows(self.tracker.margin())
         };
-        // A look that was too short has to be taken again, whether anything changed or not.
-        Want {
+        let settles = self.looked_at + self.settle;
+        Want::Look(Wish {
+            // A look that was too short has to be taken again, whether anything changed or not.
             seen: (!self.deeper).then(|| self.seen.clone()),
             margin,
-            saved: true,
+            settles: self.tracker.is_waiting().then_some(settles),
+        })
+    }
+
+    /// When something that was held back is to be said.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.pace.next_due()
+    }
+
+    /// Says what was held back and is due.
+    pub fn say_due(&mut self, out: &mut Out<'_>) {
+        for paced in self.pace.due(out.now) {
+            self.emit(paced, out);
         }
     }
 
@@ -104,7 +135,9 @@ impl Pane {
             self.deeper = true;
             return;
         };
-        self.deeper = false;
+        self.looked_at = look.at;
+        // A full-screen program came after the listing: what is behind it was not looked at.
+        self.deeper = look.alternate && look.saved.is_none() && !deepest;
         if self.tracker.had_news() {
             self.last_news = Some(out.now);
         }
@@ -117,11 +150,19 @@ impl Pane {
         self.note_death(look.dead, out);
     }
 
-    /// Nothing changed since the last look, up to when its server had read so many bytes.
-    pub fn still(&mut self, server_bytes: Option<u64>, out: &mut Out<'_>) {
-        self.bytes_after = server_bytes.or(self.bytes_after);
-        let changes = self.tracker.still();
+    /// At this moment nothing had changed since the last look.
+    pub fn still(&mut self, state: &PaneState, proof: Proof, out: &mut Out<'_>) {
+        self.proved(proof);
+        self.seen.renew(state, proof);
+        let changes = self.tracker.still(proof.at, proof.bytes);
         self.say(changes, out);
+    }
+
+    /// The same of a pane that is gone now.
+    pub fn proved(&mut self, proof: Proof) {
+        if proof.at >= self.looked_at {
+            self.bytes_after = proof.bytes.max(self.bytes_after);
+        }
     }
 
     /// The pane is gone. `server_bytes` is what its server has read by now.

@@ -1,27 +1,27 @@
-//! The poller of one tmux session: sleeps on its ticker, has the gateway look, says what changed.
+//! The poller of one tmux session: asks the gateway for news of its panes, and says what changed.
 //!
 //! One thread a session, named after it. It gets [`Control`] messages from the coordinator and
-//! answers from the gateway, and sends events, which never waits. It blocks on its ticker and on
-//! the gateway's answer (at most the gateway's deadline), both together with its stop. It ends when
-//! the session or the server is gone, or when it is stopped; a panic is caught at its top, told,
-//! and it goes on after a while with what it had said.
+//! answers from the gateway, which is its ticker too, and sends events, which never waits. It
+//! blocks on the gateway's answer, together with its stop and with what it holds back for a while.
+//! It ends when the session or the server is gone, or when it is stopped; a panic is caught at its
+//! top, told, and it goes on after a while with what it had said.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, select_biased};
+use crossbeam_channel::{Receiver, never, select_biased};
 
-use super::pane::{Begin, Out, Pane};
+use super::pane::{Begin, Out, Pane, settle_time};
 use super::recall::Recall;
 use super::watch::Baseline;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::{Panicked, Stop, catching, is_stopped};
 use crate::tmux::{
-    GatewayHandle, Margin, PaneAnswer, PaneState, Seen, ServerIdentity, SessionAnswer, SessionId,
-    SessionLook, Want, bytes_read_by, next_tick,
+    GatewayHandle, Margin, PaneAnswer, PaneState, Pending, Proof, Rhythm, Seen, ServerIdentity,
+    SessionAnswer, SessionId, SessionLook, Want, When, Wish, bytes_read_by,
 };
 use crate::track::text_of;
 
@@ -30,6 +30,9 @@ const LAST_LOOK: Duration = Duration::from_millis(800);
 
 /// How long the poller keeps its place while the log has no room; tmux holds the lines meanwhile.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
+
+/// After this time it is seen again whether the log has room, or the server answers.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// After a crash the poller comes back after this time, doubled with each crash up to the second.
 const BACK_OFF: Duration = Duration::from_millis(100);
@@ -68,9 +71,7 @@ pub(super) struct Poller {
     pub emitter: EventEmitter,
     pub gateway: GatewayHandle,
     pub clock: Clock,
-    pub interval: Duration,
-    /// The grid that all pollers tick on begins here.
-    pub epoch: Instant,
+    pub rhythm: Rhythm,
     pub stop: Stop,
     pub control: Receiver<Control>,
     pub selection: Selection,
@@ -114,12 +115,12 @@ impl Poller {
     pub fn run(self) -> Ended {
         let mut work = Work {
             panes: HashMap::new(),
-            passed_over: HashMap::new(),
+            passed_over: HashSet::new(),
             to_open: HashSet::new(),
+            proofs: HashMap::new(),
             started: false,
             hung: false,
             no_room_since: None,
-            server_bytes: None,
             poller: self,
         };
         let mut back_off = BACK_OFF;
@@ -135,108 +136,176 @@ impl Poller {
 struct Work {
     poller: Poller,
     panes: HashMap<PaneId, Pane>,
-    /// Panes that are not watched, as they were seen.
-    passed_over: HashMap<PaneId, Seen>,
+    /// Panes that are not watched.
+    passed_over: HashSet<PaneId>,
     /// Panes that are to be said from their first line, or from a place to be found: all of them
     /// is looked at before they are opened.
     to_open: HashSet<PaneId>,
+    /// When panes that have gone with the session showed for certain last what was seen.
+    proofs: HashMap<PaneId, Proof>,
     started: bool,
     hung: bool,
     no_room_since: Option<Instant>,
-    /// Bytes that the server had read before the last look was asked for.
-    server_bytes: Option<u64>,
+}
+
+/// What a wait came to.
+enum Woken {
+    /// An answer.
+    Answered(Result<SessionAnswer>),
+    /// Nothing that needs an answer any more: the question is to be asked anew.
+    AskAgain,
+    /// It is time to end.
+    Stopped,
 }
 
 impl Work {
     /// Observes until the end. Called again after a panic.
     fn observe(&mut self) -> Ended {
         // The first look is taken at once: what is printed after it is seen.
-        let mut reason = self.tick();
-        while reason.is_none() {
-            let now = self.poller.clock.now();
-            let tick = next_tick(now, self.poller.epoch, self.poller.interval);
-            select_biased! {
-                recv(self.poller.stop) -> _ => reason = Some(EndReason::Detached),
-                recv(self.poller.control) -> control => match control {
-                    Ok(Control::PollNow) => reason = self.tick(),
-                    Ok(Control::Select(selection)) => self.poller.selection = selection,
-                    // The coordinator is gone: so is the reason to observe.
-                    Err(_) => reason = Some(EndReason::Detached),
-                },
-                recv(self.poller.clock.at(tick)) -> _ => reason = self.tick(),
+        let mut when = When::Now;
+        let reason = loop {
+            if is_stopped(&self.poller.stop) {
+                break EndReason::Detached;
             }
-        }
-        self.end(reason.unwrap_or(EndReason::Detached))
+            if !self.has_room() {
+                match self.wait(None, Some(self.poller.clock.now() + RETRY)) {
+                    Woken::Stopped => break EndReason::Detached,
+                    Woken::Answered(_) | Woken::AskAgain => continue,
+                }
+            }
+            let asked = self.poller.gateway.ask_look(self.wishes(when));
+            let woken = match asked {
+                Ok(pending) => self.wait(Some(pending), None),
+                Err(error) => Woken::Answered(Err(error)),
+            };
+            // Whatever comes between is a reason to look at once.
+            when = When::Now;
+            match woken {
+                Woken::Stopped => break EndReason::Detached,
+                Woken::AskAgain => {}
+                Woken::Answered(Ok(answer)) => {
+                    let reason = self.answered(answer, false).or_else(|| self.look_deeper());
+                    if let Some(reason) = reason {
+                        break reason;
+                    }
+                    when = When::News(self.poller.rhythm);
+                }
+                Woken::Answered(Err(error)) => {
+                    if let Some(reason) = self.failed(&error) {
+                        break reason;
+                    }
+                    if let Woken::Stopped = self.wait(None, Some(self.poller.clock.now() + RETRY)) {
+                        break EndReason::Detached;
+                    }
+                }
+            }
+        };
+        self.end(reason)
     }
 
-    /// One tick: a look at all panes, and a deeper one at those that need it.
-    fn tick(&mut self) -> Option<EndReason> {
-        if is_stopped(&self.poller.stop) {
-            return Some(EndReason::Detached);
+    /// Waits for an answer, or until some time, and says meanwhile what was held back.
+    fn wait(&mut self, asked: Option<Pending<SessionAnswer>>, until: Option<Instant>) -> Woken {
+        let nothing = never();
+        let timer = until.map_or_else(never, |until| self.poller.clock.at(until));
+        loop {
+            let due = self.panes.values().filter_map(Pane::next_due).min();
+            let due = due.map_or_else(never, |due| self.poller.clock.at(due));
+            let answers = asked.as_ref().map_or(&nothing, Pending::answers);
+            select_biased! {
+                recv(self.poller.stop) -> _ => return Woken::Stopped,
+                recv(self.poller.control) -> control => match control {
+                    Ok(Control::PollNow) => return Woken::AskAgain,
+                    Ok(Control::Select(selection)) => {
+                        self.poller.selection = selection;
+                        return Woken::AskAgain;
+                    }
+                    // The coordinator is gone: so is the reason to observe.
+                    Err(_) => return Woken::Stopped,
+                },
+                recv(answers) -> answer => {
+                    return Woken::Answered(answer.unwrap_or_else(|_| Err(gateway_ended())));
+                }
+                recv(timer) -> _ => return Woken::AskAgain,
+                recv(due) -> _ => self.say_due(),
+            }
         }
-        if !self.has_room() {
+    }
+
+    fn say_due(&mut self) {
+        let now = self.poller.clock.now();
+        for (id, pane) in &mut self.panes {
+            let recall = self.poller.recalls.entry(id.clone()).or_default();
+            pane.say_due(&mut Out {
+                emitter: &self.poller.emitter,
+                recall,
+                now,
+            });
+        }
+    }
+
+    /// Looks again at the panes of which the last look was too short.
+    fn look_deeper(&mut self) -> Option<EndReason> {
+        if !self.needs_deeper() {
             return None;
         }
-        let reason = self.look_at(false);
-        if reason.is_none() && self.needs_deeper() {
-            return self.look_at(true);
+        let asked = self.poller.gateway.ask_look(self.wishes(When::Now));
+        match asked.map(|pending| pending.wait_or_stop(&self.poller.stop)) {
+            Ok(None) => Some(EndReason::Detached),
+            Ok(Some(Ok(answer))) => self.answered(answer, true),
+            Ok(Some(Err(error))) | Err(error) => self.failed(&error),
         }
-        reason
     }
 
     fn needs_deeper(&self) -> bool {
         !self.to_open.is_empty() || self.panes.values().any(|pane| pane.deeper)
     }
 
-    /// Looks at all panes, or at those only of which the last look was too short.
-    fn look_at(&mut self, again: bool) -> Option<EndReason> {
-        // What comes before the answer is in it.
-        self.server_bytes = bytes_read_by(self.poller.server.pid);
-        let pending = match self.poller.gateway.ask_look(self.wishes()) {
-            Ok(pending) => pending,
-            Err(error) => return self.failed(&error),
-        };
-        let answer = match pending.wait_or_stop(&self.poller.stop) {
-            None => return Some(EndReason::Detached),
-            Some(answer) => answer,
-        };
-        match answer {
-            Ok(answer) => self.answered(answer, again),
-            Err(error) => self.failed(&error),
-        }
-    }
-
-    fn wishes(&self) -> SessionLook {
-        let passed_over = self.passed_over.iter().map(|(pane, seen)| {
-            let want = Want {
-                seen: Some(seen.clone()),
-                margin: Margin::Rows(0),
-                saved: false,
+    fn wishes(&self, when: When) -> SessionLook {
+        let selection = &self.poller.selection;
+        let wants = self.panes.iter().map(|(id, pane)| {
+            let want = if selection.shows(id) {
+                pane.want()
+            } else {
+                Want::Leave
             };
-            (pane.clone(), want)
+            (id.clone(), want)
         });
-        let whole = Want {
+        let passed_over = self.passed_over.iter().filter(|id| !selection.shows(id));
+        let whole = Wish {
             seen: None,
             margin: Margin::All,
-            saved: true,
+            settles: None,
         };
+        let to_open = self
+            .to_open
+            .iter()
+            .map(|id| (id.clone(), Want::Look(whole.clone())));
         SessionLook {
             session_id: self.poller.session_id,
             server: Some(self.poller.server.clone()),
-            wants: self
-                .panes
-                .iter()
-                .map(|(id, pane)| (id.clone(), pane.want()))
-                .chain(passed_over)
-                .chain(self.to_open.iter().map(|id| (id.clone(), whole.clone())))
+            name: Some(self.poller.name.clone()),
+            wants: wants
+                .chain(passed_over.map(|id| (id.clone(), Want::Leave)))
+                .chain(to_open)
                 .collect(),
+            when,
         }
     }
 
     fn answered(&mut self, answer: SessionAnswer, again: bool) -> Option<EndReason> {
-        let SessionAnswer::There { name, panes, .. } = answer else {
-            return Some(EndReason::Closed);
+        let (name, panes, proofs) = match answer {
+            SessionAnswer::There {
+                name,
+                panes,
+                proofs,
+                ..
+            } => (name, panes, proofs),
+            SessionAnswer::Gone { proofs } => {
+                self.proofs = proofs;
+                return Some(EndReason::Closed);
+            }
         };
+        self.proofs = proofs;
         let now = self.poller.clock.now();
         self.answers_again();
         if name != self.poller.name {
@@ -261,7 +330,7 @@ impl Work {
             there.insert(id.clone());
             self.pane_answered(&id, answer, again, first, now);
         }
-        self.passed_over.retain(|id, _| there.contains(id));
+        self.passed_over.retain(|id| there.contains(id));
         self.to_open.retain(|id| there.contains(id));
         let gone: Vec<PaneId> = self
             .panes
@@ -284,10 +353,8 @@ impl Work {
         now: Instant,
     ) {
         if !self.poller.selection.shows(id) {
-            if let PaneAnswer::Look { seen, .. } = answer
-                && !self.panes.contains_key(id)
-            {
-                self.passed_over.insert(id.clone(), Seen::clone(seen));
+            if !self.panes.contains_key(id) {
+                self.passed_over.insert(id.clone());
             }
             return;
         }
@@ -309,12 +376,13 @@ impl Work {
             now,
         };
         let pane = match (pane, answer) {
-            (Some(mut pane), PaneAnswer::Still(_)) => {
+            (Some(mut pane), PaneAnswer::Still(state, proof)) => {
                 if !again {
-                    pane.still(self.server_bytes, &mut out);
+                    pane.still(state, *proof, &mut out);
                 }
                 Some(pane)
             }
+            (pane @ Some(_), PaneAnswer::There(_)) => pane,
             (Some(mut pane), PaneAnswer::Look { state, look, seen }) => {
                 if !again || pane.deeper {
                     pane.look(state, look, Seen::clone(seen), again, &mut out);
@@ -322,13 +390,16 @@ impl Work {
                 Some(pane)
             }
             (None, PaneAnswer::Look { state, look, seen }) => {
-                let passed_over = self.passed_over.contains_key(id);
+                let passed_over = self.passed_over.contains(id);
                 let begin = match &known {
                     Some(recall) => Begin::Resume(recall),
                     None if passed_over || first && !self.poller.fresh => Begin::Baseline,
                     None => Begin::Fresh,
                 };
-                if !look.is_complete() && !again && !matches!(begin, Begin::Baseline) {
+                let whole = look.is_complete() || matches!(begin, Begin::Baseline);
+                // A full-screen program came after the listing: what is behind it is wanted, too.
+                let hidden = look.alternate && look.saved.is_none();
+                if !again && (!whole || hidden) {
                     if known.is_none() {
                         self.poller.recalls.remove(id);
                     }
@@ -350,12 +421,12 @@ impl Work {
                         &state,
                         look,
                         Seen::clone(seen),
-                        &begin,
+                        (&begin, settle_time(&self.poller.rhythm)),
                         &mut out,
                     ))
                 }
             }
-            (None, PaneAnswer::Still(_)) => None,
+            (None, PaneAnswer::Still(..) | PaneAnswer::There(_)) => None,
         };
         if let Some(pane) = pane {
             self.panes.insert(id.clone(), pane);
@@ -370,6 +441,9 @@ impl Work {
             recall: &mut recall,
             now,
         };
+        if let Some(proof) = self.proofs.get(id) {
+            pane.proved(*proof);
+        }
         pane.close(bytes_read_by(self.poller.server.pid), &mut out);
         pane.exit_status()
     }
@@ -416,7 +490,7 @@ impl Work {
             if again && !self.needs_deeper() {
                 return;
             }
-            let Ok(pending) = self.poller.gateway.ask_look(self.wishes()) else {
+            let Ok(pending) = self.poller.gateway.ask_look(self.wishes(When::Now)) else {
                 return;
             };
             let deadline = self.poller.clock.at(self.poller.clock.now() + LAST_LOOK);
@@ -479,6 +553,10 @@ impl Work {
             .emitter
             .poller_restarted(&source, &panicked.message);
     }
+}
+
+fn gateway_ended() -> Error {
+    Error::gone("the tmux gateway has ended")
 }
 
 /// The program in a pane's foreground. A pane that has just appeared is asked for.

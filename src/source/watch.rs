@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::{ExecutionId, PaneId};
-use crate::tmux::{Server, Target};
-
-/// How often a poller looks, unless told otherwise (`000…`: about 200 ms).
-const INTERVAL: Duration = Duration::from_millis(200);
+use crate::tmux::{Adaptive, Rhythm, Server, Target};
 
 /// What of a tmux server is watched, and how.
 ///
@@ -28,7 +25,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 pub struct Watch {
     pub(super) server: Server,
     pub(super) targets: Vec<Target>,
-    pub(super) interval: Duration,
+    pub(super) rhythm: Rhythm,
     pub(super) execution_id: Option<ExecutionId>,
     pub(super) leave_out: Vec<PaneId>,
     pub(super) include_observers: bool,
@@ -41,7 +38,7 @@ impl Watch {
         Self {
             server,
             targets: Vec::new(),
-            interval: INTERVAL,
+            rhythm: Rhythm::default(),
             execution_id: None,
             leave_out: Vec::new(),
             include_observers: false,
@@ -55,9 +52,16 @@ impl Watch {
         self
     }
 
-    /// How often to look; 200 ms unless told otherwise.
+    /// Looks once in an interval, instead of sooner and later as the panes print.
     pub fn interval(mut self, interval: Duration) -> Self {
-        self.interval = interval;
+        self.rhythm = Rhythm::Fixed(interval);
+        self
+    }
+
+    /// How far the looks may adapt to what the panes print; as [`Adaptive::default`] unless told
+    /// otherwise.
+    pub fn adaptive(mut self, adaptive: Adaptive) -> Self {
+        self.rhythm = Rhythm::Adaptive(adaptive);
         self
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
@@ -11,40 +11,68 @@ use super::capture::PaneView;
 use super::depth::Margin;
 use super::id::SessionId;
 use super::listing::{Listing, PaneState, ServerIdentity};
-use super::seen::Seen;
+use super::seen::{Proof, Seen};
+use super::tempo::Rhythm;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::Stop;
 use crate::track::Look;
 
-/// What a poller wants to know of its session.
+/// What a poller wants to know of its session, and when.
 #[derive(Clone, Debug, Default)]
 pub struct SessionLook {
     /// The session.
     pub session_id: SessionId,
     /// The server in which it was found: a restarted one gives the same ids to other sessions.
     pub server: Option<ServerIdentity>,
+    /// What it is called, as far as is known: another name is news.
+    pub name: Option<String>,
     /// Its panes, as far as they are known. A pane that the session owns and that is not here is
     /// new: it is looked at with the depth of a baseline, saved screen included.
     pub wants: HashMap<PaneId, Want>,
+    /// When the answer is wanted.
+    pub when: When,
+}
+
+/// When a question is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum When {
+    /// At once.
+    #[default]
+    Now,
+    /// When there is something to tell. Until then it is looked for in this rhythm.
+    News(Rhythm),
 }
 
 /// What a poller wants to know of a pane.
 #[derive(Clone, Debug)]
-pub struct Want {
+pub enum Want {
+    /// Nothing but that it is there.
+    Leave,
+    /// What it shows, once that has changed.
+    Look(Wish),
+}
+
+/// How a poller wants a pane to be looked at. Where a full-screen program is listed, the normal
+/// screen behind it is looked at, too.
+#[derive(Clone, Debug)]
+pub struct Wish {
     /// What it remembers of its last look; without it, the look is taken in any case.
     pub seen: Option<Seen>,
     /// How much more of the history than its growth.
     pub margin: Margin,
-    /// Whether the normal screen behind the alternate one is wanted.
-    pub saved: bool,
+    /// From when on, in the gateway's time, it is news that nothing has changed.
+    pub settles: Option<Duration>,
 }
 
 /// What became of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionAnswer {
     /// There is no such session in this server (any more).
-    Gone,
+    Gone {
+        /// As below.
+        proofs: HashMap<PaneId, Proof>,
+    },
     /// It is there.
     There {
         /// Its name now.
@@ -53,14 +81,18 @@ pub enum SessionAnswer {
         created: i64,
         /// The panes that it owns now; others are gone, or another session's.
         panes: Vec<PaneAnswer>,
+        /// Of panes that are gone: when they showed for certain last what was seen of them.
+        proofs: HashMap<PaneId, Proof>,
     },
 }
 
 /// What became of a pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PaneAnswer {
-    /// It cannot have changed since it was seen.
-    Still(PaneState),
+    /// It showed what was seen of it.
+    Still(PaneState, Proof),
+    /// It is there. What it shows was not asked for, or cannot be told yet.
+    There(PaneState),
     /// It was looked at.
     Look {
         /// What tmux knew of it, in the same instant.
@@ -76,15 +108,15 @@ impl PaneAnswer {
     /// The pane's state.
     pub fn state(&self) -> &PaneState {
         match self {
-            Self::Still(state) | Self::Look { state, .. } => state,
+            Self::Still(state, _) | Self::There(state) | Self::Look { state, .. } => state,
         }
     }
 
-    pub(super) fn look(listed: &PaneState, view: PaneView, second: i64) -> Self {
-        let seen = Box::new(Seen::of(&view, second));
+    pub(super) fn look(listed: &PaneState, view: PaneView, proof: Proof) -> Self {
+        let seen = Box::new(Seen::of(&view, proof));
         // Through which of its windows a linked pane was seen is chance: the listing's names and
         // places are the owner's.
-        let PaneView { state, look } = view;
+        let PaneView { state, look, .. } = view;
         let state = PaneState {
             session_id: listed.session_id,
             session_name: listed.session_name.clone(),
@@ -107,12 +139,12 @@ impl PaneAnswer {
 
 /// Whether a listing names the programs in the foreground of the panes. The server reads them from
 /// the kernel, one pane after the other: that takes as long as all the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Programs {
-    /// It does.
-    Named,
     /// [`PaneState::command`] is empty, unless another asker wanted it.
     LeftOut,
+    /// It does.
+    Named,
 }
 
 /// What the gateway's thread is sent.
@@ -121,23 +153,13 @@ pub(super) enum Message {
     /// Everything that the server holds.
     List(Asker<Arc<Listing>>, Programs),
     /// A look at the panes of one session.
-    Look(SessionLook, Asker<SessionAnswer>),
+    Look(Box<SessionLook>, Asker<SessionAnswer>),
     /// Panics, to see what becomes of the askers.
     #[cfg(test)]
     Panic,
 }
 
 impl Message {
-    /// Whether somebody still waits for the answer.
-    pub(super) fn is_awaited(&self) -> bool {
-        match self {
-            Self::List(asker, _) => asker.is_there(),
-            Self::Look(_, asker) => asker.is_there(),
-            #[cfg(test)]
-            Self::Panic => true,
-        }
-    }
-
     /// Answers with a failure.
     pub(super) fn fail(self, error: &Error) {
         match self {
@@ -219,6 +241,12 @@ impl<T> Pending<T> {
     pub fn wait(self) -> Result<T> {
         let never: Receiver<Infallible> = crossbeam_channel::never();
         self.wait_or_stop(&never).unwrap_or_else(|| Err(ended()))
+    }
+
+    /// Where the answer comes, for those who wait for other things too. Once it is closed there
+    /// will be none; see [`Pending::wait`] for what the gateway's end means then.
+    pub(crate) fn answers(&self) -> &Receiver<Result<T>> {
+        &self.reply
     }
 
     /// Waits for the answer or, giving `None`, until `stop` is closed.

@@ -4,6 +4,7 @@
 //! such a list between two reads of the pane.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use super::frame::{Frame, Nonce};
 use super::joined;
@@ -37,6 +38,9 @@ pub struct PaneView {
     pub state: PaneState,
     /// What it showed.
     pub look: Look,
+    /// The rows of the screen as tmux wrote them, each ended by a line end: what
+    /// [`super::probe`] gets as long as nothing changes.
+    pub(super) screen: Arc<str>,
 }
 
 /// What came of a shot.
@@ -185,8 +189,10 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
         _ => return None,
     };
     let depth = shot.depth.min(MAX_ROWS).min(state.history_size);
+    let (screen, _) = after_lines(after_lines(text, depth as usize)?.1, state.height as usize)?;
+    let screen = screen.into();
     let (rows, joined) = after_lines(text, (depth + state.height) as usize)?;
-    let rows = joined::rows(rows, one_end_less(joined));
+    let rows = joined::rows(one_end_less(rows), one_end_less(joined));
     let saved = match saved.filter(|_| state.alternate) {
         Some((s, t)) => Some(SavedScreen {
             cursor: state.saved_cursor,
@@ -207,18 +213,24 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
         pid: state.pid,
         rows,
         saved,
-        bytes_before: None,
-        bytes_after: None,
+        ..Look::default()
     };
-    Some(Shown::View(Box::new(PaneView { state, look })))
+    let view = PaneView {
+        state,
+        look,
+        screen,
+    };
+    Some(Shown::View(Box::new(view)))
 }
 
-/// The first lines of a text, so many, without the end of the last, and what follows them: at
-/// least one more line.
+/// The first lines of a text, so many, and what follows them: at least one more line.
 fn after_lines(text: &str, lines: usize) -> Option<(&str, &str)> {
-    let (end, _) = text.match_indices('\n').nth(lines.checked_sub(1)?)?;
-    let rest = &text[end + 1..];
-    rest.ends_with('\n').then_some((&text[..end], rest))
+    let end = match lines.checked_sub(1) {
+        Some(last) => text.match_indices('\n').nth(last)?.0 + 1,
+        None => 0,
+    };
+    let (first, rest) = text.split_at(end);
+    rest.ends_with('\n').then_some((first, rest))
 }
 
 /// The text after a frame's own line end.

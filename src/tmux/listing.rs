@@ -74,6 +74,12 @@ pub struct PaneState {
     pub owned: bool,
 }
 
+/// The numbers that change while a pane is only printed to, in the order in which
+/// [`PaneState::refresh`] takes them: half of [`NUMBERS`], which is half of the server's time.
+const CHANGING: &str = "#{pane_id} #{session_id} #{pane_width} #{pane_height} #{history_size} \
+    #{cursor_x} #{cursor_y} #{alternate_on} #{pane_dead} #{pane_dead_status} #{pane_dead_signal} \
+    #{pane_pid} #{window_activity}";
+
 impl PaneState {
     /// The pane's id, `%7`.
     pub fn pane(&self) -> PaneId {
@@ -125,6 +131,32 @@ impl PaneState {
             ..Self::default()
         };
         fields.next().is_none().then_some(state)
+    }
+}
+
+impl PaneState {
+    /// Reads the expansion of [`CHANGING`] into a state that was known; `None` when it is about
+    /// another pane or session, or not an answer.
+    fn refresh(&mut self, numbers: &str) -> Option<()> {
+        let mut fields = numbers.split(' ');
+        let mut next = || fields.next();
+        if pane_number(next()?)? != self.pane || SessionId::parse(next()?)? != self.session_id {
+            return None;
+        }
+        (self.width, self.height) = (number(next()?), number(next()?));
+        self.history_size = number(next()?);
+        self.cursor = Cursor {
+            x: number(next()?),
+            y: number(next()?),
+        };
+        self.alternate = flag(next()?);
+        let (dead, status, signal) = (flag(next()?), next()?, next()?);
+        self.dead = dead.then(|| Death {
+            status: status.parse().ok(),
+            signal: signal.parse().ok(),
+        });
+        (self.pid, self.window_activity) = (number(next()?), number(next()?));
+        fields.next().is_none().then_some(())
     }
 }
 
@@ -201,6 +233,36 @@ impl Listing {
         })
     }
 
+    /// What is known, with the numbers that have changed since. `None` when there are other panes
+    /// or another server now, so that all must be asked again.
+    pub(super) fn refreshed(&self, answer: &str) -> Option<Self> {
+        let (server, panes) = answer.split_once('\n')?;
+        let (pid, started) = server.split_once(' ')?;
+        if pid.parse() != Ok(self.server.pid) || started.parse() != Ok(self.server.start_time) {
+            return None;
+        }
+        // By session, in the order of each: the known ones have been put in another.
+        let mut lines: Vec<(SessionId, u32, &str)> = panes
+            .lines()
+            .map(|line| {
+                let mut words = line.split(' ');
+                let pane = pane_number(words.next()?)?;
+                Some((SessionId::parse(words.next()?)?, pane, line))
+            })
+            .collect::<Option<_>>()?;
+        lines.sort_by_key(|&(session, pane, _)| (session, pane));
+        if lines.len() != self.panes.len() {
+            return None;
+        }
+        let mut listing = self.clone();
+        let mut states: Vec<&mut PaneState> = listing.panes.iter_mut().collect();
+        states.sort_by_key(|state| (state.session_id, state.pane));
+        for (state, (_, _, line)) in states.into_iter().zip(lines) {
+            state.refresh(line)?;
+        }
+        Some(listing)
+    }
+
     /// The sessions, oldest first.
     pub fn sessions(&self) -> impl Iterator<Item = Session<'_>> {
         let sessions = self
@@ -250,6 +312,11 @@ impl Listing {
             state.owned = taken.insert(state.pane);
         }
     }
+}
+
+/// Asks for what [`Listing::refreshed`] reads. No text of panes and no name is in the answer.
+pub(super) fn changing() -> String {
+    format!("display-message -p '#{{pid}} #{{start_time}}'\nlist-panes -a -F '{CHANGING}'\n")
 }
 
 fn question(nonce: &Nonce, commands: bool) -> String {
@@ -385,6 +452,47 @@ pub(super) mod tests {
             "a pane that is not there"
         );
         assert_eq!(PaneState::read("%7 $3 @2"), None);
+    }
+
+    #[test]
+    fn a_refreshed_listing_has_new_numbers_and_the_same_panes() {
+        let mut known = listing(vec![
+            state(2, (1, "b"), (1, 0, "w"), 0),
+            state(1, (10, "a"), (2, 0, "w"), 0),
+            state(3, (10, "a"), (2, 0, "w"), 1),
+        ]);
+        known.server.pid = 42;
+        let line = |pane, session| format!("%{pane} ${session} 90 24 7 1 2 0 1 3  11 6\n");
+        let answer = format!("42 0\n{}{}{}", line(3, 10), line(1, 10), line(2, 1));
+        let now = known.refreshed(&answer).unwrap();
+        let ids = |listing: &Listing| -> Vec<_> {
+            let panes = listing.panes.iter();
+            panes
+                .map(|state| (state.pane, state.session_name.clone(), state.owned))
+                .collect()
+        };
+        assert_eq!(ids(&now), ids(&known));
+        for state in &now.panes {
+            assert_eq!((state.width, state.history_size, state.pid), (90, 7, 11));
+            let status = Some(3);
+            assert_eq!(
+                state.dead,
+                Some(Death {
+                    status,
+                    signal: None
+                })
+            );
+        }
+        for other in [
+            answer.replace("42 0", "43 0"),
+            answer.replace("%3", "%4"),
+            answer.replace("$1 ", "$2 "),
+            format!("{answer}{}", line(4, 10)),
+            answer.replacen(" 11 6\n", " 11\n", 1),
+            String::new(),
+        ] {
+            assert_eq!(known.refreshed(&other), None, "{other}");
+        }
     }
 
     #[test]

@@ -12,13 +12,18 @@ mod depth;
 mod joined;
 
 mod ask;
+mod desk;
 mod gateway;
 mod grid;
 mod observers;
 mod plan;
+mod probe;
+mod question;
+mod round;
 mod seen;
+mod tempo;
 
-pub use ask::{PaneAnswer, Pending, Programs, SessionAnswer, SessionLook, Want};
+pub use ask::{PaneAnswer, Pending, Programs, SessionAnswer, SessionLook, Want, When, Wish};
 pub(crate) use capture::bytes_read_by;
 pub use capture::{MAX_ROWS, PaneView, Shot, Shown, capture};
 pub use depth::{BASELINE_ROWS, Margin};
@@ -27,6 +32,7 @@ pub use grid::next_tick;
 pub use id::{SessionId, WindowId};
 pub use listing::{Listing, PaneState, ServerIdentity, Session};
 pub(crate) use observers::observer_panes;
-pub use seen::Seen;
+pub use seen::{Proof, Seen};
 pub use server::Server;
 pub use target::Target;
+pub use tempo::{Adaptive, Rhythm};

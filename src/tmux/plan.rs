@@ -16,6 +16,9 @@ const PANE_US: u64 = 200;
 /// 0.7 on an idle one.
 const ROW_NS: u64 = 1000;
 
+/// How many screens one probe captures, beside the numbers of all panes: 0.04 ms each.
+pub(super) const SCREENS_MAX: usize = 100;
+
 /// A look, as far as its cost goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost(u64);

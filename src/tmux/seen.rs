@@ -1,5 +1,8 @@
 //! What a poller remembers of its last look, and whether the pane can have changed since (pure).
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::capture::PaneView;
 use super::listing::PaneState;
 use crate::event::Cursor;
@@ -27,16 +30,38 @@ pub struct Seen {
     pub pid: u32,
     /// The last second in which something was printed in the window, as tmux knew it then.
     pub window_activity: i64,
-    /// The second, since 1970, in which the look began.
+    /// The rows of the screen, as tmux wrote them.
+    pub(super) screen: Arc<str>,
+    /// When the pane showed this for certain last: at the look, or when that was proved again.
+    pub(super) proof: Proof,
+}
+
+/// A moment for which it is certain what a pane showed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// Since the gateway began.
+    pub at: Duration,
+    /// The second, since 1970, in which it was asked.
     pub second: i64,
-    /// Bytes that the server had read just before the look.
-    pub bytes_before: Option<u64>,
+    /// Bytes that the server had read just before.
+    pub bytes: Option<u64>,
+}
+
+/// What a listing tells of a pane that was seen before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It shows what it showed.
+    Still,
+    /// It may have been rewritten in place.
+    Unsure,
+    /// It shows something else.
+    Changed,
 }
 
 impl Seen {
-    /// Remembers a look that began in `second`.
-    pub fn of(view: &PaneView, second: i64) -> Self {
-        let PaneView { state, look } = view;
+    /// Remembers a look.
+    pub fn of(view: &PaneView, proof: Proof) -> Self {
+        let state = &view.state;
         Self {
             width: state.width,
             height: state.height,
@@ -47,14 +72,13 @@ impl Seen {
             dead: state.dead,
             pid: state.pid,
             window_activity: state.window_activity,
-            second,
-            bytes_before: look.bytes_before,
+            screen: Arc::clone(&view.screen),
+            proof,
         }
     }
 
-    /// Whether the pane surely shows what it showed. `server_bytes` is what the server has read,
-    /// asked before `now` was listed.
-    pub fn is_still(&self, now: &PaneState, server_bytes: Option<u64>) -> bool {
+    /// What a listing tells, before which the server had read `server_bytes`.
+    pub(super) fn standing(&self, now: &PaneState, server_bytes: Option<u64>) -> Standing {
         let same = self.width == now.width
             && self.height == now.height
             && self.history_size == now.history_size
@@ -62,13 +86,50 @@ impl Seen {
             && self.cursor == now.cursor
             && self.alternate == now.alternate
             && self.dead == now.dead
-            && self.pid == now.pid
-            && self.window_activity == now.window_activity;
-        // Activity has whole seconds: what was printed in the second of the look may have come
-        // after it. One more second covers a clock that is being slewed.
-        let quiet = now.window_activity.saturating_add(1) < self.second;
-        let nothing_read = self.bytes_before.is_some() && self.bytes_before == server_bytes;
-        same && (quiet || nothing_read)
+            && self.pid == now.pid;
+        let active = self.window_activity != now.window_activity;
+        match same {
+            false => Standing::Changed,
+            true if self.nothing_read(server_bytes) || self.was_quiet() && !active => {
+                Standing::Still
+            }
+            true => Standing::Unsure,
+        }
+    }
+
+    /// Whether a listing that has the same numbers is all that it takes to be sure.
+    pub(super) fn is_final(&self, server_bytes: Option<u64>) -> bool {
+        self.nothing_read(server_bytes) || self.was_quiet()
+    }
+
+    /// Activity has whole seconds: what was printed in the second of the look may have come after
+    /// it. One more second covers a clock that is being slewed.
+    fn was_quiet(&self) -> bool {
+        self.window_activity.saturating_add(1) < self.proof.second
+    }
+
+    fn nothing_read(&self, server_bytes: Option<u64>) -> bool {
+        self.proof.bytes.is_some() && self.proof.bytes == server_bytes
+    }
+
+    /// Notes that the pane still showed this at a later moment, as a listing of then had it.
+    pub(crate) fn renew(&mut self, now: &PaneState, proof: Proof) {
+        self.window_activity = now.window_activity;
+        self.proof = proof;
+    }
+
+    /// Whether a screen that reads the same proves that nothing was printed, given that the
+    /// listing is the same. A full history may have been trimmed by as much as it grew, while
+    /// lines that all read the same went through the screen.
+    pub(super) fn is_proved_by_screen(&self, server_bytes: Option<u64>) -> bool {
+        let step = (self.history_limit / 10).max(1);
+        let may_trim = self.history_size >= self.history_limit.saturating_sub(step);
+        let read = match (self.proof.bytes, server_bytes) {
+            (Some(then), Some(now)) => now.saturating_sub(then),
+            _ => u64::MAX,
+        };
+        // Each row takes a byte at least.
+        !may_trim || read < u64::from(step)
     }
 }
 
@@ -77,31 +138,45 @@ mod tests {
     use super::super::listing::tests::state;
     use super::*;
 
+    fn seen(state: &PaneState, proof: Proof) -> Seen {
+        let view = PaneView {
+            state: state.clone(),
+            ..PaneView::default()
+        };
+        Seen::of(&view, proof)
+    }
+
+    fn in_second(second: i64) -> Proof {
+        Proof {
+            second,
+            ..Proof::default()
+        }
+    }
+
     #[test]
     fn only_what_cannot_have_changed_is_still() {
         // Activity is in second 5.
         let now = state(1, (1, "a"), (1, 0, "w"), 0);
-        let view = PaneView {
-            state: now.clone(),
-            ..PaneView::default()
+        let standing = |proof, bytes| seen(&now, proof).standing(&now, bytes);
+        assert_eq!(standing(in_second(7), None), Standing::Still);
+        assert_eq!(standing(in_second(6), None), Standing::Unsure, "too near");
+        let counted = Proof {
+            bytes: Some(10),
+            ..in_second(5)
         };
-        assert!(Seen::of(&view, 7).is_still(&now, None));
-        assert!(!Seen::of(&view, 6).is_still(&now, None), "too near");
-        let fresh = Seen {
-            bytes_before: Some(10),
-            ..Seen::of(&view, 5)
-        };
-        assert!(fresh.is_still(&now, Some(10)), "the server read nothing");
-        assert!(!fresh.is_still(&now, Some(11)));
-        assert!(!fresh.is_still(&now, None));
-        assert!(
-            !Seen {
-                bytes_before: None,
-                ..fresh
-            }
-            .is_still(&now, None)
-        );
-        let seen = Seen::of(&view, 100);
+        assert_eq!(standing(counted, Some(10)), Standing::Still, "nothing read");
+        assert_eq!(standing(counted, Some(11)), Standing::Unsure);
+        assert_eq!(standing(counted, None), Standing::Unsure);
+        assert_eq!(standing(in_second(5), None), Standing::Unsure);
+        let seen = seen(&now, in_second(100));
+        // Another second of activity, also an earlier one after a clock was set back.
+        for window_activity in [3, 6] {
+            let active = PaneState {
+                window_activity,
+                ..now.clone()
+            };
+            assert_eq!(seen.standing(&active, None), Standing::Unsure);
+        }
         for changed in [
             PaneState {
                 width: 1,
@@ -131,13 +206,32 @@ mod tests {
                 pid: 2,
                 ..now.clone()
             },
-            // A clock that was set back: activity lies far before the look and is new.
-            PaneState {
-                window_activity: 3,
-                ..now.clone()
-            },
         ] {
-            assert!(!seen.is_still(&changed, None), "{changed:?}");
+            assert_eq!(
+                seen.standing(&changed, None),
+                Standing::Changed,
+                "{changed:?}"
+            );
         }
+    }
+
+    #[test]
+    fn a_full_history_may_have_moved_under_the_same_screen() {
+        let at = |history_size, bytes| {
+            let state = PaneState {
+                history_size,
+                ..state(1, (1, "a"), (1, 0, "w"), 0)
+            };
+            let proof = Proof {
+                bytes,
+                ..Proof::default()
+            };
+            seen(&state, proof)
+        };
+        // The limit is 2000, trimmed by 200.
+        assert!(at(1799, None).is_proved_by_screen(None));
+        assert!(!at(1800, None).is_proved_by_screen(None));
+        assert!(at(1900, Some(100)).is_proved_by_screen(Some(299)));
+        assert!(!at(1900, Some(100)).is_proved_by_screen(Some(300)));
     }
 }

@@ -1,5 +1,7 @@
 //! The lines of a pane that are known, by number, and what was said of each (pure).
 
+use std::time::Duration;
+
 use super::align::{Footprint, KEPT_ROWS};
 use super::change::{Change, GapReason};
 use super::lines::{Logical, first_rows};
@@ -17,7 +19,11 @@ struct Line {
     rows: i64,
     text: String,
     said: Said,
+    /// When it was first seen to read so.
+    since: Duration,
     /// It read the same in the look before.
+    same: bool,
+    /// It did, and has for long enough to be taken for settled.
     stood: bool,
     /// It read something else in the look before, and in the one before that too.
     restless: bool,
@@ -32,6 +38,13 @@ pub(super) enum Moved {
     AtLeast(i64),
     /// In rows that have been made anew.
     Anew,
+}
+
+/// When a look was taken, and how wide the pane was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub at: Duration,
+    pub width: u32,
 }
 
 /// What the outside has been told that a line reads.
@@ -55,6 +68,8 @@ impl Line {
 /// The known lines, with consecutive numbers: some history, and the screen as far as it is used.
 #[derive(Debug)]
 pub(super) struct Book {
+    /// How long a line must read the same, from one look to another, to be taken for settled.
+    pub settle: Duration,
     lines: Vec<Line>,
     /// The number of the next line to be said; all before it were said, or stood there before.
     next: i64,
@@ -66,6 +81,7 @@ impl Book {
     /// Without lines; `next` is the first number that is free.
     pub fn new(next: i64) -> Self {
         Self {
+            settle: Duration::ZERO,
             lines: Vec::new(),
             next,
             cursor_line: next,
@@ -106,8 +122,16 @@ impl Book {
     /// What is known was there before: nothing of it is to be said.
     pub fn is_baseline(&mut self) {
         for line in &mut self.lines {
-            (line.said, line.stood) = (Said::AsItIs, true);
+            (line.said, line.same, line.stood) = (Said::AsItIs, true, true);
         }
+    }
+
+    /// Whether something is not said only because it has not stood for long enough.
+    pub fn is_waiting(&self) -> bool {
+        self.lines.iter().any(|line| {
+            let to_say = line.number < self.cursor_line || line.said_text() != line.text;
+            line.number >= self.next && !line.stood && to_say
+        })
     }
 
     /// What an earlier observer said of the lines.
@@ -123,10 +147,11 @@ impl Book {
         }
     }
 
-    /// Nothing changed since the last look.
-    pub fn stood(&mut self) {
+    /// At this time nothing had changed since the last look.
+    pub fn stood(&mut self, at: Duration) {
         for line in &mut self.lines {
-            line.stood = true;
+            line.same = true;
+            line.stood |= at.saturating_sub(line.since) >= self.settle;
         }
     }
 
@@ -194,14 +219,14 @@ impl Book {
         }
     }
 
-    /// Makes the lines of a look the known ones, numbered from `first` on. `width` is the pane's.
+    /// Makes the lines of a look the known ones, numbered from `first` on.
     pub fn take(
         &mut self,
         lines: Vec<Logical>,
         first: i64,
         moved: Moved,
         footprint: &Footprint,
-        width: u32,
+        Taken { at, width }: Taken,
     ) {
         let old = std::mem::take(&mut self.lines);
         let old_first = old.first().map_or(i64::MIN, |line| line.number);
@@ -216,7 +241,7 @@ impl Book {
         let mut last = first - 1;
         for (number, mut line) in (first..).zip(lines) {
             (end, last) = (line.end(), number);
-            let (said, stood, restless) = match was(number) {
+            let (said, since, same, restless) = match was(number) {
                 Some(old) => {
                     // A line of which tmux has only the end begins as it did.
                     let cut_rows = match moved {
@@ -234,18 +259,21 @@ impl Book {
                         line.start -= cut_rows;
                         line.rows += cut_rows;
                     }
-                    let stood = old.text == line.text;
-                    let restless = !stood && !old.stood && old.said != Said::Nothing;
-                    (old.said.carried_over(old.text, &line.text), stood, restless)
+                    let same = old.text == line.text;
+                    let since = if same { old.since } else { at };
+                    let restless = !same && !old.same && old.said != Said::Nothing;
+                    let said = old.said.carried_over(old.text, &line.text);
+                    (said, since, same, restless)
                 }
                 // Said long ago, and forgotten since: final.
                 None if number < old_first || old_lines == 0 && number < self.next => {
-                    (Said::AsItIs, true, false)
+                    (Said::AsItIs, Duration::ZERO, true, false)
                 }
                 // Said, and blank since then, below the text.
-                None if number < self.next => (Said::Otherwise(String::new()), false, false),
-                None => (Said::Nothing, false, false),
+                None if number < self.next => (Said::Otherwise(String::new()), at, false, false),
+                None => (Said::Nothing, at, false, false),
             };
+            let stood = same && at.saturating_sub(since) >= self.settle;
             let said = match moved {
                 // Whether it is the same line is not known: no word about it that may be wrong.
                 Moved::AtLeast(_) if number < self.next => Said::AsItIs,
@@ -258,6 +286,8 @@ impl Book {
                 rows,
                 text,
                 said,
+                since,
+                same,
                 stood,
                 restless,
             });
@@ -273,6 +303,8 @@ impl Book {
             self.lines.push(Line {
                 start,
                 rows: 1,
+                since: at,
+                same: line.text.is_empty(),
                 stood: line.text.is_empty(),
                 restless: false,
                 said: line.said.carried_over(line.text, ""),

@@ -1,5 +1,7 @@
 //! What a tracker is fed: one look at a pane, its state and its rows taken in one instant.
 
+use std::time::Duration;
+
 use crate::event::Cursor;
 
 /// One physical row of a pane, as tmux keeps it.
@@ -53,6 +55,8 @@ pub struct Look {
     pub rows: Vec<Row>,
     /// The normal screen, when the alternate one is shown and it was asked for.
     pub saved: Option<SavedScreen>,
+    /// When it was taken, since some beginning that all looks of a pane share.
+    pub at: Duration,
     /// Bytes that the tmux server had read, from all its panes together, just before the look.
     pub bytes_before: Option<u64>,
     /// The same, just after the look.

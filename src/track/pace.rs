@@ -105,6 +105,13 @@ impl Pace {
         paced
     }
 
+    /// When [`Pace::due`] will have something to say, if nothing else happens.
+    pub fn next_due(&self) -> Option<Instant> {
+        let held = self.lines.values().filter(|mark| mark.shown.is_some());
+        let lines = held.map(|mark| mark.kept + KEEP_EVERY).min();
+        [lines, self.screen.next_due()].into_iter().flatten().min()
+    }
+
     /// The end: all last states that were only shown.
     pub fn finish(&mut self) -> Vec<Paced> {
         let lines = std::mem::take(&mut self.lines).into_iter();
@@ -190,6 +197,17 @@ impl ScreenPace {
     }
 }
 
+impl ScreenPace {
+    fn next_due(&self) -> Option<Instant> {
+        let after = |part: &Option<Screen>, last: Option<Instant>, every| {
+            part.as_ref().and(last).map(|last| last + every)
+        };
+        let kept = after(&self.to_keep, self.kept, KEEP_EVERY);
+        let shown = after(&self.to_show, self.shown, SHOW_EVERY);
+        [kept, shown].into_iter().flatten().min()
+    }
+}
+
 impl From<Screen> for Change {
     fn from(screen: Screen) -> Self {
         let Screen {
@@ -244,8 +262,12 @@ mod tests {
                 keep(now, pace.take(vec![revised(line, &text)], now), &mut kept);
                 last.insert(line, text);
             }
-            now += KEEP_EVERY;
-            keep(now, pace.due(now), &mut kept);
+            while let Some(due) = pace.next_due() {
+                now = now.max(due);
+                let paced = pace.due(now);
+                prop_assert!(!paced.is_empty());
+                keep(now, paced, &mut kept);
+            }
             for (line, text) in last {
                 let mine: Vec<_> = kept.iter().filter(|(_, other, _)| *other == line).collect();
                 prop_assert_eq!(&mine.last().unwrap().2, &text);

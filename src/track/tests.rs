@@ -1,6 +1,7 @@
 //! The law of pane output, on a model of tmux's grid.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -273,7 +274,7 @@ proptest! {
         }
         watch.look();
         watch.look();
-        let still = watch.tracker.still();
+        let still = watch.tracker.still(Duration::ZERO, None);
         watch.changes.extend(still);
         let (mut replay, cleared) = watch.replay();
         if let (Some((&first, _)), Some((&last, _))) = (replay.first_key_value(), replay.last_key_value()) {

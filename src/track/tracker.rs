@@ -1,7 +1,9 @@
 //! The tracker of one pane: keeps its lines by number and says what each look brings (pure).
 
+use std::time::Duration;
+
 use super::align::{Facts, Footprint, Place, place};
-use super::book::{Book, Moved};
+use super::book::{Book, Moved, Taken};
 use super::change::{Change, GapReason};
 use super::lines::Logical;
 use super::look::Look;
@@ -49,6 +51,8 @@ pub struct Tracker {
     pid: u32,
     died: bool,
     bytes_before: Option<u64>,
+    /// When the last look was taken.
+    at: Duration,
     /// The last look showed something new.
     news: bool,
     screen: ScreenDiff,
@@ -115,6 +119,17 @@ impl Tracker {
         (tracker, changes)
     }
 
+    /// Takes lines for settled that read the same for this long, from one look to another; without
+    /// it, two looks in a row are enough.
+    pub fn settle_after(&mut self, settle: Duration) {
+        self.book.settle = settle;
+    }
+
+    /// Whether lines wait to be said until they have stood for long enough.
+    pub fn is_waiting(&self) -> bool {
+        self.book.is_waiting()
+    }
+
     fn empty(look: &Look, next: i64) -> Self {
         Self {
             book: Book::new(next),
@@ -123,6 +138,7 @@ impl Tracker {
             pid: look.pid,
             died: look.dead.is_some(),
             bytes_before: look.bytes_before,
+            at: look.at,
             news: false,
             screen: ScreenDiff::default(),
         }
@@ -161,6 +177,7 @@ impl Tracker {
 
     fn look_as(&mut self, look: &Look, deepest: bool) -> Outcome {
         let mut changes = Vec::new();
+        self.at = look.at;
         if look.alternate && look.saved.is_none() {
             // The lines behind the full-screen program were not looked at: they wait.
             self.show_screen(look, &mut changes);
@@ -222,9 +239,12 @@ impl Tracker {
         Outcome::Changes(changes)
     }
 
-    /// Nothing changed since the last look: what stood there has settled.
-    pub fn still(&mut self) -> Vec<Change> {
-        self.book.stood();
+    /// At this time, on the clock of [`Look::at`], nothing had changed since the last look: what
+    /// stood there has settled. `server_bytes` is what the server had read before.
+    pub fn still(&mut self, at: Duration, server_bytes: Option<u64>) -> Vec<Change> {
+        self.at = at;
+        self.bytes_before = server_bytes.or(self.bytes_before);
+        self.book.stood(at);
         let mut changes = Vec::new();
         self.book.settle(&mut changes, self.died);
         changes
@@ -240,7 +260,8 @@ impl Tracker {
     /// The observer stops and the pane goes on: all but the line of the cursor is said, and that
     /// one as it stands.
     pub fn detach(&mut self) -> Vec<Change> {
-        self.still()
+        self.book.settle = Duration::ZERO;
+        self.still(self.at, None)
     }
 
     fn bytes_since(&self, look: &Look) -> Option<u64> {
@@ -258,7 +279,9 @@ impl Tracker {
     }
 
     fn take(&mut self, lines: Vec<Logical>, first: i64, moved: Moved, mut footprint: Footprint) {
-        self.book.take(lines, first, moved, &footprint, self.width);
+        let (at, width) = (self.at, self.width);
+        self.book
+            .take(lines, first, moved, &footprint, Taken { at, width });
         footprint.forget();
         self.old = footprint;
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use td_observe::tmux::{
     BASELINE_ROWS, Gateway, GatewayHandle, Margin, PaneAnswer, Pending, Programs, Seen,
-    SessionAnswer, SessionId, SessionLook, Want,
+    SessionAnswer, SessionId, SessionLook, Want, Wish,
 };
 use td_observe::track::Look;
 use td_observe::{Clock, PaneId};
@@ -23,13 +23,13 @@ pub fn panes(
     match gateway
         .look(SessionLook {
             session_id,
-            server: None,
             wants,
+            ..SessionLook::default()
         })
         .unwrap()
     {
         SessionAnswer::There { panes, .. } => panes,
-        SessionAnswer::Gone => panic!("session {session_id} is gone"),
+        SessionAnswer::Gone { .. } => panic!("session {session_id} is gone"),
     }
 }
 
@@ -37,7 +37,7 @@ pub fn panes(
 pub fn look_of(answer: &PaneAnswer) -> &Look {
     match answer {
         PaneAnswer::Look { look, .. } => look,
-        PaneAnswer::Still(state) => panic!("no look at {state:?}"),
+        PaneAnswer::Still(state, _) | PaneAnswer::There(state) => panic!("no look at {state:?}"),
     }
 }
 
@@ -51,10 +51,12 @@ fn again(panes: &[PaneAnswer], seen: &mut HashMap<PaneId, Seen>) -> HashMap<Pane
             seen.insert(state.pane(), (**new).clone());
         }
     }
-    let want = |seen: &Seen| Want {
-        seen: Some(seen.clone()),
-        margin: Margin::Rows(20),
-        saved: false,
+    let want = |seen: &Seen| {
+        Want::Look(Wish {
+            seen: Some(seen.clone()),
+            margin: Margin::Rows(20),
+            settles: None,
+        })
     };
     seen.iter()
         .map(|(pane, seen)| (pane.clone(), want(seen)))
@@ -80,7 +82,7 @@ fn a_session_is_followed_from_look_to_look() {
     let wants = again(&first, &mut seen);
     wait_for("a look that is saved", CEILING, || {
         match panes(&ask, id, wants.clone()).remove(0) {
-            PaneAnswer::Still(state) => {
+            PaneAnswer::Still(state, _) => {
                 assert_eq!(state.pane(), pane.as_str());
                 Ok(())
             }
@@ -122,7 +124,7 @@ fn a_session_is_followed_from_look_to_look() {
             ..SessionLook::default()
         })
         .unwrap();
-    assert_eq!(answer, SessionAnswer::Gone);
+    assert!(matches!(answer, SessionAnswer::Gone { .. }), "{answer:?}");
     gateway.shutdown().unwrap();
 }
 
@@ -138,7 +140,7 @@ fn a_server_that_is_gone_says_so_and_a_new_one_is_another() {
     let look = || SessionLook {
         session_id: id,
         server: Some(listing.server.clone()),
-        wants: HashMap::new(),
+        ..SessionLook::default()
     };
     assert!(matches!(
         ask.look(look()).unwrap(),
@@ -153,7 +155,8 @@ fn a_server_that_is_gone_says_so_and_a_new_one_is_another() {
         id,
         "the same id again"
     );
-    assert_eq!(ask.look(look()).unwrap(), SessionAnswer::Gone);
+    let answer = ask.look(look()).unwrap();
+    assert!(matches!(answer, SessionAnswer::Gone { .. }), "{answer:?}");
     gateway.shutdown().unwrap();
 }
 
@@ -212,8 +215,8 @@ fn a_hundred_panes_are_a_few_processes() {
                 let wants = wants.get(&session_id).cloned().unwrap_or_default();
                 let look = SessionLook {
                     session_id,
-                    server: None,
                     wants,
+                    ..SessionLook::default()
                 };
                 (session_id, ask.ask_look(look).unwrap())
             })

@@ -28,7 +28,7 @@ pub fn run(bytes: &[u8]) {
         }
         let was = tracker.next_line();
         let changes = match bytes.below(16) {
-            0 => tracker.still(),
+            0 => tracker.still(std::time::Duration::ZERO, None),
             1 => tracker.detach(),
             2 => {
                 // Another observer goes on from what this one said.

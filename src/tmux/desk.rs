@@ -1,0 +1,221 @@
+//! The gateway's thread: gathers questions, sees when they are due, and has them answered together.
+//!
+//! It is the clock of all pollers of a server. Questions that are due at once share a round, and
+//! so do those on the same grid. It runs one tmux process at a time and waits for nothing else
+//! than that process, at most its deadline, the next message and the next tick.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, never, select_biased};
+
+use super::ask::{Asker, Message, Programs, again};
+use super::gateway::INBOX_MESSAGES_MAX;
+use super::grid::next_tick;
+use super::listing::Listing;
+use super::probe::Screen;
+use super::question::{Question, Verdict};
+use super::round::Eyes;
+use super::server::Server;
+use super::tempo::{Brought, Tempo};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::thread::Stop;
+
+/// How long others may come after a question that is to be answered at once. Threads that wake at
+/// the same moment are there within a fraction of this, and nobody notices the delay.
+const GATHER: Duration = Duration::from_millis(2);
+
+/// What the thread works with.
+pub(super) struct Desk {
+    eyes: Eyes,
+    clock: Clock,
+    stop: Stop,
+    tempo: Tempo,
+    /// At most one for each poller.
+    questions: Vec<Question>,
+    /// Who asked for a listing.
+    lists: Vec<(Asker<Arc<Listing>>, Programs)>,
+}
+
+impl Desk {
+    pub fn new(server: Server, clock: Clock, stop: Stop, processes: Arc<AtomicU64>) -> Self {
+        Self {
+            eyes: Eyes::new(server, clock.clone(), stop.clone(), processes),
+            clock,
+            stop,
+            tempo: Tempo::default(),
+            questions: Vec::new(),
+            lists: Vec::new(),
+        }
+    }
+
+    /// Serves until it is stopped or nobody can ask any more. It serves others: every failure goes
+    /// to those who asked, and none ends the loop.
+    pub fn serve(&mut self, inbox: &Receiver<Message>) {
+        while self.gather(inbox).is_some() {
+            self.questions.retain(Question::is_awaited);
+            self.lists.retain(|(asker, _)| asker.is_there());
+            if let Err(error) = self.round()
+                && error.is_timeout()
+            {
+                // Who asked while the server was silent has waited as long: it hears of it too.
+                inbox.try_iter().for_each(|message| message.fail(&error));
+                fail(std::mem::take(&mut self.questions), &error);
+            }
+        }
+    }
+
+    /// Waits for messages and for the next tick; `None` at the end.
+    fn gather(&mut self, inbox: &Receiver<Message>) -> Option<()> {
+        let tick = self.wake().map_or_else(never, |at| self.clock.at(at));
+        select_biased! {
+            recv(self.stop) -> _ => return None,
+            // All handles are gone, and with them the askers.
+            recv(inbox) -> message => self.take(message.ok()?),
+            recv(tick) -> _ => {}
+        }
+        inbox
+            .try_iter()
+            .take(INBOX_MESSAGES_MAX)
+            .for_each(|message| self.take(message));
+        if !self.is_urgent() {
+            return Some(());
+        }
+        let over = self.clock.after(GATHER);
+        for _ in 0..INBOX_MESSAGES_MAX {
+            select_biased! {
+                recv(self.stop) -> _ => return None,
+                recv(inbox) -> message => self.take(message.ok()?),
+                recv(over) -> _ => break,
+            }
+        }
+        Some(())
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::List(asker, programs) => self.lists.push((asker, programs)),
+            Message::Look(wanted, asker) => {
+                let now = self.eyes.now();
+                self.questions.push(Question::new(wanted, asker, now));
+            }
+            #[cfg(test)]
+            Message::Panic => panic!("on purpose"),
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        !self.lists.is_empty() || self.questions.iter().any(Question::is_urgent)
+    }
+
+    /// When to see again whether something is due.
+    fn wake(&self) -> Option<Instant> {
+        let (now, bytes) = (self.eyes.now(), self.bytes());
+        let wakes = self.questions.iter().map(|question| {
+            let due = question.due(&self.tempo, bytes, |after, interval| {
+                self.tick(after, interval)
+            });
+            match question.adaptive() {
+                Some(adaptive) => self.tempo.look_again(adaptive, now, due),
+                None => due,
+            }
+        });
+        wakes.min().map(|at| self.eyes.epoch() + at)
+    }
+
+    /// What the server has read, where that matters.
+    fn bytes(&self) -> Option<u64> {
+        let adapts = self
+            .questions
+            .iter()
+            .any(|question| question.adaptive().is_some());
+        adapts.then(|| self.eyes.bytes())?
+    }
+
+    /// The first tick of an interval after a moment.
+    fn tick(&self, after: Duration, interval: Duration) -> Duration {
+        let epoch = self.eyes.epoch();
+        next_tick(epoch + after, epoch, interval) - epoch
+    }
+
+    /// Takes out the questions that are to be weighed now.
+    fn take_due(&mut self) -> Vec<Question> {
+        let (now, bytes) = (self.eyes.now(), self.bytes());
+        let questions = std::mem::take(&mut self.questions);
+        let (due, later) = questions.into_iter().partition(|question| {
+            // A listing that somebody asked for serves those who adapt, too.
+            let for_free = !self.lists.is_empty() && question.adaptive().is_some();
+            let due = question.due(&self.tempo, bytes, |after, interval| {
+                self.tick(after, interval)
+            });
+            for_free || due <= now
+        });
+        self.questions = later;
+        due
+    }
+
+    /// Answers what is due; an error is of the server, and has been told to those who were due.
+    fn round(&mut self) -> Result<()> {
+        let due = self.take_due();
+        let lists = std::mem::take(&mut self.lists);
+        if due.is_empty() && lists.is_empty() {
+            return Ok(());
+        }
+        let wanted = lists.iter().map(|(_, programs)| *programs).max();
+        let began = self.eyes.moment();
+        let mut screens: Vec<Screen> = due
+            .iter()
+            .flat_map(|question| question.screens(began))
+            .collect();
+        // A pane that two ask for is captured once.
+        screens.sort_by_key(|screen| screen.pane);
+        screens.dedup_by_key(|screen| screen.pane);
+        let found = match self.eyes.find(wanted, &screens) {
+            Ok(found) => found,
+            Err(error) => {
+                fail(due, &error);
+                lists
+                    .into_iter()
+                    .for_each(|(asker, _)| asker.answer(Err(again(&error))));
+                return Err(error);
+            }
+        };
+        for (asker, _) in lists {
+            asker.answer(Ok(Arc::clone(&found.listing)));
+        }
+        let facts = found.facts();
+        let mut brought = Brought {
+            least_history: found
+                .listing
+                .panes
+                .iter()
+                .map(|state| state.history_limit)
+                .min()
+                .unwrap_or(0),
+            ..Brought::default()
+        };
+        let mut tellings = Vec::new();
+        for question in due {
+            match question.weigh(&facts) {
+                Verdict::Waits(question) => self.questions.push(question),
+                Verdict::Tells(telling) => {
+                    brought.news |= !telling.looks.is_empty();
+                    brought.flood |= telling.flood;
+                    tellings.push(telling);
+                }
+            }
+        }
+        self.eyes.look(tellings, found.listing.server.pid);
+        self.tempo
+            .round(began.at, self.eyes.now(), began.bytes, brought);
+        Ok(())
+    }
+}
+
+fn fail(questions: Vec<Question>, error: &Error) {
+    for question in questions {
+        question.fail(again(error));
+    }
+}
