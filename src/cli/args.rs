@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
-use super::duration::parse_duration;
+use super::duration::{parse_rhythm, parse_share};
 use crate::log::SyncPolicy;
+use crate::tmux::Rhythm;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,9 +107,13 @@ pub(super) struct TypedWatch {
     /// session, session:window, session:window.pane or %pane; none: all, new ones included
     #[arg(value_name = "TARGET")]
     pub targets: Vec<String>,
-    /// How often to look
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_duration)]
-    pub interval: Duration,
+    /// How often to look: a fixed time as 200ms, or two: sooner where much is printed, later where
+    /// nothing is
+    #[arg(long, value_name = "TIME[..TIME]", default_value = "20ms..1s", value_parser = parse_rhythm)]
+    pub interval: Rhythm,
+    /// How much of the tmux server's time looks may take, unless the interval is fixed
+    #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = parse_share)]
+    pub budget: f64,
     /// How to look: poll
     #[arg(long, value_name = "HOW", default_value = "poll", value_parser = parse_source)]
     pub source: AsItIs,

@@ -15,7 +15,7 @@ use crate::engine::Builder;
 use crate::event::PaneId;
 use crate::log::SyncPolicy;
 use crate::source::Watch;
-use crate::tmux::{Server, Target};
+use crate::tmux::{Adaptive, Rhythm, Server, Target};
 use crate::view::Standing;
 
 /// Panes whose first screen waits for the printer; what is beyond that is not shown, for these
@@ -29,7 +29,7 @@ const SOCKET_CHECK: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Config {
     targets: Vec<Target>,
-    interval: Duration,
+    rhythm: Rhythm,
     lines: usize,
     execution_id: Option<String>,
     include_self: bool,
@@ -48,12 +48,20 @@ impl Config {
         }
         Ok(Self {
             targets: targets?,
-            interval: typed.interval,
+            rhythm: rhythm(typed.interval, typed.budget),
             lines: typed.lines,
             execution_id: typed.execution_id,
             include_self: typed.include_self,
             sync: typed.sync,
         })
+    }
+}
+
+/// A budget limits what adapts; a fixed interval is kept.
+fn rhythm(interval: Rhythm, share: f64) -> Rhythm {
+    match interval {
+        Rhythm::Fixed(interval) => Rhythm::Fixed(interval),
+        Rhythm::Adaptive(adaptive) => Rhythm::Adaptive(Adaptive { share, ..adaptive }),
     }
 }
 
@@ -120,7 +128,7 @@ pub(super) fn unusable(error: crate::Error) -> Failure {
 }
 
 fn watch(options: &Options, config: Config, server: Server, show: Sender<Standing>) -> Watch {
-    let mut watch = Watch::new(server).interval(config.interval);
+    let mut watch = Watch::new(server).rhythm(config.rhythm);
     for target in config.targets {
         watch = watch.target(target);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::{ExecutionId, PaneId};
-use crate::tmux::{Adaptive, Rhythm, Server, Target};
+use crate::tmux::{Rhythm, Server, Target};
 
 /// What of a tmux server is watched, and how.
 ///
@@ -53,15 +53,13 @@ impl Watch {
     }
 
     /// Looks once in an interval, instead of sooner and later as the panes print.
-    pub fn interval(mut self, interval: Duration) -> Self {
-        self.rhythm = Rhythm::Fixed(interval);
-        self
+    pub fn interval(self, interval: Duration) -> Self {
+        self.rhythm(Rhythm::Fixed(interval))
     }
 
-    /// How far the looks may adapt to what the panes print; as [`Adaptive::default`] unless told
-    /// otherwise.
-    pub fn adaptive(mut self, adaptive: Adaptive) -> Self {
-        self.rhythm = Rhythm::Adaptive(adaptive);
+    /// In what rhythm to look; as [`Rhythm::default`] unless told otherwise.
+    pub fn rhythm(mut self, rhythm: Rhythm) -> Self {
+        self.rhythm = rhythm;
         self
     }
 

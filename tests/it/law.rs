@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-use td_observe::tmux::Target;
+use td_observe::tmux::{Rhythm, Target};
 
 use crate::observed::{Observed, Replay, shown};
 use crate::support::TmuxServer;
@@ -55,6 +55,14 @@ fn seeds(default: u64) -> impl Iterator<Item = u64> {
     };
     let first: u64 = number("TD_LAW_FIRST", 1);
     first..first + number("TD_LAW_SEEDS", default)
+}
+
+/// On a grid, or as the pane prints.
+fn rhythm(seed: u64) -> Rhythm {
+    match seed % 2 {
+        0 => Rhythm::Fixed(Duration::from_millis(50)),
+        _ => Rhythm::default(),
+    }
 }
 
 /// Runs the same way with each seed, some at a time.
@@ -120,7 +128,7 @@ fn any_program_replays_to_what_the_pane_shows() {
         let mut observed = Observed::start(&server, |watch| {
             watch
                 .target(Target::parse("law").unwrap())
-                .interval(Duration::from_millis(50))
+                .rhythm(rhythm(seed))
         });
         observed.until_started(1);
         server.tmux(&["wait-for", "-S", "go"]);
@@ -169,7 +177,7 @@ fn lines_arrive_once_or_a_gap_says_so() {
         let mut observed = Observed::start(&server, |watch| {
             watch
                 .target(Target::parse("law").unwrap())
-                .interval(Duration::from_millis(50))
+                .rhythm(rhythm(seed))
         });
         observed.until_started(1);
         server.tmux(&["wait-for", "-S", "go"]);
