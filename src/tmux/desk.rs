@@ -27,6 +27,9 @@ use crate::thread::Stop;
 /// the same moment are there within a fraction of this, and nobody notices the delay.
 const GATHER: Duration = Duration::from_millis(2);
 
+/// How much earlier than needed a question may be weighed, to share a round with others.
+const SOON: Duration = Duration::from_millis(100);
+
 /// What the thread works with.
 pub(super) struct Desk {
     eyes: Eyes,
@@ -118,7 +121,7 @@ impl Desk {
                 self.tick(after, interval)
             });
             match question.adaptive() {
-                Some(adaptive) => self.tempo.look_again(adaptive, now, due),
+                Some(adaptive) => self.tempo.look_again(adaptive, bytes, (now, due)),
                 None => due,
             }
         });
@@ -145,12 +148,14 @@ impl Desk {
         let (now, bytes) = (self.eyes.now(), self.bytes());
         let questions = std::mem::take(&mut self.questions);
         let (due, later) = questions.into_iter().partition(|question| {
-            // A listing that somebody asked for serves those who adapt, too.
-            let for_free = !self.lists.is_empty() && question.adaptive().is_some();
             let due = question.due(&self.tempo, bytes, |after, interval| {
                 self.tick(after, interval)
             });
-            for_free || due <= now
+            // A listing that somebody asked for serves those who adapt, where it costs no looks
+            // that would not have been taken soon.
+            let listed = !self.lists.is_empty() && question.adaptive().is_some();
+            let soon = due <= now + SOON || self.tempo.is_idle(bytes);
+            due <= now || listed && soon
         });
         self.questions = later;
         due
@@ -163,6 +168,7 @@ impl Desk {
         if due.is_empty() && lists.is_empty() {
             return Ok(());
         }
+        let adapts = due.iter().any(|question| question.adaptive().is_some());
         let wanted = lists.iter().map(|(_, programs)| *programs).max();
         let began = self.eyes.moment();
         let mut screens: Vec<Screen> = due
@@ -208,8 +214,10 @@ impl Desk {
             }
         }
         self.eyes.look(tellings, found.listing.server.pid);
-        self.tempo
-            .round(began.at, self.eyes.now(), began.bytes, brought);
+        if adapts {
+            self.tempo
+                .round(began.at, self.eyes.now(), began.bytes, brought);
+        }
         Ok(())
     }
 }

@@ -13,6 +13,10 @@ use crate::error::{Error, Result};
 /// rewritten in place waits to be compared (`000…`: about 200 ms).
 pub(super) const UNHURRIED: Duration = Duration::from_millis(200);
 
+/// How long a server that reads nothing may be left unasked: what is printed then is noticed so
+/// much later, and a flood does not fill a history within it.
+const ASLEEP: Duration = Duration::from_millis(40);
+
 /// Least and most bytes that make a round urgent. The smallest row is one byte, a usual one dozens:
 /// at four a row, a history is still far from running over.
 const URGENT_BYTES: std::ops::RangeInclusive<u64> = 1024..=8192;
@@ -161,7 +165,7 @@ impl Tempo {
         let rested = self.ended + rhythm.rest(self.took);
         let after = |wait| self.began + rhythm.within(wait);
         let due = match (self.bytes, bytes) {
-            (Some(then), Some(now)) if then == now => {
+            _ if self.is_idle(bytes) => {
                 // Without a listing nothing is asked of the server: this costs nothing.
                 return recheck.map_or(after(rhythm.most), |at| at.min(after(rhythm.most)));
             }
@@ -169,7 +173,9 @@ impl Tempo {
                 after(Duration::ZERO)
             }
             (Some(_), Some(_)) => after(self.wait.min(UNHURRIED)),
-            _ => {
+            // The server is gone, which is worth a question.
+            (Some(_), None) => after(Duration::ZERO),
+            (None, _) => {
                 let recheck = recheck.map_or(Duration::MAX, |at| at.max(after(UNHURRIED)));
                 after(self.wait).min(recheck)
             }
@@ -177,9 +183,21 @@ impl Tempo {
         due.max(rested)
     }
 
-    /// When to see again whether a round is due: the server may have read more by then.
-    pub fn look_again(&self, rhythm: &Adaptive, now: Duration, due: Duration) -> Duration {
+    /// Whether the server is known to have read nothing since the last round.
+    pub fn is_idle(&self, bytes: Option<u64>) -> bool {
+        self.bytes.is_some() && self.bytes == bytes
+    }
+
+    /// When to see again whether a round is due, which it may be earlier than `due` if the server
+    /// reads on.
+    pub fn look_again(
+        &self,
+        rhythm: &Adaptive,
+        bytes: Option<u64>,
+        (now, due): (Duration, Duration),
+    ) -> Duration {
         match self.bytes {
+            Some(_) if self.is_idle(bytes) => due.min(now + rhythm.within(ASLEEP)),
             Some(_) => due.min(now + rhythm.least),
             None => due,
         }
@@ -237,6 +255,16 @@ mod tests {
         let tempo = after(Brought::default());
         let due = tempo.due(&Adaptive::default(), Some(10_000), Some(ms(1100)));
         assert_eq!(due, ms(1100));
+    }
+
+    #[test]
+    fn a_server_that_sleeps_is_asked_less_and_one_that_is_gone_at_once() {
+        let rhythm = Adaptive::default();
+        let tempo = after(Brought::default());
+        let again = |bytes| tempo.look_again(&rhythm, bytes, (ms(1500), ms(2000)));
+        assert_eq!(again(Some(10_000)), ms(1540));
+        assert_eq!(again(Some(10_001)), ms(1520));
+        assert_eq!(tempo.due(&rhythm, None, None), ms(1020), "gone");
     }
 
     #[test]
