@@ -40,7 +40,7 @@ fn nine_silent_seconds_cost_one_process_and_two_warnings_and_a_new_server_is_fou
         let began = Instant::now();
         let mut most = 0;
         wait_for("the silence to pass", CEILING, || {
-            most = most.max(watch.children());
+            most = most.max(watch.children().len());
             if began.elapsed() >= SILENCE {
                 Ok(())
             } else {

@@ -11,7 +11,11 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 
 #[cfg(feature = "cli")]
 mod hung;
+mod moves;
+#[cfg(feature = "cli")]
+mod observer;
 mod panes;
+mod server;
 #[cfg(feature = "cli")]
 mod watcher;
 

@@ -9,7 +9,7 @@ use td_observe::{Envelope, TdEvent};
 
 use crate::cli::{Running, assert_code, on, program};
 use crate::observed::shown;
-use crate::support::{CEILING, TmuxServer};
+use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// `td-observe watch --json`, and what it printed so far.
 pub struct Watcher {
@@ -72,14 +72,27 @@ impl Watcher {
         });
     }
 
-    /// How many processes it has started that are still there, ended and unreaped ones included.
-    pub fn children(&self) -> usize {
+    /// Processes that it has started and that are still there, ended and unreaped ones included.
+    pub fn children(&self) -> Vec<Pid> {
         let tasks = format!("/proc/{}/task", self.running.child.id());
         let children = fs::read_dir(tasks)
             .unwrap()
             .flatten()
             .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-        children.map(|ids| ids.split_whitespace().count()).sum()
+        children
+            .flat_map(|ids| {
+                let ids = ids.split_whitespace().map(|id| id.parse().unwrap());
+                ids.filter_map(Pid::from_raw).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Waits until it has started a process.
+    #[track_caller]
+    pub fn until_child(&self) -> Pid {
+        wait_for("a process of the observer", CEILING, || {
+            self.children().first().copied().ok_or("none")
+        })
     }
 
     /// Ends it in order; what it printed is in `seen`.
