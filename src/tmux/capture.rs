@@ -116,7 +116,7 @@ fn question(nonce: &Nonce, shots: &[Shot]) -> String {
         // of its sessions. The number of rows is known from the state in front of them.
         let _ = write!(
             lines,
-            "display-message -p -t '{pane}' '{mark}h{NUMBERS}{mark}r#{{pid}}'; \
+            "display-message -p -t '{pane}' '{mark}h{NUMBERS}{mark}r#{{pid}} %s'; \
              capture-pane -p -N -S -{depth} -t '{pane}'; capture-pane -p -J -S -{depth} -t '{pane}'"
         );
         if *saved {
@@ -163,7 +163,8 @@ fn read(nonce: &Nonce, server_pid: u32, answer: &str, shots: &[Shot]) -> Vec<Sho
 fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown> {
     let (header, frames) = frames.split_first()?;
     let (first, frames) = frames.split_first()?;
-    let (pid, text) = first.body.split_once('\n')?;
+    let (words, text) = first.body.split_once('\n')?;
+    let (pid, second) = words.split_once(' ').unwrap_or((words, ""));
     if header.tag != b'h' || first.tag != b'r' {
         return None;
     }
@@ -196,6 +197,8 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
     };
     // What the pane is called is not asked here.
     state.owned = true;
+    // What is no number is a `%s` that this tmux does not expand.
+    state.second = second.parse().ok();
     let look = Look {
         width: state.width,
         height: state.height,

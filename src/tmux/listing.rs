@@ -66,6 +66,9 @@ pub struct PaneState {
     pub piped: bool,
     /// When something was last printed in the window, in seconds since 1970.
     pub window_activity: i64,
+    /// In which second, since 1970, this was so, by the clock that activity is dated with; `None`
+    /// where nobody asked.
+    pub(crate) second: Option<i64>,
     /// The program in the foreground; empty where it was not asked for, because to answer it the
     /// server reads files, and the bytes that it reads are a measure of what panes print.
     pub command: String,

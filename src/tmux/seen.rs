@@ -27,14 +27,15 @@ pub struct Seen {
     pub pid: u32,
     /// The last second in which something was printed in the window, as tmux knew it then.
     pub window_activity: i64,
-    /// The second, since 1970, in which the look began.
+    /// The second, since 1970, in which the look began: by the server's clock where it tells, since
+    /// ours may be set to another time between two looks.
     pub second: i64,
     /// Bytes that the server had read just before the look.
     pub bytes_before: Option<u64>,
 }
 
 impl Seen {
-    /// Remembers a look that began in `second`.
+    /// Remembers a look that began in `second` by our clock.
     pub fn of(view: &PaneView, second: i64) -> Self {
         let PaneView { state, look } = view;
         Self {
@@ -47,7 +48,7 @@ impl Seen {
             dead: state.dead,
             pid: state.pid,
             window_activity: state.window_activity,
-            second,
+            second: state.second.unwrap_or(second),
             bytes_before: look.bytes_before,
         }
     }
@@ -101,6 +102,16 @@ mod tests {
             }
             .is_still(&now, None)
         );
+        let told = PaneState {
+            second: Some(6),
+            ..now.clone()
+        };
+        let told = PaneView {
+            state: told,
+            ..PaneView::default()
+        };
+        let by_server = Seen::of(&told, 3600);
+        assert!(!by_server.is_still(&now, None), "our clock is ahead");
         let seen = Seen::of(&view, 100);
         for changed in [
             PaneState {
