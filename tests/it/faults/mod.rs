@@ -9,13 +9,19 @@ use td_observe::{Envelope, TdEvent};
 use crate::observed::{Replay, shown};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
+mod clock;
+mod disk;
 #[cfg(feature = "cli")]
 mod hung;
 mod moves;
+mod names;
 #[cfg(feature = "cli")]
 mod observer;
 mod panes;
+mod panics;
 mod server;
+mod subscriber;
+mod text;
 #[cfg(feature = "cli")]
 mod watcher;
 
