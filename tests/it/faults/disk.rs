@@ -207,6 +207,37 @@ fn a_disk_that_becomes_read_only_is_waited_for() {
 }
 
 #[test]
+#[ignore = "src/engine/runs.rs: a run that cannot be made is never tried again, and no event says so"]
+fn a_session_that_appears_while_the_disk_is_read_only_is_kept_when_it_can_be_written() {
+    let Some(mut job) = Job::on_a_disk("size=4m") else {
+        return;
+    };
+    job.more();
+    let Some(in_front) = SmallDisk::mount(&job.data, "size=4m,ro") else {
+        return;
+    };
+    let late = Counting::new(&job.server, "late", "0.02");
+    let pane = job.server.new_session("late", 60, 12, &late.command());
+    job.observed.until_started(2);
+    late.until_more(5);
+    drop(in_front);
+    job.until_told("Warning", 1);
+    late.until_more(5);
+    late.end();
+    job.observed.until("the end of the late one", |seen| {
+        Replay::of(seen, &pane).texts().contains(&"the end")
+    });
+    job.end();
+    let counted = Counted::of(&job.observed.replay(&pane), &["the end"]);
+    assert_eq!(
+        (counted.said.end, counted.holes),
+        (late.printed() + 1, vec![])
+    );
+    assert_eq!(job.observed.logs().len(), 2, "the late one has a log");
+    drop((job.disks, job.server));
+}
+
+#[test]
 fn a_data_directory_that_was_read_only_from_the_start_is_refused_with_its_path() {
     let server = TmuxServer::new();
     let data = server.directory().join("data");

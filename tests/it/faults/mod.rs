@@ -23,6 +23,8 @@ mod server;
 mod subscriber;
 mod text;
 #[cfg(feature = "cli")]
+mod unread;
+#[cfg(feature = "cli")]
 mod watcher;
 
 /// A pane's program that prints `line 1.`, `line 2.` and so on until it is told to end, and says in

@@ -78,6 +78,12 @@ fn panes_of_one_column_or_one_row_are_read_like_others() {
     });
     observed.stop();
     for (pane, program) in &panes {
+        // Seen where one of them fails.
+        let of_it = |envelope: &&td_observe::Envelope| {
+            envelope.event.pane().is_some_and(|of| **of == **pane)
+        };
+        let events: Vec<_> = observed.seen.iter().filter(of_it).cloned().collect();
+        eprintln!("{pane}:\n{}", shown(&events));
         let counted = Counted::of(&observed.replay(pane), &["the end"]);
         assert_eq!(counted.holes, [], "{pane}: {}", shown(&observed.seen));
         assert_eq!(counted.said.end, program.printed() + 1);
