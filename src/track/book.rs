@@ -171,10 +171,11 @@ impl Book {
         let (Some(first), Some(oldest)) = (lines.first(), self.lines.first()) else {
             return self.next;
         };
-        // The look goes further back than what is known: older lines count down from there.
+        // The look goes further back than what is known: older lines count down from there. One that
+        // reaches into the oldest known line is that line, of which only the end was seen.
         let older = lines
             .iter()
-            .take_while(|line| line.start + scrolled < oldest.start)
+            .take_while(|line| line.end() + scrolled <= oldest.start)
             .count();
         if older > 0 {
             return oldest.number - older as i64;

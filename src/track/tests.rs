@@ -390,3 +390,19 @@ fn wrapped_lines_in_a_full_history_leave_no_gap() {
         assert!(nothing_settled_is_revised(&changes));
     }
 }
+
+/// A pane prints between the question how deep to look and the look: that begins in a line.
+#[test]
+fn a_line_of_which_the_end_was_seen_is_the_same_when_all_of_it_is_seen() {
+    let mut sim = Sim::new(2, 2, 100);
+    sim.print("line 1.\nline 2.\nline 3.\n");
+    let mut tracker = Tracker::baseline(&sim.look(sim.history_size() - 1));
+    sim.print("line 4.\n");
+    let mut changes = tracker.deepest_look(&sim.look(usize::MAX));
+    changes.extend(tracker.still());
+    let said = Change::Lines {
+        first_line: 1,
+        chunk: "line 4.\n".into(),
+    };
+    assert!(changes.contains(&said), "{changes:#?}");
+}
