@@ -157,12 +157,11 @@ impl Book {
     }
 
     /// The number of the first line of a pane with a new program: its history is known as far as
-    /// it is old, its screen is new.
-    pub fn first_after_respawn(&mut self, lines: &[Logical], grown: i64) -> i64 {
+    /// it is old, its screen is new. `new_rows` of the history were not seen before.
+    pub fn first_after_respawn(&mut self, lines: &[Logical], new_rows: i64) -> i64 {
         self.spend();
-        // Rows that have scrolled off since belong to the new program only as far as the history
-        // grew; the rest was there before.
-        let old = lines.iter().take_while(|line| line.start < -grown).count();
+        let is_old = |line: &&Logical| line.start < -new_rows;
+        let old = lines.iter().take_while(is_old).count();
         self.next - old as i64
     }
 
