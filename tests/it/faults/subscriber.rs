@@ -13,7 +13,7 @@ const ROOM: usize = 8;
 /// A program that prints in bursts, so that there are many events.
 fn bursts(bursts: u32) -> String {
     format!(
-        "tmux wait-for go; i=0; while [ $i -lt {bursts} ]; do \
+        "tmux wait-for go-$TMUX_PANE; i=0; while [ $i -lt {bursts} ]; do \
          seq -f 'line %g.' $((i*100+1)) $((i*100+100)); i=$((i+1)); sleep 0.02; done; \
          echo the end; exec cat"
     )
@@ -52,7 +52,9 @@ fn who_sleeps_misses_exactly_what_it_is_told_and_others_see_all() {
             .iter()
             .all(|name| super::runs_of(seen, name).len() == 1)
     });
-    server.tmux(&["wait-for", "-S", "go"]);
+    for pane in &panes {
+        server.tmux(&["wait-for", "-S", &format!("go-{pane}")]);
+    }
     read_until(&mut seen, &|seen| {
         let ends = seen.iter().filter(|envelope| {
             matches!(&envelope.event, TdEvent::OutputUpdate { chunk, .. } if chunk.ends_with("the end\n"))

@@ -12,7 +12,7 @@ fn printing(server: &TmuxServer, text: &str) -> String {
     let path = server.directory().join("text");
     fs::write(&path, text).unwrap();
     format!(
-        "echo ready; tmux wait-for go; cat '{}'; exec sleep 1000",
+        "echo ready; tmux wait-for go-$TMUX_PANE; cat '{}'; exec sleep 1000",
         path.display()
     )
 }
@@ -111,7 +111,9 @@ fn lines_longer_than_the_pane_stay_whole() {
     });
     let mut observed = Observed::all(&server);
     observed.until_started(panes.len());
-    server.tmux(&["wait-for", "-S", "go"]);
+    for pane in &panes {
+        server.tmux(&["wait-for", "-S", &format!("go-{pane}")]);
+    }
     observed.until("the end of all", |seen| {
         panes.iter().all(|pane| {
             crate::observed::Replay::of(seen, pane)
@@ -216,7 +218,7 @@ fn text_that_imitates_our_answers_stays_text() {
     server.wait_for_text(&pane, "ready");
     let mut observed = Observed::all(&server);
     observed.until_started(2);
-    server.tmux(&["wait-for", "-S", "go"]);
+    server.tmux(&["wait-for", "-S", &format!("go-{pane}")]);
     observed.until_line("the end");
     server.tmux(&["send-keys", "-t", &victim, "of the victim", "Enter"]);
     observed.until_line("of the victim");
