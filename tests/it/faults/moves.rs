@@ -1,6 +1,6 @@
 //! Panes that change their window or session, and windows that are in two sessions: one owner at a time.
 
-use td_observe::TdEvent;
+use td_observe::{Envelope, TdEvent};
 
 use super::{Counted, Counting, of_run, runs_of};
 use crate::observed::{Observed, Replay, shown};
@@ -150,14 +150,9 @@ fn linked_from_the_beginning_it_is_said_once() {
     observed.stop();
     let counts = once_over(&observed, &["first", "second"], &pane, &program);
     assert_eq!(counts[1], 0);
-    let said: Vec<&str> = observed
-        .seen
-        .iter()
-        .filter_map(|envelope| {
-            (envelope.event.pane().is_some_and(|of| *of == *pane))
-                .then(|| envelope.event.execution_id())
-        })
-        .collect();
+    let of_it = |envelope: &&Envelope| envelope.event.pane().is_some_and(|of| *of == *pane);
+    let said = observed.seen.iter().filter(of_it);
+    let said: Vec<&str> = said.map(|envelope| envelope.event.execution_id()).collect();
     assert!(said.iter().all(|id| id.starts_with("first@")), "{said:?}");
 }
 

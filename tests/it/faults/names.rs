@@ -175,8 +175,8 @@ fn every_name_means_its_session_where_it_can() {
             .collect();
         match name.as_str() {
             // These are ids, in tmux too: the session of such a name is found by its own id.
-            "$7" | "%1" | "@3" => assert_ne!(&meant, &[pane.clone()], "{name:?}"),
-            _ => assert_eq!(&meant, &[pane.clone()], "{name:?}"),
+            "$7" | "%1" | "@3" => assert_ne!(meant, [pane.as_str()], "{name:?}"),
+            _ => assert_eq!(meant, [pane.as_str()], "{name:?}"),
         }
     }
 }

@@ -60,6 +60,9 @@ fn panics_over_one_pane_leave_the_output_of_the_others_whole() {
     // Now the one between them is wanted, too.
     server.tmux(&["rename-window", "-t", &second, "broken"]);
     until_back(&mut observed);
+    observed.until("a line of it", |seen| {
+        !Replay::of(seen, &second).settled.is_empty()
+    });
     for program in &programs {
         program.until_more(5);
         program.end();
