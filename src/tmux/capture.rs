@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::frame::{Frame, Nonce};
 use super::joined;
-use super::listing::{NUMBERS, PaneState};
+use super::listing::{NUMBERS, PaneState, told_second};
 use super::server::{ANSWER_BYTES_MAX, Server};
 use crate::clock::Clock;
 use crate::error::Result;
@@ -41,6 +41,8 @@ pub struct PaneView {
     /// The rows of the screen as tmux wrote them, each ended by a line end: what
     /// [`super::probe`] gets as long as nothing changes.
     pub(super) screen: Arc<str>,
+    /// In which second, since 1970, that was, by the clock that activity is dated with.
+    pub(super) second: Option<i64>,
 }
 
 /// What came of a shot.
@@ -120,7 +122,7 @@ fn question(nonce: &Nonce, shots: &[Shot]) -> String {
         // of its sessions. The number of rows is known from the state in front of them.
         let _ = write!(
             lines,
-            "display-message -p -t '{pane}' '{mark}h{NUMBERS}{mark}r#{{pid}}'; \
+            "display-message -p -t '{pane}' '{mark}h{NUMBERS}{mark}r#{{pid}} %s'; \
              capture-pane -p -N -S -{depth} -t '{pane}'; capture-pane -p -J -S -{depth} -t '{pane}'"
         );
         if *saved {
@@ -167,7 +169,8 @@ fn read(nonce: &Nonce, server_pid: u32, answer: &str, shots: &[Shot]) -> Vec<Sho
 fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown> {
     let (header, frames) = frames.split_first()?;
     let (first, frames) = frames.split_first()?;
-    let (pid, text) = first.body.split_once('\n')?;
+    let (words, text) = first.body.split_once('\n')?;
+    let (pid, second) = words.split_once(' ').unwrap_or((words, ""));
     if header.tag != b'h' || first.tag != b'r' {
         return None;
     }
@@ -219,6 +222,7 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
         state,
         look,
         screen,
+        second: told_second(second),
     };
     Some(Shown::View(Box::new(view)))
 }

@@ -210,6 +210,8 @@ pub struct Listing {
     pub panes: Vec<PaneState>,
     /// The server.
     pub server: ServerIdentity,
+    /// In which second, since 1970, this was so, by the clock that activity is dated with.
+    pub(crate) second: Option<i64>,
 }
 
 impl Listing {
@@ -237,7 +239,8 @@ impl Listing {
     /// or another server now, so that all must be asked again.
     pub(super) fn refreshed(&self, answer: &str) -> Option<Self> {
         let (server, panes) = answer.split_once('\n')?;
-        let (pid, started) = server.split_once(' ')?;
+        let (pid, rest) = server.split_once(' ')?;
+        let (started, second) = rest.split_once(' ')?;
         if pid.parse() != Ok(self.server.pid) || started.parse() != Ok(self.server.start_time) {
             return None;
         }
@@ -255,6 +258,7 @@ impl Listing {
             return None;
         }
         let mut listing = self.clone();
+        listing.second = told_second(second);
         let mut states: Vec<&mut PaneState> = listing.panes.iter_mut().collect();
         states.sort_by_key(|state| (state.session_id, state.pane));
         for (state, (_, _, line)) in states.into_iter().zip(lines) {
@@ -316,7 +320,12 @@ impl Listing {
 
 /// Asks for what [`Listing::refreshed`] reads. No text of panes and no name is in the answer.
 pub(super) fn changing() -> String {
-    format!("display-message -p '#{{pid}} #{{start_time}}'\nlist-panes -a -F '{CHANGING}'\n")
+    format!("display-message -p '#{{pid}} #{{start_time}} %s'\nlist-panes -a -F '{CHANGING}'\n")
+}
+
+/// What `%s` came to; what is no number is a `%s` that this tmux does not expand.
+pub(super) fn told_second(text: &str) -> Option<i64> {
+    text.parse().ok()
 }
 
 fn question(nonce: &Nonce, commands: bool) -> String {
@@ -325,7 +334,7 @@ fn question(nonce: &Nonce, commands: bool) -> String {
     // Writing to a string cannot fail; the same below.
     let _ = writeln!(
         lines,
-        "display-message -p '{mark}s#{{pid}} #{{start_time}} #{{version}}{mark}k#{{socket_path}}\
+        "display-message -p '{mark}s#{{pid}} #{{start_time}} #{{version}} %s{mark}k#{{socket_path}}\
          {mark}e'"
     );
     let command = if commands {
@@ -363,6 +372,7 @@ fn read(nonce: &Nonce, answer: &str) -> Option<Listing> {
                 version: words.next()?.to_owned(),
                 socket: socket.into(),
             };
+            listing.second = words.next().and_then(told_second);
             frames = rest;
         }
         _ => return None,
@@ -422,7 +432,7 @@ pub(super) mod tests {
     pub(in crate::tmux) fn listing(panes: Vec<PaneState>) -> Listing {
         let mut listing = Listing {
             panes,
-            server: ServerIdentity::default(),
+            ..Listing::default()
         };
         listing.put_in_order();
         listing
@@ -463,7 +473,7 @@ pub(super) mod tests {
         ]);
         known.server.pid = 42;
         let line = |pane, session| format!("%{pane} ${session} 90 24 7 1 2 0 1 3  11 6\n");
-        let answer = format!("42 0\n{}{}{}", line(3, 10), line(1, 10), line(2, 1));
+        let answer = format!("42 0 77\n{}{}{}", line(3, 10), line(1, 10), line(2, 1));
         let now = known.refreshed(&answer).unwrap();
         let ids = |listing: &Listing| -> Vec<_> {
             let panes = listing.panes.iter();
@@ -472,6 +482,7 @@ pub(super) mod tests {
                 .collect()
         };
         assert_eq!(ids(&now), ids(&known));
+        assert_eq!(now.second, Some(77));
         for state in &now.panes {
             assert_eq!((state.width, state.history_size, state.pid), (90, 7, 11));
             let status = Some(3);

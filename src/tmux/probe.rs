@@ -125,7 +125,7 @@ mod tests {
         let mut known = listing(vec![state(1, (1, "a"), (1, 0, "w"), 0)]);
         known.server.pid = 42;
         let line = "%1 $1 80 24 3 0 0 0 0   1 5\n";
-        let answer = format!("NNl\n42 0\n{line}NNs\na\nNNz\n");
+        let answer = format!("NNl\n42 0 9\n{line}NNs\na\nNNz\n");
         let wanted = [screen(1, 1)];
         let probed = read(&nonce, &answer, &known, &wanted);
         assert_eq!(probed.listing.unwrap().panes[0].history_size, 3);

@@ -245,6 +245,7 @@ impl Eyes {
                 view.look.at = moment.at;
                 let proof = Proof {
                     bytes: view.look.bytes_before,
+                    second: view.second.unwrap_or(moment.second),
                     ..moment
                 };
                 visit
@@ -295,7 +296,11 @@ impl Eyes {
     }
 }
 
-fn found(listing: Arc<Listing>, proof: Proof, screens: HashMap<u32, String>) -> Found {
+fn found(listing: Arc<Listing>, asked: Proof, screens: HashMap<u32, String>) -> Found {
+    let proof = Proof {
+        second: listing.second.unwrap_or(asked.second),
+        ..asked
+    };
     Found {
         listing,
         proof,

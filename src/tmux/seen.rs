@@ -41,7 +41,8 @@ pub struct Seen {
 pub struct Proof {
     /// Since the gateway began.
     pub at: Duration,
-    /// The second, since 1970, in which it was asked.
+    /// The second, since 1970, in which it was asked: by the server's clock where it tells, since
+    /// ours may be set to another time in between.
     pub second: i64,
     /// Bytes that the server had read just before.
     pub bytes: Option<u64>,

@@ -60,6 +60,16 @@ impl Footprint {
             && self.rows[screen(self)..] == old.rows[screen(old)..]
     }
 
+    /// How many rows of this screen, above the cursor's, are in the history of a later look that
+    /// grew by so many rows and whose screen was erased.
+    pub fn scrolled_into(&self, new: &Self, grown: i64) -> i64 {
+        let is_there = |&row: &i64| {
+            self.at(row)
+                .is_some_and(|was| new.at(row - grown) == Some(was))
+        };
+        (0..self.cursor_row.min(grown)).take_while(is_there).count() as i64
+    }
+
     /// Forgets all but the last rows of the history.
     pub fn forget(&mut self) {
         let surplus = (self.history_rows as usize).saturating_sub(KEPT_ROWS);

@@ -182,12 +182,11 @@ impl Book {
     }
 
     /// The number of the first line of a pane with a new program: its history is known as far as
-    /// it is old, its screen is new.
-    pub fn first_after_respawn(&mut self, lines: &[Logical], grown: i64) -> i64 {
+    /// it is old, its screen is new. `new_rows` of the history were not seen before.
+    pub fn first_after_respawn(&mut self, lines: &[Logical], new_rows: i64) -> i64 {
         self.spend();
-        // Rows that have scrolled off since belong to the new program only as far as the history
-        // grew; the rest was there before.
-        let old = lines.iter().take_while(|line| line.start < -grown).count();
+        let is_old = |line: &&Logical| line.start < -new_rows;
+        let old = lines.iter().take_while(is_old).count();
         self.next - old as i64
     }
 
@@ -196,10 +195,11 @@ impl Book {
         let (Some(first), Some(oldest)) = (lines.first(), self.lines.first()) else {
             return self.next;
         };
-        // The look goes further back than what is known: older lines count down from there.
+        // The look goes further back than what is known: older lines count down from there. One that
+        // reaches into the oldest known line is that line, of which only the end was seen.
         let older = lines
             .iter()
-            .take_while(|line| line.start + scrolled < oldest.start)
+            .take_while(|line| line.end() + scrolled <= oldest.start)
             .count();
         if older > 0 {
             return oldest.number - older as i64;

@@ -391,3 +391,41 @@ fn wrapped_lines_in_a_full_history_leave_no_gap() {
         assert!(nothing_settled_is_revised(&changes));
     }
 }
+
+/// A pane prints between the question how deep to look and the look: that begins in a line.
+#[test]
+fn a_line_of_which_the_end_was_seen_is_the_same_when_all_of_it_is_seen() {
+    let mut sim = Sim::new(2, 2, 100);
+    sim.print("line 1.\nline 2.\nline 3.\n");
+    let mut tracker = Tracker::baseline(&sim.look(sim.history_size() - 1));
+    sim.print("line 4.\n");
+    let mut changes = tracker.deepest_look(&sim.look(usize::MAX));
+    changes.extend(tracker.still(Duration::ZERO, None));
+    let said = Change::Lines {
+        first_line: 1,
+        chunk: "line 4.\n".into(),
+    };
+    assert!(changes.contains(&said), "{changes:#?}");
+}
+
+#[test]
+fn what_a_program_scrolled_off_before_another_took_its_place_is_not_said_again() {
+    let mut sim = Sim::new(40, 5, 100);
+    let (mut tracker, mut changes) = Tracker::fresh(&sim.look(usize::MAX));
+    sim.print("a\nb\nc\nd\n");
+    let Outcome::Changes(more) = tracker.look(&sim.look(usize::MAX)) else {
+        panic!("complete")
+    };
+    changes.extend(more);
+    // Unseen, and then erased with the screen, but for what it pushed into the history.
+    sim.print("e\nf\n");
+    sim.up(9);
+    sim.erase_below();
+    sim.print("new\n");
+    let mut look = sim.look(usize::MAX);
+    look.pid += 1;
+    for _ in 0..2 {
+        changes.extend(tracker.deepest_look(&look));
+    }
+    assert_eq!(segments(&changes), [vec!["a", "b", "c", "d"], vec!["new"]]);
+}

@@ -196,8 +196,14 @@ impl Tracker {
                 return Outcome::Deeper;
             }
             let grown = (footprint.history_size - self.old.history_size).max(0);
+            // The old program may have gone on until then: what it scrolled off had been seen.
+            let seen = if self.died {
+                0
+            } else {
+                self.old.scrolled_into(&footprint, grown)
+            };
             self.book.flush(&mut changes);
-            let first = self.book.first_after_respawn(&lines, grown);
+            let first = self.book.first_after_respawn(&lines, grown - seen);
             if !self.died {
                 changes.push(self.book.gap(GapReason::Cleared));
             }

@@ -13,7 +13,7 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 
-fn program(args: &[&str], data: &Path) -> Command {
+pub fn program(args: &[&str], data: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command
         .args(args)
@@ -32,16 +32,16 @@ fn run(args: &[&str], data: &Path) -> Output {
 }
 
 /// A running program whose output is read line by line.
-struct Running {
-    child: Child,
-    lines: Receiver<String>,
+pub struct Running {
+    pub child: Child,
+    pub lines: Receiver<String>,
     seen: Vec<String>,
     stderr: JoinHandle<Vec<u8>>,
 }
 
 impl Running {
     #[track_caller]
-    fn start(mut command: Command) -> Self {
+    pub fn start(mut command: Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -79,12 +79,12 @@ impl Running {
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     #[track_caller]
-    fn end(mut self) -> Output {
+    pub fn end(mut self) -> Output {
         let child = &mut self.child;
         let status = wait_for("the program's end", CEILING, || {
             child.try_wait().unwrap().ok_or("it still runs")
@@ -108,12 +108,12 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[track_caller]
-fn assert_code(output: &Output, code: i32) {
+pub fn assert_code(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{output:#?}");
 }
 
 /// The arguments that choose the test's server, and more.
-fn on<'a>(socket: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+pub fn on<'a>(socket: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     more.iter().copied().chain(["-S", socket]).collect()
 }
 

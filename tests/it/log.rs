@@ -311,10 +311,10 @@ fn a_lock_ends_with_its_process() {
 }
 
 /// A small file system of its own, unmounted at the end.
-struct SmallDisk(PathBuf);
+pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn mount(at: &Path, options: &str) -> Option<Self> {
+    pub fn mount(at: &Path, options: &str) -> Option<Self> {
         fs::create_dir_all(at).unwrap();
         let output = Command::new("mount")
             .args(["-t", "tmpfs", "-o", options, "tmpfs"])

@@ -14,6 +14,7 @@ mod bus;
 #[cfg(feature = "cli")]
 mod cli;
 mod embedding;
+mod faults;
 mod fuzz;
 mod law;
 mod layers;

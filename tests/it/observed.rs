@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use td_observe::tmux::{Server, Target};
-use td_observe::{Builder, Delivery, Engine, Envelope, Report, Subscription, TdEvent, Watch};
+use td_observe::{
+    Builder, Clock, Delivery, Engine, Envelope, Report, Subscription, TdEvent, Watch,
+};
 
 use crate::support::{CEILING, TmuxServer};
 
@@ -40,14 +42,26 @@ impl Observed {
         Watch::new(server).interval(Duration::from_millis(100))
     }
 
+    /// Watches all sessions of a server by another clock. Waiting is left to the caller, since
+    /// deadlines are the clock's, too.
+    #[track_caller]
+    pub fn by_clock(server: &TmuxServer, clock: Clock) -> Self {
+        Self::built(
+            server,
+            Self::watch(server.server()),
+            Builder::new().clock(clock),
+        )
+    }
+
     #[track_caller]
     fn watching(server: &TmuxServer, watch: Watch) -> Self {
+        Self::built(server, watch, Builder::new())
+    }
+
+    #[track_caller]
+    fn built(server: &TmuxServer, watch: Watch, builder: Builder) -> Self {
         let data = server.directory().join("data");
-        let mut engine = Builder::new()
-            .data_dir(&data)
-            .capacity(1_000_000)
-            .start()
-            .unwrap();
+        let mut engine = builder.data_dir(&data).capacity(1_000_000).start().unwrap();
         let events = engine.subscribe();
         engine.watch(watch).unwrap();
         Self {

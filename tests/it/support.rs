@@ -3,8 +3,9 @@
 // Each test room uses its part of this.
 #![allow(dead_code)]
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -91,6 +92,13 @@ impl TmuxServer {
     /// Runs one tmux command; what it prints, without the last line end.
     #[track_caller]
     pub fn tmux(&self, args: &[&str]) -> String {
+        let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
+        self.tmux_os(&args)
+    }
+
+    /// The same with arguments that are no text.
+    #[track_caller]
+    pub fn tmux_os(&self, args: &[&OsStr]) -> String {
         let finished = self.try_tmux(args, "");
         assert!(
             finished.status.success(),
@@ -107,7 +115,7 @@ impl TmuxServer {
     /// Runs tmux commands, one a line.
     #[track_caller]
     pub fn script(&self, lines: &str) {
-        let finished = self.try_tmux(&["source-file", "-"], lines);
+        let finished = self.try_tmux(&["source-file", "-"].map(OsStr::new), lines);
         assert!(
             finished.status.success(),
             "script {lines} on {}: {}",
@@ -116,15 +124,18 @@ impl TmuxServer {
         );
     }
 
-    fn try_tmux(&self, args: &[&str], stdin: &str) -> Finished {
+    fn try_tmux(&self, args: &[&OsStr], stdin: &str) -> Finished {
         let mut all: Vec<OsString> = ["-u", "-L", &self.name, "-f", "/dev/null"]
             .map(OsString::from)
             .into();
         // A semicolon at the end of an argument would begin another command.
-        all.extend(args.iter().map(|arg| match arg.strip_suffix(';') {
-            Some(start) => OsString::from(format!("{start}\\;")),
-            None => OsString::from(arg),
-        }));
+        all.extend(
+            args.iter()
+                .map(|arg| match arg.as_bytes().strip_suffix(b";") {
+                    Some(start) => OsString::from_vec([start, b"\\;"].concat()),
+                    None => OsString::from(arg),
+                }),
+        );
         let invocation = Invocation {
             program: "tmux".into(),
             args: all,
@@ -212,7 +223,7 @@ impl TmuxServer {
 impl Drop for TmuxServer {
     fn drop(&mut self) {
         // Often there is none any more.
-        let _ = self.try_tmux(&["kill-server"], "");
+        let _ = self.try_tmux(&[OsStr::new("kill-server")], "");
     }
 }
 

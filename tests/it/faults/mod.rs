@@ -1,0 +1,180 @@
+//! Faults on real parts: whatever happens around an observer, a line is said once or announced as missing.
+
+use std::fs;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use td_observe::{Envelope, TdEvent};
+
+use crate::observed::{Replay, shown};
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+mod clock;
+mod disk;
+#[cfg(feature = "cli")]
+mod hung;
+mod moves;
+mod names;
+#[cfg(feature = "cli")]
+mod observer;
+mod panes;
+mod panics;
+mod server;
+mod subscriber;
+mod text;
+#[cfg(feature = "cli")]
+mod unread;
+#[cfg(feature = "cli")]
+mod watcher;
+
+/// A pane's program that prints `line 1.`, `line 2.` and so on until it is told to end, and says in
+/// a file how far it is. It goes on while its server or its observer stands still.
+struct Counting {
+    printed: PathBuf,
+    end: PathBuf,
+    pause: &'static str,
+}
+
+impl Counting {
+    /// With so many seconds between two lines.
+    fn new(server: &TmuxServer, name: &str, pause: &'static str) -> Self {
+        let at = |ending| server.directory().join(format!("{name}.{ending}"));
+        Self {
+            printed: at("printed"),
+            end: at("end"),
+            pause,
+        }
+    }
+
+    /// What the pane runs, for the shell.
+    fn command(&self) -> String {
+        let Self {
+            printed,
+            end,
+            pause,
+        } = self;
+        format!(
+            "i=0; while [ ! -e '{end}' ]; do i=$((i+1)); echo line $i.; echo $i > '{printed}'; \
+             sleep {pause}; done; echo the end; exec cat",
+            end = end.display(),
+            printed = printed.display()
+        )
+    }
+
+    /// How many lines it has printed at least.
+    fn printed(&self) -> u64 {
+        // The file is not there yet, or is being written.
+        let text = fs::read_to_string(&self.printed).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    }
+
+    /// Waits until it has printed so many more.
+    #[track_caller]
+    fn until_more(&self, lines: u64) -> u64 {
+        let from = wait_for("a first line", CEILING, || {
+            Some(self.printed()).filter(|&n| n > 0).ok_or("none")
+        });
+        wait_for("more lines", CEILING, || {
+            let printed = self.printed();
+            if printed >= from + lines {
+                Ok(printed)
+            } else {
+                Err(printed)
+            }
+        })
+    }
+
+    /// Has it print `the end`.
+    fn end(&self) {
+        fs::write(&self.end, "").unwrap();
+    }
+}
+
+/// What a replay has of a [`Counting`] program.
+#[derive(Debug, Default)]
+struct Counted {
+    /// The number of the first line that was said, and of the one after the last.
+    said: Range<u64>,
+    /// Lines that are missing and were announced.
+    holes: Vec<Range<u64>>,
+    /// Gaps behind the last line.
+    open_end: bool,
+}
+
+impl Counted {
+    /// Checks that each line is there once and in order, or that a gap stands where it is missing.
+    /// Beside numbered lines only `others` may be there.
+    #[track_caller]
+    fn of(replay: &Replay, others: &[&str]) -> Self {
+        let mut counted = Self::default();
+        let (mut first, mut next) = (None, 0);
+        let mut announced = false;
+        for (at, (_, text)) in replay.settled.iter().enumerate() {
+            announced |= replay.gaps.iter().any(|gap| gap.3 == at);
+            if others.contains(&text.as_str()) {
+                continue;
+            }
+            let Some(number) = number_of(text) else {
+                panic!("{text:?} was never printed: {replay:#?}");
+            };
+            if first.is_none() {
+                (first, next) = (Some(number), number);
+            }
+            let texts = || &replay.settled[at.saturating_sub(5)..=at];
+            assert!(number >= next, "twice, or out of order: {:?}", texts());
+            if number > next {
+                let gaps = &replay.gaps;
+                assert!(announced, "missing silently: {:?}, gaps {gaps:?}", texts());
+                counted.holes.push(next..number);
+            }
+            announced = false;
+            next = number + 1;
+        }
+        counted.said = first.unwrap_or(0)..next;
+        counted.open_end = replay.gaps.iter().any(|gap| gap.3 == replay.settled.len());
+        counted
+    }
+}
+
+/// The number of a [`Counting`] program's line.
+fn number_of(text: &str) -> Option<u64> {
+    text.strip_prefix("line ")?.strip_suffix('.')?.parse().ok()
+}
+
+/// The events of one run.
+fn of_run(events: &[Envelope], id: &str) -> Vec<Envelope> {
+    let of_it = |envelope: &&Envelope| envelope.event.execution_id() == id;
+    events.iter().filter(of_it).cloned().collect()
+}
+
+/// The runs in which a session was observed, in the order of their start.
+fn runs_of(events: &[Envelope], name: &str) -> Vec<String> {
+    let started = events.iter().filter_map(|envelope| match &envelope.event {
+        TdEvent::SessionStarted {
+            execution_id,
+            session,
+            ..
+        } if session == name => Some(execution_id.to_string()),
+        _ => None,
+    });
+    started.collect()
+}
+
+fn warnings(events: &[Envelope]) -> usize {
+    let warns = |envelope: &&Envelope| matches!(envelope.event, TdEvent::Warning { .. });
+    events.iter().filter(warns).count()
+}
+
+/// Why a session ended, by what its run says.
+#[track_caller]
+fn end_of(run: &[Envelope]) -> String {
+    let ends: Vec<&String> = run
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            TdEvent::SessionEnded { reason, .. } => Some(reason),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends.len(), 1, "one end: {}", shown(run));
+    ends[0].clone()
+}

@@ -1,0 +1,208 @@
+//! Sessions with names that somebody chose to be hard: each is watched, kept in its place, and found by name.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+use td_observe::TdEvent;
+use td_observe::log::encode_name;
+use td_observe::tmux::Target;
+
+use crate::observed::{Observed, logs};
+use crate::support::TmuxServer;
+
+/// What users may ask for. tmux makes other characters of some: colons, dots, controls.
+const NAMES: [&[u8]; 38] = [
+    b"two words",
+    b" before",
+    b"after ",
+    b"   ",
+    "漢字の名前".as_bytes(),
+    "👩\u{200d}👩\u{200d}👧 family 🎉".as_bytes(),
+    "e\u{301}".as_bytes(),
+    "\u{202e}txt.exe".as_bytes(),
+    b"=exact",
+    b"$money",
+    b"$7",
+    b"%1",
+    b"@3",
+    b"-dash",
+    b"~home",
+    b"../../escape",
+    b"/etc/passwd",
+    b"a/b\\c",
+    b"100%",
+    b"%2E%2E",
+    b"quote\"s and 'more'",
+    b"semicolon;",
+    b";",
+    b"$(touch x) `y` && z | w > v",
+    b"*",
+    b"job-1",
+    b"job-10",
+    &[b'l'; 300],
+    b"co:lon",
+    b"dot.dot",
+    b"..",
+    b"tab\there",
+    b"line\nend",
+    b"esc\x1b[31m",
+    b"bad \xff\xfe utf",
+    b"cut \xe6\xbc",
+    // A sign is written twice where tmux would expand it.
+    b"##{pid} ##S ##(touch x)",
+    b"%%d %%H",
+];
+
+/// Starts a session of each name; their names as tmux has them, with their panes.
+fn start_all(server: &TmuxServer) -> BTreeMap<String, String> {
+    let format = "#{pane_id} #{session_name}";
+    let shape = [
+        "new-session",
+        "-d",
+        "-x",
+        "40",
+        "-y",
+        "5",
+        "-P",
+        "-F",
+        format,
+        "-s",
+    ];
+    let mut panes = BTreeMap::new();
+    for asked in NAMES {
+        let mut args: Vec<&OsStr> = shape.iter().map(OsStr::new).collect();
+        args.extend([OsStr::from_bytes(asked), OsStr::new("exec cat")]);
+        let made = server.tmux_os(&args);
+        let (pane, name) = made.split_once(' ').unwrap();
+        panes.insert(name.to_owned(), pane.to_owned());
+    }
+    assert_eq!(panes.len(), NAMES.len());
+    assert!(
+        panes.keys().any(|name| name.contains("#{pid}")),
+        "{panes:#?}"
+    );
+    panes
+}
+
+/// Watches sessions of all names; each has its run where it belongs.
+fn all_are_watched(server: &TmuxServer, mut observed: Observed, panes: &BTreeMap<String, String>) {
+    observed.until_started(panes.len());
+    for pane in panes.values() {
+        server.tmux(&["send-keys", "-t", pane, "-l", &format!("in {pane}")]);
+        server.tmux(&["send-keys", "-t", pane, "Enter"]);
+    }
+    for pane in panes.values() {
+        observed.until_line(&format!("in {pane}"));
+    }
+    observed.stop();
+    let started: BTreeMap<String, (String, String)> = observed
+        .seen
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            TdEvent::SessionStarted {
+                execution_id,
+                session,
+                panes,
+            } => Some((
+                session.clone(),
+                (execution_id.to_string(), panes.iter().next()?.to_string()),
+            )),
+            _ => None,
+        })
+        .collect();
+    let found: BTreeMap<_, _> = started
+        .iter()
+        .map(|(name, (_, pane))| (name.clone(), pane.clone()))
+        .collect();
+    assert_eq!(&found, panes);
+    let data = server.directory().join("data");
+    let logs = logs(&data);
+    assert_eq!(logs.len(), panes.len());
+    for (name, (id, pane)) in &started {
+        assert!(id.starts_with(&format!("{name}@")), "{id:?}");
+        let log = &logs[&encode_name(id)];
+        let of_it = |line: &str| {
+            log.iter().any(|envelope| {
+                matches!(&envelope.event, TdEvent::OutputUpdate { chunk, .. } if chunk.contains(line))
+            })
+        };
+        assert!(of_it(&format!("in {pane}\n")), "{name:?}");
+        assert!(
+            log.iter()
+                .all(|envelope| envelope.event.execution_id() == id)
+        );
+    }
+    // Nothing was made anywhere else.
+    let made = fs::read_dir(&data).unwrap().flatten();
+    let made: Vec<_> = made.map(|entry| entry.file_name()).collect();
+    assert_eq!(made, ["runs"]);
+    for name in ["escape", "x", "v"] {
+        assert!(!server.directory().join(name).exists());
+        assert!(!data.join("runs").join(name).exists());
+    }
+}
+
+#[test]
+fn every_name_is_watched_and_kept_in_its_place() {
+    let server = TmuxServer::new();
+    let panes = start_all(&server);
+    let observed = Observed::all(&server);
+    all_are_watched(&server, observed, &panes);
+}
+
+#[test]
+fn every_name_is_watched_without_a_locale() {
+    let server = TmuxServer::with_env(&[("LC_ALL", "C"), ("LANG", ""), ("LC_CTYPE", "")]);
+    let panes = start_all(&server);
+    let asked = server.server().with_env("LC_ALL", "C").with_env("LANG", "");
+    let observed = Observed::with(&server, asked);
+    all_are_watched(&server, observed, &panes);
+}
+
+#[test]
+fn every_name_means_its_session_where_it_can() {
+    let server = TmuxServer::new();
+    let panes = start_all(&server);
+    let listing = server.listing();
+    for (name, pane) in &panes {
+        let target = Target::parse(name).unwrap();
+        let meant: Vec<String> = target
+            .resolve(&listing)
+            .iter()
+            .map(|state| state.pane().to_string())
+            .collect();
+        match name.as_str() {
+            // These are ids, in tmux too: the session of such a name is found by its own id.
+            "$7" | "%1" | "@3" => assert_ne!(meant, [pane.as_str()], "{name:?}"),
+            _ => assert_eq!(meant, [pane.as_str()], "{name:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_watch_of_one_hard_name_shows_that_session_only() {
+    let server = TmuxServer::new();
+    let panes = start_all(&server);
+    for part in ["job-1", " before", "semicolon;", "#{pid}", "utf", "*"] {
+        let (name, pane) = panes.iter().find(|(name, _)| name.contains(part)).unwrap();
+        let mut observed = Observed::session(&server, name);
+        observed.until_started(1);
+        server.tmux(&["kill-session", "-t", pane]);
+        observed.until("its end", |seen| {
+            seen.iter()
+                .any(|envelope| matches!(envelope.event, TdEvent::SessionEnded { .. }))
+        });
+        observed.stop();
+        let ids = observed
+            .seen
+            .iter()
+            .map(|envelope| envelope.event.execution_id());
+        assert!(
+            ids.clone().all(|id| id.starts_with(&format!("{name}@"))),
+            "{:?}",
+            ids.collect::<Vec<_>>()
+        );
+    }
+}

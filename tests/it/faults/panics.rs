@@ -1,0 +1,108 @@
+//! Pollers that panic while panes print: they come back, and nothing is said twice.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use td_observe::tmux::Target;
+use td_observe::{Envelope, TdEvent, Watch};
+
+use super::{Counted, Counting};
+use crate::observed::{Observed, Replay, shown};
+use crate::support::TmuxServer;
+
+/// How often a poller panics in a row.
+const PANICS: u32 = 3;
+
+/// Panics when a pane that stood there is opened, in the middle of the poller's work.
+fn panicking(watch: Watch, over: &str) -> Watch {
+    let (left, over) = (AtomicU32::new(PANICS), over.to_owned());
+    watch.baseline(move |_, pane, _| {
+        let one_less = |left: u32| left.checked_sub(1).filter(|_| *pane == *over);
+        let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        assert!(taken.is_err(), "on purpose");
+    })
+}
+
+/// Waits until the poller has come back from its last panic.
+#[track_caller]
+fn until_back(observed: &mut Observed) {
+    observed.until("the poller's last return", |seen| {
+        let restarted = |envelope: &&Envelope| {
+            matches!(&envelope.event, TdEvent::PollerRestarted { cause, .. } if cause == "on purpose")
+        };
+        seen.iter().filter(restarted).count() == PANICS as usize
+    });
+}
+
+#[test]
+fn panics_over_one_pane_leave_the_output_of_the_others_whole() {
+    let server = TmuxServer::new();
+    let programs = ["before", "broken", "after"].map(|name| Counting::new(&server, name, "0.02"));
+    let first = server.new_session("job", 60, 12, &programs[0].command());
+    let [_, second, third] = &programs;
+    let [second, third] = [second, third].map(|program| {
+        let window = ["new-window", "-d", "-t", "=job:", "-P", "-F", "#{pane_id}"];
+        let command = program.command();
+        let args: Vec<&str> = window.into_iter().chain([command.as_str()]).collect();
+        server.tmux(&args)
+    });
+    let mut observed = Observed::start(&server, |watch| {
+        let targets = [first.as_str(), "job:broken", third.as_str()];
+        let watch = panicking(watch, &second);
+        targets.iter().fold(watch, |watch, text| {
+            watch.target(Target::parse(text).unwrap())
+        })
+    });
+    observed.until_started(1);
+    for program in [&programs[0], &programs[2]] {
+        let printed = program.until_more(5);
+        observed.until_line(&format!("line {printed}."));
+    }
+    // Now the one between them is wanted, too.
+    server.tmux(&["rename-window", "-t", &second, "broken"]);
+    until_back(&mut observed);
+    observed.until("a line of it", |seen| {
+        !Replay::of(seen, &second).settled.is_empty()
+    });
+    for program in &programs {
+        program.until_more(5);
+        program.end();
+    }
+    let panes = [&first, &second, &third];
+    observed.until("the end of all", |seen| {
+        panes
+            .iter()
+            .all(|pane| Replay::of(seen, pane).texts().contains(&"the end"))
+    });
+    observed.stop();
+    for (pane, program) in panes.into_iter().zip(&programs) {
+        let counted = Counted::of(&observed.replay(pane), &["the end"]);
+        assert_eq!(counted.holes, [], "{pane}: {}", shown(&observed.seen));
+        assert_eq!(counted.said.end, program.printed() + 1);
+    }
+}
+
+#[test]
+fn panics_in_the_middle_of_a_panes_output_end_where_it_was() {
+    let server = TmuxServer::new();
+    let program = Counting::new(&server, "program", "0.02");
+    let pane = server.new_session("job", 60, 12, &program.command());
+    let mut observed = Observed::all(&server);
+    observed.until_started(1);
+    let printed = program.until_more(20);
+    observed.until_line(&format!("line {printed}."));
+    observed.stop();
+    // Lines were said of the pane, and more of them are printed all the time.
+    let mut again = Observed::start(&server, |watch| panicking(watch, &pane));
+    until_back(&mut again);
+    program.until_more(5);
+    program.end();
+    again.until_line("the end");
+    again.stop();
+    let logs = again.logs();
+    assert_eq!(logs.len(), 1);
+    let log = logs.values().next().unwrap();
+    let counted = Counted::of(&Replay::of(log, &pane), &["the end"]);
+    assert_eq!(counted.holes, [], "{}", shown(log));
+    assert_eq!(counted.said.end, program.printed() + 1);
+    assert!(counted.said.start <= printed);
+}

@@ -1,0 +1,88 @@
+//! The program with an output that nobody reads, while a pane floods.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use td_observe::{Envelope, TdEvent};
+
+use crate::cli::{on, program};
+use crate::observed::{Replay, logs};
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+/// How many lines of 490 bytes a flood has: they all wait in the program in the end.
+const LINES: u32 = 25_000;
+
+/// What the program may take: the 64 MiB that wait for its reader, as much on their way to the
+/// log, and some to work with.
+const MEMORY_KB: u64 = 160 * 1024;
+
+#[test]
+fn a_program_whose_output_nobody_reads_keeps_everything_and_stays_small() {
+    let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    server.new_session("keeper", 40, 5, "exec cat");
+    server.script("set-option -g history-limit 50000");
+    let flood = format!(
+        "tmux wait-for go; i=0; while [ $i -lt {LINES} ]; do \
+         seq -f 'line %g. {}' $((i+1)) $((i+500)); i=$((i+500)); sleep 0.01; done; \
+         echo the end; exec cat",
+        "x".repeat(470)
+    );
+    let pane = server.new_session("flood", 490, 24, &flood);
+    let socket = server.socket().display().to_string();
+    let args = on(&socket, &["watch", "--json", "--interval", "50ms", "flood"]);
+    let mut command = program(&args, data.path());
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let until_kept = |text: &str| {
+        wait_for(&format!("{text:?} in the log"), CEILING, || {
+            let runs = fs::read_dir(data.path().join("runs")).map_err(drop)?;
+            let run = runs.flatten().next().ok_or(())?;
+            let log = fs::read_to_string(run.path().join("events.jsonl")).map_err(drop)?;
+            if log.contains(text) { Ok(()) } else { Err(()) }
+        });
+    };
+    until_kept("SessionStarted");
+    server.tmux(&["wait-for", "-S", "go"]);
+    until_kept("the end");
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let mut lines = status.lines();
+    let peak = lines.find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak < MEMORY_KB, "{peak} kB");
+
+    // Read at last, it has everything, but for what was dropped and is counted.
+    let (mut received, mut missed) = (0, 0);
+    let pid = Pid::from_child(&child);
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        let envelope: Envelope = serde_json::from_str(&line).unwrap();
+        match &envelope.event {
+            TdEvent::Unknown(event) if event.type_name() == "Lagged" => {
+                missed += event.fields()["missed"].as_u64().unwrap();
+            }
+            TdEvent::OutputUpdate { chunk, .. } if chunk.ends_with("the end\n") => {
+                received += 1;
+                kill_process(pid, Signal::INT).unwrap();
+            }
+            // Without a number: shown only, and not kept.
+            _ => received += u64::from(envelope.seq.is_some()),
+        }
+    }
+    assert!(child.wait().unwrap().success());
+    let logs = logs(data.path());
+    let log = logs.values().next().unwrap();
+    let kept = log.len() as u64 - 1;
+    assert!(
+        received + missed >= kept,
+        "{received} and {missed} of {kept}"
+    );
+    let replay = Replay::of(log, &pane);
+    assert_eq!(replay.gaps, []);
+    let numbers = replay
+        .texts()
+        .iter()
+        .filter(|text| text.starts_with("line "))
+        .count();
+    assert_eq!(numbers, LINES as usize);
+}

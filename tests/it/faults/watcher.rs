@@ -1,0 +1,114 @@
+//! The program as a process that watches a test's server and says its events in JSON.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::process::Pid;
+use td_observe::{Envelope, TdEvent};
+
+use crate::cli::{Running, assert_code, on, program};
+use crate::observed::shown;
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+/// `td-observe watch --json`, and what it printed so far.
+pub struct Watcher {
+    pub running: Running,
+    pub seen: Vec<Envelope>,
+}
+
+impl Watcher {
+    /// Watches all sessions of a server.
+    pub fn start(server: &TmuxServer, data: &Path, more: &[&str]) -> Self {
+        let socket = server.socket().display().to_string();
+        let args: Vec<&str> = ["watch", "--json"].iter().chain(more).copied().collect();
+        Self {
+            running: Running::start(program(&on(&socket, &args), data)),
+            seen: Vec::new(),
+        }
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.running.child)
+    }
+
+    /// Takes events until what was seen satisfies.
+    #[track_caller]
+    pub fn until(&mut self, what: &str, done: impl Fn(&[Envelope]) -> bool) {
+        let deadline = Instant::now() + CEILING;
+        while !done(&self.seen) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.running.lines.recv_timeout(left) {
+                Ok(line) => self.seen.push(read(&line)),
+                Err(error) => panic!("waited for {what} ({error}); seen:\n{}", shown(&self.seen)),
+            }
+        }
+    }
+
+    /// Waits until sessions of this name were found so often.
+    #[track_caller]
+    pub fn until_started(&mut self, name: &str, times: usize) {
+        self.until(&format!("the start of {name}"), |seen| {
+            super::runs_of(seen, name).len() >= times
+        });
+    }
+
+    /// Waits until the last run of a session has this line.
+    #[track_caller]
+    pub fn until_line(&mut self, name: &str, line: &str) {
+        self.until(&format!("the line {line:?} of {name}"), |seen| {
+            let run = super::runs_of(seen, name).pop();
+            seen.iter().rev().any(|envelope| match &envelope.event {
+                TdEvent::OutputUpdate {
+                    execution_id,
+                    chunk,
+                    ..
+                } => {
+                    Some(execution_id.as_str()) == run.as_deref()
+                        && chunk.lines().any(|other| other == line)
+                }
+                _ => false,
+            })
+        });
+    }
+
+    /// Processes that it has started and that are still there, ended and unreaped ones included.
+    pub fn children(&self) -> Vec<Pid> {
+        let tasks = format!("/proc/{}/task", self.running.child.id());
+        let children = fs::read_dir(tasks)
+            .unwrap()
+            .flatten()
+            .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        children
+            .flat_map(|ids| {
+                let ids = ids.split_whitespace().map(|id| id.parse().unwrap());
+                ids.filter_map(Pid::from_raw).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Waits until it has started a process.
+    #[track_caller]
+    pub fn until_child(&self) -> Pid {
+        wait_for("a process of the observer", CEILING, || {
+            self.children().first().copied().ok_or("none")
+        })
+    }
+
+    /// Ends it in order; what it printed is in `seen`.
+    #[track_caller]
+    pub fn stop(self) -> Vec<Envelope> {
+        let Self { running, mut seen } = self;
+        running.signal(rustix::process::Signal::INT);
+        let output = running.end();
+        let text = String::from_utf8_lossy(&output.stdout);
+        seen.extend(text.lines().map(read));
+        assert_code(&output, 0);
+        seen
+    }
+}
+
+#[track_caller]
+fn read(line: &str) -> Envelope {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
