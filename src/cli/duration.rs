@@ -55,7 +55,7 @@ pub(super) fn parse_rhythm(text: &str) -> Result<Rhythm, String> {
 pub(super) fn parse_share(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
     match percent {
-        Ok(percent) if percent >= 0.1 && percent <= 100.0 => Ok(percent / 100.0),
+        Ok(percent) if (0.1..=100.0).contains(&percent) => Ok(percent / 100.0),
         _ => Err("write a share as 20%, from 0.1% to 100%".to_owned()),
     }
 }

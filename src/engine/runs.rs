@@ -140,6 +140,11 @@ impl Runs for RunBook {
         if open.users == 0 {
             let is_kept = open.is_kept;
             state.open.remove(id);
+            if run_state == RunState::Completed
+                && let Some(index) = &mut state.index
+            {
+                index.forget(id);
+            }
             if is_kept {
                 self.order(Order::Close {
                     id: id.clone(),

@@ -92,6 +92,12 @@ impl RunIndex {
         }
     }
 
+    /// Forgets a run whose session has ended: it cannot come back.
+    pub fn forget(&mut self, execution_id: &ExecutionId) {
+        self.by_identity
+            .retain(|_, run| run.execution_id != *execution_id);
+    }
+
     /// What could not be read.
     pub fn warnings(&self) -> &[String] {
         &self.warnings

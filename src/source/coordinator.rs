@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select_biased};
 
+use super::handover::Handover;
 use super::poller::{Control, EndReason, Ended, Poller, Selection};
 use super::recall::Recall;
 use super::watch::Watch;
@@ -83,6 +84,7 @@ impl Source for Coordinator {
             observers: None,
             listed: HashSet::new(),
             listed_server: None,
+            handover: Handover::default(),
             watch: self.watch,
             context,
         };
@@ -124,6 +126,7 @@ struct Work {
     /// Sessions of the last listing, and the server that it was of.
     listed: HashSet<SessionId>,
     listed_server: Option<ServerIdentity>,
+    handover: Handover,
 }
 
 impl Work {
@@ -198,6 +201,7 @@ impl Work {
             // Another server gives the same ids to other panes.
             self.commands.clear();
             self.listed.clear();
+            self.handover = Handover::default();
             self.listed_server = Some(listing.server.clone());
         }
         let known = |state: &PaneState| self.commands.contains_key(&state.pane());
@@ -229,6 +233,7 @@ impl Work {
     }
 
     fn listed(&mut self, listing: &Listing) {
+        self.handover.retain(|pane| listing.pane(pane).is_some());
         self.tell_absent(Some(listing));
         let chosen = self.chosen(listing);
         let server = &listing.server;
@@ -366,6 +371,7 @@ impl Work {
             name: session.name.to_owned(),
             server: server.clone(),
             recalls,
+            handover: self.handover.clone(),
             emitter: run.emitter,
             gateway: self.handle.clone(),
             clock: self.context.clock.clone(),

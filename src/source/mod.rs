@@ -1,6 +1,7 @@
 //! Sources: threads that observe and emit; what they are given, and who starts them for tmux.
 
 mod coordinator;
+mod handover;
 mod pane;
 mod poller;
 mod recall;

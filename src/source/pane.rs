@@ -190,6 +190,19 @@ impl Pane {
             .pane_closed(&self.id, "closed", self.dead.and_then(status));
     }
 
+    /// The pane is another session's from now on, and is said there from where it was.
+    pub fn leave(&mut self, out: &mut Out<'_>) {
+        self.finish(out);
+        out.emitter.pane_closed(&self.id, "moved", None);
+    }
+
+    /// The pane was another session's.
+    pub fn arrive(&mut self, state: &PaneState, out: &mut Out<'_>) {
+        let dead = self.dead;
+        self.opened(state, out);
+        self.dead = dead;
+    }
+
     /// The observer stops and the pane goes on.
     pub fn detach(&mut self, out: &mut Out<'_>) {
         let changes = self.tracker.detach();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
+use super::handover::{Arrival, Handover, Moving};
 use super::pane::{Begin, Out, Pane, settle_time};
 use super::recall::Recall;
 use super::watch::Baseline;
@@ -20,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::{Panicked, Stop, catching, is_stopped};
 use crate::tmux::{
-    GatewayHandle, Margin, PaneAnswer, PaneState, Pending, Proof, Rhythm, Seen, ServerIdentity,
+    GatewayHandle, Left, Margin, PaneAnswer, PaneState, Pending, Rhythm, Seen, ServerIdentity,
     SessionAnswer, SessionId, SessionLook, Want, When, Wish, bytes_read_by,
 };
 use crate::track::text_of;
@@ -31,7 +32,12 @@ const LAST_LOOK: Duration = Duration::from_millis(800);
 /// How long the poller keeps its place while the log has no room; tmux holds the lines meanwhile.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 
-/// After this time it is seen again whether the log has room, or the server answers.
+/// How long a pane that comes from another session is waited for; its poller sees that it has left
+/// with its next look.
+const ARRIVAL_WAIT: Duration = Duration::from_secs(3);
+
+/// After this time it is seen again whether the log has room, the server answers, or a pane was let
+/// go.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// After a crash the poller comes back after this time, doubled with each crash up to the second.
@@ -77,6 +83,8 @@ pub(super) struct Poller {
     pub selection: Selection,
     /// The session appeared while the server was observed.
     pub fresh: bool,
+    /// Where panes come from that were another session's.
+    pub handover: Handover,
     /// Where an earlier observer was.
     pub recalls: HashMap<PaneId, Recall>,
     /// The programs in the foreground of the panes, as far as they are known.
@@ -117,7 +125,8 @@ impl Poller {
             panes: HashMap::new(),
             passed_over: HashSet::new(),
             to_open: HashSet::new(),
-            proofs: HashMap::new(),
+            left: HashMap::new(),
+            arriving: HashMap::new(),
             started: false,
             hung: false,
             no_room_since: None,
@@ -141,8 +150,10 @@ struct Work {
     /// Panes that are to be said from their first line, or from a place to be found: all of them
     /// is looked at before they are opened.
     to_open: HashSet<PaneId>,
-    /// When panes that have gone with the session showed for certain last what was seen.
-    proofs: HashMap<PaneId, Proof>,
+    /// What became of panes that are no longer the session's.
+    left: HashMap<PaneId, Left>,
+    /// Panes that another session's poller has not let go yet, and since when that is so.
+    arriving: HashMap<PaneId, Instant>,
     started: bool,
     hung: bool,
     no_room_since: Option<Instant>,
@@ -168,7 +179,7 @@ impl Work {
                 break EndReason::Detached;
             }
             if !self.has_room() {
-                match self.wait(None, Some(self.poller.clock.now() + RETRY)) {
+                match self.wait(None, Some(self.retry_at())) {
                     Woken::Stopped => break EndReason::Detached,
                     Woken::Answered(_) | Woken::AskAgain => continue,
                 }
@@ -188,13 +199,17 @@ impl Work {
                     if let Some(reason) = reason {
                         break reason;
                     }
-                    when = When::News(self.poller.rhythm);
+                    if self.arriving.is_empty() {
+                        when = When::News(self.poller.rhythm);
+                    } else if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
+                        break EndReason::Detached;
+                    }
                 }
                 Woken::Answered(Err(error)) => {
                     if let Some(reason) = self.failed(&error) {
                         break reason;
                     }
-                    if let Woken::Stopped = self.wait(None, Some(self.poller.clock.now() + RETRY)) {
+                    if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
                         break EndReason::Detached;
                     }
                 }
@@ -229,6 +244,10 @@ impl Work {
                 recv(due) -> _ => self.say_due(),
             }
         }
+    }
+
+    fn retry_at(&self) -> Instant {
+        self.poller.clock.now() + RETRY
     }
 
     fn say_due(&mut self) {
@@ -293,19 +312,17 @@ impl Work {
     }
 
     fn answered(&mut self, answer: SessionAnswer, again: bool) -> Option<EndReason> {
-        let (name, panes, proofs) = match answer {
+        let (name, panes, left) = match answer {
             SessionAnswer::There {
-                name,
-                panes,
-                proofs,
-                ..
-            } => (name, panes, proofs),
-            SessionAnswer::Gone { proofs } => {
-                self.proofs = proofs;
+                name, panes, left, ..
+            } => (name, panes, left),
+            SessionAnswer::Gone { left } => {
+                self.left = left;
                 return Some(EndReason::Closed);
             }
+            SessionAnswer::OtherServer => return Some(EndReason::ServerGone),
         };
-        self.proofs = proofs;
+        self.left = left;
         let now = self.poller.clock.now();
         self.answers_again();
         if name != self.poller.name {
@@ -330,6 +347,7 @@ impl Work {
             there.insert(id.clone());
             self.pane_answered(&id, answer, again, first, now);
         }
+        self.arriving.retain(|id, _| there.contains(id));
         self.passed_over.retain(|id| there.contains(id));
         self.to_open.retain(|id| there.contains(id));
         let gone: Vec<PaneId> = self
@@ -365,6 +383,27 @@ impl Work {
             .is_none()
             .then(|| self.poller.recalls.get(id).cloned())
             .flatten();
+        let mut moved = None;
+        if pane.is_none() && known.is_none() {
+            match self.poller.handover.arrive(id, self.poller.session_id) {
+                Arrival::New => {}
+                Arrival::Moved(moving) => {
+                    let Moving { pane, recall } = *moving;
+                    self.poller.recalls.insert(id.clone(), recall);
+                    moved = Some(pane);
+                }
+                Arrival::Held => {
+                    let since = *self.arriving.entry(id.clone()).or_insert(now);
+                    if now.saturating_duration_since(since) < ARRIVAL_WAIT {
+                        return;
+                    }
+                    // What was said of it there is not known here.
+                    self.poller.recalls.insert(id.clone(), Recall::begin());
+                    return self.pane_answered(id, answer, again, first, now);
+                }
+            }
+        }
+        self.arriving.remove(id);
         let noted = self
             .poller
             .recalls
@@ -388,6 +427,20 @@ impl Work {
                     pane.look(state, look, Seen::clone(seen), again, &mut out);
                 }
                 Some(pane)
+            }
+            (None, PaneAnswer::Look { state, look, seen }) if moved.is_some() => {
+                let command = command_of(&mut self.poller.commands, &self.poller.gateway, id);
+                if let Some(pane) = &mut moved {
+                    pane.arrive(
+                        &PaneState {
+                            command,
+                            ..state.clone()
+                        },
+                        &mut out,
+                    );
+                    pane.look(state, look, Seen::clone(seen), again, &mut out);
+                }
+                moved
             }
             (None, PaneAnswer::Look { state, look, seen }) => {
                 let passed_over = self.passed_over.contains(id);
@@ -429,6 +482,7 @@ impl Work {
             (None, PaneAnswer::Still(..) | PaneAnswer::There(_)) => None,
         };
         if let Some(pane) = pane {
+            self.poller.handover.hold(id, self.poller.session_id);
             self.panes.insert(id.clone(), pane);
         }
     }
@@ -441,8 +495,15 @@ impl Work {
             recall: &mut recall,
             now,
         };
-        if let Some(proof) = self.proofs.get(id) {
-            pane.proved(*proof);
+        let left = self.left.get(id);
+        if left.is_some_and(|left| left.moved) {
+            pane.leave(&mut out);
+            self.poller.handover.leave(id, pane, recall);
+            return None;
+        }
+        self.poller.handover.forget(id);
+        if let Some(left) = left {
+            pane.proved(left.proof);
         }
         pane.close(bytes_read_by(self.poller.server.pid), &mut out);
         pane.exit_status()
@@ -455,6 +516,7 @@ impl Work {
             self.last_look();
             let now = self.poller.clock.now();
             for (id, mut pane) in self.panes.drain() {
+                self.poller.handover.forget(&id);
                 let recall = self.poller.recalls.entry(id).or_default();
                 pane.detach(&mut Out {
                     emitter: &self.poller.emitter,
@@ -490,7 +552,12 @@ impl Work {
             if again && !self.needs_deeper() {
                 return;
             }
-            let Ok(pending) = self.poller.gateway.ask_look(self.wishes(When::Now)) else {
+            // The last name is wanted, too.
+            let wishes = SessionLook {
+                name: None,
+                ..self.wishes(When::Now)
+            };
+            let Ok(pending) = self.poller.gateway.ask_look(wishes) else {
                 return;
             };
             let deadline = self.poller.clock.at(self.poller.clock.now() + LAST_LOOK);

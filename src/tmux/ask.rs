@@ -25,7 +25,8 @@ pub struct SessionLook {
     pub session_id: SessionId,
     /// The server in which it was found: a restarted one gives the same ids to other sessions.
     pub server: Option<ServerIdentity>,
-    /// What it is called, as far as is known: another name is news.
+    /// What it is called, as far as is known: another name is news, and told within a second.
+    /// Without it, names are asked for anew.
     pub name: Option<String>,
     /// Its panes, as far as they are known. A pane that the session owns and that is not here is
     /// new: it is looked at with the depth of a baseline, saved screen included.
@@ -71,8 +72,10 @@ pub enum SessionAnswer {
     /// There is no such session in this server (any more).
     Gone {
         /// As below.
-        proofs: HashMap<PaneId, Proof>,
+        left: HashMap<PaneId, Left>,
     },
+    /// It is another server.
+    OtherServer,
     /// It is there.
     There {
         /// Its name now.
@@ -81,9 +84,18 @@ pub enum SessionAnswer {
         created: i64,
         /// The panes that it owns now; others are gone, or another session's.
         panes: Vec<PaneAnswer>,
-        /// Of panes that are gone: when they showed for certain last what was seen of them.
-        proofs: HashMap<PaneId, Proof>,
+        /// What became of panes that it owns no more, as far as they had been seen.
+        left: HashMap<PaneId, Left>,
     },
+}
+
+/// What became of a pane that left its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// When it showed for certain last what was seen of it.
+    pub proof: Proof,
+    /// It is there, and another session's.
+    pub moved: bool,
 }
 
 /// What became of a pane.

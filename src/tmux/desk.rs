@@ -16,7 +16,7 @@ use super::grid::next_tick;
 use super::listing::Listing;
 use super::probe::Screen;
 use super::question::{Question, Verdict};
-use super::round::Eyes;
+use super::round::{Extent, Eyes};
 use super::server::Server;
 use super::tempo::{Brought, Tempo};
 use crate::clock::Clock;
@@ -169,7 +169,15 @@ impl Desk {
             return Ok(());
         }
         let adapts = due.iter().any(|question| question.adaptive().is_some());
-        let wanted = lists.iter().map(|(_, programs)| *programs).max();
+        let listed = lists.iter().map(|(_, programs)| match programs {
+            Programs::LeftOut => Extent::Numbers,
+            Programs::Named => Extent::Programs,
+        });
+        let named = due
+            .iter()
+            .any(Question::asks_names)
+            .then_some(Extent::Names);
+        let extent = listed.chain(named).max().unwrap_or_default();
         let began = self.eyes.moment();
         let mut screens: Vec<Screen> = due
             .iter()
@@ -178,7 +186,7 @@ impl Desk {
         // A pane that two ask for is captured once.
         screens.sort_by_key(|screen| screen.pane);
         screens.dedup_by_key(|screen| screen.pane);
-        let found = match self.eyes.find(wanted, &screens) {
+        let found = match self.eyes.find(extent, &screens) {
             Ok(found) => found,
             Err(error) => {
                 fail(due, &error);

@@ -23,7 +23,7 @@ mod round;
 mod seen;
 mod tempo;
 
-pub use ask::{PaneAnswer, Pending, Programs, SessionAnswer, SessionLook, Want, When, Wish};
+pub use ask::{Left, PaneAnswer, Pending, Programs, SessionAnswer, SessionLook, Want, When, Wish};
 pub(crate) use capture::bytes_read_by;
 pub use capture::{MAX_ROWS, PaneView, Shot, Shown, capture};
 pub use depth::{BASELINE_ROWS, Margin};

@@ -24,31 +24,33 @@ pub(super) struct Screen {
 /// What a probe told.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Probed {
-    /// The panes as they are now; `None` when there are others than were known.
+    /// The panes as they are now; `None` when there are others than were known, or they were not
+    /// asked for.
     pub listing: Option<Listing>,
     /// The screens, as they were asked for; none at all when they do not have the rows that were
     /// expected.
     pub screens: Vec<String>,
 }
 
-/// Asks for the numbers of all panes that are known, and for some screens.
+/// Asks for the numbers of all panes that are known, if there are some, and for screens.
 ///
 /// # Errors
 /// `is_gone()` without a server, `is_timeout()` when it does not answer.
 pub(super) fn probe(
     server: &Server,
     clock: &Clock,
-    known: &Listing,
+    known: Option<&Listing>,
     screens: &[Screen],
 ) -> Result<Probed> {
     let nonce = Nonce::fresh();
-    let answer = server.batch(question(&nonce, screens), clock)?;
+    let answer = server.batch(question(&nonce, known.is_some(), screens), clock)?;
     Ok(read(&nonce, &answer.text, known, screens))
 }
 
-fn question(nonce: &Nonce, screens: &[Screen]) -> String {
+fn question(nonce: &Nonce, lists: bool, screens: &[Screen]) -> String {
     let mark = nonce.as_str();
-    let mut lines = format!("display-message -p '{mark}l'\n{}", changing());
+    let listing = if lists { changing() } else { String::new() };
+    let mut lines = format!("display-message -p '{mark}l'\n{listing}");
     // Writing to a string cannot fail; the same below.
     let _ = writeln!(lines, "display-message -p '{mark}s'");
     for Screen { pane, .. } in screens {
@@ -58,7 +60,7 @@ fn question(nonce: &Nonce, screens: &[Screen]) -> String {
     lines
 }
 
-fn read(nonce: &Nonce, answer: &str, known: &Listing, screens: &[Screen]) -> Probed {
+fn read(nonce: &Nonce, answer: &str, known: Option<&Listing>, screens: &[Screen]) -> Probed {
     let frames = nonce.frames(answer).unwrap_or_default();
     let [
         Frame {
@@ -77,7 +79,7 @@ fn read(nonce: &Nonce, answer: &str, known: &Listing, screens: &[Screen]) -> Pro
     Probed {
         listing: listed
             .strip_prefix('\n')
-            .and_then(|listed| known.refreshed(listed)),
+            .and_then(|listed| known?.refreshed(listed)),
         screens: shown
             .strip_prefix('\n')
             .and_then(|shown| cut(shown, screens))
@@ -127,12 +129,12 @@ mod tests {
         let line = "%1 $1 80 24 3 0 0 0 0   1 5\n";
         let answer = format!("NNl\n42 0 9\n{line}NNs\na\nNNz\n");
         let wanted = [screen(1, 1)];
-        let probed = read(&nonce, &answer, &known, &wanted);
+        let probed = read(&nonce, &answer, Some(&known), &wanted);
         assert_eq!(probed.listing.unwrap().panes[0].history_size, 3);
         assert_eq!(probed.screens, ["a\n"]);
-        let other = read(&nonce, &answer.replace("%1", "%2"), &known, &wanted);
+        let other = read(&nonce, &answer.replace("%1", "%2"), Some(&known), &wanted);
         assert_eq!((other.listing, other.screens.len()), (None, 1));
         let torn = answer.strip_suffix("NNz\n").unwrap();
-        assert_eq!(read(&nonce, torn, &known, &wanted), Probed::default());
+        assert_eq!(read(&nonce, torn, Some(&known), &wanted), Probed::default());
     }
 }

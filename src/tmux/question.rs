@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::ask::{Asker, PaneAnswer, SessionAnswer, SessionLook, Want, When, Wish};
+use super::ask::{Asker, Left, PaneAnswer, SessionAnswer, SessionLook, Want, When, Wish};
 use super::capture::Shot;
 use super::depth::{BASELINE_ROWS, Margin, depth};
 use super::id::pane_number;
@@ -153,12 +153,12 @@ impl Question {
             .server
             .as_ref()
             .is_none_or(|server| *server == listing.server);
-        let Some(session) = listing
-            .session(self.wanted.session_id)
-            .filter(|_| same_server)
-        else {
+        if !same_server {
+            return Verdict::Tells(self.telling(SessionAnswer::OtherServer, Vec::new(), false));
+        }
+        let Some(session) = listing.session(self.wanted.session_id) else {
             let answer = SessionAnswer::Gone {
-                proofs: self.proofs(|_| true),
+                left: self.left(listing),
             };
             return Verdict::Tells(self.telling(answer, Vec::new(), false));
         };
@@ -188,13 +188,11 @@ impl Question {
             });
             looks.push((listed.clone(), shot));
         }
-        let is_there = |pane: &PaneId| {
-            listing
-                .pane(pane)
-                .is_some_and(|state| state.session_id == session.id)
-        };
-        let proofs = self.proofs(|pane| !is_there(pane));
-        tells |= self.wanted.wants.keys().any(|pane| !is_there(pane));
+        let left = self.left(listing);
+        tells |= self.wanted.wants.keys().any(|pane| {
+            let is_here = |state: &PaneState| state.session_id == session.id;
+            !listing.pane(pane).is_some_and(is_here)
+        });
         if !tells {
             return Verdict::Waits(self);
         }
@@ -202,7 +200,7 @@ impl Question {
             name: session.name.to_owned(),
             created: session.created,
             panes,
-            proofs,
+            left,
         };
         Verdict::Tells(self.telling(answer, looks, flood))
     }
@@ -263,11 +261,22 @@ impl Question {
         (shot, seen)
     }
 
-    fn proofs(&self, which: impl Fn(&PaneId) -> bool) -> HashMap<PaneId, Proof> {
-        self.wishes()
-            .filter(|(pane, ..)| which(pane))
-            .map(|(pane, _, seen)| (pane.clone(), seen.proof))
-            .collect()
+    /// What became of the panes that the session owns no more.
+    fn left(&self, listing: &Listing) -> HashMap<PaneId, Left> {
+        let left = self.wishes().filter_map(|(pane, _, seen)| {
+            let owner = listing.pane(pane).map(|state| state.session_id);
+            let left = Left {
+                proof: seen.proof,
+                moved: owner.is_some(),
+            };
+            (owner != Some(self.wanted.session_id)).then(|| (pane.clone(), left))
+        });
+        left.collect()
+    }
+
+    /// Whether names are asked for.
+    pub fn asks_names(&self) -> bool {
+        self.wanted.name.is_none()
     }
 
     fn telling(self, answer: SessionAnswer, looks: Vec<(PaneState, Shot)>, flood: bool) -> Telling {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::ask::{PaneAnswer, Programs, again};
+use crossbeam_channel::select_biased;
+
+use super::ask::{PaneAnswer, again};
 use super::capture::{Shot, Shown, bytes_read_by, capture};
 use super::listing::{Listing, PaneState, ServerIdentity};
-use super::plan::{Cost, SCREENS_MAX, cut};
+use super::plan::{Cost, cut, screens_max};
 use super::probe::{Probed, Screen, probe};
 use super::question::{Facts, Telling};
 use super::seen::Proof;
@@ -21,6 +23,9 @@ use crate::thread::{Stop, is_stopped};
 /// may be while there are the same panes.
 const LISTING_AGE_MAX: Duration = Duration::from_secs(1);
 
+/// The longest pause after a process: as long as a batch may take.
+const PAUSE_MAX: Duration = Duration::from_millis(10);
+
 /// Asks the server.
 pub(super) struct Eyes {
     server: Server,
@@ -31,6 +36,8 @@ pub(super) struct Eyes {
     /// The server that answered last.
     known: Option<ServerIdentity>,
     last: Option<Listed>,
+    /// Until then the server is left to others.
+    free_at: Instant,
     processes: Arc<AtomicU64>,
 }
 
@@ -41,6 +48,22 @@ struct Listed {
     bytes: Option<u64>,
     /// When all of it was asked, names included.
     whole_at: Duration,
+}
+
+/// How much of a server is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Extent {
+    /// What there was before will do as long as the server has read nothing: then no pane has
+    /// changed by itself, and what users change (sizes, names, what is gone) the coordinator's
+    /// next listing shows.
+    #[default]
+    Panes,
+    /// All panes and their numbers; names may be a second old.
+    Numbers,
+    /// Names, too.
+    Names,
+    /// And the programs in the foreground.
+    Programs,
 }
 
 /// What was found out of the server.
@@ -66,6 +89,7 @@ impl Eyes {
         Self {
             server: server.until(stop.clone()),
             epoch: clock.now(),
+            free_at: clock.now(),
             clock,
             stop,
             known: None,
@@ -97,35 +121,32 @@ impl Eyes {
         }
     }
 
-    /// Finds out what the server holds, with as little as will do. `wanted` is what of it somebody
-    /// asked for; without that, the last listing serves as long as the server has read nothing:
-    /// then no pane has changed by itself, and what users change (sizes, names, what is gone) the
-    /// coordinator's next listing shows.
-    pub fn find(&mut self, wanted: Option<Programs>, screens: &[Screen]) -> Result<Found> {
+    /// Finds out what the server holds, with as little as will do.
+    pub fn find(&mut self, extent: Extent, screens: &[Screen]) -> Result<Found> {
         let mut proof = self.moment();
         let Some(last) = self.last.take() else {
-            return self.list(wanted, proof);
+            return self.list(extent, proof);
         };
-        if wanted == Some(Programs::Named) || proof.at >= last.whole_at + LISTING_AGE_MAX {
-            return self.list(wanted, proof);
+        if extent >= Extent::Names || proof.at >= last.whole_at + LISTING_AGE_MAX {
+            return self.list(extent, proof);
         }
         let is_idle = proof.bytes.is_some() && proof.bytes == last.bytes;
-        if wanted.is_none() && screens.is_empty() && is_idle {
+        if extent == Extent::Panes && screens.is_empty() && is_idle {
             let listing = Arc::clone(&last.listing);
             self.last = Some(last);
             return Ok(found(listing, proof, HashMap::new()));
         }
-        let (first, more) = screens.split_at(screens.len().min(SCREENS_MAX));
-        let Some((listing, mut shown)) = self.probe(&last.listing, first)? else {
+        let (beside, alone) = screens_max(last.listing.panes.len());
+        let (first, more) = screens.split_at(screens.len().min(beside));
+        let (listing, mut shown) = self.probe(Some(&last.listing), first)?;
+        let Some(listing) = listing else {
             proof = self.moment();
-            return self.list(wanted, proof);
+            return self.list(extent, proof);
         };
         let listing = Arc::new(listing);
-        for more in more.chunks(SCREENS_MAX) {
+        for more in more.chunks(alone) {
             // What is shown later proves more.
-            if let Some((_, more)) = self.probe(&listing, more)? {
-                shown.extend(more);
-            }
+            shown.extend(self.probe(None, more)?.1);
         }
         self.last = Some(Listed {
             listing: Arc::clone(&listing),
@@ -136,28 +157,40 @@ impl Eyes {
     }
 
     fn probe(
-        &self,
-        known: &Listing,
+        &mut self,
+        known: Option<&Listing>,
         screens: &[Screen],
-    ) -> Result<Option<(Listing, HashMap<u32, String>)>> {
-        self.processes.fetch_add(1, Ordering::Relaxed);
+    ) -> Result<(Option<Listing>, HashMap<u32, String>)> {
         let Probed {
             listing,
             screens: shown,
-        } = probe(&self.server, &self.clock, known, screens)?;
-        let shown = screens
-            .iter()
-            .map(|screen| screen.pane)
-            .zip(shown)
-            .collect();
-        Ok(listing.map(|listing| (listing, shown)))
+        } = self.ask(|server, clock| probe(server, clock, known, screens))?;
+        let panes = screens.iter().map(|screen| screen.pane);
+        Ok((listing, panes.zip(shown).collect()))
+    }
+
+    /// Runs one tmux process. One that took long is followed by a pause of the same length, at
+    /// most a batch's: in it the server serves others, who would wait for all batches otherwise.
+    fn ask<T>(&mut self, question: impl FnOnce(&Server, &Clock) -> Result<T>) -> Result<T> {
+        if let Some(pause) = self.free_at.checked_duration_since(self.clock.now()) {
+            select_biased! {
+                recv(self.stop) -> _ => {}
+                recv(self.clock.after(pause)) -> _ => {}
+            }
+        }
+        self.processes.fetch_add(1, Ordering::Relaxed);
+        let began = self.clock.now();
+        let answer = question(&self.server, &self.clock);
+        let ended = self.clock.now();
+        self.free_at = ended + (ended - began).min(PAUSE_MAX);
+        answer
     }
 
     /// Asks for everything.
-    fn list(&mut self, wanted: Option<Programs>, mut proof: Proof) -> Result<Found> {
-        let commands = wanted == Some(Programs::Named);
-        self.processes.fetch_add(1, Ordering::Relaxed);
-        let listing = Arc::new(Listing::ask(&self.server, &self.clock, commands)?);
+    fn list(&mut self, extent: Extent, mut proof: Proof) -> Result<Found> {
+        let commands = extent == Extent::Programs;
+        let listing = self.ask(|server, clock| Listing::ask(server, clock, commands))?;
+        let listing = Arc::new(listing);
         // Bytes of another server say nothing about this one.
         if self.known.as_ref() != Some(&listing.server) {
             self.known = Some(listing.server.clone());
@@ -175,7 +208,7 @@ impl Eyes {
 
     /// Takes the looks that are missing, a batch at a time, and answers each session when it has
     /// all of its own.
-    pub fn look(&self, tellings: Vec<Telling>, server_pid: u32) {
+    pub fn look(&mut self, tellings: Vec<Telling>, server_pid: u32) {
         let mut tasks: Vec<Task> = Vec::new();
         let mut visits: Vec<Option<Visit>> = Vec::new();
         for mut telling in tellings {
@@ -233,7 +266,7 @@ impl Eyes {
 
     /// Adds a look to a visit and answers it if that was the last; gives it back otherwise.
     fn shown(
-        &self,
+        &mut self,
         mut visit: Visit,
         task: &Task,
         shown: Shown,
@@ -276,7 +309,7 @@ impl Eyes {
 
     /// A look whose answer was cut off, because rows are full of combining marks or other panes
     /// took the room, is taken once more, alone and of the screen only.
-    fn readable(&self, server_pid: u32, task: &Task, shown: Shown) -> Result<Shown> {
+    fn readable(&mut self, server_pid: u32, task: &Task, shown: Shown) -> Result<Shown> {
         if shown != Shown::Unreadable {
             return Ok(shown);
         }
@@ -290,9 +323,8 @@ impl Eyes {
             .unwrap_or(Shown::Unreadable))
     }
 
-    fn capture(&self, server_pid: u32, shots: &[Shot]) -> Result<Vec<Shown>> {
-        self.processes.fetch_add(1, Ordering::Relaxed);
-        capture(&self.server, &self.clock, server_pid, shots)
+    fn capture(&mut self, server_pid: u32, shots: &[Shot]) -> Result<Vec<Shown>> {
+        self.ask(|server, clock| capture(server, clock, server_pid, shots))
     }
 }
 

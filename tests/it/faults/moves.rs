@@ -93,7 +93,6 @@ fn moved_between_windows_of_its_session_it_is_the_same_pane() {
 }
 
 #[test]
-#[ignore = "src/source/poller.rs: a pane that comes from another session is said from its first line again"]
 fn moved_to_another_session_it_is_said_there_from_where_it_was() {
     let server = TmuxServer::new();
     let program = Counting::new(&server, "program", "0.01");
@@ -157,7 +156,6 @@ fn linked_from_the_beginning_it_is_said_once() {
 }
 
 #[test]
-#[ignore = "src/source/poller.rs: a pane that comes from another session is said from its first line again"]
 fn linked_into_an_earlier_session_it_goes_on_there() {
     let server = TmuxServer::new();
     server.new_session("first", 60, 12, "exec cat");
@@ -175,7 +173,6 @@ fn linked_into_an_earlier_session_it_goes_on_there() {
 }
 
 #[test]
-#[ignore = "src/source/poller.rs: a pane that comes from another session is said from its first line again"]
 fn it_outlives_its_owner_in_the_session_that_it_is_linked_into() {
     let server = TmuxServer::new();
     let program = Counting::new(&server, "program", "0.01");

@@ -55,7 +55,6 @@ fn a_server_that_is_replaced_between_two_looks_has_another_run() {
 }
 
 #[test]
-#[ignore = "src/source/poller.rs: says `closed`, since the same answer means a session that is gone"]
 fn a_server_that_is_replaced_between_two_looks_is_said_to_be_gone() {
     assert_eq!(replaced(), "server_gone");
 }
