@@ -1,7 +1,6 @@
 //! The line format: an envelope as one line of JSON, and back (pure).
 
 use std::borrow::Cow;
-use std::io::Write;
 
 use crate::event::{Envelope, ExecutionId, SCHEMA, TdEvent};
 use crate::stamp::{StampFormatter, Timestamp};
@@ -57,15 +56,17 @@ fn write_line(
 ) -> Result<(), serde_json::Error> {
     match (envelope.seq, &envelope.extra) {
         (Some(seq), None) => {
-            // Writing to a vector cannot fail.
-            let _ = write!(out, "{{\"seq\":{seq},\"ts\":\"");
-            out.extend_from_slice(stamp.format(envelope.ts).as_bytes());
+            out.extend_from_slice(br#"{"seq":"#);
+            serde_json::to_writer(&mut *out, &seq)?;
+            out.extend_from_slice(br#","ts":""#);
+            stamp.push(out, envelope.ts);
             out.push(b'"');
             if envelope.n != 1 {
-                let _ = write!(out, ",\"n\":{}", envelope.n);
+                out.extend_from_slice(br#","n":"#);
+                serde_json::to_writer(&mut *out, &envelope.n)?;
             }
-            out.extend_from_slice(b",\"event\":");
-            serde_json::to_writer(&mut *out, &envelope.event)?;
+            out.extend_from_slice(br#","event":"#);
+            envelope.event.write_json(out)?;
             out.push(b'}');
         }
         // What was read from elsewhere: rare, so the long way is good enough.
