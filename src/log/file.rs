@@ -4,11 +4,18 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, SeekFrom, seek};
 
 use crate::log::dir::{EVENTS, Entered, FileId};
 use crate::log::tail::{self, Repair};
+
+/// How often it is made sure, while writing, that the file still has a name. What is written to
+/// one that was just removed is lost, as it were had it been removed so much later. Not before
+/// every write, because it costs more than the write: since Linux 6.13 each look at a file's times
+/// makes the next write put a new time into the inode and the journal.
+const NAME_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The file, open or closed for a while.
 #[derive(Debug)]
@@ -20,6 +27,8 @@ pub(super) struct EventsFile {
     len: u64,
     /// The file ends in the middle of a line that is not ours to complete.
     newline_due: bool,
+    /// When it was known to have a name.
+    named_at: Option<Instant>,
 }
 
 /// What opening found.
@@ -64,6 +73,7 @@ impl EventsFile {
             id: FileId::of(&file)?,
             len: file.metadata()?.len(),
             newline_due: repair == Repair::Left,
+            named_at: None,
             file: Some(Arc::new(file)),
         };
         Ok(Found {
@@ -111,16 +121,24 @@ impl EventsFile {
             .is_ok_and(|found| found == Some(self.id))
     }
 
-    /// What became of the file; one `fstat`, cheap enough before every write.
-    pub(super) fn standing(&mut self) -> io::Result<Standing> {
+    /// What became of the file. Its length is asked for before every write, so that a cut never
+    /// makes a torn line of ours; whether it still has a name, by time.
+    pub(super) fn standing(&mut self, now: Instant) -> io::Result<Standing> {
         let Some(file) = &self.file else {
             return Ok(Standing::Gone);
         };
-        let metadata = file.metadata()?;
-        if metadata.nlink() == 0 {
-            return Ok(Standing::Gone);
+        if self
+            .named_at
+            .is_none_or(|at| now >= at + NAME_CHECK_INTERVAL)
+        {
+            if file.metadata()?.nlink() == 0 {
+                return Ok(Standing::Gone);
+            }
+            self.named_at = Some(now);
         }
-        let before = std::mem::replace(&mut self.len, metadata.len());
+        // The cheapest question for the length. The position means nothing to appending writes.
+        let len = seek(&**file, SeekFrom::End(0))?;
+        let before = std::mem::replace(&mut self.len, len);
         if self.len == before {
             return Ok(Standing::Same);
         }
