@@ -9,6 +9,7 @@ use rustix::fs::OFlags;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{Envelope, ExecutionId};
+use crate::gap::Gap;
 use crate::log::dir::{EVENTS, METADATA, RunDirectory};
 use crate::log::file::{EventsFile, Standing};
 use crate::log::line::{self, LineWriter};
@@ -100,7 +101,8 @@ impl ActiveRun {
     pub(super) fn new(run: OpenRun, clock: &Clock) -> Self {
         let mut pending = Pending::default();
         if let Some((first, last)) = run.missing {
-            pending.note_missing(first, last, clock.wall());
+            let ts = clock.wall();
+            pending.note_missing(Gap { first, last, ts });
         }
         Self {
             id: run.execution_id().clone(),
@@ -143,8 +145,8 @@ impl ActiveRun {
     }
 
     fn push_one(&mut self, tools: &mut Tools, envelope: &Envelope) {
-        if let Some((_, last)) = line::seq_range(envelope) {
-            self.next_seq = self.next_seq.max(last.saturating_add(1));
+        if let Some(gap) = Gap::of(envelope) {
+            self.next_seq = self.next_seq.max(gap.last.saturating_add(1));
         }
         let limits = if self.failing.is_some() {
             self.limits(tools)

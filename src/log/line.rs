@@ -94,23 +94,6 @@ pub(crate) fn header(
     Envelope::new(Some(0), ts, event)
 }
 
-/// The numbers that a line stands for: its own, or those that a `LogGap` announces. `None` for a
-/// header and for lines of older logs.
-pub(crate) fn seq_range(envelope: &Envelope) -> Option<(u64, u64)> {
-    match (&envelope.event, envelope.seq) {
-        (
-            TdEvent::LogGap {
-                first_seq,
-                last_seq,
-                ..
-            },
-            _,
-        ) => Some((*first_seq, *last_seq)),
-        (_, None | Some(0)) => None,
-        (_, Some(seq)) => Some((seq, seq)),
-    }
-}
-
 /// Reads one line, with or without its line feed. Lines of older logs are read too, and what this
 /// version does not know is kept.
 ///
@@ -128,6 +111,7 @@ pub fn parse_line(line: &[u8]) -> Result<Envelope, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gap::Gap;
 
     fn line_of(envelope: &Envelope) -> String {
         let mut out = Vec::new();
@@ -159,7 +143,7 @@ mod tests {
         assert_eq!(envelope.seq, None);
         assert!(matches!(&envelope.event,
             TdEvent::LoopStarted { task_description, .. } if task_description == "Add auth"));
-        assert_eq!(seq_range(&envelope), None);
+        assert_eq!(Gap::of(&envelope), None);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::event::{Envelope, TdEvent};
-use crate::log::line::{parse_line, seq_range};
+use crate::gap::Gap;
+use crate::log::line::parse_line;
 
 /// What is read at a time; a few hundred lines.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -82,7 +83,7 @@ fn accounted_for(envelope: &Envelope) -> Option<u64> {
     match &envelope.event {
         // Nothing came after the header: the numbers before it are used.
         TdEvent::LogOpened { first_seq, .. } => Some(first_seq.saturating_sub(1)),
-        _ => seq_range(envelope).map(|(_, last)| last),
+        _ => Gap::of(envelope).map(|gap| gap.last),
     }
 }
 
