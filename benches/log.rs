@@ -127,7 +127,7 @@ fn len(path: &Path) -> u64 {
 
 // Figure 1: the writer alone, ns an event.
 
-fn our_writer(batch: u64) -> f64 {
+fn our_writer(batch: usize) -> f64 {
     let temp = tempfile::tempdir().unwrap();
     let clock = Clock::system();
     let run = DataDir::new(temp.path()).run(&ID.into());
@@ -136,37 +136,31 @@ fn our_writer(batch: u64) -> f64 {
     log.attach(open, clock.now());
     let header = len(&run.events_path());
     let id = td_observe::ExecutionId::from(ID);
-    let batches: Vec<Vec<Envelope>> = (0..EVENTS / batch)
-        .map(|number| {
-            let envelope = |at| {
-                let event = TdEvent::TokenReceived {
-                    execution_id: id.clone(),
-                    iteration: 1,
-                    token: TOKEN.to_owned(),
-                };
-                Envelope::new(Some(number * batch + at), clock.wall(), event)
+    let events: Vec<_> = (1..=EVENTS)
+        .map(|seq| {
+            let event = TdEvent::TokenReceived {
+                execution_id: id.clone(),
+                iteration: 1,
+                token: TOKEN.to_owned(),
             };
-            (1..=batch).map(envelope).collect()
+            Envelope::new(Some(seq), clock.wall(), event)
         })
         .collect();
     let began = Instant::now();
-    for batch in &batches {
+    for batch in events.chunks(batch) {
         let now = clock.now();
         log.append(batch, now);
         log.tick(now);
     }
     let spent = began.elapsed();
-    let written = EVENTS / batch * batch;
-    assert_eq!(
-        len(&run.events_path()) - header,
-        *lengths(written).last().unwrap()
-    );
+    let written = len(&run.events_path()) - header;
+    assert_eq!(written, *lengths(EVENTS).last().unwrap());
     let _ = log.finish(clock.now());
-    spent.as_nanos() as f64 / written as f64
+    spent.as_nanos() as f64 / EVENTS as f64
 }
 
 /// The plain loop; `batch` events a flush, 1 for the yardstick.
-fn plain_writer(batch: u64) -> f64 {
+fn plain_writer(batch: usize) -> f64 {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("events.jsonl");
     let mut plain = Plain::create(&path);
@@ -174,7 +168,7 @@ fn plain_writer(batch: u64) -> f64 {
     let began = Instant::now();
     for (number, (ts, event)) in events.into_iter().enumerate() {
         plain.push(ts, event);
-        if (number as u64 + 1).is_multiple_of(batch) {
+        if (number + 1).is_multiple_of(batch) {
             plain.file.flush().unwrap();
         }
     }
@@ -186,7 +180,7 @@ fn plain_writer(batch: u64) -> f64 {
 
 /// For batches of 1, 16 and 256: ours, and the plain loop with as many events a flush; then the
 /// yardstick, which is the plain loop with one.
-pub fn writer() -> [(u64, f64, f64, f64); 3] {
+pub fn writer() -> [(usize, f64, f64, f64); 3] {
     [1, 16, 256].map(|batch| {
         let [ours, same, plain] = rounds([&|| our_writer(batch), &|| plain_writer(batch), &|| {
             plain_writer(1)

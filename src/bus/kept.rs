@@ -36,12 +36,18 @@ pub(super) struct KeptShared {
     pub(super) bytes_max: u64,
     /// All bytes that were ever put on the way.
     accepted: AtomicU64,
+    /// How much of it the slowest reader has taken; [`NOBODY`] without readers. Changed under the
+    /// lock of `seats` only, and here for emitters, who ask with every event that may wait.
+    slowest: AtomicU64,
     seats: Mutex<Vec<Arc<Seat>>>,
     /// The fan-out holds something back and wants a `Look` when a reader has emptied the ring.
     wants_look: AtomicBool,
     /// Set once, when the fan-out ends.
     end: Mutex<Option<End>>,
 }
+
+/// The place of the slowest reader when there is none.
+const NOBODY: u64 = u64::MAX;
 
 /// One reader, as the others see it.
 #[derive(Debug)]
@@ -64,6 +70,7 @@ impl KeptShared {
         Self {
             bytes_max: bytes_max as u64,
             accepted: AtomicU64::new(0),
+            slowest: AtomicU64::new(NOBODY),
             seats: Mutex::default(),
             wants_look: AtomicBool::new(false),
             end: Mutex::default(),
@@ -72,12 +79,9 @@ impl KeptShared {
 
     /// How many bytes the slowest reader has before it; `None` without readers.
     pub(super) fn held(&self) -> Option<u64> {
-        let seats = self.seats();
-        let read = seats
-            .iter()
-            .map(|seat| seat.read.load(Ordering::SeqCst))
-            .min()?;
-        Some(self.accepted.load(Ordering::SeqCst).saturating_sub(read))
+        let slowest = self.slowest.load(Ordering::SeqCst);
+        let held = self.accepted.load(Ordering::SeqCst).saturating_sub(slowest);
+        (slowest != NOBODY).then_some(held)
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -95,8 +99,29 @@ impl KeptShared {
             read: AtomicU64::new(read),
             bell: Bell::default(),
         });
-        self.seats().push(Arc::clone(&seat));
+        let mut seats = self.seats();
+        seats.push(Arc::clone(&seat));
+        self.find_slowest(&seats);
         seat
+    }
+
+    fn stand_up(&self, seat: &Arc<Seat>) {
+        let mut seats = self.seats();
+        seats.retain(|other| !Arc::ptr_eq(other, seat));
+        self.find_slowest(&seats);
+    }
+
+    /// A reader has taken so many bytes.
+    fn took(&self, seat: &Seat, bytes: u64) {
+        let seats = self.seats();
+        seat.read.fetch_add(bytes, Ordering::SeqCst);
+        self.find_slowest(&seats);
+    }
+
+    fn find_slowest(&self, seats: &[Arc<Seat>]) {
+        let read = seats.iter().map(|seat| seat.read.load(Ordering::SeqCst));
+        self.slowest
+            .store(read.min().unwrap_or(NOBODY), Ordering::SeqCst);
     }
 
     /// Wakes the readers that sleep.
@@ -219,7 +244,7 @@ impl KeptLane {
 
     /// Keeps the account; `None` when the batch was sent before this lane was there.
     fn taken(&mut self, kept: KeptBatch) -> Option<Arc<[Envelope]>> {
-        self.seat.read.fetch_add(kept.bytes, Ordering::SeqCst);
+        self.shared.kept.took(&self.seat, kept.bytes);
         self.shared.made_room();
         (kept.number >= self.first).then_some(kept.batch)
     }
@@ -227,10 +252,7 @@ impl KeptLane {
 
 impl Drop for KeptLane {
     fn drop(&mut self) {
-        self.shared
-            .kept
-            .seats()
-            .retain(|seat| !Arc::ptr_eq(seat, &self.seat));
+        self.shared.kept.stand_up(&self.seat);
         self.shared.made_room();
         // The fan-out may hold something back for nobody.
         self.shared.look();

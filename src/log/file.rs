@@ -6,16 +6,20 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{OFlags, SeekFrom, seek};
+use rustix::fs::OFlags;
 
 use crate::log::dir::{EVENTS, Entered, FileId};
 use crate::log::tail::{self, Repair};
 
-/// How often it is made sure, while writing, that the file still has a name. What is written to
-/// one that was just removed is lost, as it were had it been removed so much later. Not before
-/// every write, because it costs more than the write: since Linux 6.13 each look at a file's times
-/// makes the next write put a new time into the inode and the journal.
-const NAME_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// How often the writer looks, while writing, whether somebody else removed or cut the file; so a
+/// run with fewer than a thousand writes a second is looked at before each of them. Not oftener,
+/// because a look and its consequence cost more than the write: since Linux 6.13 whoever asks for a
+/// file's times makes the next write put a new time into inode and journal.
+///
+/// What is written within this time to a file that was removed is lost, as if it had been removed
+/// so much later. What is written behind a cut stands there before the header that tells of it, and
+/// its first line may have joined half a line; the header's number is true all the same.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The file, open or closed for a while.
 #[derive(Debug)]
@@ -27,8 +31,8 @@ pub(super) struct EventsFile {
     len: u64,
     /// The file ends in the middle of a line that is not ours to complete.
     newline_due: bool,
-    /// When it was known to have a name.
-    named_at: Option<Instant>,
+    /// When we last looked.
+    looked_at: Option<Instant>,
 }
 
 /// What opening found.
@@ -73,7 +77,7 @@ impl EventsFile {
             id: FileId::of(&file)?,
             len: file.metadata()?.len(),
             newline_due: repair == Repair::Left,
-            named_at: None,
+            looked_at: None,
             file: Some(Arc::new(file)),
         };
         Ok(Found {
@@ -121,24 +125,20 @@ impl EventsFile {
             .is_ok_and(|found| found == Some(self.id))
     }
 
-    /// What became of the file. Its length is asked for before every write, so that a cut never
-    /// makes a torn line of ours; whether it still has a name, by time.
+    /// What became of the file, if it is time for a look; called before every write.
     pub(super) fn standing(&mut self, now: Instant) -> io::Result<Standing> {
         let Some(file) = &self.file else {
             return Ok(Standing::Gone);
         };
-        if self
-            .named_at
-            .is_none_or(|at| now >= at + NAME_CHECK_INTERVAL)
-        {
-            if file.metadata()?.nlink() == 0 {
-                return Ok(Standing::Gone);
-            }
-            self.named_at = Some(now);
+        if self.looked_at.is_some_and(|at| now < at + LOOK_INTERVAL) {
+            return Ok(Standing::Same);
         }
-        // The cheapest question for the length. The position means nothing to appending writes.
-        let len = seek(&**file, SeekFrom::End(0))?;
-        let before = std::mem::replace(&mut self.len, len);
+        let metadata = file.metadata()?;
+        if metadata.nlink() == 0 {
+            return Ok(Standing::Gone);
+        }
+        self.looked_at = Some(now);
+        let before = std::mem::replace(&mut self.len, metadata.len());
         if self.len == before {
             return Ok(Standing::Same);
         }
