@@ -4,7 +4,7 @@
 //! `BufWriter<File>`, a line feed, a flush. Every figure is a function that measures all sides in
 //! alternating rounds and gives the medians. `cargo bench --bench log -- latency` measures one.
 
-#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};

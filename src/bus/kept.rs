@@ -55,6 +55,8 @@ pub(super) struct Seat {
     /// How much of `accepted` it has taken.
     read: AtomicU64,
     bell: Bell,
+    /// The reader is to come back though nothing is there for it.
+    nudged: AtomicBool,
 }
 
 /// What the fan-out leaves behind.
@@ -98,6 +100,7 @@ impl KeptShared {
         let seat = Arc::new(Seat {
             read: AtomicU64::new(read),
             bell: Bell::default(),
+            nudged: AtomicBool::new(false),
         });
         let mut seats = self.seats();
         seats.push(Arc::clone(&seat));
@@ -152,10 +155,22 @@ impl KeptShared {
 pub enum Kept {
     /// The next envelopes, in order.
     Batch(Arc<[Envelope]>),
-    /// Nothing came until the deadline.
+    /// Nothing came until the deadline, or somebody wants the reader to look elsewhere.
     Idle,
     /// The bus is closed and all has been read.
     Closed,
+}
+
+/// Makes a lane's reader come back with [`Kept::Idle`]: there is something for it elsewhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Nudge(Arc<Seat>);
+
+impl Nudge {
+    /// Call it after putting something there.
+    pub(crate) fn nudge(&self) {
+        self.0.nudged.store(true, Ordering::SeqCst);
+        self.0.bell.ring();
+    }
 }
 
 /// A way out of the bus that drops nothing while there is memory (64 MiB), and whose numbers have
@@ -188,6 +203,11 @@ impl KeptLane {
         }
     }
 
+    /// A handle to call the reader back with.
+    pub(crate) fn nudger(&self) -> Nudge {
+        Nudge(Arc::clone(&self.seat))
+    }
+
     /// Waits for what comes next, for ever without a deadline. Everything that was accepted is
     /// delivered before [`Kept::Closed`].
     pub fn next(&mut self, deadline: Option<Instant>) -> Kept {
@@ -210,6 +230,9 @@ impl KeptLane {
                     },
                     None => return Kept::Closed,
                 }
+            }
+            if self.seat.nudged.swap(false, Ordering::SeqCst) {
+                return Kept::Idle;
             }
             if self.shared.kept.wants_look.swap(false, Ordering::SeqCst) {
                 self.shared.look();

@@ -5,6 +5,11 @@ use std::borrow::Cow;
 use crate::event::{Envelope, ExecutionId, SCHEMA, TdEvent};
 use crate::stamp::{StampFormatter, Timestamp};
 
+/// A line beyond this is not read whole, so that a broken file cannot take all memory. Events are
+/// bounded by the way to the log (64 MiB), and text at most doubles in JSON, but for control
+/// characters.
+pub(super) const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
 /// Takes secrets out of events on their way to the log.
 pub trait Redact: Send {
     /// The envelope as it may be written down; borrowed where there is nothing to take out.

@@ -138,7 +138,7 @@ impl LogWriter {
     }
 
     /// Leaves the events of an execution out, and does not count them as lost: it is observed
-    /// without a log until a run of it is attached.
+    /// without a log until a run of it is attached or closed.
     pub fn pass_over(&mut self, execution_id: ExecutionId) {
         self.passed_over.insert(execution_id);
     }
@@ -183,7 +183,8 @@ impl LogWriter {
     }
 
     /// Ends a run: writes what waits, then its metadata, then gives it to others. A run whose file
-    /// cannot be written stays until it can, or until the writer's end.
+    /// cannot be written stays until it can, or until the writer's end. An execution that was
+    /// passed over is forgotten.
     pub fn close_run(
         &mut self,
         execution_id: &str,
@@ -191,6 +192,7 @@ impl LogWriter {
         exit_status: Option<i32>,
         now: Instant,
     ) {
+        self.passed_over.remove(execution_id);
         if let Some(run) = self.runs.get_mut(execution_id) {
             run.end(state, exit_status);
             self.flush(execution_id, now);
