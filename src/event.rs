@@ -6,6 +6,7 @@
 
 mod envelope;
 mod ids;
+mod json;
 mod values;
 
 use serde::Serializer;
@@ -278,6 +279,33 @@ macro_rules! define_events {
                         }
                         Ok(Self::Unknown(UnknownEvent { type_name: unknown.to_owned(), fields }))
                     }
+                }
+            }
+
+            /// Appends the event as JSON, byte for byte as serde writes it. The log writes every
+            /// event this way: names of fields are ready-made text here, and known to need no
+            /// escapes.
+            ///
+            /// # Errors
+            /// What the serialiser says; `out` may then have a part of the event.
+            pub(crate) fn write_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+                match self {
+                    $( Self::$variant { execution_id, $($field),* } => {
+                        out.extend_from_slice(
+                            concat!(r#"{"type":""#, stringify!($variant), r#"","execution_id":"#)
+                                .as_bytes(),
+                        );
+                        execution_id.push_json(out)?;
+                        $( if !$field.is_absent() {
+                            out.extend_from_slice(
+                                concat!(r#",""#, stringify!($field), r#"":"#).as_bytes(),
+                            );
+                            $field.push_json(out)?;
+                        } )*
+                        out.push(b'}');
+                        Ok(())
+                    } )*
+                    Self::Unknown(_) => serde_json::to_writer(out, self),
                 }
             }
 

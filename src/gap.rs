@@ -8,17 +8,50 @@ use rustc_hash::FxHashMap;
 use crate::event::{Envelope, ExecutionId, TdEvent};
 use crate::stamp::Timestamp;
 
-/// One open range of dropped numbers for each execution that has lost something.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct GapMap {
-    open: FxHashMap<ExecutionId, Range>,
+/// Numbers that are missing, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// When the last of them was emitted.
+    pub(crate) ts: Timestamp,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    first: u64,
-    last: u64,
-    ts: Timestamp,
+impl Gap {
+    /// What would be missing without this envelope: its number, or all that a gap stands for.
+    /// `None` for what leaves no hole: shown live only, the header of a file, lines of older logs.
+    pub(crate) fn of(envelope: &Envelope) -> Option<Self> {
+        let last = envelope.seq.filter(|&seq| seq > 0)?;
+        let first = match envelope.event {
+            TdEvent::LogGap { first_seq, .. } => first_seq.min(last),
+            _ => last,
+        };
+        let ts = envelope.ts;
+        Some(Self { first, last, ts })
+    }
+
+    /// Takes in what is missing too, and what lies between.
+    pub(crate) fn widen(&mut self, more: Self) {
+        self.first = self.first.min(more.first);
+        self.last = self.last.max(more.last);
+        self.ts = more.ts;
+    }
+
+    /// A `LogGap` that has the last number it stands for.
+    pub(crate) fn envelope(self, execution_id: ExecutionId) -> Envelope {
+        let event = TdEvent::LogGap {
+            execution_id,
+            first_seq: self.first,
+            last_seq: self.last,
+        };
+        Envelope::new(Some(self.last), self.ts, event)
+    }
+}
+
+/// One open gap for each execution that has lost something.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GapMap {
+    open: FxHashMap<ExecutionId, Gap>,
 }
 
 impl GapMap {
@@ -27,71 +60,44 @@ impl GapMap {
         self.open.is_empty()
     }
 
-    /// Notes an envelope that does not go on. One without a number is shown live only and leaves
-    /// no hole; a gap that is dropped itself widens the range by all that it stood for.
+    /// Notes an envelope that does not go on. A gap that is dropped itself widens the open one by
+    /// all that it stood for.
     ///
-    /// The answer is as for [`GapMap::drop_range`].
-    #[must_use = "an earlier range must go on before this one"]
+    /// The answer is as for [`GapMap::drop_gap`].
+    #[must_use = "an earlier gap must go on before this one"]
     pub(crate) fn drop_envelope(&mut self, envelope: &Envelope) -> Option<Envelope> {
-        let last = envelope.seq?;
-        let first = match envelope.event {
-            TdEvent::LogGap { first_seq, .. } => first_seq,
-            _ => last,
-        };
+        let gap = Gap::of(envelope)?;
         match envelope.event.execution() {
-            Some(id) => self.drop_range(id, first, last, envelope.ts),
-            None => self.drop_range(
-                &ExecutionId::from(envelope.event.execution_id()),
-                first,
-                last,
-                envelope.ts,
-            ),
+            Some(id) => self.drop_gap(id, gap),
+            None => self.drop_gap(&envelope.event.execution_id().into(), gap),
         }
     }
 
-    /// Notes the numbers `first..=last`. Where they do not follow on what is open, that comes back
-    /// as a gap of its own and has to go on first.
-    #[must_use = "an earlier range must go on before this one"]
-    pub(crate) fn drop_range(
-        &mut self,
-        id: &ExecutionId,
-        first: u64,
-        last: u64,
-        ts: Timestamp,
-    ) -> Option<Envelope> {
-        if let Some(open) = self.open.get_mut(id.as_str()) {
-            if first == open.last + 1 {
-                open.last = last;
-                open.ts = ts;
-                return None;
-            }
-            let earlier = std::mem::replace(open, Range { first, last, ts });
-            return Some(earlier.envelope(id.clone()));
+    /// Notes missing numbers. Where they do not follow on what is open, that comes back as an
+    /// envelope of its own and has to go on first.
+    #[must_use = "an earlier gap must go on before this one"]
+    pub(crate) fn drop_gap(&mut self, id: &ExecutionId, gap: Gap) -> Option<Envelope> {
+        let Some(open) = self.open.get_mut(id.as_str()) else {
+            self.open.insert(id.clone(), gap);
+            return None;
+        };
+        if Some(gap.first) == open.last.checked_add(1) {
+            open.widen(gap);
+            return None;
         }
-        self.open.insert(id.clone(), Range { first, last, ts });
-        None
+        let earlier = std::mem::replace(open, gap);
+        Some(earlier.envelope(id.clone()))
     }
 
-    /// Takes the execution's gap: a `LogGap` that has the last number it stands for.
+    /// Takes the execution's gap.
     pub(crate) fn take(&mut self, execution_id: &str) -> Option<Envelope> {
-        let (id, range) = self.open.remove_entry(execution_id)?;
-        Some(range.envelope(id))
+        let (id, gap) = self.open.remove_entry(execution_id)?;
+        Some(gap.envelope(id))
     }
 
     /// Takes all gaps.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Envelope> + '_ {
-        self.open.drain().map(|(id, range)| range.envelope(id))
-    }
-}
-
-impl Range {
-    fn envelope(self, execution_id: ExecutionId) -> Envelope {
-        let event = TdEvent::LogGap {
-            execution_id,
-            first_seq: self.first,
-            last_seq: self.last,
-        };
-        Envelope::new(Some(self.last), self.ts, event)
+        self.open.drain().map(|(id, gap)| gap.envelope(id))
     }
 }
 
@@ -112,17 +118,16 @@ mod tests {
 
     /// The numbers that an envelope stands for.
     fn range(envelope: &Envelope) -> (u64, u64) {
-        match envelope.event {
-            TdEvent::LogGap {
-                first_seq,
-                last_seq,
-                ..
-            } => {
-                assert_eq!(envelope.seq, Some(last_seq));
-                (first_seq, last_seq)
-            }
-            _ => (envelope.seq.unwrap(), envelope.seq.unwrap()),
+        let gap = Gap::of(envelope).unwrap();
+        if let TdEvent::LogGap {
+            first_seq,
+            last_seq,
+            ..
+        } = envelope.event
+        {
+            assert_eq!((gap.first, gap.last), (first_seq, last_seq));
         }
+        (gap.first, gap.last)
     }
 
     proptest! {

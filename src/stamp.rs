@@ -27,12 +27,28 @@ impl Timestamp {
     pub const fn micros(self) -> i64 {
         self.0
     }
+
+    /// Whole seconds, and microseconds beyond them.
+    const fn parts(self) -> (i64, i64) {
+        (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000))
+    }
+}
+
+/// `2026-01-21T10:00:01`. Outside of jiff's years (-9999 to 9999) the nearest end stands: a clock
+/// that far off is not worth an error on the way to the log.
+fn format_second(second: i64) -> String {
+    let time = jiff::Timestamp::from_second(second).unwrap_or(if second < 0 {
+        jiff::Timestamp::MIN
+    } else {
+        jiff::Timestamp::MAX
+    });
+    time.strftime("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut stamp = StampFormatter::default();
-        f.write_str(stamp.format(*self))
+        let (second, micros) = self.parts();
+        write!(f, "{}.{micros:06}Z", format_second(second))
     }
 }
 
@@ -75,53 +91,33 @@ impl<'de> Deserialize<'de> for Timestamp {
 }
 
 /// Formats times, keeping the text of the current second: most events of a busy log share it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct StampFormatter {
-    second: i64,
-    /// `2026-01-21T10:00:01` when `second` is known, then `.123456Z`.
-    text: String,
-    prefix_len: usize,
-}
-
-impl Default for StampFormatter {
-    fn default() -> Self {
-        Self {
-            second: i64::MIN,
-            text: String::new(),
-            prefix_len: 0,
-        }
-    }
+    /// The second whose text is known.
+    known: Option<(i64, String)>,
 }
 
 impl StampFormatter {
-    /// The time as `YYYY-MM-DDTHH:MM:SS.ffffffZ`.
-    pub(crate) fn format(&mut self, ts: Timestamp) -> &str {
-        let second = ts.0.div_euclid(1_000_000);
-        if second != self.second || self.prefix_len == 0 {
-            // Outside of jiff's years (-9999 to 9999) the nearest end stands: a clock that far
-            // off is not worth an error on the way to the log.
-            let time = jiff::Timestamp::from_second(second).unwrap_or(if second < 0 {
-                jiff::Timestamp::MIN
-            } else {
-                jiff::Timestamp::MAX
-            });
-            self.text = time.strftime("%Y-%m-%dT%H:%M:%S").to_string();
-            self.prefix_len = self.text.len();
-            self.second = second;
+    /// Appends the time as `YYYY-MM-DDTHH:MM:SS.ffffffZ`.
+    pub(crate) fn push(&mut self, out: &mut Vec<u8>, ts: Timestamp) {
+        let (second, mut micros) = ts.parts();
+        if self
+            .known
+            .as_ref()
+            .is_none_or(|(known, _)| *known != second)
+        {
+            self.known = Some((second, format_second(second)));
         }
-        self.text.truncate(self.prefix_len);
-        let micros = ts.0.rem_euclid(1_000_000);
-        self.text.push('.');
-        let mut digits = [b'0'; 6];
-        let mut rest = micros;
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
+        if let Some((_, text)) = &self.known {
+            out.extend_from_slice(text.as_bytes());
         }
-        self.text
-            .extend(digits.iter().map(|&digit| char::from(digit)));
-        self.text.push('Z');
-        &self.text
+        let mut tail = *b".000000Z";
+        for digit in tail[1..7].iter_mut().rev() {
+            // A remainder by ten fits.
+            *digit += (micros % 10) as u8;
+            micros /= 10;
+        }
+        out.extend_from_slice(&tail);
     }
 }
 
@@ -142,14 +138,16 @@ mod tests {
     #[test]
     fn the_cached_second_is_not_stale() {
         let mut stamp = StampFormatter::default();
-        assert_eq!(
-            stamp.format(Timestamp(1_999_999)),
-            "1970-01-01T00:00:01.999999Z"
-        );
-        assert_eq!(
-            stamp.format(Timestamp(2_000_000)),
-            "1970-01-01T00:00:02.000000Z"
-        );
-        assert_eq!(stamp.format(Timestamp(-1)), "1969-12-31T23:59:59.999999Z");
+        for (micros, expected) in [
+            (1_999_999, "1970-01-01T00:00:01.999999Z"),
+            (1_000_020, "1970-01-01T00:00:01.000020Z"),
+            (2_000_000, "1970-01-01T00:00:02.000000Z"),
+            (-1, "1969-12-31T23:59:59.999999Z"),
+        ] {
+            let mut out = Vec::new();
+            stamp.push(&mut out, Timestamp(micros));
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+            assert_eq!(Timestamp(micros).to_string(), expected);
+        }
     }
 }

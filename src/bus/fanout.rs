@@ -16,6 +16,7 @@ use crate::bus::lane::{Lane, Segment};
 use crate::bus::limit::Limiter;
 use crate::bus::ring::KeptOut;
 use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
+use crate::gap::Gap;
 use crate::stamp::Timestamp;
 use crate::thread::{Waker, park};
 
@@ -224,7 +225,8 @@ impl FanOut {
             let next = self.numbers.entry(id.clone()).or_insert(1);
             let first = *next;
             *next += events;
-            self.kept.missed(id, first, first + events - 1, ts);
+            let last = first + events - 1;
+            self.kept.missed(id, Gap { first, last, ts });
         }
         let now = self.limiter_time();
         for lane in &mut self.lanes {

@@ -36,6 +36,9 @@ pub(super) struct KeptShared {
     pub(super) bytes_max: u64,
     /// All bytes that were ever put on the way.
     accepted: AtomicU64,
+    /// How much of it the slowest reader has taken; [`NOBODY`] without readers. Changed under the
+    /// lock of `seats` only, and here for emitters, who ask with every event that may wait.
+    slowest: AtomicU64,
     seats: Mutex<Vec<Arc<Seat>>>,
     /// The fan-out holds something back and wants a `Look` when a reader has emptied the ring.
     wants_look: AtomicBool,
@@ -43,12 +46,17 @@ pub(super) struct KeptShared {
     end: Mutex<Option<End>>,
 }
 
+/// The place of the slowest reader when there is none.
+const NOBODY: u64 = u64::MAX;
+
 /// One reader, as the others see it.
 #[derive(Debug)]
 pub(super) struct Seat {
     /// How much of `accepted` it has taken.
     read: AtomicU64,
     bell: Bell,
+    /// The reader is to come back though nothing is there for it.
+    nudged: AtomicBool,
 }
 
 /// What the fan-out leaves behind.
@@ -64,6 +72,7 @@ impl KeptShared {
         Self {
             bytes_max: bytes_max as u64,
             accepted: AtomicU64::new(0),
+            slowest: AtomicU64::new(NOBODY),
             seats: Mutex::default(),
             wants_look: AtomicBool::new(false),
             end: Mutex::default(),
@@ -72,12 +81,9 @@ impl KeptShared {
 
     /// How many bytes the slowest reader has before it; `None` without readers.
     pub(super) fn held(&self) -> Option<u64> {
-        let seats = self.seats();
-        let read = seats
-            .iter()
-            .map(|seat| seat.read.load(Ordering::SeqCst))
-            .min()?;
-        Some(self.accepted.load(Ordering::SeqCst).saturating_sub(read))
+        let slowest = self.slowest.load(Ordering::SeqCst);
+        let held = self.accepted.load(Ordering::SeqCst).saturating_sub(slowest);
+        (slowest != NOBODY).then_some(held)
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -94,9 +100,31 @@ impl KeptShared {
         let seat = Arc::new(Seat {
             read: AtomicU64::new(read),
             bell: Bell::default(),
+            nudged: AtomicBool::new(false),
         });
-        self.seats().push(Arc::clone(&seat));
+        let mut seats = self.seats();
+        seats.push(Arc::clone(&seat));
+        self.find_slowest(&seats);
         seat
+    }
+
+    fn stand_up(&self, seat: &Arc<Seat>) {
+        let mut seats = self.seats();
+        seats.retain(|other| !Arc::ptr_eq(other, seat));
+        self.find_slowest(&seats);
+    }
+
+    /// A reader has taken so many bytes.
+    fn took(&self, seat: &Seat, bytes: u64) {
+        let seats = self.seats();
+        seat.read.fetch_add(bytes, Ordering::SeqCst);
+        self.find_slowest(&seats);
+    }
+
+    fn find_slowest(&self, seats: &[Arc<Seat>]) {
+        let read = seats.iter().map(|seat| seat.read.load(Ordering::SeqCst));
+        self.slowest
+            .store(read.min().unwrap_or(NOBODY), Ordering::SeqCst);
     }
 
     /// Wakes the readers that sleep.
@@ -127,10 +155,22 @@ impl KeptShared {
 pub enum Kept {
     /// The next envelopes, in order.
     Batch(Arc<[Envelope]>),
-    /// Nothing came until the deadline.
+    /// Nothing came until the deadline, or somebody wants the reader to look elsewhere.
     Idle,
     /// The bus is closed and all has been read.
     Closed,
+}
+
+/// Makes a lane's reader come back with [`Kept::Idle`]: there is something for it elsewhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Nudge(Arc<Seat>);
+
+impl Nudge {
+    /// Call it after putting something there.
+    pub(crate) fn nudge(&self) {
+        self.0.nudged.store(true, Ordering::SeqCst);
+        self.0.bell.ring();
+    }
 }
 
 /// A way out of the bus that drops nothing while there is memory (64 MiB), and whose numbers have
@@ -163,6 +203,11 @@ impl KeptLane {
         }
     }
 
+    /// A handle to call the reader back with.
+    pub(crate) fn nudger(&self) -> Nudge {
+        Nudge(Arc::clone(&self.seat))
+    }
+
     /// Waits for what comes next, for ever without a deadline. Everything that was accepted is
     /// delivered before [`Kept::Closed`].
     pub fn next(&mut self, deadline: Option<Instant>) -> Kept {
@@ -185,6 +230,9 @@ impl KeptLane {
                     },
                     None => return Kept::Closed,
                 }
+            }
+            if self.seat.nudged.swap(false, Ordering::SeqCst) {
+                return Kept::Idle;
             }
             if self.shared.kept.wants_look.swap(false, Ordering::SeqCst) {
                 self.shared.look();
@@ -219,7 +267,7 @@ impl KeptLane {
 
     /// Keeps the account; `None` when the batch was sent before this lane was there.
     fn taken(&mut self, kept: KeptBatch) -> Option<Arc<[Envelope]>> {
-        self.seat.read.fetch_add(kept.bytes, Ordering::SeqCst);
+        self.shared.kept.took(&self.seat, kept.bytes);
         self.shared.made_room();
         (kept.number >= self.first).then_some(kept.batch)
     }
@@ -227,10 +275,7 @@ impl KeptLane {
 
 impl Drop for KeptLane {
     fn drop(&mut self) {
-        self.shared
-            .kept
-            .seats()
-            .retain(|seat| !Arc::ptr_eq(seat, &self.seat));
+        self.shared.kept.stand_up(&self.seat);
         self.shared.made_room();
         // The fan-out may hold something back for nobody.
         self.shared.look();

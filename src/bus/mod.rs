@@ -33,6 +33,7 @@ use crossbeam_channel::bounded;
 pub use self::emitter::EventEmitter;
 pub use self::filter::Filter;
 pub use self::inbox::Emitted;
+pub(crate) use self::kept::Nudge;
 pub use self::kept::{Kept, KeptLane};
 pub use self::subscription::{Delivery, EventRef, IntoIter, Iter, RecvError, Subscription};
 

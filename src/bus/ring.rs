@@ -6,8 +6,7 @@ use std::sync::Arc;
 use crate::bus::inbox::Shared;
 use crate::bus::kept::{End, KeptBatch, KeptLane};
 use crate::event::{Envelope, ExecutionId};
-use crate::gap::GapMap;
-use crate::stamp::Timestamp;
+use crate::gap::{Gap, GapMap};
 
 /// Batches in the ring. A reader that keeps up needs a few; more only wait in it instead of in
 /// the backlog.
@@ -85,9 +84,9 @@ impl KeptOut {
     }
 
     /// Numbers that were given to events that nobody gets.
-    pub(super) fn missed(&mut self, id: &ExecutionId, first: u64, last: u64, ts: Timestamp) {
+    pub(super) fn missed(&mut self, id: &ExecutionId, gap: Gap) {
         if self.ring.is_some() {
-            let earlier = self.gaps.drop_range(id, first, last, ts);
+            let earlier = self.gaps.drop_gap(id, gap);
             self.put_all(earlier.into_iter().collect());
         }
     }

@@ -1,15 +1,15 @@
 //! The log's thread: takes batches off the bus and has them written.
 //!
 //! `td-log` reads the kept lane, whose sender never waits, and gets [`Order`]s from whoever opens
-//! and closes runs. It blocks on the lane, until something comes or the writer has something to do,
-//! and on the disk. It ends when the bus is closed and all has been read.
+//! and closes runs and nudges it then. It blocks on the lane, until something comes, it is nudged or
+//! the writer has something to do, and on the disk. It ends when the bus is closed and all has been read.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::bus::{EventBus, Kept, KeptLane};
+use crate::bus::{EventBus, Kept, KeptLane, Nudge};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
@@ -30,7 +30,7 @@ pub(super) enum Order {
     Attach(Box<OpenRun>),
     /// This execution has no log: leave its events out, and say nothing of it.
     PassOver(ExecutionId),
-    /// Nothing more comes for this run.
+    /// Nothing more comes for this run, or for this execution without one.
     Close {
         id: ExecutionId,
         state: RunState,
@@ -38,9 +38,25 @@ pub(super) enum Order {
     },
 }
 
+/// Where orders are given, from any thread.
+#[derive(Clone)]
+pub(super) struct Orders {
+    queue: Sender<Order>,
+    /// Without it an order would wait for the next event, which may never come.
+    nudge: Nudge,
+}
+
+impl Orders {
+    pub fn give(&self, order: Order) {
+        // The log's thread lives as long as the bus; if it has panicked, the report says so.
+        let _ = self.queue.send(order);
+        self.nudge.nudge();
+    }
+}
+
 /// The log's thread.
 pub(super) struct Keeper {
-    orders: Sender<Order>,
+    orders: Orders,
     thread: Handle<LogReport>,
 }
 
@@ -54,7 +70,8 @@ impl Keeper {
             clock.clone(),
         )?;
         let lane = bus.keep()?;
-        let (orders, inbox) = bounded(ORDERS);
+        let (queue, inbox) = bounded(ORDERS);
+        let nudge = lane.nudger();
         let work = Work {
             writer,
             inbox,
@@ -63,10 +80,11 @@ impl Keeper {
             closing: Vec::new(),
         };
         let thread = thread::spawn("td-log", move || work.run(lane))?;
+        let orders = Orders { queue, nudge };
         Ok(Self { orders, thread })
     }
 
-    pub fn orders(&self) -> Sender<Order> {
+    pub fn orders(&self) -> Orders {
         self.orders.clone()
     }
 
@@ -131,13 +149,16 @@ impl Work {
     fn take_orders(&mut self, now: Instant) {
         for order in self.inbox.try_iter() {
             match order {
+                // Opened again before it was closed: it goes on.
                 Order::Attach(run) => {
-                    // Opened again before it was closed: it goes on.
                     self.closing
                         .retain(|closing| closing.id != *run.execution_id());
                     self.writer.attach(*run, now);
                 }
-                Order::PassOver(id) => self.writer.pass_over(id),
+                Order::PassOver(id) => {
+                    self.closing.retain(|closing| closing.id != id);
+                    self.writer.pass_over(id);
+                }
                 Order::Close {
                     id,
                     state,
@@ -180,5 +201,35 @@ impl Work {
                 let _ = self.bus.emit(notice.to_event());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{DataDir, RunInfo};
+
+    #[test]
+    fn orders_are_followed_though_nothing_happens() {
+        let temp = tempfile::tempdir().unwrap();
+        let clock = Clock::system();
+        let bus = Arc::new(EventBus::new(16));
+        let keeper = Keeper::start(Arc::clone(&bus), SyncPolicy::Never, clock.clone()).unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        let open = run.open(RunInfo::default(), clock.wall()).unwrap();
+        keeper.orders().give(Order::Attach(Box::new(open)));
+        keeper.orders().give(Order::Close {
+            id: "a".into(),
+            state: RunState::Completed,
+            exit_status: None,
+        });
+        // The lock is given back without any event, and without the end of the bus.
+        let deadline = clock.now() + Duration::from_secs(30);
+        while run.open(RunInfo::default(), clock.wall()).is_err() {
+            assert!(clock.now() < deadline, "the run was never closed");
+            thread::park(Some(Duration::from_millis(20)));
+        }
+        bus.close();
+        assert!(keeper.finish().unwrap().lost.is_empty());
     }
 }

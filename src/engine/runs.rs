@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_channel::Sender;
-
-use super::keeper::Order;
+use super::keeper::{Order, Orders};
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -17,7 +15,7 @@ use crate::source::{OpenedRun, RunName, Runs};
 /// Opens runs, counts their users, and closes them with the last.
 pub(super) struct RunBook {
     bus: Arc<EventBus>,
-    kept: Option<(DataDir, Sender<Order>)>,
+    kept: Option<(DataDir, Orders)>,
     clock: Clock,
     state: Mutex<State>,
 }
@@ -34,11 +32,10 @@ struct Open {
     emitter: EventEmitter,
     users: usize,
     history: Option<PathBuf>,
-    is_kept: bool,
 }
 
 impl RunBook {
-    pub fn new(bus: Arc<EventBus>, kept: Option<(DataDir, Sender<Order>)>, clock: Clock) -> Self {
+    pub fn new(bus: Arc<EventBus>, kept: Option<(DataDir, Orders)>, clock: Clock) -> Self {
         Self {
             bus,
             kept,
@@ -106,16 +103,16 @@ impl Runs for RunBook {
             RunName::Exactly(id) => id.clone(),
             RunName::Labelled(label) => label.as_str().into(),
         };
-        let (emitter, history, is_kept) = match self.open_log(&mut state, &name, info) {
+        let (emitter, history) = match self.open_log(&mut state, &name, info) {
             Some(run) => {
                 let history = run.is_resumed().then(|| run.directory().events_path());
                 let emitter = self.bus.emitter_from(run.execution_id(), run.next_seq());
                 self.order(Order::Attach(Box::new(run)));
-                (emitter, history, true)
+                (emitter, history)
             }
             None => {
                 self.order(Order::PassOver(label.clone()));
-                (self.bus.emitter_for(label), None, false)
+                (self.bus.emitter_for(label), None)
             }
         };
         let id = emitter.execution_id().clone();
@@ -125,7 +122,6 @@ impl Runs for RunBook {
                 emitter: emitter.clone(),
                 users: 1,
                 history: history.clone(),
-                is_kept,
             },
         );
         Ok(OpenedRun { emitter, history })
@@ -138,20 +134,17 @@ impl Runs for RunBook {
         };
         open.users -= 1;
         if open.users == 0 {
-            let is_kept = open.is_kept;
             state.open.remove(id);
             if run_state == RunState::Completed
                 && let Some(index) = &mut state.index
             {
                 index.forget(id);
             }
-            if is_kept {
-                self.order(Order::Close {
-                    id: id.clone(),
-                    state: run_state,
-                    exit_status,
-                });
-            }
+            self.order(Order::Close {
+                id: id.clone(),
+                state: run_state,
+                exit_status,
+            });
         }
     }
 }
@@ -159,8 +152,7 @@ impl Runs for RunBook {
 impl RunBook {
     fn order(&self, order: Order) {
         if let Some((_, orders)) = &self.kept {
-            // The log's thread lives as long as the bus; if it has panicked, the report says so.
-            let _ = orders.send(order);
+            orders.give(order);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::PaneId;
+use super::ids::{ExecutionId, PaneId};
+use super::json::push_string;
 
 /// How one iteration of an agentic loop ended; written as serde writes an enum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +63,7 @@ pub type PaneIds = Vec<PaneId>;
 pub type ScreenRows = Vec<ScreenRow>;
 
 /// A value that can stand in an event's field.
-pub(super) trait Field: Sized {
+pub(super) trait Field: Serialize + Sized {
     /// What stands for a field that is not in the text, if anything may.
     fn absent() -> Option<Self> {
         None
@@ -74,6 +75,10 @@ pub(super) trait Field: Sized {
     /// Bytes held beyond the event itself.
     fn heap_bytes(&self) -> usize {
         0
+    }
+    /// Appends the value as JSON, byte for byte as serde writes it.
+    fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        serde_json::to_writer(out, self)
     }
 }
 
@@ -93,16 +98,21 @@ impl Field for IterationOutcome {
         }
     }
 }
-impl Field for String {
-    fn heap_bytes(&self) -> usize {
-        self.len()
-    }
+/// Text in one form or another.
+macro_rules! text_field {
+    ($($type:ident),*) => { $(
+        impl Field for $type {
+            fn heap_bytes(&self) -> usize {
+                self.len()
+            }
+            fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+                push_string(out, self);
+                Ok(())
+            }
+        }
+    )* };
 }
-impl Field for PaneId {
-    fn heap_bytes(&self) -> usize {
-        self.len()
-    }
-}
+text_field!(String, PaneId, ExecutionId);
 impl Field for ScreenRow {
     fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.text.len()
@@ -122,5 +132,11 @@ impl<T: Field> Field for Option<T> {
     }
     fn heap_bytes(&self) -> usize {
         self.as_ref().map_or(0, Field::heap_bytes)
+    }
+    fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        match self {
+            Some(value) => value.push_json(out),
+            None => serde_json::to_writer(out, self),
+        }
     }
 }

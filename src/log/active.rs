@@ -9,6 +9,7 @@ use rustix::fs::OFlags;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{Envelope, ExecutionId};
+use crate::gap::Gap;
 use crate::log::dir::{EVENTS, METADATA, RunDirectory};
 use crate::log::file::{EventsFile, Standing};
 use crate::log::line::{self, LineWriter};
@@ -100,7 +101,8 @@ impl ActiveRun {
     pub(super) fn new(run: OpenRun, clock: &Clock) -> Self {
         let mut pending = Pending::default();
         if let Some((first, last)) = run.missing {
-            pending.note_missing(first, last, clock.wall());
+            let ts = clock.wall();
+            pending.note_missing(Gap { first, last, ts });
         }
         Self {
             id: run.execution_id().clone(),
@@ -122,10 +124,29 @@ impl ActiveRun {
         }
     }
 
-    /// Takes one event; it waits for [`ActiveRun::flush`].
-    pub(super) fn push(&mut self, tools: &mut Tools, envelope: &Envelope) {
-        if let Some((_, last)) = line::seq_range(envelope) {
-            self.next_seq = self.next_seq.max(last.saturating_add(1));
+    /// Takes events, which wait for [`ActiveRun::flush`]. Those that come back are to be given
+    /// again after it: so much waits that it should be written first.
+    pub(super) fn push<'a>(
+        &mut self,
+        tools: &mut Tools,
+        mut events: &'a [Envelope],
+    ) -> &'a [Envelope] {
+        while let Some((envelope, rest)) = events.split_first() {
+            events = rest;
+            // Without a number it is for viewers only.
+            if envelope.seq.is_some() {
+                self.push_one(tools, envelope);
+                if self.failing.is_none() && self.pending.len() >= WRITE_BYTES_MAX {
+                    break;
+                }
+            }
+        }
+        events
+    }
+
+    fn push_one(&mut self, tools: &mut Tools, envelope: &Envelope) {
+        if let Some(gap) = Gap::of(envelope) {
+            self.next_seq = self.next_seq.max(gap.last.saturating_add(1));
         }
         let limits = if self.failing.is_some() {
             self.limits(tools)
@@ -141,11 +162,6 @@ impl ActiveRun {
             limits,
         );
         tools.held = (tools.held + self.pending.len()).saturating_sub(before);
-    }
-
-    /// Whether so much waits that it should be written before the batch is through.
-    pub(super) fn is_full(&self) -> bool {
-        self.failing.is_none() && self.pending.len() >= WRITE_BYTES_MAX
     }
 
     fn limits(&self, tools: &Tools) -> Limits {
@@ -273,7 +289,7 @@ impl ActiveRun {
         }
         match self
             .events
-            .standing()
+            .standing(now)
             .map_err(|cause| failed(&self.directory, cause))?
         {
             Standing::Same => {}

@@ -4,11 +4,22 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
 use crate::log::dir::{EVENTS, Entered, FileId};
 use crate::log::tail::{self, Repair};
+
+/// How often the writer looks, while writing, whether somebody else removed or cut the file; so a
+/// run with fewer than a thousand writes a second is looked at before each of them. Not oftener,
+/// because a look and its consequence cost more than the write: since Linux 6.13 whoever asks for a
+/// file's times makes the next write put a new time into inode and journal.
+///
+/// What is written within this time to a file that was removed is lost, as if it had been removed
+/// so much later. What is written behind a cut stands there before the header that tells of it, and
+/// its first line may have joined half a line; the header's number is true all the same.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The file, open or closed for a while.
 #[derive(Debug)]
@@ -20,6 +31,8 @@ pub(super) struct EventsFile {
     len: u64,
     /// The file ends in the middle of a line that is not ours to complete.
     newline_due: bool,
+    /// When we last looked.
+    looked_at: Option<Instant>,
 }
 
 /// What opening found.
@@ -64,6 +77,7 @@ impl EventsFile {
             id: FileId::of(&file)?,
             len: file.metadata()?.len(),
             newline_due: repair == Repair::Left,
+            looked_at: None,
             file: Some(Arc::new(file)),
         };
         Ok(Found {
@@ -111,15 +125,19 @@ impl EventsFile {
             .is_ok_and(|found| found == Some(self.id))
     }
 
-    /// What became of the file; one `fstat`, cheap enough before every write.
-    pub(super) fn standing(&mut self) -> io::Result<Standing> {
+    /// What became of the file, if it is time for a look; called before every write.
+    pub(super) fn standing(&mut self, now: Instant) -> io::Result<Standing> {
         let Some(file) = &self.file else {
             return Ok(Standing::Gone);
         };
+        if self.looked_at.is_some_and(|at| now < at + LOOK_INTERVAL) {
+            return Ok(Standing::Same);
+        }
         let metadata = file.metadata()?;
         if metadata.nlink() == 0 {
             return Ok(Standing::Gone);
         }
+        self.looked_at = Some(now);
         let before = std::mem::replace(&mut self.len, metadata.len());
         if self.len == before {
             return Ok(Standing::Same);

@@ -1,10 +1,14 @@
 //! The line format: an envelope as one line of JSON, and back (pure).
 
 use std::borrow::Cow;
-use std::io::Write;
 
 use crate::event::{Envelope, ExecutionId, SCHEMA, TdEvent};
 use crate::stamp::{StampFormatter, Timestamp};
+
+/// A line beyond this is not read whole, so that a broken file cannot take all memory. Events are
+/// bounded by the way to the log (64 MiB), and text at most doubles in JSON, but for control
+/// characters.
+pub(super) const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Takes secrets out of events on their way to the log.
 pub trait Redact: Send {
@@ -57,15 +61,17 @@ fn write_line(
 ) -> Result<(), serde_json::Error> {
     match (envelope.seq, &envelope.extra) {
         (Some(seq), None) => {
-            // Writing to a vector cannot fail.
-            let _ = write!(out, "{{\"seq\":{seq},\"ts\":\"");
-            out.extend_from_slice(stamp.format(envelope.ts).as_bytes());
+            out.extend_from_slice(br#"{"seq":"#);
+            serde_json::to_writer(&mut *out, &seq)?;
+            out.extend_from_slice(br#","ts":""#);
+            stamp.push(out, envelope.ts);
             out.push(b'"');
             if envelope.n != 1 {
-                let _ = write!(out, ",\"n\":{}", envelope.n);
+                out.extend_from_slice(br#","n":"#);
+                serde_json::to_writer(&mut *out, &envelope.n)?;
             }
-            out.extend_from_slice(b",\"event\":");
-            serde_json::to_writer(&mut *out, &envelope.event)?;
+            out.extend_from_slice(br#","event":"#);
+            envelope.event.write_json(out)?;
             out.push(b'}');
         }
         // What was read from elsewhere: rare, so the long way is good enough.
@@ -93,23 +99,6 @@ pub(crate) fn header(
     Envelope::new(Some(0), ts, event)
 }
 
-/// The numbers that a line stands for: its own, or those that a `LogGap` announces. `None` for a
-/// header and for lines of older logs.
-pub(crate) fn seq_range(envelope: &Envelope) -> Option<(u64, u64)> {
-    match (&envelope.event, envelope.seq) {
-        (
-            TdEvent::LogGap {
-                first_seq,
-                last_seq,
-                ..
-            },
-            _,
-        ) => Some((*first_seq, *last_seq)),
-        (_, None | Some(0)) => None,
-        (_, Some(seq)) => Some((seq, seq)),
-    }
-}
-
 /// Reads one line, with or without its line feed. Lines of older logs are read too, and what this
 /// version does not know is kept.
 ///
@@ -127,6 +116,7 @@ pub fn parse_line(line: &[u8]) -> Result<Envelope, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gap::Gap;
 
     fn line_of(envelope: &Envelope) -> String {
         let mut out = Vec::new();
@@ -158,7 +148,7 @@ mod tests {
         assert_eq!(envelope.seq, None);
         assert!(matches!(&envelope.event,
             TdEvent::LoopStarted { task_description, .. } if task_description == "Add auth"));
-        assert_eq!(seq_range(&envelope), None);
+        assert_eq!(Gap::of(&envelope), None);
     }
 
     #[test]

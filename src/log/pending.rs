@@ -1,8 +1,8 @@
 //! The lines of one run that are on their way to its file, and the numbers of those that had no room (pure).
 
-use crate::event::{Envelope, ExecutionId, TdEvent};
-use crate::log::line::{LineWriter, parse_line, seq_range};
-use crate::stamp::Timestamp;
+use crate::event::{Envelope, ExecutionId};
+use crate::gap::Gap;
+use crate::log::line::{LineWriter, parse_line};
 
 /// Buffers kept for the next batch; a batch seldom has more runs with much to say.
 const SPARES_MAX: usize = 4;
@@ -24,14 +24,6 @@ impl Limits {
         text: usize::MAX,
         life: usize::MAX,
     };
-}
-
-/// Numbers of events that had no room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Gap {
-    first: u64,
-    last: u64,
-    ts: Timestamp,
 }
 
 /// Used buffers, so that a batch needs no new memory.
@@ -108,18 +100,19 @@ impl Pending {
             self.lines.truncate(start);
             self.lines.shrink_to(limits.life);
             self.shedding |= is_text;
-            if let Some((first, last)) = seq_range(envelope) {
-                self.note_missing(first, last, envelope.ts);
+            if let Some(gap) = Gap::of(envelope) {
+                self.note_missing(gap);
             }
         }
     }
 
-    /// Numbers whose events will not be in the file.
-    pub(super) fn note_missing(&mut self, first: u64, last: u64, ts: Timestamp) {
-        let gap = self.gap.get_or_insert(Gap { first, last, ts });
-        gap.first = gap.first.min(first);
-        gap.last = gap.last.max(last);
-        gap.ts = ts;
+    /// Numbers whose events will not be in the file. They follow on each other: a gap is written
+    /// before the next line is.
+    pub(super) fn note_missing(&mut self, gap: Gap) {
+        match &mut self.gap {
+            Some(open) => open.widen(gap),
+            None => self.gap = Some(gap),
+        }
     }
 
     /// Puts a header before everything else.
@@ -133,27 +126,16 @@ impl Pending {
 
     /// The first number that waits, a missing one included.
     pub(super) fn first_seq(&self) -> Option<u64> {
-        let in_lines = self
-            .lines
-            .split(|&byte| byte == b'\n')
-            .filter_map(|line| parse_line(line).ok())
-            .find_map(|envelope| seq_range(&envelope));
-        in_lines
-            .map(|(first, _)| first)
-            .or(self.gap.map(|gap| gap.first))
+        let mut lines = self.lines.split(|&byte| byte == b'\n');
+        let first = lines.find_map(numbers).or(self.gap)?;
+        Some(first.first)
     }
 
     /// The numbers from the first that waits to the last; `None` when nothing with a number waits.
     pub(super) fn seq_range(&self) -> Option<(u64, u64)> {
-        let first = self.first_seq()?;
-        let last = self.gap.map(|gap| gap.last).or_else(|| {
-            self.lines
-                .rsplit(|&byte| byte == b'\n')
-                .filter_map(|line| parse_line(line).ok())
-                .find_map(|envelope| seq_range(&envelope))
-                .map(|(_, last)| last)
-        });
-        Some((first, last.unwrap_or(first)))
+        let mut backwards = self.lines.rsplit(|&byte| byte == b'\n');
+        let last = self.gap.or_else(|| backwards.find_map(numbers))?;
+        Some((self.first_seq()?, last.last))
     }
 
     /// Writes the gap behind the lines, for one try: it may still grow if that fails.
@@ -206,24 +188,22 @@ impl Pending {
             }
         }
         if let Some(gap) = before.gap {
-            self.note_missing(gap.first, gap.last, gap.ts);
+            self.note_missing(gap);
         }
     }
 
     /// Appends the gap as a line and keeps it: whoever calls decides whether the line stays.
     fn write_gap(&mut self, writer: &mut LineWriter, id: &ExecutionId) {
-        let Some(Gap { first, last, ts }) = self.gap else {
-            return;
-        };
-        let execution_id = id.clone();
-        let event = TdEvent::LogGap {
-            execution_id,
-            first_seq: first,
-            last_seq: last,
-        };
-        // A gap is always JSON.
-        let _ = writer.push(&mut self.lines, &Envelope::new(Some(last), ts, event));
+        if let Some(gap) = self.gap {
+            // A gap is always JSON.
+            let _ = writer.push(&mut self.lines, &gap.envelope(id.clone()));
+        }
     }
+}
+
+/// The numbers that a line stands for.
+fn numbers(line: &[u8]) -> Option<Gap> {
+    Gap::of(&parse_line(line).ok()?)
 }
 
 #[cfg(test)]
@@ -231,6 +211,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::event::TdEvent;
+    use crate::stamp::Timestamp;
 
     fn envelope(seq: u64, is_text: bool, size: usize) -> Envelope {
         let execution_id = ExecutionId::from("a");
@@ -257,7 +239,7 @@ mod tests {
             .split(|&byte| byte == b'\n')
             .filter(|line| !line.is_empty())
         {
-            let (first, last) = seq_range(&parse_line(line).unwrap()).unwrap();
+            let Gap { first, last, .. } = numbers(line).unwrap();
             assert_eq!(first, next, "{}", String::from_utf8_lossy(lines));
             assert!(last >= first);
             next = last + 1;

@@ -4,12 +4,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use super::line::parse_line;
+use super::line::{LINE_BYTES_MAX, parse_line};
 use crate::error::{Error, Result};
 use crate::event::{Envelope, TdEvent};
-
-/// A longer line is passed over: agents' records reach one megabyte, chunks of panes 64 KiB.
-const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Calls `take` with each event of a log, in order. Headers and broken lines are left out; a log
 /// that does not exist has no events.
@@ -24,6 +21,7 @@ pub fn scan(path: &Path, mut take: impl FnMut(&Envelope)) -> Result<()> {
         Err(cause) => return Err(failed(cause)),
     };
     let mut line = Vec::new();
+    let mut is_whole = true;
     loop {
         line.clear();
         let read = file
@@ -34,8 +32,12 @@ pub fn scan(path: &Path, mut take: impl FnMut(&Envelope)) -> Result<()> {
         if read == 0 {
             return Ok(());
         }
-        // The pieces of a line that is too long do not parse either.
-        let Ok(envelope) = parse_line(line.trim_ascii_end()) else {
+        // A line that is too long comes in pieces, and none of them is a line, whatever it reads.
+        let was_whole = std::mem::replace(&mut is_whole, line.ends_with(b"\n"));
+        if !was_whole || (!is_whole && line.len() as u64 == LINE_BYTES_MAX) {
+            continue;
+        }
+        let Ok(envelope) = parse_line(&line) else {
             continue;
         };
         if !matches!(envelope.event, TdEvent::LogOpened { .. }) {

@@ -7,15 +7,11 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::event::{Envelope, TdEvent};
-use crate::log::line::{parse_line, seq_range};
+use crate::gap::Gap;
+use crate::log::line::{LINE_BYTES_MAX, parse_line};
 
 /// What is read at a time; a few hundred lines.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// A line beyond this is not read whole, so that a broken file cannot take all memory. Events are
-/// bounded by the way to the log (64 MiB), and text at most doubles in JSON, but for control
-/// characters.
-const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
-
 /// Numbers beyond this are nonsense, as from a damaged file: counting on from them would soon end.
 /// It is also the last whole number that every JSON reader keeps exactly.
 pub(super) const SEQ_MAX: u64 = 1 << 53;
@@ -82,7 +78,7 @@ fn accounted_for(envelope: &Envelope) -> Option<u64> {
     match &envelope.event {
         // Nothing came after the header: the numbers before it are used.
         TdEvent::LogOpened { first_seq, .. } => Some(first_seq.saturating_sub(1)),
-        _ => seq_range(envelope).map(|(_, last)| last),
+        _ => Gap::of(envelope).map(|gap| gap.last),
     }
 }
 

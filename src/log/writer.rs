@@ -77,6 +77,9 @@ pub struct LogWriter {
     /// Executions that are observed without a log: their events are left out.
     passed_over: FxHashSet<ExecutionId>,
     not_kept: u64,
+    /// Some run fails, or waits for `td-sync` to close it: looking at all of them with every tick
+    /// would make each batch dearer the more runs are open.
+    needs_look: bool,
     /// Counts uses of runs, to find the one that was used least recently.
     uses: u64,
     /// Runs that have lines of the batch; kept for its memory.
@@ -115,6 +118,7 @@ impl LogWriter {
             strangers: FxHashSet::default(),
             passed_over: FxHashSet::default(),
             not_kept: 0,
+            needs_look: false,
             uses: 0,
             touched: Vec::new(),
         })
@@ -134,7 +138,7 @@ impl LogWriter {
     }
 
     /// Leaves the events of an execution out, and does not count them as lost: it is observed
-    /// without a log until a run of it is attached.
+    /// without a log until a run of it is attached or closed.
     pub fn pass_over(&mut self, execution_id: ExecutionId) {
         self.passed_over.insert(execution_id);
     }
@@ -151,25 +155,20 @@ impl LogWriter {
         let same_run =
             |a: &Envelope, b: &Envelope| a.event.execution_id() == b.event.execution_id();
         for group in batch.chunk_by(same_run) {
-            let Some(first) = group.first() else { continue };
-            let Some(run) = self.runs.get_mut(first.event.execution_id()) else {
-                self.count_strangers(group);
-                continue;
-            };
-            if !run.is_touched {
-                run.is_touched = true;
-                touched.push(run.id().clone());
-            }
-            let mut full = false;
-            for envelope in group.iter().filter(|envelope| envelope.seq.is_some()) {
-                if full {
-                    self.flush(first.event.execution_id(), now);
-                }
-                let Some(run) = self.runs.get_mut(first.event.execution_id()) else {
+            let mut rest = group;
+            while let Some(first) = rest.first() {
+                let id = first.event.execution_id();
+                let Some(run) = self.runs.get_mut(id) else {
+                    self.count_strangers(rest);
                     break;
                 };
-                run.push(&mut self.tools, envelope);
-                full = run.is_full();
+                if !std::mem::replace(&mut run.is_touched, true) {
+                    touched.push(run.id().clone());
+                }
+                rest = run.push(&mut self.tools, rest);
+                if !rest.is_empty() {
+                    self.flush(id, now);
+                }
             }
         }
         for id in &touched {
@@ -184,7 +183,8 @@ impl LogWriter {
     }
 
     /// Ends a run: writes what waits, then its metadata, then gives it to others. A run whose file
-    /// cannot be written stays until it can, or until the writer's end.
+    /// cannot be written stays until it can, or until the writer's end. An execution that was
+    /// passed over is forgotten.
     pub fn close_run(
         &mut self,
         execution_id: &str,
@@ -192,33 +192,27 @@ impl LogWriter {
         exit_status: Option<i32>,
         now: Instant,
     ) {
+        self.passed_over.remove(execution_id);
         if let Some(run) = self.runs.get_mut(execution_id) {
             run.end(state, exit_status);
             self.flush(execution_id, now);
             self.close_ended();
+            self.needs_look = true;
         }
     }
 
     /// Does what is due: tries again what failed, syncs. The answer is when to call next; calls
     /// in between do no harm.
     pub fn tick(&mut self, now: Instant) -> Option<Instant> {
-        let is_due = |run: &&ActiveRun| run.retry_at().is_some_and(|at| at <= now);
-        let due: Vec<_> = self
-            .runs
-            .values()
-            .filter(is_due)
-            .map(|run| run.id().clone())
-            .collect();
-        for id in &due {
-            self.flush(id, now);
-        }
-        self.sync_written(&due, now);
-        self.close_ended();
+        let retry_at = if self.needs_look {
+            self.retry(now)
+        } else {
+            None
+        };
         if self.sync_at.is_some_and(|at| at <= now) {
             self.sync_at = None;
             self.sync_dirty(now);
         }
-        let retry_at = self.runs.values().filter_map(ActiveRun::retry_at).min();
         let close_at = (!self.closing.is_empty()).then(|| now + RETRY_INTERVAL);
         [retry_at, close_at, self.sync_at]
             .into_iter()
@@ -317,19 +311,44 @@ impl LogWriter {
         }
     }
 
+    /// Tries again what failed, closes what ends; the answer is when the next try is due.
+    fn retry(&mut self, now: Instant) -> Option<Instant> {
+        let is_due = |run: &&ActiveRun| run.retry_at().is_some_and(|at| at <= now);
+        let due: Vec<_> = self
+            .runs
+            .values()
+            .filter(is_due)
+            .map(|run| run.id().clone())
+            .collect();
+        for id in &due {
+            self.flush(id, now);
+        }
+        self.sync_written(&due, now);
+        self.close_ended();
+        let retry_at = self.runs.values().filter_map(ActiveRun::retry_at).min();
+        // A run that ends and is still here fails too.
+        self.needs_look = retry_at.is_some() || !self.closing.is_empty();
+        retry_at
+    }
+
     fn flush(&mut self, id: &str, now: Instant) {
-        let Some(run) = self.runs.get(id) else { return };
+        let Some(mut run) = self.runs.get_mut(id) else {
+            return;
+        };
         if !run.is_due(now) {
             return;
         }
         if !run.is_open() {
             self.make_room_for_a_file();
+            let Some(again) = self.runs.get_mut(id) else {
+                return;
+            };
+            run = again;
         }
-        if let Some(run) = self.runs.get_mut(id) {
-            self.uses += 1;
-            run.used_at = self.uses;
-            run.flush(&mut self.tools, now);
-        }
+        self.uses += 1;
+        run.used_at = self.uses;
+        run.flush(&mut self.tools, now);
+        self.needs_look |= run.retry_at().is_some();
     }
 
     /// Closes the file that was used least recently, if as many as may be are open.

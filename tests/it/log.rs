@@ -12,6 +12,9 @@ use td_observe::log::{
 };
 use td_observe::{Envelope, ExecutionId, FakeClock, TdEvent};
 
+/// How often the writer looks at a file that it writes to.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// A data directory, a writer, and time that is moved by hand.
 struct Bench {
     data: DataDir,
@@ -451,12 +454,15 @@ fn a_removed_directory_is_made_again() {
     bench.append(&[life("a", 1), life("a", 2)]);
     let run = bench.run("a");
     fs::remove_dir_all(run.path()).unwrap();
+    // In the very moment it goes where the lines before it went; the next header says so.
     bench.append(&[life("a", 3)]);
+    bench.advance(LOOK);
+    bench.append(&[life("a", 4)]);
     assert_eq!(bench.notices(), [NoticeKind::Disturbed]);
     let found = lines(&run.events_path());
     assert_eq!(
-        (accounted(&found, 3), first_seqs(&found)),
-        ((vec![], 4), vec![3])
+        (accounted(&found, 4), first_seqs(&found)),
+        ((vec![], 5), vec![4])
     );
     assert!(Metadata::read(&run).unwrap().is_some());
     // The lock is ours again, too.
@@ -470,14 +476,14 @@ fn a_removed_directory_is_made_again() {
 
     // Moved away, all of it: the open file goes along, so only the path tells.
     fs::rename(temp.path().join("runs"), temp.path().join("old")).unwrap();
-    bench.append(&[life("a", 4)]);
-    bench.advance(Duration::from_secs(1));
     bench.append(&[life("a", 5)]);
+    bench.advance(Duration::from_secs(1));
+    bench.append(&[life("a", 6)]);
     assert_eq!(bench.notices(), [NoticeKind::Disturbed]);
-    assert_eq!(first_seqs(&lines(&run.events_path())), [5]);
+    assert_eq!(first_seqs(&lines(&run.events_path())), [6]);
     assert_eq!(
-        accounted(&lines(&temp.path().join("old/a/events.jsonl")), 3),
-        (vec![], 5)
+        accounted(&lines(&temp.path().join("old/a/events.jsonl")), 4),
+        (vec![], 6)
     );
 }
 
@@ -490,6 +496,7 @@ fn a_directory_that_cannot_be_made_again_is_waited_for() {
     let run = bench.run("a");
     fs::remove_dir_all(temp.path().join("runs")).unwrap();
     fs::write(temp.path().join("runs"), "in the way").unwrap();
+    bench.advance(LOOK);
     bench.append(&[life("a", 2)]);
     bench.append(&[life("a", 3)]);
     bench.advance(Duration::from_secs(3));
@@ -520,6 +527,7 @@ fn a_file_that_others_cut_goes_on_behind_the_cut() {
     let path = bench.run("a").events_path();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(0).unwrap();
+    bench.advance(LOOK);
     bench.append(&[life("a", 3)]);
     let found = lines(&path);
     assert_eq!(
@@ -529,6 +537,7 @@ fn a_file_that_others_cut_goes_on_behind_the_cut() {
     // Cut in the middle of a line: the next one begins on a line of its own.
     file.set_len(fs::metadata(&path).unwrap().len() - 7)
         .unwrap();
+    bench.advance(LOOK);
     bench.append(&[life("a", 4)]);
     assert_eq!(
         bench.notices(),
@@ -540,6 +549,18 @@ fn a_file_that_others_cut_goes_on_behind_the_cut() {
         [4]
     );
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 4);
+
+    // Cut between two looks: what comes at once stands behind the cut, then the header tells.
+    file.set_len(0).unwrap();
+    bench.append(&[life("a", 5)]);
+    bench.advance(LOOK);
+    bench.append(&[life("a", 6)]);
+    let found = lines(&path);
+    assert_eq!(
+        (accounted(&found, 5), first_seqs(&found)),
+        ((vec![], 7), vec![6])
+    );
+    assert_eq!(bench.notices(), [NoticeKind::Disturbed]);
 }
 
 #[test]

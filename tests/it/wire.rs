@@ -4,8 +4,10 @@
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use td_observe::log::parse_line;
-use td_observe::{Cursor, Envelope, EventKind, IterationOutcome, ScreenRow, TdEvent, Timestamp};
+use td_observe::log::{DataDir, LogOptions, LogWriter, RunInfo, parse_line};
+use td_observe::{
+    Cursor, Envelope, EventKind, FakeClock, IterationOutcome, ScreenRow, TdEvent, Timestamp,
+};
 
 /// Every event with exactly its fields: the seed's first, then those of schema 1.
 #[derive(Debug, Serialize, Deserialize)]
@@ -253,6 +255,26 @@ fn every_kind_is_declared_twice_alike() {
             assert_eq!(again.extra, None, "{written}");
         }
     }
+}
+
+#[test]
+fn the_log_writes_every_event_as_serde_does() {
+    let temp = tempfile::tempdir().unwrap();
+    let clock = FakeClock::new().clock();
+    let mut log = LogWriter::start(LogOptions::default(), clock.clone()).unwrap();
+    for (n, event) in all_samples().enumerate() {
+        // A run for each, so that each has a file of its own to look at.
+        let data = DataDir::new(temp.path().join(n.to_string()));
+        let run = data.run(&event.execution_id().into());
+        let info = RunInfo::default();
+        log.attach(run.open(info, clock.wall()).unwrap(), clock.now());
+        let envelope = Envelope::new(Some(7), clock.wall(), event);
+        log.append(std::slice::from_ref(&envelope), clock.now());
+        let written = std::fs::read_to_string(run.events_path()).unwrap();
+        let expected = serde_json::to_string(&envelope).unwrap();
+        assert_eq!(written.lines().nth(1), Some(&*expected));
+    }
+    let _ = log.finish(clock.now());
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! Text as a JSON string, byte for byte as serde_json writes it, and several times as fast (pure).
+//!
+//! The log spends most of its time on this: each event has a few strings, and hardly a byte of
+//! them needs an escape. So eight bytes are looked at in one step, and copied in one piece.
+
+/// A byte of ones in each of eight bytes.
+const ONES: u64 = 0x0101_0101_0101_0101;
+/// The highest bit of each of eight bytes.
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// Appends text as a JSON string.
+pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
+    let mut rest = text.as_bytes();
+    out.reserve(rest.len() + 2);
+    out.push(b'"');
+    while let Some((plain, special, behind)) = split_special(rest) {
+        out.extend_from_slice(plain);
+        push_escape(out, special);
+        rest = behind;
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+/// What stands before the first byte that needs an escape, that byte, and what stands behind it.
+fn split_special(bytes: &[u8]) -> Option<(&[u8], u8, &[u8])> {
+    let mut at = 0;
+    while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        let marks = special_in(u64::from_le_bytes(*eight));
+        if marks != 0 {
+            at += marks.trailing_zeros() as usize / 8;
+            break;
+        }
+        at += 8;
+    }
+    let at = at + bytes.get(at..)?.iter().position(|&byte| is_special(byte))?;
+    let (plain, rest) = bytes.split_at_checked(at)?;
+    let (&special, behind) = rest.split_first()?;
+    Some((plain, special, behind))
+}
+
+fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// Marks bytes that need an escape by their highest bit. Bytes above the lowest mark may be marked
+/// wrongly, because the subtraction borrows from them; the lowest mark is always right.
+fn special_in(eight: u64) -> u64 {
+    let is_below = |value: u64, limit: u8| value.wrapping_sub(ONES * u64::from(limit)) & !value;
+    let is = |byte: u8| is_below(eight ^ (ONES * u64::from(byte)), 1);
+    (is_below(eight, 0x20) | is(b'"') | is(b'\\')) & HIGHS
+}
+
+#[cold]
+fn push_escape(out: &mut Vec<u8>, byte: u8) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            const DIGITS: &[u8; 16] = b"0123456789abcdef";
+            out.extend_from_slice(b"\\u00");
+            // Both are below 16.
+            out.push(DIGITS[usize::from(byte >> 4)]);
+            out.push(DIGITS[usize::from(byte & 15)]);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn string(text: &str) -> String {
+        let mut out = Vec::new();
+        push_string(&mut out, text);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_byte_at_every_place_is_as_serde_writes_it() {
+        for c in (0..=0x100).filter_map(char::from_u32) {
+            for place in 0..20 {
+                let mut text = vec!['x'; 20];
+                text[place] = c;
+                let text: String = text.into_iter().collect();
+                assert_eq!(string(&text), serde_json::to_string(&text).unwrap());
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_as_serde_writes_it(text in "[\\x00-\\x7f\u{e9}界]{0,60}") {
+            prop_assert_eq!(string(&text), serde_json::to_string(&text).unwrap());
+        }
+    }
+}
