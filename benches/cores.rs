@@ -168,5 +168,11 @@ fn bus(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(cores, tracker, envelope, bus);
+criterion_group! {
+    name = cores;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_secs(1))
+        .measurement_time(Duration::from_secs(2));
+    targets = tracker, envelope, bus
+}
 criterion_main!(cores);

@@ -26,6 +26,9 @@ const BURSTS: u64 = 5;
 /// Faults that are told; the first ones say what is wrong.
 const FAULTS_SHOWN: usize = 20;
 
+/// Samples of memory that are shown.
+const MEMORY_SHOWN: usize = 20;
+
 /// What comes and goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -145,6 +148,10 @@ impl fmt::Display for Summary {
         writeln!(f, "before {:?}\nafter  {:?}", self.before, self.after)?;
         if let Some((first, last)) = self.quarters() {
             writeln!(f, "first quarter {first:?}\nlast quarter  {last:?}")?;
+            let step = self.samples.len().div_ceil(MEMORY_SHOWN);
+            let rss = self.samples.iter().step_by(step);
+            let rss: Vec<String> = rss.map(|held| held.rss_kb.to_string()).collect();
+            writeln!(f, "memory over time, KB: {}", rss.join(" "))?;
         }
         for fault in self.faults.iter().take(FAULTS_SHOWN) {
             writeln!(f, "FAULT {fault}")?;
@@ -367,7 +374,11 @@ fn follow(name: &str, lines: u64, log: &[Envelope], came: &mut Came) -> Result<(
                 lost_lines, reason, ..
             } => {
                 *came.gaps.entry(reason.clone()).or_default() += 1;
-                gap = Some(*lost_lines);
+                // Two in a row are one hole.
+                gap = Some(match gap {
+                    None => *lost_lines,
+                    Some(before) => before.zip(*lost_lines).map(|(one, other)| one + other),
+                });
             }
             TdEvent::SessionEnded { .. } => ended = true,
             TdEvent::Warning { .. } | TdEvent::Error { .. } | TdEvent::PollerRestarted { .. } => {
