@@ -462,7 +462,7 @@ fn emit_rows(table: &mut Table) {
 
 fn latency_rows(table: &mut Table) {
     let (mut td, mut by_tokio) = (Vec::new(), Vec::new());
-    for _ in 0..7 {
+    for _ in 0..5 {
         td.push(ours_latency());
         by_tokio.push(tokio_latency());
     }

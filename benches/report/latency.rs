@@ -35,7 +35,7 @@ const CASES: [Case; 2] = [
         panes: 10,
         program: Program::Stamps {
             period_ms: 1313,
-            count: 4,
+            count: 3,
         },
     },
 ];

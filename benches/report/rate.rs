@@ -7,7 +7,7 @@ use crate::common::ways::{Following, Piece, Way};
 
 /// Lines a second; they come in bursts, one each 10 ms.
 const RATES: [u64; 6] = [1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
-const TIME_MS: u64 = 3_000;
+const TIME_MS: u64 = 2_500;
 /// Somebody else may have had the machine for a moment.
 const TRIES: usize = 2;
 
@@ -20,7 +20,7 @@ pub fn run(table: &mut Table) {
     ] {
         let ours = highest(way);
         table.row(&Row {
-            what: &format!("highest rate of which no line is lost, {name}"),
+            what: &format!("highest rate without a lost line, {name}"),
             ours: shown(ours),
             instead: format!("`pipe-pane` to a file, `tail -F`: {}", shown(best)),
             ratio: Some(ours as f64 / best as f64),
