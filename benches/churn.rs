@@ -8,7 +8,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
-// The integration tests have the short form of it.
+// The integration tests have the short form of it, and cases of their own.
+#[allow(dead_code)]
 #[path = "../tests/it/churn.rs"]
 mod churn;
 #[allow(dead_code)]

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use td_observe::{Envelope, TdEvent};
+use td_observe::{Envelope, TdEvent, Timestamp};
 
 use crate::observed::read_log;
 use crate::resources::{Held, children_of, processes_with};
@@ -415,4 +415,72 @@ fn sessions_come_and_go_and_nothing_is_left() {
     assert!(summary.faults.is_empty(), "{summary}");
     let whole: usize = summary.came.values().map(|came| came.whole).sum();
     assert!(whole > 0, "{summary}");
+}
+
+/// A session's log of three lines, with holes and gaps as the case has them: a number is a line, a
+/// gap is its count, or none.
+fn told(case: &[Result<u64, Option<u64>>]) -> Result<Came, String> {
+    let (mut log, mut next) = (Vec::new(), 1);
+    let event = |event| Envelope::new(None, Timestamp::from_micros(1), event);
+    for step in case {
+        log.push(event(match *step {
+            Ok(said) => TdEvent::OutputUpdate {
+                execution_id: "s".into(),
+                pane: "%1".into(),
+                first_line: next,
+                chunk: format!("s {said}\n"),
+                is_complete: false,
+                reason: None,
+                exit_status: None,
+            },
+            Err(lost_lines) => TdEvent::OutputGap {
+                execution_id: "s".into(),
+                pane: "%1".into(),
+                first_line: next,
+                lost_lines,
+                reason: "ambiguous".into(),
+            },
+        }));
+        next += match *step {
+            Ok(_) => 1,
+            Err(lost_lines) => lost_lines.unwrap_or(0) as i64,
+        };
+    }
+    log.push(event(TdEvent::SessionEnded {
+        execution_id: "s".into(),
+        session: "s".into(),
+        reason: "closed".into(),
+        exit_status: None,
+    }));
+    let mut came = Came::default();
+    follow("s", 3, &log, &mut came).map(|()| came)
+}
+
+#[test]
+fn what_is_lost_unsaid_is_found() {
+    let whole = told(&[Ok(1), Ok(2), Ok(3)]).unwrap();
+    assert_eq!((whole.whole, whole.lost), (1, 0));
+    let announced = [
+        &[Ok(1), Err(Some(1)), Ok(3)][..],
+        &[Ok(1), Err(None), Ok(3)],
+        &[Ok(1), Ok(2), Err(None)],
+    ];
+    for case in announced {
+        let came = told(case).unwrap();
+        assert_eq!((came.whole, came.lost), (0, 1), "{case:?}");
+    }
+    let needless = told(&[Ok(1), Ok(2), Ok(3), Err(None)]).unwrap();
+    assert_eq!((needless.whole, needless.needless_at_end), (1, 1));
+    let faults = [
+        (&[Ok(1), Ok(3)][..], "silently"),
+        (&[Ok(1), Ok(2)], "its last 1 lines"),
+        (&[Ok(1), Ok(2), Ok(2), Ok(3)], "again"),
+        (&[Ok(1), Err(None), Ok(2), Ok(3)], "nothing is missing"),
+        (&[Ok(1), Err(Some(2)), Ok(3)], "where 1 are missing"),
+        (&[Err(Some(1)), Ok(2), Ok(1)], "again"),
+    ];
+    for (case, fault) in faults {
+        let found = told(case).unwrap_err();
+        assert!(found.contains(fault), "{case:?}: {found}");
+    }
 }
