@@ -8,9 +8,12 @@
 )]
 
 mod observed;
+mod resources;
 mod support;
 
 mod bus;
+#[cfg(feature = "cli")]
+mod churn;
 #[cfg(feature = "cli")]
 mod cli;
 mod embedding;

@@ -187,39 +187,45 @@ impl Observed {
 /// The events of all runs in a data directory; the numbers are checked.
 #[track_caller]
 pub fn logs(data: &Path) -> BTreeMap<String, Vec<Envelope>> {
-    let mut logs = BTreeMap::new();
-    for run in std::fs::read_dir(data.join("runs")).unwrap() {
-        let run = run.unwrap();
-        let text = std::fs::read_to_string(run.path().join("events.jsonl")).unwrap();
-        assert!(text.ends_with('\n'), "{run:?} ends with a torn line");
-        let envelopes: Vec<Envelope> = text
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}")))
-            .collect();
-        let mut next = 1;
-        for envelope in &envelopes {
-            match (&envelope.event, envelope.seq) {
-                (TdEvent::LogOpened { first_seq, .. }, Some(0)) => assert_eq!(*first_seq, next),
-                (
-                    TdEvent::LogGap {
-                        first_seq,
-                        last_seq,
-                        ..
-                    },
-                    _,
-                ) => {
-                    assert_eq!(*first_seq, next);
-                    next = last_seq + 1;
-                }
-                (_, seq) => {
-                    assert_eq!(seq, Some(next), "a hole in {run:?}");
-                    next += 1;
-                }
-            }
-        }
-        logs.insert(run.file_name().into_string().unwrap(), envelopes);
+    let named = |run: std::fs::DirEntry| {
+        let log = read_log(&run.path()).unwrap_or_else(|fault| panic!("{fault}"));
+        (run.file_name().into_string().unwrap(), log)
+    };
+    let runs = std::fs::read_dir(data.join("runs")).unwrap();
+    runs.map(|run| named(run.unwrap())).collect()
+}
+
+/// The events of one run, or what is wrong with its log: its numbers have no hole.
+pub fn read_log(run: &Path) -> Result<Vec<Envelope>, String> {
+    let fault = |what: String| format!("{}: {what}", run.display());
+    let text = std::fs::read_to_string(run.join("events.jsonl"))
+        .map_err(|error| fault(error.to_string()))?;
+    if !text.ends_with('\n') {
+        return Err(fault("it ends with a torn line".to_owned()));
     }
-    logs
+    let (mut envelopes, mut next) = (Vec::new(), 1);
+    for line in text.lines() {
+        let envelope: Envelope =
+            serde_json::from_str(line).map_err(|error| fault(format!("{error}: {line}")))?;
+        let (first, after) = match (&envelope.event, envelope.seq) {
+            (TdEvent::LogOpened { first_seq, .. }, Some(0)) => (Some(*first_seq), next),
+            (
+                TdEvent::LogGap {
+                    first_seq,
+                    last_seq,
+                    ..
+                },
+                _,
+            ) => (Some(*first_seq), last_seq + 1),
+            (_, seq) => (seq, next + 1),
+        };
+        if first != Some(next) {
+            return Err(fault(format!("a hole before {next}: {line}")));
+        }
+        next = after;
+        envelopes.push(envelope);
+    }
+    Ok(envelopes)
 }
 
 /// What a reader of the events has of one pane.

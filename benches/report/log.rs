@@ -1,17 +1,13 @@
 //! The log beside what a user would take instead: "serialise, write, flush", event by event.
 //!
 //! The yardstick writes the very same lines: derived serde types, `serde_json::to_writer` into a
-//! `BufWriter<File>`, a line feed, a flush. Every figure is a function that measures all sides in
-//! alternating rounds and gives the medians. `cargo bench --bench log -- latency` measures one.
-
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+//! `BufWriter<File>`, a line feed, a flush.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::mem::MaybeUninit;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -21,11 +17,65 @@ use serde::Serialize;
 use td_observe::log::{DataDir, LogOptions, LogWriter, RunInfo};
 use td_observe::{Builder, Clock, Emitted, Engine, Envelope, EventEmitter, TdEvent, Timestamp};
 
+use crate::common::stats::{median, rounds};
+use crate::common::table::{Bar, Row, Table};
+
 const ID: &str = "bench@1768989600";
 const TOKEN: &str = "I'll do it\n";
 /// Events of one round.
 const EVENTS: u64 = 200_000;
 const ROUNDS: usize = 5;
+
+/// The section.
+pub fn run(table: &mut Table) {
+    for (producers, ours, channel, direct) in end_to_end() {
+        let whom = if producers == 1 {
+            "1 producer"
+        } else {
+            "4 producers"
+        };
+        for (theirs, instead) in [
+            (direct, "each producer serialises, writes and flushes"),
+            (channel, "a thread behind a channel does"),
+        ] {
+            table.row(&Row {
+                what: &format!("log, {whom} → the kernel"),
+                ours: format!("{:.2} M events/s", ours / 1e6),
+                instead: format!("{instead}: {:.2} M events/s", theirs / 1e6),
+                ratio: Some(ours / theirs),
+                bar: Bar::AtLeast(2.0),
+            });
+        }
+    }
+    for (batch, ours, same, plain) in writer() {
+        table.row(&Row {
+            what: &format!("the log's writer alone, batches of {batch}"),
+            ours: format!("{ours:.0} ns an event"),
+            instead: format!(
+                "serialise, write, flush: {plain:.0} ns ({same:.0} ns with {batch} a flush)"
+            ),
+            // As a speed, like the others.
+            ratio: Some(plain / ours),
+            bar: if batch == 1 {
+                Bar::None
+            } else {
+                Bar::AtLeast(2.0)
+            },
+        });
+    }
+    for (rate, [ours, channel, direct]) in latencies() {
+        table.row(&Row {
+            what: &format!("log, emit → the kernel at {rate} events/s, p50 / p99"),
+            ours: format!("{:.0} / {:.0} µs", ours[0], ours[1]),
+            instead: format!(
+                "direct: {:.0} / {:.0} µs; behind a channel: {:.0} / {:.0} µs",
+                direct[0], direct[1], channel[0], channel[1]
+            ),
+            ratio: None,
+            bar: Bar::Says("p99 ≤ 5 ms", ours[1] <= 5000.0),
+        });
+    }
+}
 
 // The yardstick: what the seed of this project does, with the fields that our lines have.
 
@@ -180,11 +230,14 @@ fn plain_writer(batch: usize) -> f64 {
 
 /// For batches of 1, 16 and 256: ours, and the plain loop with as many events a flush; then the
 /// yardstick, which is the plain loop with one.
-pub fn writer() -> [(usize, f64, f64, f64); 3] {
+fn writer() -> [(usize, f64, f64, f64); 3] {
     [1, 16, 256].map(|batch| {
-        let [ours, same, plain] = rounds([&|| our_writer(batch), &|| plain_writer(batch), &|| {
-            plain_writer(1)
-        }]);
+        let [ours, same, plain] = rounds(
+            ROUNDS,
+            [&|| our_writer(batch), &|| plain_writer(batch), &|| {
+                plain_writer(1)
+            }],
+        );
         (batch, ours, same, plain)
     })
 }
@@ -326,13 +379,16 @@ fn direct_throughput(producers: u64) -> f64 {
 }
 
 /// For 1 and 4 producers: ours, a thread behind a channel, direct writing; events a second.
-pub fn end_to_end() -> [(u64, f64, f64, f64); 2] {
+fn end_to_end() -> [(u64, f64, f64, f64); 2] {
     [1, 4].map(|producers| {
-        let [ours, channel, direct] = rounds([
-            &|| our_throughput(producers),
-            &|| channel_throughput(producers),
-            &|| direct_throughput(producers),
-        ]);
+        let [ours, channel, direct] = rounds(
+            ROUNDS,
+            [
+                &|| our_throughput(producers),
+                &|| channel_throughput(producers),
+                &|| direct_throughput(producers),
+            ],
+        );
         (producers, ours, channel, direct)
     })
 }
@@ -430,7 +486,7 @@ fn direct_latency(rate: u32) -> [f64; 2] {
 }
 
 /// For 1,000 and 10,000 events a second, p50 and p99: ours, a thread behind a channel, direct.
-pub fn latencies() -> [(u32, [[f64; 2]; 3]); 2] {
+fn latencies() -> [(u32, [[f64; 2]; 3]); 2] {
     [1_000, 10_000].map(|rate| {
         let mut all: [Vec<[f64; 2]>; 3] = Default::default();
         for _ in 0..ROUNDS {
@@ -442,216 +498,4 @@ pub fn latencies() -> [(u32, [[f64; 2]; 3]); 2] {
             all.map(|one| [0, 1].map(|part| median(one.iter().map(|it| it[part]).collect())));
         (rate, medians)
     })
-}
-
-// Figure 4: memory under a flood, MiB beyond what the process had before it.
-
-/// A disk that takes nothing, in one way or another; given back when dropped.
-struct BadDisk {
-    at: PathBuf,
-    is_frozen: bool,
-}
-
-impl BadDisk {
-    /// A file system of one megabyte, which is full at once.
-    fn full(root: &Path) -> Option<Self> {
-        let at = root.join("full");
-        fs::create_dir(&at).unwrap();
-        let mounted = run(Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
-            .arg(&at));
-        mounted.then_some(Self {
-            at,
-            is_frozen: false,
-        })
-    }
-
-    /// A file system that can be made to let every write wait, as a disk that does not answer.
-    fn stalling(root: &Path) -> Option<Self> {
-        let (image, at) = (root.join("image"), root.join("stalled"));
-        fs::create_dir(&at).unwrap();
-        File::create(&image).unwrap().set_len(256 << 20).unwrap();
-        let mounted = run(Command::new("mkfs.ext4").arg("-q").arg(&image))
-            && run(Command::new("mount")
-                .args(["-o", "loop"])
-                .args([&image, &at]));
-        mounted.then_some(Self {
-            at,
-            is_frozen: false,
-        })
-    }
-
-    fn freeze(&mut self) -> bool {
-        self.is_frozen = run(Command::new("fsfreeze").arg("-f").arg(&self.at));
-        self.is_frozen
-    }
-
-    fn thaw(&mut self) {
-        if std::mem::take(&mut self.is_frozen) {
-            run(Command::new("fsfreeze").arg("-u").arg(&self.at));
-        }
-    }
-}
-
-impl Drop for BadDisk {
-    fn drop(&mut self) {
-        self.thaw();
-        run(Command::new("umount").arg("-l").arg(&self.at));
-    }
-}
-
-fn run(command: &mut Command) -> bool {
-    command
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
-}
-
-/// Memory of this process now, MiB.
-fn resident() -> f64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let kib: f64 = line
-        .unwrap()
-        .split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse()
-        .unwrap();
-    kib / 1024.0
-}
-
-/// Runs of the flood: together they may hold more than the log does.
-const FLOODED_RUNS: usize = 12;
-
-/// Emits lines of a kilobyte into a log on a bad disk, with a subscriber that never reads; how
-/// much memory that took at its highest, after 500 MB and after 2 GB.
-fn flood(mut disk: BadDisk, freeze: bool) -> Option<[f64; 2]> {
-    let engine = Builder::new().data_dir(&disk.at).start().unwrap();
-    let _reads_nothing = engine.subscribe();
-    let emitters: Vec<_> = (0..FLOODED_RUNS)
-        .map(|n| {
-            engine
-                .emitter_for(format!("flood-{n}"), RunInfo::default())
-                .unwrap()
-        })
-        .collect();
-    let line = "x".repeat(1024);
-    if freeze && !disk.freeze() {
-        return None;
-    }
-    let (before, mut highest) = (resident(), 0_f64);
-    let peaks = [500_000, 1_500_000].map(|events| {
-        for n in 0..events {
-            emitters[n % FLOODED_RUNS].token_received(1, &line);
-            if n % 64 == 0 {
-                // Gives the fan-out a turn: else the inbox takes it all.
-                thread::yield_now();
-            }
-            if n % 1000 == 0 {
-                highest = highest.max(resident() - before);
-            }
-        }
-        highest
-    });
-    disk.thaw();
-    let log = engine.shutdown().log.unwrap();
-    assert_eq!(log.lost.is_empty(), freeze, "{:?}", log.lost);
-    Some(peaks)
-}
-
-/// For a full disk and one that does not answer; `None` where nothing can be mounted or frozen.
-/// They share what the allocator keeps, so the second seems to take less: run one at a time.
-pub fn memory(full: bool) -> Option<[f64; 2]> {
-    let temp = tempfile::tempdir().unwrap();
-    if full {
-        flood(BadDisk::full(temp.path())?, false)
-    } else {
-        flood(BadDisk::stalling(temp.path())?, true)
-    }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// Runs each measurement in turn, so that a noisy moment hits all of them; the medians.
-fn rounds<const N: usize>(measure: [&dyn Fn() -> f64; N]) -> [f64; N] {
-    let mut all: [Vec<f64>; N] = std::array::from_fn(|_| Vec::new());
-    for _ in 0..ROUNDS {
-        for (values, measure) in all.iter_mut().zip(measure) {
-            values.push(measure());
-        }
-    }
-    all.map(median)
-}
-
-fn main() {
-    // `cargo bench` and `cargo test --benches` both come here; the latter only wants a sign of life.
-    if !std::env::args().any(|arg| arg == "--bench") {
-        return;
-    }
-    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    let wanted = |what: &str| only.as_deref().is_none_or(|only| only == what);
-    if wanted("writer") {
-        println!(
-            "{:<44} {:>10} {:>10} {:>10}",
-            "the writer alone, ns an event", "td", "plain", "plain / td"
-        );
-        for (batch, ours, same, plain) in writer() {
-            let what = format!("batches of {batch}");
-            println!(
-                "{what:<44} {ours:>10.0} {plain:>10.0} {:>10.2} (>= 2)",
-                plain / ours
-            );
-            let what = format!("  and plain with {batch} a flush");
-            println!("{what:<44} {ours:>10.0} {same:>10.0} {:>10.2}", same / ours);
-        }
-    }
-    if wanted("throughput") {
-        println!(
-            "{:<44} {:>10} {:>10} {:>10} {:>10} {:>10}",
-            "emit to kernel, k events/s", "td", "channel", "direct", "td/channel", "td/direct"
-        );
-        for (producers, ours, channel, direct) in end_to_end() {
-            println!(
-                "{:<44} {:>10.0} {:>10.0} {:>10.0} {:>10.2} {:>10.2} (>= 2)",
-                format!("{producers} producers"),
-                ours / 1e3,
-                channel / 1e3,
-                direct / 1e3,
-                ours / channel,
-                ours / direct
-            );
-        }
-    }
-    if wanted("latency") {
-        println!(
-            "{:<44} {:>10} {:>10} {:>10}",
-            "emit to kernel, us", "td", "channel", "direct"
-        );
-        for (rate, [ours, channel, direct]) in latencies() {
-            for (part, name) in ["p50", "p99 (<= 5000)"].into_iter().enumerate() {
-                println!(
-                    "{:<44} {:>10.0} {:>10.0} {:>10.0}",
-                    format!("{rate} events/s, {name}"),
-                    ours[part],
-                    channel[part],
-                    direct[part]
-                );
-            }
-        }
-    }
-    for (what, full) in [("memory-full", true), ("memory-stalled", false)] {
-        if wanted(what) {
-            match memory(full) {
-                Some([early, late]) => println!(
-                    "{:<44} {early:>10.0} after 500 MB, {late:.0} after 2 GB",
-                    format!("{what}, MiB at most")
-                ),
-                None => println!("{what}: SKIPPED, nothing can be mounted or frozen here"),
-            }
-        }
-    }
 }

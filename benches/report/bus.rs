@@ -1,10 +1,8 @@
-//! The event bus beside `tokio::sync::broadcast`, in one run: `cargo bench --bench bus`.
+//! The event bus beside `tokio::sync::broadcast`.
 //!
 //! tokio is measured twice: with events by value, as the seed's design has them (each receiver
 //! clones), and behind an `Arc`. Both sides get the same producers, which wait for room by the
 //! same window, so that nothing is lost. Rounds alternate; the table shows medians.
-
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +11,10 @@ use std::time::{Duration, Instant};
 
 use td_observe::{Delivery, Emitted, EventBus, Kept, Subscription, TdEvent};
 use tokio::sync::broadcast;
+
+use crate::common::cpu::own_ms;
+use crate::common::stats::{median, rounds};
+use crate::common::table::{Bar, Row, Table};
 
 const PRODUCERS: u64 = 4;
 const SUBSCRIBERS: usize = 4;
@@ -364,16 +366,6 @@ fn tokio_latency() -> (f64, f64) {
     latency(|nanos| drop(tx.send(stamped(nanos))), readers, began)
 }
 
-/// Processor time of this process, in ms: `/proc/self/schedstat` of all threads.
-fn cpu_ms() -> f64 {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let nanos: u64 = tasks
-        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
-        .filter_map(|stat| stat.split(' ').next()?.parse::<u64>().ok())
-        .sum();
-    nanos as f64 / 1e6
-}
-
 /// Processor time over ten seconds with four subscribers, a kept lane, and nothing to do.
 fn idle() -> f64 {
     let bus = EventBus::new(CAPACITY);
@@ -387,9 +379,9 @@ fn idle() -> f64 {
         .collect();
     bus.emitter_for("bench").iteration_started(1);
     thread::sleep(Duration::from_millis(200));
-    let before = cpu_ms();
+    let before = own_ms();
     thread::sleep(Duration::from_secs(10));
-    let spent = cpu_ms() - before;
+    let spent = own_ms() - before;
     bus.close();
     log.join().unwrap();
     readers
@@ -398,112 +390,102 @@ fn idle() -> f64 {
     spent
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+/// The section.
+pub fn run(table: &mut Table) {
+    throughput_rows(table);
+    emit_rows(table);
+    latency_rows(table);
+    let idle = idle();
+    table.row(&Row {
+        what: "bus at rest, 4 subscribers and a log, CPU in 10 s",
+        ours: format!("{idle:.1} ms"),
+        instead: String::new(),
+        ratio: None,
+        bar: Bar::Says("≤ 1 ms", idle <= 1.0),
+    });
 }
 
-/// Runs each measurement in turn, so that a noisy moment hits all of them; the medians.
-fn rounds<const N: usize>(rounds: usize, measure: [&dyn Fn() -> f64; N]) -> [f64; N] {
-    let mut all: [Vec<f64>; N] = std::array::from_fn(|_| Vec::new());
-    for _ in 0..rounds {
-        for (values, measure) in all.iter_mut().zip(measure) {
-            values.push(measure());
-        }
-    }
-    all.map(median)
-}
-
-fn main() {
-    // `cargo bench` and `cargo test --benches` both come here; the latter only wants a sign of life.
-    if !std::env::args().any(|arg| arg == "--bench") {
-        return;
-    }
-    // `-- latency` measures only that.
-    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    let wanted = |what: &str| only.as_deref().is_none_or(|only| only == what);
-    println!(
-        "{:<44} {:>10} {:>10} {:>10} {:>14}",
-        "", "td", "tokio", "tokio Arc", "td / tokio"
+fn throughput_rows(table: &mut Table) {
+    let [td, kept, value, arc] = rounds(
+        ROUNDS,
+        [
+            &ours_throughput,
+            &ours_kept_throughput,
+            &|| tokio_throughput::<TdEvent>(|event| event),
+            &|| tokio_throughput::<Arc<TdEvent>>(Arc::new),
+        ],
     );
-    let row = |what: &str, td: f64, by_value: f64, by_arc: f64, bar: &str| {
-        println!(
-            "{what:<44} {td:>10.2} {by_value:>10.2} {by_arc:>10.2} {:>7.2} {bar}",
-            td / by_value
-        );
-    };
-    if wanted("throughput") {
-        let [td, kept, value, arc] = rounds(
-            ROUNDS,
+    for (what, ours) in [
+        ("bus, 4 producers → 4 subscribers, nothing lost", td),
+        ("bus, 4 producers → 4 kept lanes (the log's kind)", kept),
+    ] {
+        table.row(&Row {
+            what,
+            ours: format!("{:.2} M events/s", ours / 1e6),
+            instead: format!(
+                "`tokio::sync::broadcast`: {:.2} M events/s ({:.2} M behind an `Arc`)",
+                value / 1e6,
+                arc / 1e6
+            ),
+            ratio: Some(ours / value),
+            bar: Bar::AtLeast(1.2),
+        });
+    }
+}
+
+fn emit_rows(table: &mut Table) {
+    for (what, burst) in [
+        ("an `emit` when everybody sleeps", 1),
+        ("an `emit` in bursts of 64", 64),
+    ] {
+        let [td, value, arc] = rounds(
+            3,
             [
-                &ours_throughput,
-                &ours_kept_throughput,
-                &|| tokio_throughput::<TdEvent>(|event| event),
-                &|| tokio_throughput::<Arc<TdEvent>>(Arc::new),
+                &|| ours_emit(burst),
+                &|| tokio_emit::<TdEvent>(|event| event, burst),
+                &|| tokio_emit::<Arc<TdEvent>>(Arc::new, burst),
             ],
         );
-        row(
-            "4 -> 4 subscriptions, M events/s",
-            td / 1e6,
-            value / 1e6,
-            arc / 1e6,
-            "(>= 1.2)",
-        );
-        row(
-            "4 -> 4 kept lanes, M events/s",
-            kept / 1e6,
-            value / 1e6,
-            arc / 1e6,
-            "(>= 1.2)",
-        );
+        table.row(&Row {
+            what,
+            ours: format!("{:.2} µs", td / 1e3),
+            instead: format!(
+                "tokio's `send`: {:.2} µs ({:.2} µs behind an `Arc`)",
+                value / 1e3,
+                arc / 1e3
+            ),
+            ratio: Some(td / value),
+            bar: Bar::AtMost(0.5),
+        });
     }
-    if wanted("emit") {
-        for burst in [1, 64] {
-            let [td, value, arc] = rounds(
-                3,
-                [
-                    &|| ours_emit(burst),
-                    &|| tokio_emit::<TdEvent>(|event| event, burst),
-                    &|| tokio_emit::<Arc<TdEvent>>(Arc::new, burst),
-                ],
-            );
-            row(
-                &format!("emit in bursts of {burst}, ns"),
-                td,
-                value,
-                arc,
-                "(<= 0.5)",
-            );
-        }
+}
+
+fn latency_rows(table: &mut Table) {
+    let (mut td, mut by_tokio) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        td.push(ours_latency());
+        by_tokio.push(tokio_latency());
     }
-    if wanted("latency") {
-        let (mut td, mut by_tokio) = (Vec::new(), Vec::new());
-        for _ in 0..7 {
-            td.push(ours_latency());
-            by_tokio.push(tokio_latency());
-        }
-        let p50 = |all: &[(f64, f64)]| median(all.iter().map(|one| one.0).collect());
-        let p99 = |all: &[(f64, f64)]| median(all.iter().map(|one| one.1).collect());
-        row(
-            "latency p50 at 10,000 events/s, us",
+    let p50 = |all: &[(f64, f64)]| median(all.iter().map(|one| one.0).collect());
+    let p99 = |all: &[(f64, f64)]| median(all.iter().map(|one| one.1).collect());
+    for (what, ours, theirs) in [
+        (
+            "bus, latency p50 at 10,000 events/s",
             p50(&td),
             p50(&by_tokio),
-            f64::NAN,
-            "(<= 1.5)",
-        );
-        row(
-            "latency p99 at 10,000 events/s, us",
+        ),
+        (
+            "bus, latency p99 at 10,000 events/s",
             p99(&td),
             p99(&by_tokio),
-            f64::NAN,
-            "(<= 1.5)",
-        );
-    }
-    if wanted("idle") {
-        println!(
-            "{:<44} {:>10.2} ms in 10 s (<= 1)",
-            "idle, 4 subscribers and a log",
-            idle()
-        );
+        ),
+    ] {
+        table.row(&Row {
+            what,
+            ours: format!("{ours:.0} µs"),
+            instead: format!("tokio: {theirs:.0} µs"),
+            ratio: Some(ours / theirs),
+            bar: Bar::AtMost(1.5),
+        });
     }
 }

@@ -1,0 +1,59 @@
+//! Processor time: of this process, of its ended children, and of another process.
+
+use std::fs;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds of a clock tick: what the kernel counts children in.
+const TICK_NS: f64 = 1e7;
+
+/// What this process has used, ended threads included, in ms; exact.
+pub fn own_ms() -> f64 {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    used.tv_sec as f64 * 1e3 + used.tv_nsec as f64 / 1e6
+}
+
+/// What the children that have ended used, in ms. Their sum is exact, it is told in steps of 10 ms.
+pub fn children_ms() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split(' ').collect();
+    // Fields 16 and 17 of proc(5), cutime and cstime; what stands after the name begins with 3.
+    let ticks: u64 = fields[14..16]
+        .iter()
+        .map(|field| field.parse::<u64>().unwrap())
+        .sum();
+    ticks as f64 * TICK_NS / 1e6
+}
+
+/// What another process has used, without its children, in ms; exact to what the scheduler knows.
+pub fn other_ms(pid: u32) -> f64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let nanos: u64 = tasks
+        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("schedstat")).ok())
+        .filter_map(|stat| stat.split(' ').next()?.parse::<u64>().ok())
+        .sum();
+    nanos as f64 / 1e6
+}
+
+/// Milliseconds of processor time a second, over a while.
+#[derive(Clone, Copy, Debug)]
+pub struct Spent {
+    /// This process and its ended children.
+    pub watcher: f64,
+    /// The tmux server.
+    pub server: f64,
+}
+
+/// What `work` takes of this process, its children and a server.
+pub fn spent(server: u32, work: impl FnOnce()) -> Spent {
+    let now = || (own_ms() + children_ms(), other_ms(server));
+    let began = std::time::Instant::now();
+    let before = now();
+    work();
+    let after = now();
+    let seconds = began.elapsed().as_secs_f64();
+    Spent {
+        watcher: (after.0 - before.0) / seconds,
+        server: (after.1 - before.1) / seconds,
+    }
+}

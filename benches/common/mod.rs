@@ -1,0 +1,16 @@
+//! What the benchmarks share, one idea a file; the private tmux server is the tests' own.
+
+// Each benchmark uses its part of this.
+#![allow(dead_code)]
+
+#[path = "../../tests/it/resources.rs"]
+pub mod resources;
+#[path = "../../tests/it/support.rs"]
+pub mod support;
+
+pub mod cpu;
+pub mod panes;
+pub mod program;
+pub mod stats;
+pub mod table;
+pub mod ways;

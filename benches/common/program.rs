@@ -1,0 +1,128 @@
+//! What runs in the panes: this very binary, started again with a hidden argument.
+
+#![allow(clippy::print_stdout)]
+
+use std::io::{Write, stdout};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Time of the clock that all processes share, in ns.
+pub fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// What to print.
+#[derive(Clone, Copy, Debug)]
+pub enum Program {
+    /// A line each so many ms that says when it was written, so many times.
+    Stamps { period_ms: u64, count: u64 },
+    /// So many lines a second for so many ms, in bursts of 10 ms; then `end`, and what it took.
+    Paced { rate: u64, time_ms: u64 },
+    /// A line a second for ever, as a job that is alive.
+    Alive,
+    /// Long lines as fast as they are taken, for ever.
+    Flood,
+}
+
+impl Program {
+    /// The command for a shell, which goes on as this program.
+    pub fn command(self) -> String {
+        let binary = std::env::current_exe().unwrap();
+        let arguments = match self {
+            Self::Stamps { period_ms, count } => format!("stamps {period_ms} {count}"),
+            Self::Paced { rate, time_ms } => format!("paced {rate} {time_ms}"),
+            Self::Alive => "alive".to_owned(),
+            Self::Flood => "flood".to_owned(),
+        };
+        format!("exec '{}' print-in-a-pane {arguments}", binary.display())
+    }
+
+    /// The same, when `tmux wait-for -S go` says so; the pane stays when it is done.
+    pub fn command_on_go(self) -> String {
+        let command = self.command();
+        let command = command.trim_start_matches("exec ");
+        format!("printf 'ready\\n'; tmux wait-for go; {command}; exec cat")
+    }
+
+    fn of(arguments: &[String]) -> Self {
+        let number = |at: usize| arguments[at].parse().unwrap();
+        match arguments[0].as_str() {
+            "stamps" => Self::Stamps {
+                period_ms: number(1),
+                count: number(2),
+            },
+            "paced" => Self::Paced {
+                rate: number(1),
+                time_ms: number(2),
+            },
+            "alive" => Self::Alive,
+            "flood" => Self::Flood,
+            other => panic!("no program {other}"),
+        }
+    }
+
+    fn run(self) {
+        match self {
+            Self::Stamps { period_ms, count } => {
+                thread::sleep(phase(period_ms));
+                for number in 0..count {
+                    println!("stamp {number} {}", monotonic_ns());
+                    thread::sleep(Duration::from_millis(period_ms));
+                }
+                println!("end");
+            }
+            Self::Paced { rate, time_ms } => paced(rate, time_ms),
+            Self::Alive => {
+                thread::sleep(phase(1000));
+                for number in 0_u64.. {
+                    println!("some line that a job prints {number}");
+                    thread::sleep(Duration::from_secs(1));
+                }
+            }
+            Self::Flood => {
+                let filling = "x".repeat(200);
+                for number in 0_u64.. {
+                    println!("{number} {filling}");
+                }
+            }
+        }
+    }
+}
+
+/// Many begin at the same time; they shall not print at the same time.
+fn phase(period_ms: u64) -> Duration {
+    Duration::from_millis(u64::from(std::process::id()) * 379 % period_ms)
+}
+
+const BURST: Duration = Duration::from_millis(10);
+
+fn paced(rate: u64, time_ms: u64) {
+    let (bursts, began) = (time_ms / 10, Instant::now());
+    let mut printed = 0;
+    for burst in 1..=bursts {
+        let due = rate * burst / 100;
+        let mut text = String::new();
+        for number in printed + 1..=due {
+            text.push_str(&format!("line {number} of a program that prints a lot\n"));
+        }
+        printed = due;
+        stdout().write_all(text.as_bytes()).unwrap();
+        thread::sleep((BURST * burst as u32).saturating_sub(began.elapsed()));
+    }
+    println!("end {printed} {}", began.elapsed().as_millis());
+}
+
+/// Whether this process is such a program; it has run then.
+pub fn has_run() -> bool {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let is_asked = arguments
+        .first()
+        .is_some_and(|one| one == "print-in-a-pane");
+    if is_asked {
+        Program::of(&arguments[1..]).run();
+    }
+    is_asked
+}

@@ -1,0 +1,82 @@
+//! The table as README has it: printed row by row, as the figures come in.
+
+#![allow(clippy::print_stdout)]
+
+/// What a figure has to reach.
+#[derive(Clone, Copy, Debug)]
+pub enum Bar<'a> {
+    /// There is none.
+    None,
+    /// Ours by theirs is at most this.
+    AtMost(f64),
+    /// Ours by theirs is at least this.
+    AtLeast(f64),
+    /// Something else, in words, and whether it is so.
+    Says(&'a str, bool),
+}
+
+/// One comparison.
+#[derive(Debug)]
+pub struct Row<'a> {
+    pub what: &'a str,
+    pub ours: String,
+    pub instead: String,
+    /// Ours by theirs.
+    pub ratio: Option<f64>,
+    pub bar: Bar<'a>,
+}
+
+/// Prints the rows; the head comes with the first.
+#[derive(Debug, Default)]
+pub struct Table {
+    begun: bool,
+    missed: usize,
+}
+
+impl Table {
+    pub fn row(&mut self, row: &Row<'_>) {
+        if !self.begun {
+            self.begun = true;
+            println!("| what | td-observe | what one would take instead | ratio | bar | met |");
+            println!("| --- | --- | --- | --- | --- | --- |");
+        }
+        let (bar, met) = match (row.bar, row.ratio) {
+            (Bar::None, _) => (String::new(), None),
+            (Bar::AtMost(bar), Some(ratio)) => (format!("≤ {}", shown(bar)), Some(ratio <= bar)),
+            (Bar::AtLeast(bar), Some(ratio)) => (format!("≥ {}", shown(bar)), Some(ratio >= bar)),
+            (Bar::AtMost(bar) | Bar::AtLeast(bar), None) => (shown(bar), Some(false)),
+            (Bar::Says(bar, met), _) => (bar.to_owned(), Some(met)),
+        };
+        self.missed += usize::from(met == Some(false));
+        println!(
+            "| {} | {} | {} | {} | {bar} | {} |",
+            row.what,
+            row.ours,
+            row.instead,
+            row.ratio.map_or(String::new(), shown),
+            match met {
+                None => "",
+                Some(true) => "yes",
+                Some(false) => "**no**",
+            }
+        );
+    }
+
+    /// How many bars were missed.
+    pub fn missed(&self) -> usize {
+        self.missed
+    }
+}
+
+/// A ratio: small ones as a fraction, which is how one says them.
+fn shown(ratio: f64) -> String {
+    if ratio > 0.0 && ratio < 0.2 {
+        let part = 1.0 / ratio;
+        let digits = usize::from(part < 100.0 && part.fract() != 0.0);
+        format!("1/{part:.digits$}")
+    } else if ratio < 10.0 {
+        format!("{ratio:.2}")
+    } else {
+        format!("{ratio:.0}")
+    }
+}

@@ -1,0 +1,148 @@
+//! Ways to follow what panes print, one like the other: lines and gaps over a channel.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use td_observe::{Delivery, Engine, TdEvent, Watch};
+
+use super::panes::{INTERVAL, watched};
+use super::program::monotonic_ns;
+use super::support::{CEILING, TmuxServer};
+
+/// Pieces that wait for the measurement: more than any round has.
+const PIECES: usize = 1 << 18;
+
+/// How to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// This library, looking each 200 ms.
+    Fixed,
+    /// This library, as it is when nothing is said.
+    Default,
+    /// `pipe-pane 'cat >> file'` and `tail -F`.
+    Tail,
+}
+
+/// All of them, in the order of the figures.
+pub const WAYS: [Way; 3] = [Way::Fixed, Way::Default, Way::Tail];
+
+/// What is heard of a pane.
+#[derive(Debug)]
+pub enum Piece {
+    /// Whole lines, and when they came in.
+    Lines(String, u64),
+    /// Lines are missing here.
+    Gap,
+}
+
+/// Follows all panes of a server until it is dropped.
+pub struct Following {
+    pub pieces: Receiver<Piece>,
+    engine: Option<Engine>,
+    tail: Option<Child>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Following {
+    /// Follows the panes of so many sessions. What they print from now on is followed.
+    pub fn start(way: Way, server: &TmuxServer, sessions: usize) -> Self {
+        let (send, pieces) = sync_channel(PIECES);
+        let watch = Watch::new(server.server());
+        match way {
+            Way::Fixed => Self::engine(watch.interval(INTERVAL), sessions, send, pieces),
+            Way::Default => Self::engine(watch, sessions, send, pieces),
+            Way::Tail => Self::tail(server, send, pieces),
+        }
+    }
+
+    fn engine(
+        watch: Watch,
+        sessions: usize,
+        send: SyncSender<Piece>,
+        pieces: Receiver<Piece>,
+    ) -> Self {
+        let (engine, mut events) = watched(watch, sessions);
+        let reader = thread::spawn(move || {
+            for delivery in events.iter() {
+                let piece = match delivery {
+                    Delivery::Event(envelope) => match &envelope.event {
+                        TdEvent::OutputUpdate { chunk, .. } if !chunk.is_empty() => {
+                            Piece::Lines(chunk.clone(), monotonic_ns())
+                        }
+                        TdEvent::OutputGap { .. } => Piece::Gap,
+                        _ => continue,
+                    },
+                    Delivery::Lagged { .. } => Piece::Gap,
+                };
+                if send.send(piece).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            pieces,
+            engine: Some(engine),
+            tail: None,
+            reader: Some(reader),
+        }
+    }
+
+    fn tail(server: &TmuxServer, send: SyncSender<Piece>, pieces: Receiver<Piece>) -> Self {
+        let files = pipe_to_files(server);
+        let mut tail = Command::new("tail")
+            .args(["-q", "-n", "+1", "-F"])
+            .args(&files)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(tail.stdout.take().unwrap());
+        let reader = thread::spawn(move || {
+            let mut line = String::new();
+            while lines.read_line(&mut line).is_ok_and(|read| read > 0) {
+                let line = std::mem::take(&mut line).replace('\r', "");
+                if send.send(Piece::Lines(line, monotonic_ns())).is_err() {
+                    return;
+                }
+            }
+        });
+        // Each file begins with a line of ours: when they have come, tail is there.
+        for _ in &files {
+            pieces.recv_timeout(CEILING).unwrap();
+        }
+        Self {
+            pieces,
+            engine: None,
+            tail: Some(tail),
+            reader: Some(reader),
+        }
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            engine.shutdown();
+        }
+        if let Some(mut tail) = self.tail.take() {
+            tail.kill().unwrap();
+            tail.wait().unwrap();
+        }
+        self.reader.take().unwrap().join().unwrap();
+    }
+}
+
+/// Pipes each pane of a server to a file, which begins with a line of ours.
+pub fn pipe_to_files(server: &TmuxServer) -> Vec<String> {
+    let panes = server.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]);
+    let to_file = |pane: &str| {
+        let file = format!("{}/pane{}", server.directory().display(), &pane[1..]);
+        fs::write(&file, "begin\n").unwrap();
+        server.tmux(&["pipe-pane", "-t", pane, &format!("exec cat >> '{file}'")]);
+        file
+    };
+    panes.lines().map(to_file).collect()
+}

@@ -1,0 +1,178 @@
+//! The pure cores, each alone: the tracker, envelopes to lines and back, the bus from hand to hand.
+//!
+//! `cargo bench --bench cores`. The limiter and the reader of captures are no public names: the
+//! limiter is measured through a lane that has one.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use td_observe::log::parse_line;
+use td_observe::track::{Look, Row, Tracker};
+use td_observe::{BusOptions, Cursor, Envelope, EventBus, SubscribeOptions, TdEvent, Timestamp};
+
+const HEIGHT: u32 = 24;
+
+/// A pane that has printed so many lines, looked at `depth` rows deep beyond its screen.
+fn pane(printed: u32, depth: u32) -> Look {
+    // The cursor stands in an empty row below the last line.
+    let history_size = (printed + 1).saturating_sub(HEIGHT);
+    let depth = depth.min(history_size);
+    let rows = (history_size - depth..printed.max(HEIGHT - 1)).map(|number| Row {
+        text: match number {
+            number if number < printed => format!("line {number}: cc -O2 -c module_{number}.c"),
+            _ => String::new(),
+        },
+        wrapped: false,
+    });
+    Look {
+        width: 80,
+        height: HEIGHT,
+        history_size,
+        history_limit: 50_000,
+        cursor: Cursor {
+            x: 0,
+            y: printed.min(HEIGHT - 1),
+        },
+        rows: rows.chain([Row::default()]).collect(),
+        pid: 7,
+        ..Look::default()
+    }
+}
+
+fn tracker(c: &mut Criterion) {
+    let mut group = c.benchmark_group("tracker");
+    let before = pane(1_000, 40);
+    for (name, new) in [
+        ("unchanged", 0),
+        ("10 new lines", 10),
+        ("2000 new rows", 2_000),
+    ] {
+        let after = pane(1_000 + new, 40 + new);
+        group.throughput(Throughput::Elements(u64::from(new.max(1))));
+        group.bench_function(name, |b| {
+            b.iter_batched_ref(
+                || {
+                    let mut tracker = Tracker::baseline(&before);
+                    tracker.look(&before);
+                    tracker
+                },
+                |tracker| black_box(tracker.look(black_box(&after))),
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+fn output() -> Envelope {
+    let event = TdEvent::OutputUpdate {
+        execution_id: "build@1768989600".into(),
+        pane: "%3".into(),
+        first_line: 17,
+        chunk: "cc -O2 -c main.c\ncc -O2 -c \"util\".c\n".into(),
+        is_complete: false,
+        reason: None,
+        exit_status: None,
+    };
+    Envelope::new(
+        Some(42),
+        Timestamp::from_micros(1_768_989_601_123_456),
+        event,
+    )
+}
+
+fn token() -> TdEvent {
+    TdEvent::TokenReceived {
+        execution_id: "bench".into(),
+        iteration: 1,
+        token: "I'll do it".to_owned(),
+    }
+}
+
+fn envelope(c: &mut Criterion) {
+    let mut group = c.benchmark_group("envelope");
+    for (name, envelope) in [
+        ("output", output()),
+        (
+            "token",
+            Envelope::new(Some(42), Timestamp::from_micros(1), token()),
+        ),
+    ] {
+        let line = serde_json::to_string(&envelope).unwrap();
+        group.throughput(Throughput::Bytes(line.len() as u64));
+        group.bench_function(format!("{name} to a line"), |b| {
+            let mut out = Vec::new();
+            b.iter(|| {
+                out.clear();
+                serde_json::to_writer(&mut out, black_box(&envelope)).unwrap();
+            });
+        });
+        assert!(parse_line(line.as_bytes()).is_ok());
+        group.bench_function(format!("{name} from a line"), |b| {
+            b.iter(|| black_box(parse_line(black_box(line.as_bytes()))));
+        });
+    }
+    group.finish();
+}
+
+/// Events of a burst, which a lane and the inbox hold.
+const BURST: u64 = 1_000;
+
+fn bus(c: &mut Criterion) {
+    let mut group = c.benchmark_group("bus");
+    group.bench_function("one event from emit to recv", |b| {
+        let bus = EventBus::new(10_000);
+        let mut events = bus.subscribe();
+        b.iter(|| {
+            bus.emit(token());
+            black_box(events.recv().unwrap())
+        });
+    });
+    group.throughput(Throughput::Elements(BURST));
+    for (name, limit) in [
+        ("1000 events, one by one", None),
+        (
+            "1000 events through the limiter",
+            Some(Duration::from_secs(1)),
+        ),
+    ] {
+        group.bench_function(name, |b| {
+            b.iter_batched_ref(
+                || {
+                    let bus = EventBus::with_options(BusOptions::default()).unwrap();
+                    let events = bus.subscribe_with(SubscribeOptions {
+                        limit,
+                        ..Default::default()
+                    });
+                    (bus, events)
+                },
+                |(bus, events)| {
+                    for _ in 0..BURST {
+                        bus.emit(token());
+                    }
+                    // Hands on what the limiter holds.
+                    bus.close();
+                    let all: u64 = events
+                        .iter()
+                        .filter_map(|delivery| delivery.envelope().map(|envelope| envelope.n))
+                        .sum();
+                    assert_eq!(all, BURST);
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = cores;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_secs(1))
+        .measurement_time(Duration::from_secs(2));
+    targets = tracker, envelope, bus
+}
+criterion_main!(cores);

@@ -1,0 +1,73 @@
+//! The table of README: each figure side by side in one run with what one would take instead.
+//!
+//! `cargo bench --bench report` measures everything in about seven minutes; sections can be named:
+//! `cargo bench --bench report -- bus polling`. Rounds of the two sides alternate and the figures
+//! are medians, so that what else the machine does hits both. What is going on is said on stderr.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    missing_docs
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bus;
+mod log;
+
+mod neighbours;
+mod polling;
+
+mod latency;
+mod rate;
+
+mod disks;
+mod memory;
+
+use std::process::ExitCode;
+
+use common::table::Table;
+
+type Section = (&'static str, fn(&mut Table));
+
+/// In the order of the table.
+const SECTIONS: &[Section] = &[
+    ("bus", bus::run),
+    ("log", log::run),
+    ("polling", polling::run),
+    ("neighbours", neighbours::run),
+    ("latency", latency::run),
+    ("rate", rate::run),
+    ("memory", memory::run),
+    ("disks", disks::run),
+];
+
+fn main() -> ExitCode {
+    if common::program::has_run() || memory::has_run() || disks::has_run() {
+        return ExitCode::SUCCESS;
+    }
+    // `cargo bench` and `cargo test --benches` both come here; the latter only wants a sign of life.
+    if !std::env::args().any(|arg| arg == "--bench") {
+        return ExitCode::SUCCESS;
+    }
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with('-'))
+        .collect();
+    let names: Vec<&str> = SECTIONS.iter().map(|(name, _)| *name).collect();
+    if let Some(unknown) = wanted.iter().find(|name| !names.contains(&name.as_str())) {
+        eprintln!("no section {unknown}: there are {}", names.join(", "));
+        return ExitCode::from(2);
+    }
+    let mut table = Table::default();
+    for (name, run) in SECTIONS {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            eprintln!("measuring {name} …");
+            run(&mut table);
+        }
+    }
+    eprintln!("bars missed: {}", table.missed());
+    ExitCode::SUCCESS
+}

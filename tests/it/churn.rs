@@ -1,0 +1,486 @@
+//! Sessions come and go while the program watches: nothing is missing unannounced, nothing piles up.
+//!
+//! Here for some seconds; `cargo bench --bench churn` does the same for as long as one likes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use td_observe::{Envelope, TdEvent, Timestamp};
+
+use crate::observed::read_log;
+use crate::resources::{Held, children_of, processes_with};
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
+
+/// Pieces that a session prints its lines in.
+const BURSTS: u64 = 5;
+
+/// Faults that are told; the first ones say what is wrong.
+const FAULTS_SHOWN: usize = 20;
+
+/// Samples of memory that are shown.
+const MEMORY_SHOWN: usize = 20;
+
+/// What comes and goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// How long sessions are started.
+    pub time: Duration,
+    /// One each.
+    pub every: Duration,
+    /// How long each lives.
+    pub life: Duration,
+    /// How many lines each prints.
+    pub lines: u64,
+}
+
+/// How a session prints its lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// In bursts over its life; it is quiet before its end.
+    Steady,
+    /// All at once when it begins, which is before anybody knows of it.
+    Early,
+    /// In bursts over its life, the last of them right before its end.
+    Late,
+}
+
+impl Kind {
+    fn of(number: usize) -> Self {
+        match number % 5 {
+            1 => Self::Early,
+            3 => Self::Late,
+            _ => Self::Steady,
+        }
+    }
+
+    /// For a shell.
+    fn program(self, name: &str, plan: &Plan) -> String {
+        let step = plan.life.as_secs_f64() / BURSTS as f64;
+        let burst = plan.lines / BURSTS;
+        let (before, after) = match self {
+            Self::Early => {
+                let life = plan.life.as_secs_f64();
+                return format!("seq -f '{name} %.0f' 1 {}; sleep {life}", plan.lines);
+            }
+            Self::Steady => (0.0, step),
+            Self::Late => (step, 0.0),
+        };
+        format!(
+            "b=0; while [ $b -lt {BURSTS} ]; do sleep {before}; \
+             seq -f '{name} %.0f' $((b*{burst}+1)) $((b*{burst}+{burst})); sleep {after}; \
+             b=$((b+1)); done"
+        )
+    }
+}
+
+/// What came of the sessions of one kind.
+#[derive(Clone, Debug, Default)]
+pub struct Came {
+    pub sessions: usize,
+    /// Those of which each line was said.
+    pub whole: usize,
+    /// Lines that are missing, with a gap in their place.
+    pub lost: u64,
+    /// Gaps, by reason.
+    pub gaps: BTreeMap<String, usize>,
+    /// Gaps at the end of a pane of which nothing is missing: README's Limits have them.
+    pub needless_at_end: usize,
+}
+
+/// What came of it all.
+#[derive(Debug, Default)]
+pub struct Summary {
+    pub came: BTreeMap<Kind, Came>,
+    /// What the program held before the first session came and after the last had gone.
+    pub before: Held,
+    pub after: Held,
+    /// What it held each second while sessions came and went.
+    pub samples: Vec<Held>,
+    /// What does not hold.
+    pub faults: Vec<String>,
+}
+
+impl Summary {
+    /// Medians of the first and of the last quarter of the samples.
+    pub fn quarters(&self) -> Option<(Held, Held)> {
+        let quarter = self.samples.len() / 4;
+        let middle = |samples: &[Held]| {
+            let of = |value: fn(&Held) -> u64| {
+                let mut values: Vec<u64> = samples.iter().map(value).collect();
+                values.sort_unstable();
+                values[values.len() / 2]
+            };
+            Held {
+                rss_kb: of(|held| held.rss_kb),
+                threads: of(|held| held.threads as u64) as usize,
+                descriptors: of(|held| held.descriptors as u64) as usize,
+            }
+        };
+        let last = self.samples.len() - quarter;
+        (quarter > 0).then(|| {
+            (
+                middle(&self.samples[..quarter]),
+                middle(&self.samples[last..]),
+            )
+        })
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (kind, came) in &self.came {
+            writeln!(
+                f,
+                "{kind:?}: {} sessions, {} whole, {} lines lost and announced, gaps {:?}, of which \
+                 needless at the end {}",
+                came.sessions, came.whole, came.lost, came.gaps, came.needless_at_end
+            )?;
+        }
+        writeln!(f, "before {:?}\nafter  {:?}", self.before, self.after)?;
+        if let Some((first, last)) = self.quarters() {
+            writeln!(f, "first quarter {first:?}\nlast quarter  {last:?}")?;
+            let step = self.samples.len().div_ceil(MEMORY_SHOWN);
+            let rss = self.samples.iter().step_by(step);
+            let rss: Vec<String> = rss.map(|held| held.rss_kb.to_string()).collect();
+            writeln!(f, "memory over time, KB: {}", rss.join(" "))?;
+        }
+        for fault in self.faults.iter().take(FAULTS_SHOWN) {
+            writeln!(f, "FAULT {fault}")?;
+        }
+        write!(f, "{} faults", self.faults.len())
+    }
+}
+
+/// The program as it watches all of a server, its JSON read to its end.
+struct Observer {
+    child: Child,
+    /// How many lines it printed, and how many of them say that events were missed.
+    reader: JoinHandle<(u64, u64)>,
+}
+
+impl Observer {
+    fn start(server: &TmuxServer, data: &Path, complaints: &Path) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.args(["watch", "--json", "-S"]).arg(server.socket());
+        command.arg("--data-dir").arg(data);
+        command.env_remove("TMUX").env_remove("RUST_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(File::create(complaints).unwrap());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let reader = thread::spawn(move || {
+            let (mut printed, mut lagged) = (0, 0);
+            let mut line = String::new();
+            while lines.read_line(&mut line).unwrap() > 0 {
+                printed += 1;
+                lagged += u64::from(line.contains(r#""type":"Lagged""#));
+                line.clear();
+            }
+            (printed, lagged)
+        });
+        Self { child, reader }
+    }
+
+    fn held(&self) -> Option<Held> {
+        Held::by(self.child.id())
+    }
+}
+
+/// Lets sessions come and go, and says what was seen of them.
+pub fn churn(plan: &Plan) -> Summary {
+    let mut summary = Summary::default();
+    let server = TmuxServer::new();
+    let data = server.directory().join("data");
+    let complaints = server.directory().join("stderr");
+    server.new_session("keeper", 80, 24, "exec cat");
+    let mut observer = Observer::start(&server, &data, &complaints);
+    wait_for("the first run", CEILING, || {
+        let runs = fs::read_dir(data.join("runs")).map_or(0, Iterator::count);
+        if runs == 1 { Ok(()) } else { Err(runs) }
+    });
+    // The threads and files of an observer at rest are there within a tick or two.
+    thread::sleep(Duration::from_secs(1));
+    summary.before = observer.held().unwrap();
+
+    let sessions = come_and_go(plan, &server, &observer, &mut summary.samples);
+    wait_for("the last session's end", CEILING + plan.life, || {
+        let left = server.tmux(&["list-sessions", "-F", "#{session_name}"]);
+        if left == "keeper" { Ok(()) } else { Err(left) }
+    });
+    summary.after = at_rest(&observer, summary.before);
+    if summary.after.threads > summary.before.threads
+        || summary.after.descriptors > summary.before.descriptors
+    {
+        let fault = "threads or descriptors are left when all sessions have gone";
+        summary.faults.push(fault.to_owned());
+    }
+    for zombie in zombies_of(observer.child.id()) {
+        summary.faults.push(format!("nobody reaped {zombie}"));
+    }
+
+    kill_process(Pid::from_child(&observer.child), Signal::INT).unwrap();
+    let status = wait_for("the program's end", CEILING, || {
+        observer.child.try_wait().unwrap().ok_or("it still runs")
+    });
+    let (printed, lagged) = observer.reader.join().unwrap();
+    if !status.success() || lagged > 0 {
+        let fault = format!("{status}; of {printed} lines {lagged} say that events were missed");
+        summary.faults.push(fault);
+    }
+    let said = fs::read_to_string(&complaints).unwrap();
+    summary
+        .faults
+        .extend(said.lines().map(|line| format!("it said: {line}")));
+    let socket = server.socket().display().to_string();
+    for (pid, line) in processes_with(&socket) {
+        summary.faults.push(format!("left behind: {pid} {line}"));
+    }
+    check(plan, &sessions, &data, &mut summary);
+    summary
+}
+
+/// Starts sessions for a while; their names. Samples are taken each second, from when as many
+/// sessions end as begin.
+fn come_and_go(
+    plan: &Plan,
+    server: &TmuxServer,
+    observer: &Observer,
+    samples: &mut Vec<Held>,
+) -> Vec<(String, Kind)> {
+    let (began, mut sessions) = (Instant::now(), Vec::new());
+    let mut sampled = began + plan.life + Duration::from_secs(2);
+    while began.elapsed() < plan.time {
+        let kind = Kind::of(sessions.len());
+        let name = format!("churn-{}", sessions.len());
+        server.new_session(&name, 80, 24, &kind.program(&name, plan));
+        sessions.push((name, kind));
+        if sampled.elapsed() >= Duration::from_secs(1) {
+            sampled = Instant::now();
+            samples.extend(observer.held());
+        }
+        let due = began + plan.every * sessions.len() as u32;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+    sessions
+}
+
+/// What the observer holds when all has gone; it may take its time, but not for ever.
+fn at_rest(observer: &Observer, before: Held) -> Held {
+    let deadline = Instant::now() + CEILING;
+    loop {
+        let held = observer.held().unwrap();
+        // A tmux process that is just being asked takes a few descriptors: look between two.
+        let is_back = held.threads <= before.threads && held.descriptors <= before.descriptors;
+        if is_back || Instant::now() >= deadline {
+            return held;
+        }
+        thread::sleep(Duration::from_millis(7));
+    }
+}
+
+/// Children that have ended and were not waited for, twice in a row: the one in between is reaped.
+fn zombies_of(pid: u32) -> Vec<u32> {
+    let is_zombie = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('Z'))
+    };
+    let mut zombies = children_of(pid);
+    zombies.retain(is_zombie);
+    thread::sleep(Duration::from_millis(500));
+    zombies.retain(is_zombie);
+    zombies
+}
+
+/// What the logs say of each session.
+fn check(plan: &Plan, sessions: &[(String, Kind)], data: &Path, summary: &mut Summary) {
+    let mut runs: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for run in fs::read_dir(data.join("runs")).unwrap() {
+        let run = run.unwrap();
+        // The directory of a session is its name, an at sign (which is encoded) and a time.
+        let label = run.file_name().into_string().unwrap();
+        let name = label.split(['@', '%']).next().unwrap().to_owned();
+        runs.entry(name).or_default().push(run.path());
+    }
+    for (name, kind) in sessions {
+        let came = summary.came.entry(*kind).or_default();
+        came.sessions += 1;
+        let story = match runs.get(name).map(Vec::as_slice) {
+            Some([run]) => read_log(run).and_then(|log| follow(name, plan.lines, &log, came)),
+            Some(more) => Err(format!("{} runs", more.len())),
+            None => Err("no run".to_owned()),
+        };
+        if let Err(fault) = story {
+            summary.faults.push(format!("{name} ({kind:?}): {fault}"));
+        }
+    }
+    for run in runs.remove("keeper").into_iter().flatten() {
+        summary.faults.extend(read_log(&run).err());
+    }
+    let known: Vec<&str> = sessions.iter().map(|(name, _)| name.as_str()).collect();
+    let strange = runs.keys().filter(|name| !known.contains(&name.as_str()));
+    summary
+        .faults
+        .extend(strange.map(|name| format!("a run of no session: {name}")));
+}
+
+/// Follows one session's lines through its log: each once, in order, or a gap in its place.
+fn follow(name: &str, lines: u64, log: &[Envelope], came: &mut Came) -> Result<(), String> {
+    let (mut next, mut gap) = (1, None);
+    let (mut is_counted, mut lost, mut ended) = (true, 0, false);
+    for envelope in log {
+        match &envelope.event {
+            TdEvent::OutputUpdate {
+                first_line, chunk, ..
+            } => {
+                for (number, line) in (*first_line..).zip(chunk.lines()) {
+                    let said: u64 = line
+                        .strip_prefix(name)
+                        .and_then(|rest| rest.trim().parse().ok())
+                        .ok_or_else(|| format!("a line that was not printed: {line:?}"))?;
+                    let missing = said
+                        .checked_sub(next)
+                        .ok_or_else(|| format!("line {said} again, or too late, for {next}"))?;
+                    match gap.take() {
+                        None if missing > 0 => {
+                            return Err(format!("lines {next} to {} silently", said - 1));
+                        }
+                        Some(_) if missing == 0 => {
+                            return Err(format!("a gap before {said}, and nothing is missing"));
+                        }
+                        Some(Some(count)) if count != missing => {
+                            return Err(format!("a gap of {count} where {missing} are missing"));
+                        }
+                        Some(None) => is_counted = false,
+                        _ => {}
+                    }
+                    if is_counted && number != said as i64 {
+                        return Err(format!("line {said} has the number {number}"));
+                    }
+                    lost += missing;
+                    next = said + 1;
+                }
+            }
+            TdEvent::OutputGap {
+                lost_lines, reason, ..
+            } => {
+                *came.gaps.entry(reason.clone()).or_default() += 1;
+                // Two in a row are one hole.
+                gap = Some(match gap {
+                    None => *lost_lines,
+                    Some(before) => before.zip(*lost_lines).map(|(one, other)| one + other),
+                });
+            }
+            TdEvent::SessionEnded { .. } => ended = true,
+            TdEvent::Warning { .. } | TdEvent::Error { .. } | TdEvent::PollerRestarted { .. } => {
+                return Err(format!("{:?}", envelope.event));
+            }
+            _ => {}
+        }
+    }
+    let missing = lines + 1 - next;
+    match gap {
+        None if missing > 0 => {
+            return Err(format!("its last {missing} lines silently, from {next}"));
+        }
+        Some(_) if missing == 0 => came.needless_at_end += 1,
+        _ => {}
+    }
+    lost += missing;
+    came.lost += lost;
+    came.whole += usize::from(lost == 0);
+    if !ended {
+        return Err("it has no end".to_owned());
+    }
+    Ok(())
+}
+
+#[test]
+fn sessions_come_and_go_and_nothing_is_left() {
+    let summary = churn(&Plan {
+        time: Duration::from_secs(6),
+        every: Duration::from_millis(200),
+        life: Duration::from_millis(1500),
+        lines: 1_000,
+    });
+    assert!(summary.faults.is_empty(), "{summary}");
+    let whole: usize = summary.came.values().map(|came| came.whole).sum();
+    assert!(whole > 0, "{summary}");
+}
+
+/// A session's log of three lines, with holes and gaps as the case has them: a number is a line, a
+/// gap is its count, or none.
+fn told(case: &[Result<u64, Option<u64>>]) -> Result<Came, String> {
+    let (mut log, mut next) = (Vec::new(), 1);
+    let event = |event| Envelope::new(None, Timestamp::from_micros(1), event);
+    for step in case {
+        log.push(event(match *step {
+            Ok(said) => TdEvent::OutputUpdate {
+                execution_id: "s".into(),
+                pane: "%1".into(),
+                first_line: next,
+                chunk: format!("s {said}\n"),
+                is_complete: false,
+                reason: None,
+                exit_status: None,
+            },
+            Err(lost_lines) => TdEvent::OutputGap {
+                execution_id: "s".into(),
+                pane: "%1".into(),
+                first_line: next,
+                lost_lines,
+                reason: "ambiguous".into(),
+            },
+        }));
+        next += match *step {
+            Ok(_) => 1,
+            Err(lost_lines) => lost_lines.unwrap_or(0) as i64,
+        };
+    }
+    log.push(event(TdEvent::SessionEnded {
+        execution_id: "s".into(),
+        session: "s".into(),
+        reason: "closed".into(),
+        exit_status: None,
+    }));
+    let mut came = Came::default();
+    follow("s", 3, &log, &mut came).map(|()| came)
+}
+
+#[test]
+fn what_is_lost_unsaid_is_found() {
+    let whole = told(&[Ok(1), Ok(2), Ok(3)]).unwrap();
+    assert_eq!((whole.whole, whole.lost), (1, 0));
+    let announced = [
+        &[Ok(1), Err(Some(1)), Ok(3)][..],
+        &[Ok(1), Err(None), Ok(3)],
+        &[Ok(1), Ok(2), Err(None)],
+    ];
+    for case in announced {
+        let came = told(case).unwrap();
+        assert_eq!((came.whole, came.lost), (0, 1), "{case:?}");
+    }
+    let needless = told(&[Ok(1), Ok(2), Ok(3), Err(None)]).unwrap();
+    assert_eq!((needless.whole, needless.needless_at_end), (1, 1));
+    let faults = [
+        (&[Ok(1), Ok(3)][..], "silently"),
+        (&[Ok(1), Ok(2)], "its last 1 lines"),
+        (&[Ok(1), Ok(2), Ok(2), Ok(3)], "again"),
+        (&[Ok(1), Err(None), Ok(2), Ok(3)], "nothing is missing"),
+        (&[Ok(1), Err(Some(2)), Ok(3)], "where 1 are missing"),
+        (&[Err(Some(1)), Ok(2), Ok(1)], "again"),
+    ];
+    for (case, fault) in faults {
+        let found = told(case).unwrap_err();
+        assert!(found.contains(fault), "{case:?}: {found}");
+    }
+}

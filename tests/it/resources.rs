@@ -1,0 +1,85 @@
+//! What a process holds, as the kernel tells it: memory, threads, descriptors, and who is left.
+
+#![allow(dead_code)]
+
+use std::fs;
+use std::path::Path;
+
+/// What a process holds at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub rss_kb: u64,
+    pub threads: usize,
+    pub descriptors: usize,
+}
+
+impl Held {
+    /// What it holds now; nothing when it is gone.
+    pub fn by(pid: u32) -> Option<Self> {
+        let process = Path::new("/proc").join(pid.to_string());
+        let status = fs::read_to_string(process.join("status")).ok()?;
+        Some(Self {
+            rss_kb: number_after(&status, "VmRSS:")?,
+            threads: fs::read_dir(process.join("task")).ok()?.count(),
+            descriptors: fs::read_dir(process.join("fd")).ok()?.count(),
+        })
+    }
+
+    /// What this process holds. The descriptor that reads the directory is one of them.
+    pub fn here() -> Self {
+        Self::by(std::process::id()).unwrap()
+    }
+}
+
+/// Memory of a process with its part of what it shares with others, so that many can be summed.
+pub fn share_kb(pid: u32) -> Option<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    number_after(&rollup, "Pss:")
+}
+
+fn number_after(text: &str, label: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(label))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// Children of a process, ended ones that nobody waited for included.
+pub fn children_of(pid: u32) -> Vec<u32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let mut children = Vec::new();
+    for task in tasks.flatten() {
+        // A thread may have ended meanwhile.
+        let of_task = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        children.extend(
+            of_task
+                .split_whitespace()
+                .filter_map(|pid| pid.parse::<u32>().ok()),
+        );
+    }
+    children
+}
+
+/// Processes whose command line has this text, by id, with the command line. A path that belongs
+/// to one test finds all that were started for it, whoever is their parent by now.
+pub fn processes_with(text: &str) -> Vec<(u32, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        // It may have ended meanwhile.
+        let Ok(line) = fs::read(entry.path().join("cmdline")) else {
+            continue;
+        };
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(text) {
+            found.push((pid, line));
+        }
+    }
+    found
+}
