@@ -153,7 +153,8 @@ impl PaneAnswer {
 /// the kernel, one pane after the other: that takes as long as all the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Programs {
-    /// [`PaneState::command`] is empty, unless another asker wanted it.
+    /// [`PaneState::command`] is empty, unless another asker wanted it, and all of it may be a
+    /// fifth of a second old.
     LeftOut,
     /// It does.
     Named,

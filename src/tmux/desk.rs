@@ -161,8 +161,23 @@ impl Desk {
         due
     }
 
+    /// Gives those who look for new panes what pollers have just been told.
+    fn answer_recent(&mut self) {
+        let Some(recent) = self.eyes.recent() else {
+            return;
+        };
+        let asked = std::mem::take(&mut self.lists);
+        for (asker, programs) in asked {
+            match programs {
+                Programs::LeftOut => asker.answer(Ok(Arc::clone(recent))),
+                Programs::Named => self.lists.push((asker, programs)),
+            }
+        }
+    }
+
     /// Answers what is due; an error is of the server, and has been told to those who were due.
     fn round(&mut self) -> Result<()> {
+        self.answer_recent();
         let due = self.take_due();
         let lists = std::mem::take(&mut self.lists);
         if due.is_empty() && lists.is_empty() {

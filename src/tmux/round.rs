@@ -19,12 +19,16 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::{Stop, is_stopped};
 
-/// How old a listing may be that serves as long as the server has read nothing, and how old names
-/// may be while there are the same panes.
+/// How old a listing may be that serves as long as the server has read nothing.
 const LISTING_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// The longest pause after a process: as long as a batch may take.
-const PAUSE_MAX: Duration = Duration::from_millis(10);
+/// How old numbers may be for those who only look for new panes, and names while there are the same
+/// panes.
+const NUMBERS_AGE_MAX: Duration = Duration::from_millis(200);
+const NAMES_AGE_MAX: Duration = Duration::from_secs(2);
+
+/// The longest pause after a process: twice as long as a batch may take.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// Asks the server.
 pub(super) struct Eyes {
@@ -46,8 +50,9 @@ struct Listed {
     listing: Arc<Listing>,
     /// What the server had read before; `None` where that does not tell about its panes.
     bytes: Option<u64>,
+    at: Duration,
     /// When all of it was asked, names included.
-    whole_at: Duration,
+    named_at: Duration,
 }
 
 /// How much of a server is asked for.
@@ -58,7 +63,7 @@ pub(super) enum Extent {
     /// next listing shows.
     #[default]
     Panes,
-    /// All panes and their numbers; names may be a second old.
+    /// All panes and their numbers; names may be old.
     Numbers,
     /// Names, too.
     Names,
@@ -121,17 +126,24 @@ impl Eyes {
         }
     }
 
+    /// What the server held a moment ago: enough for those who only look for new panes.
+    pub fn recent(&self) -> Option<&Arc<Listing>> {
+        let last = self.last.as_ref()?;
+        (self.now() < last.at + NUMBERS_AGE_MAX).then_some(&last.listing)
+    }
+
     /// Finds out what the server holds, with as little as will do.
     pub fn find(&mut self, extent: Extent, screens: &[Screen]) -> Result<Found> {
         let mut proof = self.moment();
         let Some(last) = self.last.take() else {
             return self.list(extent, proof);
         };
-        if extent >= Extent::Names || proof.at >= last.whole_at + LISTING_AGE_MAX {
+        if extent >= Extent::Names || proof.at >= last.named_at + NAMES_AGE_MAX {
             return self.list(extent, proof);
         }
         let is_idle = proof.bytes.is_some() && proof.bytes == last.bytes;
-        if extent == Extent::Panes && screens.is_empty() && is_idle {
+        let serves = is_idle && proof.at < last.at + LISTING_AGE_MAX;
+        if extent == Extent::Panes && screens.is_empty() && serves {
             let listing = Arc::clone(&last.listing);
             self.last = Some(last);
             return Ok(found(listing, proof, HashMap::new()));
@@ -151,7 +163,8 @@ impl Eyes {
         self.last = Some(Listed {
             listing: Arc::clone(&listing),
             bytes: proof.bytes,
-            whole_at: last.whole_at,
+            at: proof.at,
+            named_at: last.named_at,
         });
         Ok(found(listing, proof, shown))
     }
@@ -169,8 +182,8 @@ impl Eyes {
         Ok((listing, panes.zip(shown).collect()))
     }
 
-    /// Runs one tmux process. One that took long is followed by a pause of the same length, at
-    /// most a batch's: in it the server serves others, who would wait for all batches otherwise.
+    /// Runs one tmux process. One that took long is followed by a pause of the same length
+    /// (within limits): in it the server serves others, who would wait for all batches otherwise.
     fn ask<T>(&mut self, question: impl FnOnce(&Server, &Clock) -> Result<T>) -> Result<T> {
         if let Some(pause) = self.free_at.checked_duration_since(self.clock.now()) {
             select_biased! {
@@ -201,7 +214,8 @@ impl Eyes {
         self.last = Some(Listed {
             listing: Arc::clone(&listing),
             bytes: proof.bytes.filter(|_| !commands),
-            whole_at: proof.at,
+            at: proof.at,
+            named_at: proof.at,
         });
         Ok(found(listing, proof, HashMap::new()))
     }
