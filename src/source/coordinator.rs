@@ -13,8 +13,9 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select_biased};
 
 use super::handover::Handover;
-use super::poller::{Control, EndReason, Ended, Poller, Selection};
+use super::poller::{Control, EndReason, Ended, Poller};
 use super::recall::Recall;
+use super::roster::{Outfit, Roster, Selection};
 use super::watch::Watch;
 use super::{Context, RunName, Source};
 use crate::error::{Error, Result};
@@ -366,23 +367,31 @@ impl Work {
                 HashMap::new()
             })
         });
+        let roster = Roster::new(Outfit {
+            session_id: session.id,
+            server_pid: server.pid,
+            emitter: run.emitter.clone(),
+            gateway: self.handle.clone(),
+            rhythm: self.watch.rhythm,
+            selection: selection.clone(),
+            // One that was there and not watched has a past that is not said.
+            fresh: !self.first && !self.listed.contains(&session.id),
+            handover: self.handover.clone(),
+            recalls,
+            commands: self.commands.clone(),
+            baseline: self.watch.baseline.clone(),
+        });
         let poller = Poller {
             session_id: session.id,
             name: session.name.to_owned(),
             server: server.clone(),
-            recalls,
-            handover: self.handover.clone(),
             emitter: run.emitter,
             gateway: self.handle.clone(),
             clock: self.context.clock.clone(),
             rhythm: self.watch.rhythm,
             stop,
             control: controls,
-            selection: selection.clone(),
-            // One that was there and not watched has a past that is not said.
-            fresh: !self.first && !self.listed.contains(&session.id),
-            commands: self.commands.clone(),
-            baseline: self.watch.baseline.clone(),
+            roster,
         };
         match thread::spawn(format!("td-{}", session.name), move || poller.run()) {
             Ok(poller) => {

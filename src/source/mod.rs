@@ -5,6 +5,7 @@ mod handover;
 mod pane;
 mod poller;
 mod recall;
+mod roster;
 mod watch;
 
 use std::path::PathBuf;

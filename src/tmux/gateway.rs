@@ -1,6 +1,6 @@
 //! The gateway: one thread per tmux server asks it for all pollers together.
 //!
-//! Pollers and the coordinator send [`Message`]s; the thread `td-gateway` (see [`super::desk`])
+//! Pollers and the coordinator send [`Message`]s; the thread `td-gateway` (see [`super::scheduler`])
 //! answers each over a channel of its own, at once or when there is something to tell. Sending
 //! blocks only while the inbox is full. The thread ends when its [`Gateway`] is dropped or shut
 //! down, or all handles are gone; askers that are left then get an error.
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_channel::{Sender, bounded};
 
 use super::ask::{Message, Pending, Programs, SessionAnswer, SessionLook, ended};
-use super::desk::Desk;
 use super::listing::Listing;
+use super::scheduler::Scheduler;
 use super::server::Server;
 use crate::clock::Clock;
 use crate::error::Result;
@@ -41,11 +41,11 @@ impl Gateway {
         let (running, stop) = stop_pair();
         let (alive, ended) = stop_pair();
         let processes = Arc::new(AtomicU64::new(0));
-        let mut desk = Desk::new(server, clock, stop, Arc::clone(&processes));
+        let mut scheduler = Scheduler::new(server, clock, stop, Arc::clone(&processes));
         let thread = thread::spawn("td-gateway", move || {
             // Dropped at the end of the thread, after a panic too: no asker waits for ever.
             let _alive = alive;
-            desk.serve(&inbox);
+            scheduler.serve(&inbox);
         })?;
         let handle = GatewayHandle {
             messages,

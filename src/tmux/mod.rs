@@ -12,14 +12,14 @@ mod depth;
 mod joined;
 
 mod ask;
-mod desk;
+mod client;
 mod gateway;
 mod grid;
 mod observers;
 mod plan;
 mod probe;
 mod question;
-mod round;
+mod scheduler;
 mod seen;
 mod tempo;
 

@@ -1,4 +1,4 @@
-//! One round of questions to a tmux server: what it holds, and looks at the panes that changed.
+//! What is asked of a tmux server, one process at a time: what it holds, and looks at its panes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ const NAMES_AGE_MAX: Duration = Duration::from_secs(2);
 /// The longest pause after a process: twice as long as a batch may take.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// Asks the server.
-pub(super) struct Eyes {
+/// Asks one server, and leaves it time for others in between.
+pub(super) struct Client {
     server: Server,
     clock: Clock,
     stop: Stop,
@@ -89,7 +89,7 @@ impl Found {
     }
 }
 
-impl Eyes {
+impl Client {
     pub fn new(server: Server, clock: Clock, stop: Stop, processes: Arc<AtomicU64>) -> Self {
         Self {
             server: server.until(stop.clone()),

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, never, select_biased};
 
 use super::ask::{Asker, Message, Programs, again};
+use super::client::{Client, Extent};
 use super::gateway::INBOX_MESSAGES_MAX;
 use super::grid::next_tick;
 use super::listing::Listing;
 use super::probe::Screen;
 use super::question::{Question, Verdict};
-use super::round::{Extent, Eyes};
 use super::server::Server;
 use super::tempo::{Brought, Tempo};
 use crate::clock::Clock;
@@ -31,8 +31,8 @@ const GATHER: Duration = Duration::from_millis(2);
 const SOON: Duration = Duration::from_millis(100);
 
 /// What the thread works with.
-pub(super) struct Desk {
-    eyes: Eyes,
+pub(super) struct Scheduler {
+    client: Client,
     clock: Clock,
     stop: Stop,
     tempo: Tempo,
@@ -42,10 +42,10 @@ pub(super) struct Desk {
     lists: Vec<(Asker<Arc<Listing>>, Programs)>,
 }
 
-impl Desk {
+impl Scheduler {
     pub fn new(server: Server, clock: Clock, stop: Stop, processes: Arc<AtomicU64>) -> Self {
         Self {
-            eyes: Eyes::new(server, clock.clone(), stop.clone(), processes),
+            client: Client::new(server, clock.clone(), stop.clone(), processes),
             clock,
             stop,
             tempo: Tempo::default(),
@@ -101,7 +101,7 @@ impl Desk {
         match message {
             Message::List(asker, programs) => self.lists.push((asker, programs)),
             Message::Look(wanted, asker) => {
-                let now = self.eyes.now();
+                let now = self.client.now();
                 self.questions.push(Question::new(wanted, asker, now));
             }
             #[cfg(test)]
@@ -115,7 +115,7 @@ impl Desk {
 
     /// When to see again whether something is due.
     fn wake(&self) -> Option<Instant> {
-        let (now, bytes) = (self.eyes.now(), self.bytes());
+        let (now, bytes) = (self.client.now(), self.bytes());
         let wakes = self.questions.iter().map(|question| {
             let due = question.due(&self.tempo, bytes, |after, interval| {
                 self.tick(after, interval)
@@ -125,7 +125,7 @@ impl Desk {
                 None => due,
             }
         });
-        wakes.min().map(|at| self.eyes.epoch() + at)
+        wakes.min().map(|at| self.client.epoch() + at)
     }
 
     /// What the server has read, where that matters.
@@ -134,18 +134,18 @@ impl Desk {
             .questions
             .iter()
             .any(|question| question.adaptive().is_some());
-        adapts.then(|| self.eyes.bytes())?
+        adapts.then(|| self.client.bytes())?
     }
 
     /// The first tick of an interval after a moment.
     fn tick(&self, after: Duration, interval: Duration) -> Duration {
-        let epoch = self.eyes.epoch();
+        let epoch = self.client.epoch();
         next_tick(epoch + after, epoch, interval) - epoch
     }
 
     /// Takes out the questions that are to be weighed now.
     fn take_due(&mut self) -> Vec<Question> {
-        let (now, bytes) = (self.eyes.now(), self.bytes());
+        let (now, bytes) = (self.client.now(), self.bytes());
         let questions = std::mem::take(&mut self.questions);
         let (due, later) = questions.into_iter().partition(|question| {
             let due = question.due(&self.tempo, bytes, |after, interval| {
@@ -163,7 +163,7 @@ impl Desk {
 
     /// Gives those who look for new panes what pollers have just been told.
     fn answer_recent(&mut self) {
-        let Some(recent) = self.eyes.recent() else {
+        let Some(recent) = self.client.recent() else {
             return;
         };
         let asked = std::mem::take(&mut self.lists);
@@ -193,7 +193,7 @@ impl Desk {
             .any(Question::asks_names)
             .then_some(Extent::Names);
         let extent = listed.chain(named).max().unwrap_or_default();
-        let began = self.eyes.moment();
+        let began = self.client.moment();
         let mut screens: Vec<Screen> = due
             .iter()
             .flat_map(|question| question.screens(began))
@@ -201,7 +201,7 @@ impl Desk {
         // A pane that two ask for is captured once.
         screens.sort_by_key(|screen| screen.pane);
         screens.dedup_by_key(|screen| screen.pane);
-        let found = match self.eyes.find(extent, &screens) {
+        let found = match self.client.find(extent, &screens) {
             Ok(found) => found,
             Err(error) => {
                 fail(due, &error);
@@ -236,10 +236,10 @@ impl Desk {
                 }
             }
         }
-        self.eyes.look(tellings, found.listing.server.pid);
+        self.client.look(tellings, found.listing.server.pid);
         if adapts {
             self.tempo
-                .round(began.at, self.eyes.now(), began.bytes, brought);
+                .round(began.at, self.client.now(), began.bytes, brought);
         }
         Ok(())
     }
