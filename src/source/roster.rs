@@ -13,7 +13,7 @@ use crate::tmux::{
     GatewayHandle, Left, Margin, PaneAnswer, PaneState, Rhythm, Seen, SessionId, Want, Wish,
     bytes_read_by,
 };
-use crate::track::text_of;
+use crate::track::{Look, text_of};
 
 /// How long a pane that comes from another session is waited for; its poller sees that it has left
 /// with its next look.
@@ -179,9 +179,6 @@ impl Roster {
     }
 
     fn pane_answered(&mut self, id: &PaneId, answer: &PaneAnswer, moment: Moment<'_>) {
-        let Moment {
-            first, again, now, ..
-        } = moment;
         if !self.shows(id) {
             if !self.panes.contains_key(id) {
                 self.passed_over.insert(id.clone());
@@ -190,112 +187,147 @@ impl Roster {
         }
         // While it is worked on, the pane is not in the map: a panic leaves no half-done state
         // behind, and what was said of it is recalled.
-        let pane = self.panes.remove(id);
-        let known = pane
-            .is_none()
-            .then(|| self.outfit.recalls.get(id).cloned())
-            .flatten();
-        let mut moved = None;
-        if pane.is_none() && known.is_none() {
-            match self.outfit.handover.arrive(id, self.outfit.session_id) {
-                Arrival::New => {}
-                Arrival::Moved(moving) => {
-                    let Moving { pane, recall } = *moving;
-                    self.outfit.recalls.insert(id.clone(), recall);
-                    moved = Some(pane);
-                }
-                Arrival::Held => {
-                    let since = *self.arriving.entry(id.clone()).or_insert(now);
-                    if now.saturating_duration_since(since) < ARRIVAL_WAIT {
-                        return;
-                    }
-                    // What was said of it there is not known here.
-                    self.outfit.recalls.insert(id.clone(), Recall::begin());
-                    return self.pane_answered(id, answer, moment);
-                }
-            }
-        }
-        self.arriving.remove(id);
-        let noted = self
-            .outfit
-            .recalls
-            .entry(id.clone())
-            .or_insert_with(Recall::begin);
-        let mut out = Out {
-            emitter: &self.outfit.emitter,
-            recall: noted,
-            now,
-        };
-        let pane = match (pane, answer) {
-            (Some(mut pane), PaneAnswer::Still(state, proof)) => {
-                if !again {
-                    pane.still(state, *proof, &mut out);
-                }
+        let pane = match (self.panes.remove(id), answer) {
+            (Some(mut pane), answer) => {
+                self.go_on(&mut pane, id, answer, moment);
                 Some(pane)
-            }
-            (pane @ Some(_), PaneAnswer::There(_)) => pane,
-            (Some(mut pane), PaneAnswer::Look { state, look, seen }) => {
-                if !again || pane.deeper {
-                    pane.look(state, look, Seen::clone(seen), again, &mut out);
-                }
-                Some(pane)
-            }
-            (None, PaneAnswer::Look { state, look, seen }) if moved.is_some() => {
-                let command = command_of(&mut self.outfit.commands, &self.outfit.gateway, id);
-                if let Some(pane) = &mut moved {
-                    pane.arrive(
-                        &PaneState {
-                            command,
-                            ..state.clone()
-                        },
-                        &mut out,
-                    );
-                    pane.look(state, look, Seen::clone(seen), again, &mut out);
-                }
-                moved
             }
             (None, PaneAnswer::Look { state, look, seen }) => {
-                let passed_over = self.passed_over.contains(id);
-                let begin = match &known {
-                    Some(recall) => Begin::Resume(recall),
-                    None if passed_over || first && !self.outfit.fresh => Begin::Baseline,
-                    None => Begin::Fresh,
-                };
-                let whole = look.is_complete() || matches!(begin, Begin::Baseline);
-                // A full-screen program came after the listing: what is behind it is wanted, too.
-                let hidden = look.alternate && look.saved.is_none();
-                if !again && (!whole || hidden) {
-                    if known.is_none() {
-                        self.outfit.recalls.remove(id);
-                    }
-                    self.to_open.insert(id.clone());
-                    None
-                } else {
-                    self.to_open.remove(id);
-                    let stood_there = !matches!(begin, Begin::Fresh);
-                    if let Some(baseline) = self.outfit.baseline.as_ref().filter(|_| stood_there) {
-                        baseline.show(moment.name, id, &text_of(look));
-                    }
-                    self.passed_over.remove(id);
-                    let command = command_of(&mut self.outfit.commands, &self.outfit.gateway, id);
-                    let state = PaneState {
-                        command,
-                        ..state.clone()
-                    };
-                    Some(Pane::open(
-                        &state,
-                        look,
-                        Seen::clone(seen),
-                        (&begin, settle_time(&self.outfit.rhythm)),
-                        &mut out,
-                    ))
-                }
+                self.found(id, Sight { state, look, seen }, moment)
             }
             (None, PaneAnswer::Still(..) | PaneAnswer::There(_)) => None,
         };
         if let Some(pane) = pane {
             self.outfit.handover.hold(id, self.outfit.session_id);
             self.panes.insert(id.clone(), pane);
+        }
+    }
+
+    /// A pane that is watched.
+    fn go_on(&mut self, pane: &mut Pane, id: &PaneId, answer: &PaneAnswer, moment: Moment<'_>) {
+        let mut out = out(
+            &self.outfit.emitter,
+            &mut self.outfit.recalls,
+            id,
+            moment.now,
+        );
+        match answer {
+            PaneAnswer::Still(state, proof) if !moment.again => {
+                pane.still(state, *proof, &mut out);
+            }
+            PaneAnswer::Look { state, look, seen } if !moment.again || pane.deeper => {
+                pane.look(state, look, Seen::clone(seen), moment.again, &mut out);
+            }
+            PaneAnswer::Still(..) | PaneAnswer::There(_) | PaneAnswer::Look { .. } => {}
+        }
+    }
+
+    /// A pane that is to be watched from now on, if it can be.
+    fn found(&mut self, id: &PaneId, sight: Sight<'_>, moment: Moment<'_>) -> Option<Pane> {
+        let known = self.outfit.recalls.get(id).cloned();
+        if known.is_none() {
+            match self.outfit.handover.arrive(id, self.outfit.session_id) {
+                Arrival::New => {}
+                Arrival::Moved(moving) => return Some(self.take_over(*moving, id, sight, moment)),
+                Arrival::Held => {
+                    let since = *self.arriving.entry(id.clone()).or_insert(moment.now);
+                    if moment.now.saturating_duration_since(since) < ARRIVAL_WAIT {
+                        return None;
+                    }
+                    // What was said of it there is not known here.
+                    return self.open(id, sight, &Begin::Resume(&Recall::begin()), moment);
+                }
+            }
+        }
+        let stood_there = self.passed_over.contains(id) || moment.first && !self.outfit.fresh;
+        let begin = match &known {
+            Some(recall) => Begin::Resume(recall),
+            None if stood_there => Begin::Baseline,
+            None => Begin::Fresh,
+        };
+        self.open(id, sight, &begin, moment)
+    }
+
+    /// A pane that was another session's.
+    fn take_over(
+        &mut self,
+        Moving { mut pane, recall }: Moving,
+        id: &PaneId,
+        sight: Sight<'_>,
+        moment: Moment<'_>,
+    ) -> Pane {
+        self.arriving.remove(id);
+        self.outfit.recalls.insert(id.clone(), recall);
+        let state = self.with_command(sight.state);
+        let mut out = out(
+            &self.outfit.emitter,
+            &mut self.outfit.recalls,
+            id,
+            moment.now,
+        );
+        pane.arrive(&state, &mut out);
+        let Sight { state, look, seen } = sight;
+        pane.look(state, look, seen.clone(), moment.again, &mut out);
+        pane
+    }
+
+    /// Opens a pane; not yet, if the look is too short for that.
+    fn open(
+        &mut self,
+        id: &PaneId,
+        Sight { state, look, seen }: Sight<'_>,
+        begin: &Begin<'_>,
+        moment: Moment<'_>,
+    ) -> Option<Pane> {
+        let whole = look.is_complete() || matches!(begin, Begin::Baseline);
+        // A full-screen program came after the listing: what is behind it is wanted, too.
+        let hidden = look.alternate && look.saved.is_none();
+        if !moment.again && (!whole || hidden) {
+            self.to_open.insert(id.clone());
+            return None;
+        }
+        self.to_open.remove(id);
+        self.passed_over.remove(id);
+        self.arriving.remove(id);
+        // From here on it is known, whatever happens to this thread.
+        let recalls = &mut self.outfit.recalls;
+        recalls.entry(id.clone()).or_insert_with(Recall::begin);
+        let stood_there = !matches!(begin, Begin::Fresh);
+        if let Some(baseline) = self.outfit.baseline.as_ref().filter(|_| stood_there) {
+            baseline.show(moment.name, id, &text_of(look));
+        }
+        let state = self.with_command(state);
+        let mut out = out(
+            &self.outfit.emitter,
+            &mut self.outfit.recalls,
+            id,
+            moment.now,
+        );
+        let settle = settle_time(&self.outfit.rhythm);
+        Some(Pane::open(
+            &state,
+            look,
+            seen.clone(),
+            (begin, settle),
+            &mut out,
+        ))
+    }
+
+    /// The state with the program in the pane's foreground. A pane that has just appeared is asked
+    /// for.
+    fn with_command(&mut self, state: &PaneState) -> PaneState {
+        let (id, commands) = (state.pane(), &mut self.outfit.commands);
+        if !commands.contains_key(&id)
+            && let Ok(listing) = self.outfit.gateway.listing()
+        {
+            let named = listing.panes.iter();
+            *commands = named
+                .map(|state| (state.pane(), state.command.clone()))
+                .collect();
+        }
+        PaneState {
+            command: commands.get(&id).cloned().unwrap_or_default(),
+            ..state.clone()
         }
     }
 
@@ -352,20 +384,25 @@ impl Roster {
     }
 }
 
-/// The program in a pane's foreground. A pane that has just appeared is asked for.
-fn command_of(
-    commands: &mut HashMap<PaneId, String>,
-    gateway: &GatewayHandle,
+/// A look at a pane.
+#[derive(Clone, Copy)]
+struct Sight<'a> {
+    state: &'a PaneState,
+    look: &'a Look,
+    seen: &'a Seen,
+}
+
+/// Where a pane's events go.
+fn out<'a>(
+    emitter: &'a EventEmitter,
+    recalls: &'a mut HashMap<PaneId, Recall>,
     id: &PaneId,
-) -> String {
-    if !commands.contains_key(id)
-        && let Ok(listing) = gateway.listing()
-    {
-        *commands = listing
-            .panes
-            .iter()
-            .map(|state| (state.pane(), state.command.clone()))
-            .collect();
+    now: Instant,
+) -> Out<'a> {
+    let recall = recalls.entry(id.clone()).or_insert_with(Recall::begin);
+    Out {
+        emitter,
+        recall,
+        now,
     }
-    commands.get(id).cloned().unwrap_or_default()
 }
