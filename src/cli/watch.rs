@@ -67,6 +67,8 @@ fn rhythm(interval: Rhythm, share: f64) -> Rhythm {
 
 /// Watches until the targets have ended, or until it is stopped.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+    // Before anything is started that a signal would leave behind.
+    let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
     let server = options.server.server();
     check_tmux(&server, &clock)?;
@@ -75,7 +77,6 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if let Some(path) = options.data_path()? {
         builder = builder.data_dir(path);
     }
-    let signals = Signals::catch(|| {})?;
     let mut engine = builder.start().map_err(unusable)?;
     let (show, standing) = bounded(STANDING_PANES);
     let printing = live::print(&engine, options, standing, &clock)?;

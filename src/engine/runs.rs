@@ -59,8 +59,13 @@ impl RunBook {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the run's log, or says why there is none.
-    fn open_log(&self, state: &mut State, name: &RunName, info: RunInfo) -> Option<OpenRun> {
+    /// Opens the run's log, if there is to be one.
+    fn open_log(
+        &self,
+        state: &mut State,
+        name: &RunName,
+        info: RunInfo,
+    ) -> Option<Result<OpenRun>> {
         let (data, _) = self.kept.as_ref()?;
         let now = self.clock.wall();
         let opened = match name {
@@ -70,17 +75,10 @@ impl RunBook {
                 index.open_run(data, label, info, now)
             }
         };
-        let run = match opened {
-            Ok(run) => run,
-            Err(error) => {
-                ::log::warn!("observing without a log: {error:?}");
-                return None;
-            }
-        };
-        for warning in run.warnings() {
+        for warning in opened.iter().flat_map(OpenRun::warnings) {
             ::log::warn!("{warning}");
         }
-        Some(run)
+        Some(opened)
     }
 }
 
@@ -104,15 +102,21 @@ impl Runs for RunBook {
             RunName::Labelled(label) => label.as_str().into(),
         };
         let (emitter, history) = match self.open_log(&mut state, &name, info) {
-            Some(run) => {
+            Some(Ok(run)) => {
                 let history = run.is_resumed().then(|| run.directory().events_path());
                 let emitter = self.bus.emitter_from(run.execution_id(), run.next_seq());
                 self.order(Order::Attach(Box::new(run)));
                 (emitter, history)
             }
-            None => {
+            failed => {
                 self.order(Order::PassOver(label.clone()));
-                (self.bus.emitter_for(label), None)
+                let emitter = self.bus.emitter_for(label);
+                if let Some(Err(error)) = failed {
+                    let why = format!("observing without a log: {error:?}");
+                    ::log::warn!("{why}");
+                    emitter.warning("log", &why);
+                }
+                (emitter, None)
             }
         };
         let id = emitter.execution_id().clone();

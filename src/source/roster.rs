@@ -352,8 +352,8 @@ impl Roster {
             return None;
         }
         self.outfit.handover.forget(id);
-        if let Some(left) = left {
-            pane.proved(left.proof);
+        if let Some(proof) = left.and_then(|left| left.proof) {
+            pane.proved(proof);
         }
         pane.close(bytes_read_by(self.outfit.server_pid), &mut out);
         pane.exit_status()

@@ -84,7 +84,7 @@ pub enum SessionAnswer {
         created: i64,
         /// The panes that it owns now; others are gone, or another session's.
         panes: Vec<PaneAnswer>,
-        /// What became of panes that it owns no more, as far as they had been seen.
+        /// What became of panes that were wanted and that it owns no more.
         left: HashMap<PaneId, Left>,
     },
 }
@@ -92,8 +92,8 @@ pub enum SessionAnswer {
 /// What became of a pane that left its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// When it showed for certain last what was seen of it.
-    pub proof: Proof,
+    /// When it showed for certain last what was seen of it, if that was not to be looked at anew.
+    pub proof: Option<Proof>,
     /// It is there, and another session's.
     pub moved: bool,
 }

@@ -263,10 +263,14 @@ impl Question {
 
     /// What became of the panes that the session owns no more.
     fn left(&self, listing: &Listing) -> HashMap<PaneId, Left> {
-        let left = self.wishes().filter_map(|(pane, _, seen)| {
+        let left = self.wanted.wants.iter().filter_map(|(pane, want)| {
             let owner = listing.pane(pane).map(|state| state.session_id);
+            let seen = match want {
+                Want::Look(wish) => wish.seen.as_ref(),
+                Want::Leave => None,
+            };
             let left = Left {
-                proof: seen.proof,
+                proof: seen.map(|seen| seen.proof),
                 moved: owner.is_some(),
             };
             (owner != Some(self.wanted.session_id)).then(|| (pane.clone(), left))

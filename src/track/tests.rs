@@ -429,3 +429,47 @@ fn what_a_program_scrolled_off_before_another_took_its_place_is_not_said_again()
     }
     assert_eq!(segments(&changes), [vec!["a", "b", "c", "d"], vec!["new"]]);
 }
+
+/// Prints lines that all read the same, before and after the width changes.
+fn resized_among_equals(limit: usize) -> (usize, usize) {
+    let mut watch = Watch::new(Sim::new(40, 10, limit));
+    for width in [60, 30, 80] {
+        for _ in 0..20 {
+            watch.sim.print("same\nsame\nsame\n");
+            watch.look();
+        }
+        watch.sim.width = width;
+        watch.sim.print("same\n");
+        watch.look();
+    }
+    let changes = watch.end();
+    let segments = segments(&changes);
+    (segments.len() - 1, segments.concat().len())
+}
+
+#[test]
+fn lines_that_read_the_same_are_counted_from_the_first_when_the_width_changes() {
+    assert_eq!(resized_among_equals(2000), (0, 183));
+}
+
+#[test]
+fn where_their_place_is_lost_they_are_not_said_twice() {
+    let (gaps, said) = resized_among_equals(40);
+    assert!(gaps >= 3 && said <= 183, "{gaps} gaps, {said} lines");
+}
+
+#[test]
+fn an_empty_pane_changes_its_width_without_a_gap() {
+    let mut watch = Watch::new(Sim::new(40, 10, 100));
+    for width in [60, 30] {
+        watch.sim.width = width;
+        watch.look();
+    }
+    watch.sim.print("one\n");
+    watch.look();
+    let said = Change::Lines {
+        first_line: 1,
+        chunk: "one\n".into(),
+    };
+    assert_eq!(watch.end(), [said]);
+}

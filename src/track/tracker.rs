@@ -53,6 +53,11 @@ pub struct Tracker {
     bytes_before: Option<u64>,
     /// When the last look was taken.
     at: Duration,
+    /// The number of the first line of the last look.
+    first: i64,
+    /// The number of the first line that the pane has, where that is known for sure: nothing has
+    /// been trimmed or cleared yet.
+    top: Option<i64>,
     /// The last look showed something new.
     news: bool,
     screen: ScreenDiff,
@@ -63,6 +68,7 @@ impl Tracker {
     pub fn baseline(look: &Look) -> Self {
         let mut tracker = Self::empty(look, 1);
         tracker.stand_on(Normal::of(look).in_full(look));
+        tracker.note_top(look, false);
         tracker
     }
 
@@ -73,11 +79,12 @@ impl Tracker {
         let mut changes = Vec::new();
         if !look.is_complete() {
             changes.push(tracker.book.gap(GapReason::Truncated));
-        } else if look.history_size > look.history_limit.saturating_sub(look.trim_step()) {
+        } else if may_be_trimmed(look) {
             // So much was printed before the first look that the history may have been trimmed.
             changes.push(tracker.book.gap(GapReason::Ambiguous));
         }
         tracker.take(lines, 1, Moved::Anew, footprint);
+        tracker.note_top(look, false);
         tracker.book.settle(&mut changes, false);
         tracker.show_screen(look, &mut changes);
         (tracker, changes)
@@ -102,7 +109,7 @@ impl Tracker {
             tracker.book.settle(&mut changes, false);
         } else {
             changes.push(tracker.book.gap(GapReason::ObserverAbsent));
-            let trimmed = look.history_size > look.history_limit.saturating_sub(look.trim_step());
+            let trimmed = may_be_trimmed(look);
             let gone = settled.iter().rev().take(1).any(|(_, last)| {
                 let same = |line: &Logical| line.text.trim_end() == last.trim_end();
                 !lines.iter().any(same)
@@ -115,6 +122,7 @@ impl Tracker {
                 tracker.stand_on((footprint, lines));
             }
         }
+        tracker.note_top(look, false);
         tracker.show_screen(look, &mut changes);
         (tracker, changes)
     }
@@ -139,6 +147,8 @@ impl Tracker {
             died: look.dead.is_some(),
             bytes_before: look.bytes_before,
             at: look.at,
+            first: next,
+            top: None,
             news: false,
             screen: ScreenDiff::default(),
         }
@@ -212,7 +222,14 @@ impl Tracker {
             match self.after_reflow(&lines, look, deepest) {
                 Ok(first) => (first, Moved::Anew),
                 Err(None) => return Outcome::Deeper,
-                Err(Some(reason)) => (self.book.lose(reason, &mut changes), Moved::Anew),
+                Err(Some(reason)) => {
+                    // What stands there may have been said already: it is known now, not said.
+                    self.book.lose(reason, &mut changes);
+                    self.seen(look);
+                    self.stand_on((footprint, lines));
+                    self.note_top(look, false);
+                    return Outcome::Changes(changes);
+                }
             }
         } else {
             let facts = Facts {
@@ -231,18 +248,36 @@ impl Tracker {
                 Place::Lost(reason) => (self.book.lose(reason, &mut changes), Moved::Anew),
             }
         };
+        self.seen(look);
+        // What the look no longer holds was complete when it was seen.
+        self.book.say(&mut changes, first - 1);
+        self.take(lines, first, moved, footprint);
+        self.note_top(look, matches!(moved, Moved::By(_)));
+        self.book.settle(&mut changes, look.dead.is_some());
+        self.show_screen(look, &mut changes);
+        Outcome::Changes(changes)
+    }
+
+    /// Notes what of a look the next one is compared with.
+    fn seen(&mut self, look: &Look) {
         if !look.alternate {
             self.width = look.width;
         }
         self.pid = look.pid;
         self.died = look.dead.is_some();
         self.bytes_before = look.bytes_before;
-        // What the look no longer holds was complete when it was seen.
-        self.book.say(&mut changes, first - 1);
-        self.take(lines, first, moved, footprint);
-        self.book.settle(&mut changes, look.dead.is_some());
-        self.show_screen(look, &mut changes);
-        Outcome::Changes(changes)
+    }
+
+    /// Notes the number of the pane's first line; `goes_on` if the look goes on where the one
+    /// before ended.
+    fn note_top(&mut self, look: &Look, goes_on: bool) {
+        self.top = if look.alternate || may_be_trimmed(look) {
+            None
+        } else if look.is_complete() {
+            Some(self.first)
+        } else {
+            self.top.filter(|_| goes_on)
+        };
     }
 
     /// At this time, on the clock of [`Look::at`], nothing had changed since the last look: what
@@ -286,6 +321,7 @@ impl Tracker {
 
     fn take(&mut self, lines: Vec<Logical>, first: i64, moved: Moved, mut footprint: Footprint) {
         let (at, width) = (self.at, self.width);
+        self.first = first;
         self.book
             .take(lines, first, moved, &footprint, Taken { at, width });
         footprint.forget();
@@ -302,6 +338,19 @@ impl Tracker {
         if !deepest {
             return Err(None);
         }
+        let known = self.book.above_cursor();
+        // As long as tmux has all lines, they are counted from the first.
+        if let Some(top) = self
+            .top
+            .filter(|_| look.is_complete() && !may_be_trimmed(look))
+            && known.iter().all(|(number, text)| {
+                let at = usize::try_from(number - top).ok();
+                let line = at.and_then(|at| lines.get(at));
+                line.is_some_and(|line| line.text.trim_end() == text.trim_end())
+            })
+        {
+            return Ok(top);
+        }
         let bytes = self.bytes_since(look);
         let printable = |new_lines: &[Logical]| {
             let least: usize = new_lines
@@ -310,7 +359,7 @@ impl Tracker {
                 .sum();
             bytes.is_none_or(|bytes| least as u64 <= bytes)
         };
-        reflow::place(&self.book.above_cursor(), lines, |after: usize| {
+        reflow::place(&known, lines, |after: usize| {
             // Beyond the line that the cursor was in, all was printed since.
             lines.get(after + 1..).is_none_or(&printable)
         })
@@ -328,4 +377,9 @@ impl Tracker {
             self.screen.leave();
         }
     }
+}
+
+/// Whether tmux may have dropped rows of the history already.
+fn may_be_trimmed(look: &Look) -> bool {
+    look.history_size > look.history_limit.saturating_sub(look.trim_step())
 }

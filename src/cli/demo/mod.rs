@@ -50,9 +50,9 @@ impl Config {
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let place = Place::make()?;
-    watch::check_tmux(&place.server(), &clock)?;
     let last_act = place.clone();
     let signals = Signals::catch(move || last_act.clear())?;
+    watch::check_tmux(&place.server(), &clock)?;
     let mut builder = Builder::new().clock(clock.clone());
     if !options.no_log {
         builder = builder.data_dir(
