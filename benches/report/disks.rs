@@ -11,6 +11,7 @@ use std::thread;
 use td_observe::Builder;
 use td_observe::log::RunInfo;
 
+use crate::common::resources::Held;
 use crate::common::table::{Bar, Row, Table};
 
 const HIDDEN: &str = "flood-onto-a-bad-disk";
@@ -69,10 +70,7 @@ pub fn has_run() -> bool {
 
 /// What this process holds, MB.
 fn resident() -> f64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.unwrap().split_whitespace().next().unwrap();
-    kib.parse::<f64>().unwrap() / 1e3
+    Held::here().rss_kb as f64 / 1e3
 }
 
 /// A disk that takes nothing, in one way or another; given back when dropped.

@@ -16,7 +16,7 @@ use td_observe::{Envelope, TdEvent, Timestamp};
 
 use crate::observed::read_log;
 use crate::resources::{Held, children_of, processes_with};
-use crate::support::{CEILING, TmuxServer, wait_for};
+use crate::support::{CEILING, TmuxServer, wait_for, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 
@@ -207,22 +207,25 @@ pub fn churn(plan: &Plan) -> Summary {
         let runs = fs::read_dir(data.join("runs")).map_or(0, Iterator::count);
         if runs == 1 { Ok(()) } else { Err(runs) }
     });
-    // The threads and files of an observer at rest are there within a tick or two.
-    thread::sleep(Duration::from_secs(1));
-    summary.before = observer.held().unwrap();
+    summary.before = rest(&observer);
 
     let sessions = come_and_go(plan, &server, &observer, &mut summary.samples);
     wait_for("the last session's end", CEILING + plan.life, || {
         let left = server.tmux(&["list-sessions", "-F", "#{session_name}"]);
         if left == "keeper" { Ok(()) } else { Err(left) }
     });
-    summary.after = at_rest(&observer, summary.before);
-    if summary.after.threads > summary.before.threads
-        || summary.after.descriptors > summary.before.descriptors
-    {
+    // A tmux process that is just being asked takes a few descriptors: looked at between two.
+    let before = summary.before;
+    let after = within(CEILING, || {
+        let held = observer.held().unwrap();
+        let is_back = held.threads <= before.threads && held.descriptors <= before.descriptors;
+        if is_back { Ok(held) } else { Err(held) }
+    });
+    if after.is_err() {
         let fault = "threads or descriptors are left when all sessions have gone";
         summary.faults.push(fault.to_owned());
     }
+    summary.after = after.unwrap_or_else(|held| held);
     for zombie in zombies_of(observer.child.id()) {
         summary.faults.push(format!("nobody reaped {zombie}"));
     }
@@ -268,26 +271,31 @@ fn come_and_go(
             samples.extend(observer.held());
         }
         let due = began + plan.every * sessions.len() as u32;
-        thread::sleep(due.saturating_duration_since(Instant::now()));
+        wait_for("the next session's time", CEILING, || {
+            due.checked_duration_since(Instant::now())
+                .map_or(Ok(()), Err)
+        });
     }
     sessions
 }
 
-/// What the observer holds when all has gone; it may take its time, but not for ever.
-fn at_rest(observer: &Observer, before: Held) -> Held {
-    let deadline = Instant::now() + CEILING;
-    loop {
+/// What the observer holds at rest: the least of what is seen, once that has been the same for
+/// many looks. While a tmux process is being asked it holds a little more.
+fn rest(observer: &Observer) -> Held {
+    const SAME: usize = 100;
+    let (mut least, mut same) = (observer.held().unwrap(), 0);
+    wait_for("an observer at rest", CEILING, || {
         let held = observer.held().unwrap();
-        // A tmux process that is just being asked takes a few descriptors: look between two.
-        let is_back = held.threads <= before.threads && held.descriptors <= before.descriptors;
-        if is_back || Instant::now() >= deadline {
-            return held;
+        if held.threads > least.threads || held.descriptors < least.descriptors {
+            (least, same) = (held, 0);
         }
-        thread::sleep(Duration::from_millis(7));
-    }
+        same += 1;
+        if same >= SAME { Ok(()) } else { Err(held) }
+    });
+    least
 }
 
-/// Children that have ended and were not waited for, twice in a row: the one in between is reaped.
+/// Children that have ended and that nobody waits for.
 fn zombies_of(pid: u32) -> Vec<u32> {
     let is_zombie = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -295,10 +303,15 @@ fn zombies_of(pid: u32) -> Vec<u32> {
             .is_some_and(|(_, rest)| rest.starts_with('Z'))
     };
     let mut zombies = children_of(pid);
-    zombies.retain(is_zombie);
-    thread::sleep(Duration::from_millis(500));
-    zombies.retain(is_zombie);
-    zombies
+    let none_left = within(CEILING, || {
+        zombies.retain(is_zombie);
+        if zombies.is_empty() { Ok(()) } else { Err(()) }
+    });
+    if none_left.is_err() {
+        zombies
+    } else {
+        Vec::new()
+    }
 }
 
 /// What the logs say of each session.

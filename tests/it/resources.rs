@@ -31,6 +31,12 @@ impl Held {
     }
 }
 
+/// The most memory that a process ever held.
+pub fn peak_kb(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    number_after(&status, "VmHWM:")
+}
+
 /// Memory of a process with its part of what it shares with others, so that many can be summed.
 pub fn share_kb(pid: u32) -> Option<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;

@@ -24,16 +24,19 @@ pub const CEILING: Duration = Duration::from_secs(20);
 pub fn wait_for<T, E: Debug>(
     what: &str,
     ceiling: Duration,
-    mut look: impl FnMut() -> Result<T, E>,
+    look: impl FnMut() -> Result<T, E>,
 ) -> T {
+    within(ceiling, look)
+        .unwrap_or_else(|instead| panic!("waited {ceiling:?} for {what}; last seen: {instead:#?}"))
+}
+
+/// The same for what may fail: what `look` said last, when the ceiling is reached.
+pub fn within<T, E>(ceiling: Duration, mut look: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     let began = Instant::now();
     loop {
         match look() {
-            Ok(value) => return value,
-            Err(instead) if began.elapsed() >= ceiling => {
-                panic!("waited {ceiling:?} for {what}; last seen: {instead:#?}")
-            }
-            Err(_) => thread::sleep(Duration::from_millis(5)),
+            Err(_) if began.elapsed() < ceiling => thread::sleep(Duration::from_millis(5)),
+            done => return done,
         }
     }
 }

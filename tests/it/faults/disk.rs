@@ -6,7 +6,7 @@ use std::process::Command;
 
 use td_observe::{Envelope, TdEvent};
 
-use super::{Counted, Counting};
+use super::{Counted, Counting, of_run, runs_of};
 use crate::log::SmallDisk;
 use crate::observed::{Observed, Replay, shown};
 use crate::support::TmuxServer;
@@ -207,8 +207,7 @@ fn a_disk_that_becomes_read_only_is_waited_for() {
 }
 
 #[test]
-#[ignore = "src/engine/runs.rs: a run that cannot be made is never tried again, and no event says so"]
-fn a_session_that_appears_while_the_disk_is_read_only_is_kept_when_it_can_be_written() {
+fn a_session_that_appears_while_the_disk_is_read_only_is_seen_without_a_log_and_that_is_said() {
     let Some(mut job) = Job::on_a_disk("size=4m") else {
         return;
     };
@@ -220,20 +219,24 @@ fn a_session_that_appears_while_the_disk_is_read_only_is_kept_when_it_can_be_wri
     let pane = job.server.new_session("late", 60, 12, &late.command());
     job.observed.until_started(2);
     late.until_more(5);
-    drop(in_front);
-    job.until_told("Warning", 1);
-    late.until_more(5);
     late.end();
     job.observed.until("the end of the late one", |seen| {
         Replay::of(seen, &pane).texts().contains(&"the end")
     });
+    let run = runs_of(&job.observed.seen, "late").remove(0);
+    let said = of_run(&job.observed.seen, &run);
+    let without_log = said.iter().filter(|envelope| {
+        matches!(&envelope.event, TdEvent::Warning { message, .. } if message.contains("without a log"))
+    });
+    assert_eq!(without_log.count(), 1, "{}", shown(&said));
+    drop(in_front);
     job.end();
     let counted = Counted::of(&job.observed.replay(&pane), &["the end"]);
     assert_eq!(
         (counted.said.end, counted.holes),
         (late.printed() + 1, vec![])
     );
-    assert_eq!(job.observed.logs().len(), 2, "the late one has a log");
+    assert_eq!(job.observed.logs().len(), 1, "the first one's");
     drop((job.disks, job.server));
 }
 

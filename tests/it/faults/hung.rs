@@ -8,6 +8,7 @@ use td_observe::Envelope;
 use super::watcher::Watcher;
 use super::{Counted, Counting, end_of, of_run, runs_of, warnings};
 use crate::observed::{Replay, logs, shown};
+use crate::resources::processes_with;
 use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
 
 /// How long the server stands still: the five seconds of a question, and some of the next one.
@@ -116,4 +117,21 @@ fn nine_silent_seconds_cost_one_process_and_two_warnings_and_a_new_server_is_fou
             .collect();
         assert_eq!(numbered, log[1..]);
     }
+}
+
+#[test]
+fn interrupted_before_a_hung_server_has_said_anything_it_ends_in_order_and_leaves_nobody() {
+    let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    server.new_session("silent", 60, 10, "exec cat");
+    let _stopped = Stopped::new(server.pid());
+    let watch = Watcher::start(&server, data.path(), &[]);
+    // Its very first question.
+    watch.until_child();
+    watch.stop();
+    let socket = server.socket().display().to_string();
+    let questions = processes_with(&socket).into_iter();
+    let left: Vec<_> = questions
+        .filter(|(_, line)| line.contains(" -N "))
+        .collect();
+    assert_eq!(left, []);
 }

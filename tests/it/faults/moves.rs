@@ -47,145 +47,158 @@ fn once_over(observed: &Observed, names: &[&str], pane: &str, program: &Counting
     counts
 }
 
-/// Lets the program print some lines and waits until they were said.
-#[track_caller]
-fn more(observed: &mut Observed, program: &Counting) {
-    let printed = program.until_more(15);
-    observed.until_line(&format!("line {printed}."));
+/// A pane that prints numbered lines, in a server of its own, and what is seen of it.
+struct Scene {
+    observed: Observed,
+    program: Counting,
+    pane: String,
+    server: TmuxServer,
+}
+
+impl Scene {
+    /// Sessions in this order, observed once `prepare` has done what it does to the pane. The
+    /// program is in the one of the name `home`.
+    #[track_caller]
+    fn new(names: &[&str], home: &str, prepare: impl FnOnce(&TmuxServer, &str)) -> Self {
+        let server = TmuxServer::new();
+        let program = Counting::new(&server, "program", "0.01");
+        let mut pane = String::new();
+        for name in names {
+            if *name == home {
+                pane = server.new_session(name, 60, 12, &program.command());
+            } else {
+                server.new_session(name, 60, 12, "exec cat");
+            }
+        }
+        prepare(&server, &pane);
+        let mut observed = Observed::all(&server);
+        observed.until_started(names.len());
+        let mut scene = Self {
+            observed,
+            program,
+            pane,
+            server,
+        };
+        scene.more();
+        scene
+    }
+
+    /// Lets the program print some lines and waits until they were said.
+    #[track_caller]
+    fn more(&mut self) {
+        let printed = self.program.until_more(15);
+        self.observed.until_line(&format!("line {printed}."));
+    }
+
+    /// Does something to the pane, and waits for more lines.
+    #[track_caller]
+    fn then(&mut self, args: &[&str]) {
+        self.server.tmux(args);
+        self.more();
+    }
+
+    /// Ends the program; how many lines stand in the runs of these sessions, taken one after the
+    /// other.
+    #[track_caller]
+    fn end(&mut self, names: &[&str]) -> Vec<u64> {
+        self.program.end();
+        self.observed.until_line("the end");
+        self.observed.stop();
+        once_over(&self.observed, names, &self.pane, &self.program)
+    }
 }
 
 #[test]
 fn moved_between_windows_of_its_session_it_is_the_same_pane() {
-    let server = TmuxServer::new();
-    let program = Counting::new(&server, "program", "0.01");
-    let pane = server.new_session("home", 60, 12, &program.command());
-    let other = server.tmux(&[
-        "new-window",
-        "-d",
-        "-t",
-        "=home:",
-        "-P",
-        "-F",
-        "#{pane_id}",
-        "exec cat",
-    ]);
-    let mut observed = Observed::all(&server);
-    observed.until_started(1);
-    more(&mut observed, &program);
-    server.tmux(&["join-pane", "-d", "-s", &pane, "-t", &other]);
-    more(&mut observed, &program);
-    server.tmux(&["break-pane", "-d", "-s", &pane]);
-    more(&mut observed, &program);
-    server.tmux(&["move-pane", "-d", "-h", "-s", &pane, "-t", &other]);
-    more(&mut observed, &program);
-    server.tmux(&["swap-pane", "-d", "-s", &pane, "-t", &other]);
-    more(&mut observed, &program);
-    program.end();
-    observed.until_line("the end");
-    observed.stop();
-    let replay = observed.replay(&pane);
+    let mut scene = Scene::new(&["home"], "home", |server, _| {
+        server.tmux(&["new-window", "-d", "-t", "=home:9", "exec cat"]);
+    });
+    let pane = scene.pane.clone();
+    scene.then(&["join-pane", "-d", "-s", &pane, "-t", "=home:9"]);
+    scene.then(&["break-pane", "-d", "-s", &pane]);
+    scene.then(&["move-pane", "-d", "-h", "-s", &pane, "-t", "=home:9"]);
+    scene.then(&["swap-pane", "-d", "-U", "-t", &pane]);
+    scene.end(&["home"]);
+    let replay = scene.observed.replay(&pane);
     assert_eq!(Counted::of(&replay, &["the end"]).holes, []);
-    once_over(&observed, &["home"], &pane, &program);
-    let opened = observed.seen.iter().filter(
+    let seen = &scene.observed.seen;
+    let opened = seen.iter().filter(
         |envelope| matches!(&envelope.event, TdEvent::PaneOpened { pane: of, .. } if *of == *pane),
     );
-    assert_eq!(opened.count(), 1, "{}", shown(&observed.seen));
+    assert_eq!(opened.count(), 1, "{}", shown(seen));
 }
 
 #[test]
 fn moved_to_another_session_it_is_said_there_from_where_it_was() {
-    let server = TmuxServer::new();
-    let program = Counting::new(&server, "program", "0.01");
-    let pane = server.new_session("from", 60, 12, &program.command());
-    server.tmux(&["split-window", "-d", "-t", &pane, "exec cat"]);
-    let target = server.new_session("to", 60, 12, "exec cat");
-    let mut observed = Observed::all(&server);
-    observed.until_started(2);
-    more(&mut observed, &program);
-    server.tmux(&["move-pane", "-d", "-s", &pane, "-t", &target]);
-    more(&mut observed, &program);
-    program.end();
-    observed.until_line("the end");
-    observed.stop();
-    let counts = once_over(&observed, &["from", "to"], &pane, &program);
+    let mut scene = Scene::new(&["from", "to"], "from", |server, pane| {
+        server.tmux(&["split-window", "-d", "-t", pane, "exec cat"]);
+    });
+    let pane = scene.pane.clone();
+    scene.then(&["move-pane", "-d", "-s", &pane, "-t", "=to:"]);
+    let counts = scene.end(&["from", "to"]);
     assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
 }
 
 #[test]
+fn moved_to_and_fro_at_any_moment_it_is_said_once() {
+    let mut scene = Scene::new(&["one", "two"], "one", |server, pane| {
+        server.tmux(&["split-window", "-d", "-t", pane, "exec cat"]);
+    });
+    let pane = scene.pane.clone();
+    // The moves come between a listing and a look, too: some with more lines between, some not.
+    for round in 0..12 {
+        let to = ["=two:", "=one:"][round % 2];
+        scene
+            .server
+            .tmux(&["move-pane", "-d", "-s", &pane, "-t", to]);
+        scene.program.until_more(1 + 7 * (round as u64 % 3));
+    }
+    scene.more();
+    scene.program.end();
+    scene.observed.until_line("the end");
+    scene.observed.stop();
+    // In the order in which it was said, whichever session had the pane.
+    let counted = Counted::of(&Replay::of(&scene.observed.seen, &pane), &["the end"]);
+    assert_eq!(counted.holes, [], "{}", shown(&scene.observed.seen));
+    assert_eq!(counted.said.end, scene.program.printed() + 1);
+}
+
+#[test]
 fn linked_into_a_later_session_it_stays_with_the_first() {
-    let server = TmuxServer::new();
-    let program = Counting::new(&server, "program", "0.01");
-    let pane = server.new_session("first", 60, 12, &program.command());
-    server.new_session("second", 60, 12, "exec cat");
-    let mut observed = Observed::all(&server);
-    observed.until_started(2);
-    more(&mut observed, &program);
-    server.tmux(&["link-window", "-d", "-s", "=first:0", "-t", "=second:7"]);
-    more(&mut observed, &program);
-    server.tmux(&["unlink-window", "-t", "=second:7"]);
-    more(&mut observed, &program);
-    program.end();
-    observed.until_line("the end");
-    observed.stop();
-    let counts = once_over(&observed, &["first", "second"], &pane, &program);
-    assert_eq!(counts[1], 0);
-    assert_eq!(observed.replay(&pane).gaps, []);
+    let mut scene = Scene::new(&["first", "second"], "first", |_, _| {});
+    scene.then(&["link-window", "-d", "-s", "=first:0", "-t", "=second:7"]);
+    scene.then(&["unlink-window", "-t", "=second:7"]);
+    assert_eq!(scene.end(&["first", "second"])[1], 0);
+    assert_eq!(scene.observed.replay(&scene.pane).gaps, []);
 }
 
 #[test]
 fn linked_from_the_beginning_it_is_said_once() {
-    let server = TmuxServer::new();
-    let program = Counting::new(&server, "program", "0.01");
-    let pane = server.new_session("first", 60, 12, &program.command());
-    server.new_session("second", 60, 12, "exec cat");
-    server.tmux(&["link-window", "-d", "-s", "=first:0", "-t", "=second:7"]);
-    // A session of the same group shows the same windows, too.
-    server.tmux(&["new-session", "-d", "-s", "third", "-t", "=first"]);
-    let mut observed = Observed::all(&server);
-    observed.until_started(2);
-    more(&mut observed, &program);
-    program.end();
-    observed.until_line("the end");
-    observed.stop();
-    let counts = once_over(&observed, &["first", "second"], &pane, &program);
-    assert_eq!(counts[1], 0);
-    let of_it = |envelope: &&Envelope| envelope.event.pane().is_some_and(|of| *of == *pane);
-    let said = observed.seen.iter().filter(of_it);
+    let mut scene = Scene::new(&["first", "second"], "first", |server, _| {
+        server.tmux(&["link-window", "-d", "-s", "=first:0", "-t", "=second:7"]);
+        // A session of the same group shows the same windows, too.
+        server.tmux(&["new-session", "-d", "-s", "third", "-t", "=first"]);
+    });
+    assert_eq!(scene.end(&["first", "second"])[1], 0);
+    let pane = &scene.pane;
+    let of_it = |envelope: &&Envelope| envelope.event.pane().is_some_and(|of| *of == **pane);
+    let said = scene.observed.seen.iter().filter(of_it);
     let said: Vec<&str> = said.map(|envelope| envelope.event.execution_id()).collect();
     assert!(said.iter().all(|id| id.starts_with("first@")), "{said:?}");
 }
 
 #[test]
 fn linked_into_an_earlier_session_it_goes_on_there() {
-    let server = TmuxServer::new();
-    server.new_session("first", 60, 12, "exec cat");
-    let program = Counting::new(&server, "program", "0.01");
-    let pane = server.new_session("second", 60, 12, &program.command());
-    let mut observed = Observed::all(&server);
-    observed.until_started(2);
-    more(&mut observed, &program);
-    server.tmux(&["link-window", "-d", "-s", "=second:0", "-t", "=first:7"]);
-    more(&mut observed, &program);
-    program.end();
-    observed.until_line("the end");
-    observed.stop();
-    once_over(&observed, &["second", "first"], &pane, &program);
+    let mut scene = Scene::new(&["first", "second"], "second", |_, _| {});
+    scene.then(&["link-window", "-d", "-s", "=second:0", "-t", "=first:7"]);
+    scene.end(&["second", "first"]);
 }
 
 #[test]
 fn it_outlives_its_owner_in_the_session_that_it_is_linked_into() {
-    let server = TmuxServer::new();
-    let program = Counting::new(&server, "program", "0.01");
-    let pane = server.new_session("first", 60, 12, &program.command());
-    server.new_session("second", 60, 12, "exec cat");
-    server.tmux(&["link-window", "-d", "-s", "=first:0", "-t", "=second:7"]);
-    let mut observed = Observed::all(&server);
-    observed.until_started(2);
-    more(&mut observed, &program);
-    server.tmux(&["kill-session", "-t", "=first"]);
-    more(&mut observed, &program);
-    program.end();
-    observed.until_line("the end");
-    observed.stop();
-    once_over(&observed, &["first", "second"], &pane, &program);
+    let mut scene = Scene::new(&["first", "second"], "first", |server, _| {
+        server.tmux(&["link-window", "-d", "-s", "=first:0", "-t", "=second:7"]);
+    });
+    scene.then(&["kill-session", "-t", "=first"]);
+    scene.end(&["first", "second"]);
 }

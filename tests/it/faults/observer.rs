@@ -1,5 +1,7 @@
 //! An observer that stands still, as a laptop's lid or a debugger makes it, and goes on.
 
+use std::path::Path;
+
 use rustix::process::{Signal, kill_process};
 use td_observe::Envelope;
 
@@ -10,7 +12,7 @@ use crate::support::{Stopped, TmuxServer};
 
 /// The one run of a session, as it was shown and as it was kept.
 #[track_caller]
-fn run(seen: &[Envelope], data: &std::path::Path, name: &str) -> Vec<Envelope> {
+fn run(seen: &[Envelope], data: &Path, name: &str) -> Vec<Envelope> {
     let runs = runs_of(seen, name);
     assert_eq!(runs.len(), 1, "{runs:?}");
     let shown = of_run(seen, &runs[0]);
@@ -18,6 +20,18 @@ fn run(seen: &[Envelope], data: &std::path::Path, name: &str) -> Vec<Envelope> {
     let kept = logs(data).remove(&runs[0]).unwrap();
     assert_eq!(numbered.cloned().collect::<Vec<_>>(), kept[1..]);
     shown
+}
+
+/// Ends a session's program and checks that every line of it is there, once.
+#[track_caller]
+fn ends_whole(mut watch: Watcher, program: &Counting, data: &Path, (name, pane): (&str, &str)) {
+    program.end();
+    watch.until_line(name, "the end");
+    let seen = watch.stop();
+    let run = run(&seen, data, name);
+    let counted = Counted::of(&Replay::of(&run, pane), &["the end"]);
+    assert_eq!(counted.holes, [], "{}", shown(&run));
+    assert_eq!(counted.said.end, program.printed() + 1);
 }
 
 #[test]
@@ -35,13 +49,7 @@ fn stopped_and_continued_again_and_again_it_loses_nothing_of_a_moderate_pane() {
         let printed = program.until_more(3);
         watch.until_line("moderate", &format!("line {printed}."));
     }
-    program.end();
-    watch.until_line("moderate", "the end");
-    let seen = watch.stop();
-    let run = run(&seen, data.path(), "moderate");
-    let counted = Counted::of(&Replay::of(&run, &pane), &["the end"]);
-    assert_eq!(counted.holes, [], "{}", shown(&run));
-    assert_eq!(counted.said.end, program.printed() + 1);
+    ends_whole(watch, &program, data.path(), ("moderate", &pane));
 }
 
 #[test]
@@ -99,13 +107,7 @@ fn stopped_in_the_middle_of_a_question_it_goes_on_with_the_answer() {
         // Its answer has come long ago, and nobody has taken it.
         assert_eq!(watch.children().len(), 1);
     }
-    program.end();
-    watch.until_line("asked", "the end");
-    let seen = watch.stop();
-    let run = run(&seen, data.path(), "asked");
-    let counted = Counted::of(&Replay::of(&run, &pane), &["the end"]);
-    assert_eq!(counted.holes, [], "{}", shown(&run));
-    assert_eq!(counted.said.end, program.printed() + 1);
+    ends_whole(watch, &program, data.path(), ("asked", &pane));
 }
 
 #[test]
@@ -123,11 +125,5 @@ fn a_question_that_somebody_kills_is_asked_again() {
         let printed = program.until_more(5);
         watch.until_line("killed", &format!("line {printed}."));
     }
-    program.end();
-    watch.until_line("killed", "the end");
-    let seen = watch.stop();
-    let run = run(&seen, data.path(), "killed");
-    let counted = Counted::of(&Replay::of(&run, &pane), &["the end"]);
-    assert_eq!(counted.holes, [], "{}", shown(&run));
-    assert_eq!(counted.said.end, program.printed() + 1);
+    ends_whole(watch, &program, data.path(), ("killed", &pane));
 }

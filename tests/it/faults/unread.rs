@@ -9,6 +9,7 @@ use td_observe::{Envelope, TdEvent};
 
 use crate::cli::{on, program};
 use crate::observed::{Replay, logs};
+use crate::resources::peak_kb;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// How many lines of 490 bytes a flood has: they all wait in the program in the end.
@@ -45,10 +46,7 @@ fn a_program_whose_output_nobody_reads_keeps_everything_and_stays_small() {
     until_kept("SessionStarted");
     server.tmux(&["wait-for", "-S", "go"]);
     until_kept("the end");
-    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let mut lines = status.lines();
-    let peak = lines.find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    let peak = peak_kb(child.id()).unwrap();
     assert!(peak < MEMORY_KB, "{peak} kB");
 
     // Read at last, it has everything, but for what was dropped and is counted.

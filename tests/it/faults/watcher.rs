@@ -1,6 +1,5 @@
 //! The program as a process that watches a test's server and says its events in JSON.
 
-use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
@@ -9,6 +8,7 @@ use td_observe::{Envelope, TdEvent};
 
 use crate::cli::{Running, assert_code, on, program};
 use crate::observed::shown;
+use crate::resources::children_of;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// `td-observe watch --json`, and what it printed so far.
@@ -74,16 +74,9 @@ impl Watcher {
 
     /// Processes that it has started and that are still there, ended and unreaped ones included.
     pub fn children(&self) -> Vec<Pid> {
-        let tasks = format!("/proc/{}/task", self.running.child.id());
-        let children = fs::read_dir(tasks)
-            .unwrap()
-            .flatten()
-            .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        let children = children_of(self.running.child.id()).into_iter();
         children
-            .flat_map(|ids| {
-                let ids = ids.split_whitespace().map(|id| id.parse().unwrap());
-                ids.filter_map(Pid::from_raw).collect::<Vec<_>>()
-            })
+            .filter_map(|pid| Pid::from_raw(pid.cast_signed()))
             .collect()
     }
 
