@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select_biased};
 
+use super::choice::Choice;
 use super::handover::Handover;
 use super::poller::{Control, EndReason, Ended, Poller};
 use super::recall::Recall;
@@ -77,9 +78,8 @@ impl Source for Coordinator {
             handle: gateway.handle(),
             sessions: HashMap::new(),
             first: true,
-            told_absent: HashSet::new(),
+            choice: Choice::of_watch(&self.watch),
             told_trouble: None,
-            seen: vec![false; self.watch.targets.len()],
             commands: HashMap::new(),
             rounds: 0,
             observers: None,
@@ -115,10 +115,8 @@ struct Work {
     sessions: HashMap<Key, Watched>,
     /// No listing yet: what is there now was there before.
     first: bool,
-    told_absent: HashSet<String>,
+    choice: Choice,
     told_trouble: Option<String>,
-    /// Which targets have been there.
-    seen: Vec<bool>,
     /// The programs in the foreground of the panes, as of the last listing that named them.
     commands: HashMap<PaneId, String>,
     rounds: u32,
@@ -173,17 +171,12 @@ impl Work {
         self.join_ended();
         match &listing {
             Some(listing) => self.listed(listing),
-            None => self.tell_absent(None),
+            None => self.choice.tell_absent(&self.watch.server, false),
         }
         self.first = false;
-        self.all_came()
+        self.choice.all_came()
             && self.sessions.is_empty()
-            && listing.is_none_or(|listing| !self.any_target(&listing))
-    }
-
-    /// Whether there are targets, and all of them have been there.
-    fn all_came(&self) -> bool {
-        !self.watch.targets.is_empty() && self.seen.iter().all(|seen| *seen)
+            && listing.is_none_or(|listing| !self.choice.is_there(&listing))
     }
 
     /// What there is now; `None` when it is time to stop. Programs are asked for when there is a new
@@ -226,24 +219,21 @@ impl Work {
         }
     }
 
-    fn any_target(&self, listing: &Listing) -> bool {
-        self.watch
-            .targets
-            .iter()
-            .any(|target| !target.resolve(listing).is_empty())
-    }
-
     fn listed(&mut self, listing: &Listing) {
         self.handover.retain(|pane| listing.pane(pane).is_some());
-        self.tell_absent(Some(listing));
-        let chosen = self.chosen(listing);
+        let observes = |state: &PaneState| match &self.observers {
+            Some(observers) => observers.contains(&state.pane()),
+            None => {
+                let command = self.commands.get(&state.pane());
+                command.is_some_and(|command| command == OBSERVER)
+            }
+        };
+        let chosen = self.choice.of(listing, observes);
+        self.choice.tell_absent(&self.watch.server, true);
+        let ids = chosen.iter().map(|(session, _)| session.id).collect();
         let server = &listing.server;
-        for (session, only) in chosen {
+        for (session, selection) in chosen {
             let key = (server.pid, server.start_time, session.id);
-            let selection = Selection {
-                only,
-                leave_out: self.left_out(listing, session.id),
-            };
             match self.sessions.get_mut(&key) {
                 Some(watched) if watched.selection != selection => {
                     if watched
@@ -264,73 +254,12 @@ impl Work {
                 }
             }
         }
-        self.stop_unchosen(listing);
+        self.stop_unchosen(listing, &ids);
         self.listed = listing.sessions().map(|session| session.id).collect();
     }
 
-    /// Sessions to watch, each with the panes that the targets name, if they name any.
-    fn chosen<'a>(&mut self, listing: &'a Listing) -> Vec<(Session<'a>, Option<HashSet<PaneId>>)> {
-        if self.watch.targets.is_empty() {
-            return listing.sessions().map(|session| (session, None)).collect();
-        }
-        let mut panes: HashMap<SessionId, HashSet<PaneId>> = HashMap::new();
-        for (target, seen) in self.watch.targets.iter().zip(&mut self.seen) {
-            for state in target.resolve(listing) {
-                *seen = true;
-                panes
-                    .entry(state.session_id)
-                    .or_default()
-                    .insert(state.pane());
-            }
-        }
-        let chosen = listing.sessions().filter_map(|session| {
-            let named = panes.remove(&session.id)?;
-            // All of a session means those that will come, too.
-            let all = listing
-                .panes_of(session.id)
-                .all(|state| named.contains(&state.pane()));
-            Some((session, (!all || self.names_panes()).then_some(named)))
-        });
-        chosen.collect()
-    }
-
-    /// Whether a target may mean less than a session: then its panes are named one by one.
-    fn names_panes(&self) -> bool {
-        self.watch
-            .targets
-            .iter()
-            .any(|target| target.as_str().contains(['%', ':', '@', '.']))
-    }
-
-    fn left_out(&self, listing: &Listing, session: SessionId) -> HashSet<PaneId> {
-        let observes = |state: &&PaneState| {
-            let pane = state.pane();
-            let is_observer = match &self.observers {
-                Some(observers) => observers.contains(&pane),
-                None => self
-                    .commands
-                    .get(&pane)
-                    .is_some_and(|command| command == OBSERVER),
-            };
-            !self.watch.include_observers && is_observer || self.watch.leave_out.contains(&pane)
-        };
-        listing
-            .panes_of(session)
-            .filter(observes)
-            .map(PaneState::pane)
-            .collect()
-    }
-
-    /// Pollers whose panes no target names any more.
-    fn stop_unchosen(&mut self, listing: &Listing) {
-        if self.watch.targets.is_empty() {
-            return;
-        }
-        let chosen: HashSet<SessionId> = self
-            .chosen(listing)
-            .into_iter()
-            .map(|(session, _)| session.id)
-            .collect();
+    /// Pollers whose panes no target names any more, though their sessions are there.
+    fn stop_unchosen(&mut self, listing: &Listing, chosen: &HashSet<SessionId>) {
         let server = (listing.server.pid, listing.server.start_time);
         for (key, watched) in &mut self.sessions {
             let other_server = (key.0, key.1) != server;
@@ -460,30 +389,6 @@ impl Work {
             match poller.join_deadline(deadline) {
                 Ok(ended) => self.close(&execution_id, ended),
                 Err(poller) => ::log::error!("{} did not end in time and is left", poller.name()),
-            }
-        }
-    }
-
-    /// Says once what targets are waited for.
-    fn tell_absent(&mut self, listing: Option<&Listing>) {
-        if self.all_came() {
-            return;
-        }
-        let Some(listing) = listing else {
-            if self.told_absent.insert(String::new()) {
-                ::log::warn!(
-                    "no tmux server is running at {}: waiting for it",
-                    self.watch.server
-                );
-            }
-            return;
-        };
-        for (target, seen) in self.watch.targets.iter().zip(&self.seen) {
-            if !seen
-                && target.resolve(listing).is_empty()
-                && self.told_absent.insert(target.as_str().to_owned())
-            {
-                ::log::warn!("{:?} is not there yet: waiting for it", target.as_str());
             }
         }
     }

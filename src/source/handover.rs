@@ -81,3 +81,56 @@ impl Handover {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::EventBus;
+    use crate::source::pane::{Begin, Out};
+    use crate::tmux::{PaneState, Seen};
+    use crate::track::Look;
+
+    fn pane() -> Pane {
+        let bus = EventBus::new(10);
+        let out = &mut Out {
+            emitter: &bus.emitter_for("one"),
+            recall: &mut Recall::begin(),
+            now: std::time::Instant::now(),
+        };
+        let how = (&Begin::Baseline, std::time::Duration::ZERO);
+        Pane::open(
+            &PaneState::default(),
+            &Look::default(),
+            Seen::default(),
+            how,
+            out,
+        )
+    }
+
+    #[test]
+    fn a_pane_is_somebodys_on_its_way_or_nobodys() {
+        let (handover, id) = (Handover::default(), PaneId::from("%1"));
+        let [one, two] = ["$1", "$2"].map(|id| SessionId::parse(id).unwrap());
+        assert!(matches!(handover.arrive(&id, one), Arrival::New));
+        handover.hold(&id, one);
+        assert!(matches!(handover.arrive(&id, two), Arrival::Held));
+        assert!(
+            matches!(handover.arrive(&id, two), Arrival::Held),
+            "it is asked again"
+        );
+        handover.leave(&id, pane(), Recall::begin());
+        assert!(
+            matches!(handover.arrive(&id, two), Arrival::Moved(_)),
+            "once"
+        );
+        assert!(matches!(handover.arrive(&id, one), Arrival::New));
+        handover.hold(&id, two);
+        assert!(
+            matches!(handover.arrive(&id, two), Arrival::New),
+            "its own, after a crash"
+        );
+        handover.hold(&id, two);
+        handover.retain(|_| false);
+        assert!(matches!(handover.arrive(&id, one), Arrival::New), "gone");
+    }
+}

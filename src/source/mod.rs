@@ -1,5 +1,6 @@
 //! Sources: threads that observe and emit; what they are given, and who starts them for tmux.
 
+mod choice;
 mod coordinator;
 mod handover;
 mod pane;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use super::frame::{Frame, Nonce};
 use super::joined;
-use super::listing::{NUMBERS, PaneState, told_second};
+use super::listing::told_second;
 use super::server::{ANSWER_BYTES_MAX, Server};
+use super::state::{NUMBERS, PaneState};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::PaneId;

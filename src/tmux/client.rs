@@ -9,12 +9,13 @@ use crossbeam_channel::select_biased;
 
 use super::ask::{PaneAnswer, again};
 use super::capture::{Shot, Shown, bytes_read_by, capture};
-use super::listing::{Listing, PaneState, ServerIdentity};
+use super::listing::{Listing, ServerIdentity};
 use super::plan::{Cost, cut, screens_max};
 use super::probe::{Probed, Screen, probe};
 use super::question::{Facts, Telling};
 use super::seen::Proof;
 use super::server::Server;
+use super::state::PaneState;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::{Stop, is_stopped};

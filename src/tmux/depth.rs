@@ -1,8 +1,8 @@
 //! How deep a look must go: what the history has grown by, and a margin to recognise the place (pure).
 
 use super::capture::depth_max;
-use super::listing::PaneState;
 use super::seen::Seen;
+use super::state::PaneState;
 
 /// How much of the history the first look at a pane takes: the last lines of the baseline, enough
 /// for a few screens to show and to find the place in a log of an earlier run.
@@ -65,7 +65,7 @@ fn growth(seen: &Seen, now: &PaneState) -> Option<u32> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::listing::tests::state;
+    use super::super::state::tests::state;
     use super::*;
 
     fn at(history_size: u32) -> PaneState {

@@ -4,179 +4,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::frame::{Frame, Nonce};
-use super::id::{SessionId, WindowId, pane_number};
+use super::id::{SessionId, pane_number};
 use super::server::Server;
+use super::state::{CHANGING, NUMBERS, PaneState, number};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::{Cursor, PaneId};
-use crate::track::Death;
-
-/// The numbers that are asked of a pane, in the order in which [`PaneState::read`] takes them.
-/// A tmux that does not know one of them expands it to nothing.
-pub(super) const NUMBERS: &str = "#{pane_id} #{session_id} #{window_id} #{session_created} \
-    #{window_index} #{pane_index} #{window_active} #{pane_active} #{pane_width} #{pane_height} \
-    #{history_size} #{history_limit} #{cursor_x} #{cursor_y} #{alternate_on} \
-    #{alternate_saved_x} #{alternate_saved_y} #{pane_in_mode} #{pane_dead} #{pane_dead_status} \
-    #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity}";
-
-/// What tmux knows of a pane, seen through one window of one session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PaneState {
-    /// The number in the pane's id; see [`PaneState::pane`].
-    pub(crate) pane: u32,
-    /// The session.
-    pub session_id: SessionId,
-    /// The session's name now.
-    pub session_name: String,
-    /// When the session was made, in seconds since 1970.
-    pub session_created: i64,
-    /// The window.
-    pub window_id: WindowId,
-    /// The window's place in the session.
-    pub window_index: u32,
-    /// The window's name now.
-    pub window_name: String,
-    /// The pane's place in the window.
-    pub pane_index: u32,
-    /// Whether the window is the current one of its session.
-    pub window_active: bool,
-    /// Whether the pane is the current one of its window.
-    pub pane_active: bool,
-    /// Columns.
-    pub width: u32,
-    /// Rows.
-    pub height: u32,
-    /// Rows in the history.
-    pub history_size: u32,
-    /// Rows that the history may hold.
-    pub history_limit: u32,
-    /// The cursor.
-    pub cursor: Cursor,
-    /// Whether the alternate screen is shown.
-    pub alternate: bool,
-    /// The cursor of the normal screen behind the alternate one.
-    pub saved_cursor: Cursor,
-    /// Whether the pane is in copy mode or the like; its program goes on behind it.
-    pub in_mode: bool,
-    /// The program has ended and tmux keeps the pane.
-    pub dead: Option<Death>,
-    /// The process that tmux started in the pane.
-    pub pid: u32,
-    /// Whether a `pipe-pane` is open.
-    pub piped: bool,
-    /// When something was last printed in the window, in seconds since 1970.
-    pub window_activity: i64,
-    /// The program in the foreground; empty where it was not asked for, because to answer it the
-    /// server reads files, and the bytes that it reads are a measure of what panes print.
-    pub command: String,
-    /// Whether this is the pane's one owner: a pane of a window that is linked several times
-    /// belongs to the lowest session.
-    pub owned: bool,
-}
-
-/// The numbers that change while a pane is only printed to, in the order in which
-/// [`PaneState::refresh`] takes them: half of [`NUMBERS`], which is half of the server's time.
-const CHANGING: &str = "#{pane_id} #{session_id} #{pane_width} #{pane_height} #{history_size} \
-    #{cursor_x} #{cursor_y} #{alternate_on} #{pane_dead} #{pane_dead_status} #{pane_dead_signal} \
-    #{pane_pid} #{window_activity}";
-
-impl PaneState {
-    /// The pane's id, `%7`.
-    pub fn pane(&self) -> PaneId {
-        PaneId::from(format!("%{}", self.pane))
-    }
-
-    pub(super) fn pane_number(&self) -> u32 {
-        self.pane
-    }
-
-    /// Reads the expansion of [`NUMBERS`]; `None` when there is no such pane (then tmux expands
-    /// all of it to nothing) or it is not an answer.
-    pub(super) fn read(numbers: &str) -> Option<Self> {
-        let mut fields = numbers.trim_end_matches('\n').split(' ');
-        let mut next = || fields.next();
-        let state = Self {
-            pane: pane_number(next()?)?,
-            session_id: SessionId::parse(next()?)?,
-            window_id: WindowId::parse(next()?)?,
-            session_created: number(next()?),
-            window_index: number(next()?),
-            pane_index: number(next()?),
-            window_active: flag(next()?),
-            pane_active: flag(next()?),
-            width: number(next()?),
-            height: number(next()?),
-            history_size: number(next()?),
-            history_limit: number(next()?),
-            cursor: Cursor {
-                x: number(next()?),
-                y: number(next()?),
-            },
-            alternate: flag(next()?),
-            saved_cursor: Cursor {
-                x: coordinate(next()?),
-                y: coordinate(next()?),
-            },
-            in_mode: flag(next()?),
-            dead: {
-                let (dead, status, signal) = (flag(next()?), next()?, next()?);
-                dead.then(|| Death {
-                    status: status.parse().ok(),
-                    signal: signal.parse().ok(),
-                })
-            },
-            pid: number(next()?),
-            piped: flag(next()?),
-            window_activity: number(next()?),
-            ..Self::default()
-        };
-        fields.next().is_none().then_some(state)
-    }
-}
-
-impl PaneState {
-    /// Reads the expansion of [`CHANGING`] into a state that was known; `None` when it is about
-    /// another pane or session, or not an answer.
-    fn refresh(&mut self, numbers: &str) -> Option<()> {
-        let mut fields = numbers.split(' ');
-        let mut next = || fields.next();
-        if pane_number(next()?)? != self.pane || SessionId::parse(next()?)? != self.session_id {
-            return None;
-        }
-        (self.width, self.height) = (number(next()?), number(next()?));
-        self.history_size = number(next()?);
-        self.cursor = Cursor {
-            x: number(next()?),
-            y: number(next()?),
-        };
-        self.alternate = flag(next()?);
-        let (dead, status, signal) = (flag(next()?), next()?, next()?);
-        self.dead = dead.then(|| Death {
-            status: status.parse().ok(),
-            signal: signal.parse().ok(),
-        });
-        (self.pid, self.window_activity) = (number(next()?), number(next()?));
-        fields.next().is_none().then_some(())
-    }
-}
-
-/// A number, or 0 where this tmux has none to give.
-fn number<T: std::str::FromStr + Default>(text: &str) -> T {
-    text.parse().unwrap_or_default()
-}
-
-/// A flag; some of them count (`pane_in_mode`).
-fn flag(text: &str) -> bool {
-    !matches!(text, "" | "0")
-}
-
-/// A coordinate, where tmux writes the largest number for "none".
-fn coordinate(text: &str) -> u32 {
-    text.parse()
-        .ok()
-        .filter(|&at| at != u32::MAX)
-        .unwrap_or_default()
-}
 
 /// Which server it is: a restarted one at the same socket is another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -407,26 +239,10 @@ fn read(nonce: &Nonce, answer: &str) -> Option<Listing> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
+    use super::super::state::tests::state;
     use super::*;
-
-    /// A state as a listing has it: pane, session and its name, window, its index and name, place.
-    pub(in crate::tmux) fn state(
-        pane: u32,
-        (session, name): (u32, &str),
-        (window, index, window_name): (u32, u32, &str),
-        pane_index: u32,
-    ) -> PaneState {
-        PaneState {
-            session_name: name.into(),
-            window_name: window_name.into(),
-            ..PaneState::read(&format!(
-                "%{pane} ${session} @{window} 9 {index} {pane_index} 1 1 80 24 0 2000 0 0 0 \
-                 4294967295 4294967295 0 0   1 0 5"
-            ))
-            .unwrap()
-        }
-    }
+    use crate::track::Death;
 
     /// A listing of such states.
     pub(in crate::tmux) fn listing(panes: Vec<PaneState>) -> Listing {
@@ -438,30 +254,13 @@ pub(super) mod tests {
         listing
     }
 
-    #[test]
-    fn reads_what_is_there_and_zero_for_what_is_not() {
-        let state = PaneState::read(
-            "%7 $3 @2 1795303463 0 1 1 0 80 24 100 2000 5 6 1 4294967295 7 2 1  9 4711 1 12\n",
-        );
-        let state = state.unwrap();
-        assert_eq!(state.pane(), "%7");
-        assert_eq!(state.cursor, Cursor { x: 5, y: 6 });
-        assert_eq!(state.saved_cursor, Cursor { x: 0, y: 7 });
-        assert_eq!(
-            state.dead,
-            Some(Death {
-                status: None,
-                signal: Some(9)
-            })
-        );
-        assert!(state.in_mode && state.alternate && state.piped);
-        assert_eq!((state.pid, state.window_activity), (4711, 12));
-        assert_eq!(
-            PaneState::read(&" ".repeat(23)),
-            None,
-            "a pane that is not there"
-        );
-        assert_eq!(PaneState::read("%7 $3 @2"), None);
+    /// A listing of panes, each with the name of its session, in order.
+    pub(crate) fn listing_of(panes: &[(u32, &str)]) -> Listing {
+        let states = panes.iter().map(|&(pane, name)| {
+            let session = u32::from(name.as_bytes()[0]);
+            state(pane, (session, name), (pane, pane, "w"), 0)
+        });
+        listing(states.collect())
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod id;
 mod server;
 
 mod listing;
+mod state;
 mod target;
 
 mod capture;
@@ -30,9 +31,12 @@ pub use depth::{BASELINE_ROWS, Margin};
 pub use gateway::{Gateway, GatewayHandle};
 pub use grid::next_tick;
 pub use id::{SessionId, WindowId};
-pub use listing::{Listing, PaneState, ServerIdentity, Session};
+#[cfg(test)]
+pub(crate) use listing::tests::listing_of;
+pub use listing::{Listing, ServerIdentity, Session};
 pub(crate) use observers::observer_panes;
 pub use seen::{Proof, Seen};
 pub use server::Server;
+pub use state::PaneState;
 pub use target::Target;
 pub use tempo::{Adaptive, Rhythm};

@@ -103,7 +103,8 @@ fn cut(mut shown: &str, screens: &[Screen]) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::listing::tests::{listing, state};
+    use super::super::listing::tests::listing;
+    use super::super::state::tests::state;
     use super::*;
 
     fn screen(pane: u32, height: u32) -> Screen {

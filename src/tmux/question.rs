@@ -7,9 +7,10 @@ use super::ask::{Asker, Left, PaneAnswer, SessionAnswer, SessionLook, Want, When
 use super::capture::Shot;
 use super::depth::{BASELINE_ROWS, Margin, depth};
 use super::id::pane_number;
-use super::listing::{Listing, PaneState};
+use super::listing::Listing;
 use super::probe::Screen;
 use super::seen::{Proof, Seen, Standing};
+use super::state::PaneState;
 use super::tempo::{Adaptive, Rhythm, Tempo, UNHURRIED};
 use crate::event::PaneId;
 
@@ -320,5 +321,160 @@ impl Telling {
             });
         }
         self.asker.answer(Ok(self.answer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ask::Pending;
+    use super::super::listing::tests::listing;
+    use super::super::state::tests::state;
+    use super::*;
+    use crate::thread::stop_pair;
+
+    /// One pane, %1 of session $1, last active in second 5.
+    fn there(change: impl FnOnce(&mut PaneState)) -> Listing {
+        let mut pane = state(1, (1, "a"), (1, 0, "w"), 0);
+        change(&mut pane);
+        listing(vec![pane, state(2, (2, "b"), (2, 0, "w"), 0)])
+    }
+
+    /// What was seen of it, with a screen of `as it was`, at the beginning of second 5.
+    fn wish(settles: Option<Duration>) -> Wish {
+        let listed = there(|_| {});
+        let view = super::super::capture::PaneView {
+            state: listed.panes[0].clone(),
+            screen: "as it was".into(),
+            ..Default::default()
+        };
+        let proof = Proof {
+            second: 5,
+            bytes: Some(100),
+            ..Proof::default()
+        };
+        Wish {
+            seen: Some(Seen::of(&view, proof)),
+            margin: Margin::Rows(10),
+            settles,
+        }
+    }
+
+    /// Weighs a question about session $1 a second later, when the server has read `bytes`.
+    fn weighed(
+        want: Option<Want>,
+        listing: &Listing,
+        bytes: u64,
+        screen: Option<&str>,
+    ) -> Result<Telling, Question> {
+        let (asker, _) = Pending::new(stop_pair().1);
+        let wanted = SessionLook {
+            session_id: listing.panes[0].session_id,
+            name: Some("a".into()),
+            wants: want.map(|want| ("%1".into(), want)).into_iter().collect(),
+            when: When::News(Rhythm::default()),
+            ..SessionLook::default()
+        };
+        let question = Question::new(Box::new(wanted), asker, Duration::ZERO);
+        let facts = Facts {
+            listing,
+            proof: Proof {
+                at: Duration::from_millis(100),
+                second: 6,
+                bytes: Some(bytes),
+            },
+            screens: &screen
+                .map(|text| (1, text.to_owned()))
+                .into_iter()
+                .collect(),
+        };
+        match question.weigh(&facts) {
+            Verdict::Tells(telling) => Ok(telling),
+            Verdict::Waits(question) => Err(question),
+        }
+    }
+
+    fn look(settles: Option<Duration>) -> Option<Want> {
+        Some(Want::Look(wish(settles)))
+    }
+
+    #[test]
+    fn nothing_new_is_not_told() {
+        let same = there(|_| {});
+        let still = weighed(look(None), &same, 100, None).unwrap_err();
+        assert_eq!(still.recheck, None, "the server has read nothing");
+        let unsure = weighed(look(None), &same, 101, None).unwrap_err();
+        assert_eq!(unsure.recheck, Some(UNHURRIED), "to be compared then");
+        let compared = weighed(look(None), &same, 101, Some("as it was")).unwrap_err();
+        assert_eq!(
+            compared.check(&"%1".into()),
+            UNHURRIED * 2,
+            "and later again"
+        );
+        assert!(
+            weighed(
+                Some(Want::Leave),
+                &there(|pane| pane.history_size = 9),
+                200,
+                None
+            )
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn what_changed_or_is_new_is_looked_at() {
+        let grown = there(|pane| pane.history_size = 300);
+        let telling = weighed(look(None), &grown, 200, None).unwrap();
+        assert_eq!(telling.looks.len(), 1);
+        assert!(telling.flood, "300 of 2000 rows since the last look");
+        let same = there(|_| {});
+        let rewritten = weighed(look(None), &same, 101, Some("as it is")).unwrap();
+        assert_eq!(rewritten.looks.len(), 1);
+        assert_eq!(
+            weighed(None, &same, 100, None).unwrap().looks.len(),
+            1,
+            "new"
+        );
+    }
+
+    #[test]
+    fn a_line_that_settles_is_news_once_it_has_stood() {
+        let same = there(|_| {});
+        let later = Duration::from_millis(150);
+        let waits = weighed(look(Some(later)), &same, 100, None).unwrap_err();
+        assert_eq!(waits.recheck, Some(later));
+        let telling = weighed(look(Some(Duration::from_millis(100))), &same, 100, None).unwrap();
+        let SessionAnswer::There { panes, .. } = &telling.answer else {
+            panic!("{telling:?}")
+        };
+        assert!(matches!(panes[..], [PaneAnswer::Still(..)]), "{panes:?}");
+    }
+
+    #[test]
+    fn a_pane_that_left_is_told_apart_from_one_that_ended_also_when_it_was_to_be_looked_at_anew() {
+        let mut moved = there(|_| {});
+        // $1 has %3 instead, and %1 is in $2.
+        moved.panes[0].pane = 3;
+        moved.panes[1].pane = 1;
+        let ended = listing(vec![state(3, (1, "a"), (1, 0, "w"), 0)]);
+        for seen in [wish(None).seen, None] {
+            let want = |seen: &Option<Seen>| {
+                Some(Want::Look(Wish {
+                    seen: seen.clone(),
+                    ..wish(None)
+                }))
+            };
+            for (listing, is_moved) in [(&moved, true), (&ended, false)] {
+                let telling = weighed(want(&seen), listing, 200, None).unwrap();
+                let SessionAnswer::There { left, .. } = &telling.answer else {
+                    panic!("{telling:?}")
+                };
+                let left = left["%1"];
+                assert_eq!(
+                    (left.moved, left.proof.is_some()),
+                    (is_moved, seen.is_some())
+                );
+            }
+        }
     }
 }

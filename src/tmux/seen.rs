@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::capture::PaneView;
-use super::listing::PaneState;
+use super::state::PaneState;
 use crate::event::Cursor;
 use crate::track::Death;
 
@@ -136,7 +136,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use super::super::listing::tests::state;
+    use super::super::state::tests::state;
     use super::*;
 
     fn seen(state: &PaneState, proof: Proof) -> Seen {

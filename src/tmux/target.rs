@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::id::{SessionId, WindowId, pane_number};
-use super::listing::{Listing, PaneState};
+use super::listing::Listing;
+use super::state::PaneState;
 use crate::error::{Error, Result};
 
 /// A session, a window or a pane of a tmux server, as a user names it: `build`, `build:1`,
@@ -163,7 +164,8 @@ impl fmt::Display for Target {
 
 #[cfg(test)]
 mod tests {
-    use super::super::listing::tests::{listing, state};
+    use super::super::listing::tests::listing;
+    use super::super::state::tests::state;
     use super::*;
 
     #[test]

@@ -1,0 +1,173 @@
+//! Which sessions and panes of a listing are watched, by what the user named (pure, but for what it
+//! says on stderr of targets that are not there).
+
+use std::collections::{HashMap, HashSet};
+
+use super::roster::Selection;
+use super::watch::Watch;
+use crate::event::PaneId;
+use crate::tmux::{Listing, PaneState, Server, Session, SessionId, Target};
+
+/// What the user named, and what of it has been there.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// None: everything.
+    targets: Vec<Named>,
+    leave_out: Vec<PaneId>,
+    include_observers: bool,
+    told_no_server: bool,
+}
+
+#[derive(Debug)]
+struct Named {
+    target: Target,
+    /// It has been there.
+    came: bool,
+    told_absent: bool,
+}
+
+impl Choice {
+    pub fn of_watch(watch: &Watch) -> Self {
+        let named = |target: &Target| Named {
+            target: target.clone(),
+            came: false,
+            told_absent: false,
+        };
+        Self {
+            targets: watch.targets.iter().map(named).collect(),
+            leave_out: watch.leave_out.clone(),
+            include_observers: watch.include_observers,
+            told_no_server: false,
+        }
+    }
+
+    /// Sessions to watch, each with what of its panes.
+    pub fn of<'a>(
+        &mut self,
+        listing: &'a Listing,
+        observes: impl Fn(&PaneState) -> bool,
+    ) -> Vec<(Session<'a>, Selection)> {
+        let mut named: HashMap<SessionId, HashSet<PaneId>> = HashMap::new();
+        for one in &mut self.targets {
+            for state in one.target.resolve(listing) {
+                one.came = true;
+                named
+                    .entry(state.session_id)
+                    .or_default()
+                    .insert(state.pane());
+            }
+        }
+        let chosen = listing.sessions().filter_map(|session| {
+            let only = match self.targets.is_empty() {
+                true => None,
+                false => self.only(named.remove(&session.id)?, listing, session.id),
+            };
+            let left_out = |state: &&PaneState| {
+                !self.include_observers && observes(state) || self.leave_out.contains(&state.pane())
+            };
+            let panes = listing.panes_of(session.id);
+            let leave_out = panes.filter(left_out).map(PaneState::pane).collect();
+            Some((session, Selection { only, leave_out }))
+        });
+        chosen.collect()
+    }
+
+    /// These panes of a session, or `None` for all of them, those that will come included.
+    fn only(
+        &self,
+        named: HashSet<PaneId>,
+        listing: &Listing,
+        session: SessionId,
+    ) -> Option<HashSet<PaneId>> {
+        let all = listing
+            .panes_of(session)
+            .all(|state| named.contains(&state.pane()));
+        // A target that may mean less than a session names its panes one by one.
+        let mut targets = self.targets.iter();
+        let names_panes = targets.any(|one| one.target.as_str().contains(['%', ':', '@', '.']));
+        (!all || names_panes).then_some(named)
+    }
+
+    /// Whether there are targets, and all of them have been there.
+    pub fn all_came(&self) -> bool {
+        !self.targets.is_empty() && self.targets.iter().all(|one| one.came)
+    }
+
+    /// Whether a target is there.
+    pub fn is_there(&self, listing: &Listing) -> bool {
+        let mut targets = self.targets.iter();
+        targets.any(|one| !one.target.resolve(listing).is_empty())
+    }
+
+    /// Says once what is waited for, after a look at what there is.
+    pub fn tell_absent(&mut self, server: &Server, is_running: bool) {
+        if self.all_came() {
+            return;
+        }
+        if !is_running {
+            if !std::mem::replace(&mut self.told_no_server, true) {
+                ::log::warn!("no tmux server is running at {server}: waiting for it");
+            }
+            return;
+        }
+        for one in self.targets.iter_mut().filter(|one| !one.came) {
+            if !std::mem::replace(&mut one.told_absent, true) {
+                ::log::warn!("{:?} is not there yet: waiting for it", one.target.as_str());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tmux::listing_of;
+
+    fn choice(targets: &[&str]) -> Choice {
+        let mut watch = Watch::new(Server::default());
+        for target in targets {
+            watch = watch.target(Target::parse(target).unwrap());
+        }
+        Choice::of_watch(&watch)
+    }
+
+    fn chosen(choice: &mut Choice, listing: &Listing) -> Vec<(String, Option<usize>, usize)> {
+        let observes = |state: &PaneState| state.pane() == "%3";
+        let chosen = choice.of(listing, observes).into_iter();
+        chosen
+            .map(|(session, selection)| {
+                let only = selection.only.map(|only| only.len());
+                (session.name.to_owned(), only, selection.leave_out.len())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn without_targets_it_is_everything_but_observers() {
+        let listing = listing_of(&[(1, "a"), (2, "b"), (3, "b")]);
+        let got = chosen(&mut choice(&[]), &listing);
+        assert_eq!(got, [("a".to_owned(), None, 0), ("b".to_owned(), None, 1)]);
+    }
+
+    #[test]
+    fn a_session_means_all_of_it_and_a_pane_itself() {
+        let listing = listing_of(&[(1, "a"), (2, "b"), (3, "b")]);
+        let got = chosen(&mut choice(&["b"]), &listing);
+        assert_eq!(got, [("b".to_owned(), None, 1)]);
+        let got = chosen(&mut choice(&["%2"]), &listing);
+        assert_eq!(got, [("b".to_owned(), Some(1), 1)]);
+        let got = chosen(&mut choice(&["%1", "a"]), &listing);
+        assert_eq!(got, [("a".to_owned(), Some(1), 0)]);
+    }
+
+    #[test]
+    fn it_is_over_when_all_targets_have_come_and_gone() {
+        let mut choice = choice(&["a", "b"]);
+        let (first, both) = (listing_of(&[(1, "a")]), listing_of(&[(1, "a"), (2, "b")]));
+        chosen(&mut choice, &first);
+        assert!(!choice.all_came() && choice.is_there(&first));
+        chosen(&mut choice, &both);
+        assert!(choice.all_came());
+        assert!(!choice.is_there(&listing_of(&[(4, "c")])));
+    }
+}
