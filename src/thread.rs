@@ -148,6 +148,11 @@ pub(crate) fn park(timeout: Option<std::time::Duration>) {
     }
 }
 
+/// How many threads can run at once; one where the system does not say.
+pub(crate) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Keeps the threads that hold its [`Stop`] running; dropped, it stops them.
 #[derive(Debug)]
 #[must_use = "dropping the guard stops the threads"]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 use super::duration::{parse_rhythm, parse_share};
+use super::history_args::{TypedExport, TypedKeeping, TypedLog, TypedReplay, TypedRuns};
 use crate::log::SyncPolicy;
 use crate::tmux::Rhythm;
 
@@ -15,6 +16,9 @@ Examples:
   td-observe watch                    all sessions of your tmux server, new ones included
   td-observe watch build agent:1      one session, and one window of another
   td-observe watch --json | jq .      for programs: one event a line
+  td-observe runs                     what was observed before
+  td-observe log build --follow       what the session build has printed, and what it prints
+  td-observe replay build --speed 4   the same as it happened, four times as fast
 
 What is seen is kept in ~/.taskdaemon/runs (see --data-dir and --no-log).
 Exit codes: 0 done or stopped, 1 failed, 2 wrong usage, 127 tmux is missing, 130 interrupted twice.";
@@ -77,6 +81,14 @@ pub(super) enum Command {
     Demo(TypedDemo),
     /// Show the lines of tmux sessions or panes while they are printed
     Watch(TypedWatch),
+    /// List the history: what was observed, its state and its size; prune it
+    Runs(TypedRuns),
+    /// Print what a run has shown, and follow what it shows
+    Log(TypedLog),
+    /// Show a run as it happened, at its own pace or another
+    Replay(TypedReplay),
+    /// Turn a run into a recording for terminals, or into text
+    Export(TypedExport),
 }
 
 #[derive(Debug, clap::Args)]
@@ -132,6 +144,8 @@ pub(super) struct TypedWatch {
     /// When the log is made to survive a power cut: none, interval or always
     #[arg(long, value_name = "WHEN", default_value = "interval", value_parser = parse_sync)]
     pub sync: SyncPolicy,
+    #[command(flatten)]
+    pub keeping: TypedKeeping,
 }
 
 /// The one choice that there is so far: nothing to hand on.

@@ -1,14 +1,15 @@
-//! Durations, rhythms and shares as they are typed: `200ms`, `20ms..1s`, `20%` (pure).
+//! Durations, rhythms, shares and sizes as they are typed: `200ms`, `20ms..1s`, `20%`, `64MiB` (pure).
 
 use std::time::Duration;
 
+use crate::stamp::Timestamp;
 use crate::tmux::{Adaptive, Rhythm};
 
 /// Longer than anybody waits for anything here, and far from what clocks cannot add.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Reads a duration that is longer than nothing.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());
@@ -18,10 +19,11 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
-        _ => return Err("write a time as 200ms, 5s, 2m or 1h".to_owned()),
+        "d" => 24 * 3_600_000,
+        _ => return Err("write a time as 200ms, 5s, 2m, 1h or 1d".to_owned()),
     };
     if number.is_empty() {
-        return Err("write a time as 200ms, 5s, 2m or 1h".to_owned());
+        return Err("write a time as 200ms, 5s, 2m, 1h or 1d".to_owned());
     }
     // A number beyond u64 is too long in any unit.
     let ms = number
@@ -32,6 +34,82 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         Some(Duration::ZERO) => Err("the time must be longer than nothing".to_owned()),
         Some(time) if time <= LONGEST => Ok(time),
         _ => Err("the time is too long, the longest is 8784h".to_owned()),
+    }
+}
+
+/// Reads a size in bytes, as `64MiB`, `64M` or `1000`; units are powers of 1024.
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.trim_end_matches("iB").trim_end_matches('B') {
+        "" => 1,
+        "k" | "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        "T" => 1 << 40,
+        _ => return Err("write a size as 500M, 64MiB or 10G".to_owned()),
+    };
+    let bytes = number.parse::<u64>().ok();
+    bytes
+        .and_then(|number| number.checked_mul(factor))
+        .ok_or_else(|| "write a size as 500M, 64MiB or 10G".to_owned())
+}
+
+/// Reads something that may be absent: `none`.
+pub(super) fn parse_or_none<T>(
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    match text {
+        "none" => Ok(None),
+        text => parse(text).map(Some),
+    }
+}
+
+/// Reads a limit of size, or `none`.
+pub(super) fn parse_size_limit(text: &str) -> Result<Limit<u64>, String> {
+    parse_or_none(text, parse_size).map(Limit)
+}
+
+/// Reads a limit of age, or `none`.
+pub(super) fn parse_age_limit(text: &str) -> Result<Limit<Duration>, String> {
+    parse_or_none(text, parse_duration).map(Limit)
+}
+
+/// What is limited, if it is. A type of its own, because an `Option` means "not typed" to clap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limit<T>(pub Option<T>);
+
+/// A point in a history, as it is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// A time of the wall clock.
+    At(Timestamp),
+    /// So long before now, or behind the start.
+    Off(Duration),
+}
+
+/// Reads a time as `2026-01-21T10:00:00Z`, or how far off it is as `10m`.
+pub(super) fn parse_moment(text: &str) -> Result<Moment, String> {
+    if let Ok(ts) = text.parse() {
+        return Ok(Moment::At(ts));
+    }
+    // Nothing at all is the start itself.
+    if matches!(text, "0" | "0s") {
+        return Ok(Moment::Off(Duration::ZERO));
+    }
+    parse_duration(text)
+        .map(Moment::Off)
+        .map_err(|_| "write a time as 2026-01-21T10:00:00Z, or how far off it is as 10m".to_owned())
+}
+
+/// Reads a speed as `4` or `0.5`, with or without an x behind it.
+pub(super) fn parse_speed(text: &str) -> Result<f64, String> {
+    match text.strip_suffix('x').unwrap_or(text).parse::<f64>() {
+        Ok(speed) if (0.001..=1_000_000.0).contains(&speed) => Ok(speed),
+        _ => Err("write a speed as 4 or 0.5".to_owned()),
     }
 }
 
@@ -99,6 +177,37 @@ mod tests {
         for text in ["1s..20ms", "20ms..", "..1s", "0ms..1s", "1s...2s"] {
             assert!(parse_rhythm(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [
+            ("1000", Some(1000)),
+            ("64MiB", Some(64 << 20)),
+            ("64M", Some(64 << 20)),
+            ("10GB", Some(10 << 30)),
+            ("0", Some(0)),
+            ("", None),
+            ("M", None),
+            ("1X", None),
+            ("-1M", None),
+            ("1.5G", None),
+            ("99999999999999T", None),
+        ] {
+            assert_eq!(parse_size(text).ok(), bytes, "{text:?}");
+        }
+        assert_eq!(parse_size_limit("none"), Ok(Limit(None)));
+    }
+
+    #[test]
+    fn a_moment_is_a_time_or_how_far_off_it_is() {
+        let ts = "2026-01-21T10:00:00Z";
+        assert_eq!(parse_moment(ts), Ok(Moment::At(ts.parse().unwrap())));
+        assert_eq!(
+            parse_moment("2d"),
+            Ok(Moment::Off(Duration::from_secs(2 * 24 * 3600)))
+        );
+        assert!(parse_moment("yesterday").is_err());
     }
 
     #[test]

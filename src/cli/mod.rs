@@ -12,6 +12,15 @@ mod failure;
 mod demo;
 mod watch;
 
+mod history;
+mod history_args;
+mod keys;
+
+mod export;
+mod log;
+mod replay;
+mod runs;
+
 mod live;
 mod report;
 mod signals;
@@ -51,6 +60,10 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed, &options)?),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
+        Command::Runs(typed) => runs::run(&options, typed),
+        Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),
+        Command::Replay(typed) => replay::run(&options, typed),
+        Command::Export(typed) => export::run(&options, typed),
     }
 }
 

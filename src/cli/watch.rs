@@ -7,6 +7,7 @@ use crossbeam_channel::{Sender, bounded, never};
 
 use super::args::TypedWatch;
 use super::failure::Failure;
+use super::history_args::TypedKeeping;
 use super::live;
 use super::options::Options;
 use super::signals::Signals;
@@ -34,6 +35,7 @@ pub(super) struct Config {
     execution_id: Option<String>,
     include_self: bool,
     sync: SyncPolicy,
+    keeping: TypedKeeping,
 }
 
 impl Config {
@@ -53,6 +55,7 @@ impl Config {
             execution_id: typed.execution_id,
             include_self: typed.include_self,
             sync: typed.sync,
+            keeping: typed.keeping,
         })
     }
 }
@@ -73,7 +76,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let server = options.server.server();
     check_tmux(&server, &clock)?;
     check_socket(&server, &clock)?;
-    let mut builder = Builder::new().sync(config.sync).clock(clock.clone());
+    let mut builder = Builder::new()
+        .sync(config.sync)
+        .rotation(config.keeping.rotation())
+        .retention(config.keeping.retention())
+        .clock(clock.clone());
     if let Some(path) = options.data_path()? {
         builder = builder.data_dir(path);
     }

@@ -13,7 +13,7 @@ use crate::bus::{EventBus, Kept, KeptLane, Nudge};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::log::{LogOptions, LogReport, LogWriter, NoticeKind, OpenRun, RunState, SyncPolicy};
+use crate::log::{LogOptions, LogReport, LogWriter, NoticeKind, OpenRun, RunState};
 use crate::thread::{self, Handle, Panicked};
 
 /// Orders that wait: one for each run that is opened or closed while a batch is written.
@@ -61,14 +61,8 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub fn start(bus: Arc<EventBus>, sync: SyncPolicy, clock: Clock) -> Result<Self> {
-        let writer = LogWriter::start(
-            LogOptions {
-                sync,
-                ..LogOptions::default()
-            },
-            clock.clone(),
-        )?;
+    pub fn start(bus: Arc<EventBus>, options: LogOptions, clock: Clock) -> Result<Self> {
+        let writer = LogWriter::start(options, clock.clone())?;
         let lane = bus.keep()?;
         let (queue, inbox) = bounded(ORDERS);
         let nudge = lane.nudger();
@@ -214,7 +208,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let clock = Clock::system();
         let bus = Arc::new(EventBus::new(16));
-        let keeper = Keeper::start(Arc::clone(&bus), SyncPolicy::Never, clock.clone()).unwrap();
+        let keeper = Keeper::start(Arc::clone(&bus), LogOptions::default(), clock.clone()).unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
         let open = run.open(RunInfo::default(), clock.wall()).unwrap();
         keeper.orders().give(Order::Attach(Box::new(open)));

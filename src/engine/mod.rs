@@ -17,7 +17,7 @@ use crate::bus::{BusOptions, EventBus, EventEmitter, SubscribeOptions, Subscript
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::log::{DataDir, LogReport, RunInfo, SyncPolicy};
+use crate::log::{DataDir, LogOptions, LogReport, Retention, Rotation, RunInfo, SyncPolicy};
 use crate::source::{Context, Coordinator, Source, Watch, poke};
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
@@ -33,7 +33,7 @@ const SOURCE_END: Duration = Duration::from_secs(10);
 pub struct Builder {
     bus: BusOptions,
     data_dir: Option<PathBuf>,
-    sync: SyncPolicy,
+    log: LogOptions,
 }
 
 impl Builder {
@@ -50,7 +50,19 @@ impl Builder {
 
     /// When the log is made to survive a power cut; once a second unless told otherwise.
     pub fn sync(mut self, policy: SyncPolicy) -> Self {
-        self.sync = policy;
+        self.log.sync = policy;
+        self
+    }
+
+    /// When a run's log goes on in a new file; at 64 MiB and once a day unless told otherwise.
+    pub fn rotation(mut self, rotation: Rotation) -> Self {
+        self.log.rotation = rotation;
+        self
+    }
+
+    /// How much history is kept; 10 GiB unless told otherwise.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.log.retention = retention;
         self
     }
 
@@ -79,7 +91,7 @@ impl Builder {
         }
         let bus = Arc::new(EventBus::with_options(self.bus)?);
         let keeper = match data {
-            Some(_) => Some(Keeper::start(Arc::clone(&bus), self.sync, clock.clone())?),
+            Some(_) => Some(Keeper::start(Arc::clone(&bus), self.log, clock.clone())?),
             None => None,
         };
         let orders = keeper.as_ref().map(Keeper::orders);

@@ -1,7 +1,6 @@
 //! The runs that are open: who uses them, where they are kept.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::keeper::{Order, Orders};
@@ -9,7 +8,7 @@ use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::log::{DataDir, OpenRun, RunIndex, RunInfo, RunState};
+use crate::log::{DataDir, OpenRun, RunDirectory, RunIndex, RunInfo, RunState};
 use crate::source::{OpenedRun, RunName, Runs};
 
 /// Opens runs, counts their users, and closes them with the last.
@@ -31,7 +30,7 @@ struct State {
 struct Open {
     emitter: EventEmitter,
     users: usize,
-    history: Option<PathBuf>,
+    history: Option<RunDirectory>,
 }
 
 impl RunBook {
@@ -103,7 +102,7 @@ impl Runs for RunBook {
         };
         let (emitter, history) = match self.open_log(&mut state, &name, info) {
             Some(Ok(run)) => {
-                let history = run.is_resumed().then(|| run.directory().events_path());
+                let history = run.is_resumed().then(|| run.directory().clone());
                 let emitter = self.bus.emitter_from(run.execution_id(), run.next_seq());
                 self.order(Order::Attach(Box::new(run)));
                 (emitter, history)

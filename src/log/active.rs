@@ -12,13 +12,16 @@ use crate::event::{Envelope, ExecutionId};
 use crate::gap::Gap;
 use crate::log::dir::{EVENTS, METADATA, RunDirectory};
 use crate::log::file::{EventsFile, Standing};
+use crate::log::files::closed_files;
 use crate::log::line::{self, LineWriter};
 use crate::log::lock::RunLock;
 use crate::log::metadata::{Metadata, RunState};
 use crate::log::notice::{Notice, NoticeKind};
 use crate::log::pending::{Limits, Pending, Spares};
+use crate::log::rotate::{Closed, Rotation};
 use crate::log::run::OpenRun;
 use crate::log::sync::Closing;
+use crate::stamp::Timestamp;
 
 /// How long writing to a run rests after an error: a full disk is not made emptier by asking.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -39,6 +42,9 @@ const TOTAL_LIFE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Notices that wait for the caller to take them; who does not ask for so long does not care.
 const NOTICES_MAX: usize = 1024;
 
+/// Events of several threads may come so late, in microseconds, without the clock having gone back.
+const CLOCK_SLACK_MICROS: i64 = 1_000_000;
+
 /// What all runs share.
 pub(super) struct Tools {
     pub(super) writer: LineWriter,
@@ -49,6 +55,7 @@ pub(super) struct Tools {
     pub(super) held: usize,
     pub(super) bytes_written: u64,
     pub(super) notices: Vec<Notice>,
+    pub(super) rotation: Rotation,
 }
 
 impl Tools {
@@ -80,6 +87,10 @@ pub(super) struct ActiveRun {
     metadata: Metadata,
     pending: Pending,
     next_seq: u64,
+    /// The latest time that an event had.
+    latest: Timestamp,
+    /// That the clock went back was told.
+    is_clock_told: bool,
     header_due: bool,
     failing: Option<Failing>,
     checked_at: Option<Instant>,
@@ -87,12 +98,18 @@ pub(super) struct ActiveRun {
     pub(super) is_dirty: bool,
     /// Names were made that are not synced.
     pub(super) is_directory_dirty: bool,
+    /// A file was closed, and the next could not be made yet.
+    is_between_files: bool,
+    /// A file was closed that is to be synced and compressed.
+    pub(super) closed_file: Option<Arc<File>>,
     /// Goes away when everything is written.
     pub(super) is_ending: bool,
     /// Has lines of the batch that is being taken.
     pub(super) is_touched: bool,
     /// A problem with syncing was told.
     pub(super) is_unsafe_told: bool,
+    /// That no new file can be begun was told.
+    is_rotation_told: bool,
     /// Which use of any run was the last of this one.
     pub(super) used_at: u64,
 }
@@ -112,14 +129,19 @@ impl ActiveRun {
             metadata: run.metadata,
             pending,
             next_seq: run.next_seq,
+            latest: Timestamp::from_micros(i64::MIN),
+            is_clock_told: false,
             header_due: true,
             failing: None,
             checked_at: None,
             is_dirty: false,
             is_directory_dirty: true,
+            is_between_files: false,
+            closed_file: None,
             is_ending: false,
             is_touched: false,
             is_unsafe_told: false,
+            is_rotation_told: false,
             used_at: 0,
         }
     }
@@ -145,6 +167,7 @@ impl ActiveRun {
     }
 
     fn push_one(&mut self, tools: &mut Tools, envelope: &Envelope) {
+        self.watch_clock(tools, envelope.ts);
         if let Some(gap) = Gap::of(envelope) {
             self.next_seq = self.next_seq.max(gap.last.saturating_add(1));
         }
@@ -162,6 +185,20 @@ impl ActiveRun {
             limits,
         );
         tools.held = (tools.held + self.pending.len()).saturating_sub(before);
+    }
+
+    /// Says once when times cannot be relied on.
+    fn watch_clock(&mut self, tools: &mut Tools, ts: Timestamp) {
+        if ts >= self.latest {
+            self.latest = ts;
+        } else if !self.is_clock_told && ts.micros() + CLOCK_SLACK_MICROS < self.latest.micros() {
+            self.is_clock_told = true;
+            let what = format!(
+                "the clock went back from {} to {ts}; events are in the order of their numbers",
+                self.latest
+            );
+            tools.say(&self.id, NoticeKind::ClockWentBack, what);
+        }
     }
 
     fn limits(&self, tools: &Tools) -> Limits {
@@ -233,11 +270,14 @@ impl ActiveRun {
 
     fn try_flush(&mut self, tools: &mut Tools, now: Instant) -> Result<()> {
         self.ensure_in_place(tools, now)?;
+        self.rotate_if_due(tools);
         if std::mem::take(&mut self.header_due) {
             let first_seq = self.pending.first_seq().unwrap_or(self.next_seq);
             let by = (tools.host.as_str(), std::process::id());
-            let header = line::header(&self.id, tools.clock.wall(), by, first_seq);
+            let ts = tools.clock.wall();
+            let header = line::header(&self.id, ts, by, first_seq);
             self.pending.push_front(&mut tools.writer, &header);
+            self.events.begin(ts);
         }
         let sealed = self.pending.seal(&mut tools.writer, &self.id);
         let bytes = self.pending.len();
@@ -259,6 +299,50 @@ impl ActiveRun {
                 ))
             }
         }
+    }
+
+    /// Goes on in a new file when it is time. Where that fails, this one is written to for longer.
+    fn rotate_if_due(&mut self, tools: &mut Tools) {
+        let (len, began) = (self.events.len(), self.events.began());
+        let due = tools.rotation;
+        // A header alone is nothing that a new file would hold less of.
+        if self.header_due || !due.is_due(len, self.pending.len(), began, tools.clock.wall()) {
+            return;
+        }
+        match self.rotate() {
+            Ok(()) => self.is_rotation_told = false,
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_rotation_told, true) {
+                    tools.say(&self.id, NoticeKind::NotRotated, format!("{error:?}"));
+                }
+            }
+        }
+    }
+
+    /// Closes the file under a number and begins a new one. A reader finds either both names, or
+    /// the number alone for a moment.
+    fn rotate(&mut self) -> Result<()> {
+        let failed = |cause| {
+            let path = self.directory.events_path();
+            Error::file(
+                "cannot go on in a new file, so this one grows:",
+                &path,
+                cause,
+            )
+        };
+        let entered = self.directory.enter()?;
+        let last = closed_files(&entered).map_err(failed)?.last().copied();
+        let number = last.map_or(1, |last| last.number.saturating_add(1));
+        entered
+            .rename_new(EVENTS, &Closed::plain(number).name())
+            .map_err(failed)?;
+        // Whatever comes now, the old file is no longer the one to write to.
+        self.closed_file = self.events.close();
+        (self.is_directory_dirty, self.header_due) = (true, true);
+        self.is_between_files = true;
+        self.events = EventsFile::open(&entered).map_err(failed)?.events;
+        self.is_between_files = false;
+        Ok(())
     }
 
     /// Makes sure that what is written now can be found later.
@@ -311,7 +395,8 @@ impl ActiveRun {
         self.lock.retake(&entered)?;
         let found = EventsFile::open(&entered)
             .map_err(|cause| Error::file("cannot open", &entered.join(EVENTS), cause))?;
-        if found.events.id() != self.events.id() {
+        let removed_by_us = std::mem::take(&mut self.is_between_files);
+        if !removed_by_us && found.events.id() != self.events.id() {
             self.header_due = true;
             let path = self.directory.events_path();
             let what = format!("somebody else removed the log {path:?}; it goes on in a new file");

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use rustix::fs::{Access, CWD, Mode, OFlags};
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::log::name::encode_name;
+use crate::log::metadata::Metadata;
+use crate::log::name::{decode_name, encode_name};
 
 /// How many runs may be open at once: each holds a lock, and a lock a file descriptor. See the
 /// module's first comment for the sum.
@@ -150,6 +151,29 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
+    /// The run in a directory, wherever it is: one that was copied, say. Its execution is what its
+    /// metadata say, else its name.
+    ///
+    /// # Errors
+    /// When it is no directory, or its metadata cannot be used.
+    pub fn at(path: &Path) -> Result<Self> {
+        let entered = Entered::open(path)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let execution_id = match Metadata::read_in(&entered)? {
+            Some(metadata) => metadata.execution_id,
+            None => decode_name(&name)
+                .unwrap_or_else(|| name.into_owned())
+                .into(),
+        };
+        // Its data directory, if it is in one; nothing else is asked of it.
+        let root = path.parent().and_then(Path::parent).unwrap_or(path);
+        Ok(Self {
+            path: path.into(),
+            execution_id,
+            data: DataDir::new(root),
+        })
+    }
+
     /// The execution whose history this is.
     pub fn execution_id(&self) -> &ExecutionId {
         &self.execution_id
@@ -247,7 +271,7 @@ impl Entered {
 
     /// Opens a regular file in the directory; never through a symbolic link, and without waiting
     /// for a peer should it be a named pipe.
-    pub(super) fn file(&self, name: &'static str, flags: OFlags) -> io::Result<File> {
+    pub(super) fn file(&self, name: &str, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = File::from(rustix::fs::openat(self.fd.as_fd(), name, flags, mode)?);
@@ -261,7 +285,7 @@ impl Entered {
     }
 
     /// Which file stands under a name now; `None` when there is none.
-    pub(super) fn identity(&self, name: &'static str) -> io::Result<Option<FileId>> {
+    pub(super) fn identity(&self, name: &str) -> io::Result<Option<FileId>> {
         match self.file(name, OFlags::RDONLY) {
             Ok(file) => FileId::of(&file).map(Some),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -277,6 +301,17 @@ impl Entered {
         }
     }
 
+    /// Gives a file another name, which no other has.
+    pub(super) fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat_with(
+            self.fd.as_fd(),
+            from,
+            self.fd.as_fd(),
+            to,
+            rustix::fs::RenameFlags::NOREPLACE,
+        )?)
+    }
+
     /// Puts a file in the place of another.
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(
@@ -285,6 +320,16 @@ impl Entered {
             self.fd.as_fd(),
             to,
         )?)
+    }
+
+    /// The open directory.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Where it is, for messages.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The path of a file in the directory, for messages.

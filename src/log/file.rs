@@ -10,6 +10,7 @@ use rustix::fs::OFlags;
 
 use crate::log::dir::{EVENTS, Entered, FileId};
 use crate::log::tail::{self, Repair};
+use crate::stamp::Timestamp;
 
 /// How often the writer looks, while writing, whether somebody else removed or cut the file; so a
 /// run with fewer than a thousand writes a second is looked at before each of them. Not oftener,
@@ -29,6 +30,8 @@ pub(super) struct EventsFile {
     id: FileId,
     /// Its length when we last wrote or looked.
     len: u64,
+    /// When its first line was written, if it has one.
+    began: Option<Timestamp>,
     /// The file ends in the middle of a line that is not ours to complete.
     newline_due: bool,
     /// When we last looked.
@@ -76,6 +79,7 @@ impl EventsFile {
         let events = Self {
             id: FileId::of(&file)?,
             len: file.metadata()?.len(),
+            began: tail::first_ts(&file)?,
             newline_due: repair == Repair::Left,
             looked_at: None,
             file: Some(Arc::new(file)),
@@ -116,6 +120,16 @@ impl EventsFile {
 
     pub(super) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// When its first line was written, if it has one.
+    pub(super) fn began(&self) -> Option<Timestamp> {
+        self.began
+    }
+
+    /// The first line is of now.
+    pub(super) fn begin(&mut self, now: Timestamp) {
+        self.began.get_or_insert(now);
     }
 
     /// Whether the file stands in the directory.

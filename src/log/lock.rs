@@ -4,13 +4,20 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use std::time::Duration;
+
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::{Error, Result};
 use crate::log::dir::{Entered, FileId, LOCK, RunDirectory, RunSlot};
+use crate::thread;
 
-/// How often the lock file may vanish between opening and locking it before that is an error.
-const TRIES_MAX: u32 = 8;
+/// How often the lock file may vanish between opening and locking it, or be asked about by others
+/// at just that moment, before that is an error.
+const TRIES_MAX: u32 = 100;
+/// How long to wait for those who only ask whether the run is being written: they hold the lock
+/// for microseconds.
+const ASKED_PAUSE: Duration = Duration::from_millis(1);
 /// Room for any pid and its line feed; what is longer was not written by us.
 const PID_BYTES_MAX: usize = 16;
 
@@ -68,6 +75,10 @@ fn lock_file(entered: &Entered) -> Result<File> {
             .map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) if !is_held(&file).map_err(failed)? => {
+                thread::park(Some(ASKED_PAUSE));
+                continue;
+            }
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let holder = pid_in(&file)
                     .map_or("another process".to_owned(), |pid| format!("process {pid}"));
@@ -86,6 +97,28 @@ fn lock_file(entered: &Entered) -> Result<File> {
         // Somebody removed the file between our opening and locking it: what we hold is nothing.
     }
     Err(failed(io::Error::other("it keeps vanishing")))
+}
+
+/// Whether somebody writes a run now.
+pub(super) fn is_written(entered: &Entered) -> io::Result<bool> {
+    match entered.file(LOCK, OFlags::RDONLY) {
+        Ok(file) => is_held(&file),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(cause) => Err(cause),
+    }
+}
+
+/// Whether a writer holds the lock. There is no way to ask but to take it, as one of many, and to
+/// give it back at once.
+fn is_held(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {
+            flock(file, FlockOperation::Unlock)?;
+            Ok(false)
+        }
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(cause) => Err(cause.into()),
+    }
 }
 
 /// Whether `file` is the lock file that stands in the directory now.
@@ -123,6 +156,30 @@ mod tests {
         );
         drop(first);
         assert!(RunLock::take(&run, &entered).is_ok());
+    }
+
+    #[test]
+    fn whoever_asks_is_in_nobodys_way() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        let entered = run.create().unwrap();
+        assert!(!is_written(&entered).unwrap());
+        let (guard, stop) = thread::stop_pair();
+        let asked = run.enter().unwrap();
+        let asking = thread::spawn("td-test", move || {
+            while !thread::is_stopped(&stop) {
+                is_written(&asked).unwrap();
+            }
+        })
+        .unwrap();
+        for _ in 0..200 {
+            let lock = RunLock::take(&run, &entered).unwrap();
+            assert!(is_written(&entered).unwrap());
+            drop(lock);
+        }
+        drop(guard);
+        asking.join().unwrap();
+        assert!(!is_written(&entered).unwrap());
     }
 
     #[test]

@@ -4,11 +4,16 @@
 //! any thread:      DataDir ─> RunDirectory::open ─> OpenRun (lock, file, next number)
 //! the log thread:  LogWriter::attach(OpenRun), append(batch), tick(now), close_run, finish
 //! td-sync:         fdatasync, the last words of metadata.json
+//! td-chores:       compresses files that were closed, removes runs that are not kept
+//! any thread:      LogReader, Follower: all files of a run as one log (td-read-N)
 //! ```
 //!
 //! The log knows no bus: whoever has batches calls the writer. It owns one thread, `td-sync`,
 //! described in `sync.rs`; the writer itself runs on the caller's thread and never waits for it,
 //! but for [`SyncPolicy::Always`].
+//!
+//! A run's files: `events.jsonl` is the newest; those before it are `events.000001.jsonl.gz` and
+//! so on, the oldest first, for a moment without `.gz`. Each begins with a header line.
 //!
 //! File descriptors, of which a process has 1024 unless its user says otherwise: at most
 //! [`RUNS_MAX`] locks, one for each open run, because a lock lives as long as its descriptor;
@@ -19,21 +24,31 @@
 mod dir;
 mod name;
 
+mod rotate;
+
 mod find;
 mod line;
 mod metadata;
 
 mod file;
+mod files;
 mod lock;
 mod run;
-mod scan;
 mod tail;
 
 mod active;
+mod chores;
 mod notice;
 mod pending;
 mod sync;
 mod writer;
+
+mod read;
+
+mod pace;
+mod runs;
+
+mod prune;
 
 pub use dir::{DataDir, RUNS_MAX, RunDirectory};
 pub use find::{FoundRun, RunIndex};
@@ -41,8 +56,12 @@ pub use line::{Redact, parse_line};
 pub use metadata::{Metadata, RunInfo, RunState, TmuxIdentity};
 pub use name::{decode_name, encode_name};
 pub use notice::{LogReport, LostRun, Notice, NoticeKind};
+pub use pace::Pace;
+pub use prune::{Pruned, Retention};
+pub use read::{Follower, LogReader, Query, ReadReport, Record};
+pub use rotate::Rotation;
 pub use run::OpenRun;
-pub use scan::scan;
+pub use runs::{RunList, RunSummary, Standing};
 pub use sync::SyncPolicy;
 pub use tail::{Repair, read_tail};
 pub use writer::{FILES_MAX, LogOptions, LogWriter};

@@ -14,6 +14,10 @@ pub enum NoticeKind {
     Recovered,
     /// The file was removed, replaced or cut by somebody else, and is written to again.
     Disturbed,
+    /// A new file could not be begun, so the old one grows; said once, until it works again.
+    NotRotated,
+    /// The wall clock went back: numbers tell the order of events, times do not. Said once a run.
+    ClockWentBack,
     /// `fdatasync` failed, or the metadata could not be written.
     NotSafe,
     /// Events came for an execution that has no open run; said once an execution.

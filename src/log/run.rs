@@ -8,6 +8,7 @@ use crate::log::dir::{EVENTS, RunDirectory};
 use crate::log::file::EventsFile;
 use crate::log::lock::RunLock;
 use crate::log::metadata::{Metadata, RunInfo};
+use crate::log::read::{LogReader, Query};
 use crate::log::tail::{Repair, SEQ_MAX};
 use crate::stamp::Timestamp;
 
@@ -55,15 +56,19 @@ impl RunDirectory {
             .map_err(|cause| Error::file("cannot open", &entered.join(EVENTS), cause))?;
         // The writer opens it again when it has room for one more open file.
         found.events.close();
+        let last_seq = match found.last_seq {
+            // A crash between closing a file and beginning the next has left the newest empty.
+            None => last_closed_seq(self),
+            last_seq => last_seq,
+        };
         let promised = before.as_ref().and_then(|before| before.next_seq);
         let promised = promised
             .filter(|seq| (1..SEQ_MAX).contains(seq))
             .unwrap_or(1);
-        let in_file = found.last_seq.map_or(1, |last| last.saturating_add(1));
+        let in_file = last_seq.map_or(1, |last| last.saturating_add(1));
         let next_seq = promised.max(in_file);
         // A file without numbers says by its header where they go on; one with them needs a gap.
-        let missing =
-            (found.last_seq.is_some() && in_file < promised).then_some((in_file, promised - 1));
+        let missing = (last_seq.is_some() && in_file < promised).then_some((in_file, promised - 1));
         let resumed = before.is_some() || found.events.len() > 0;
         let metadata = match before {
             Some(before) => before.resumed(info, ts),
@@ -85,6 +90,14 @@ impl RunDirectory {
             warnings,
         })
     }
+}
+
+/// The last number in the closed files, if they have any.
+fn last_closed_seq(run: &RunDirectory) -> Option<u64> {
+    // What cannot be read has no numbers; the metadata may.
+    let reader = LogReader::open_last(run, 2, Query::all()).ok()?;
+    let seqs = reader.filter_map(|record| record.envelope.seq);
+    seqs.filter(|&seq| seq < SEQ_MAX).max()
 }
 
 impl OpenRun {

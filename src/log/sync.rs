@@ -171,7 +171,7 @@ fn serve(queue: &Receiver<Job>, report: &Sender<Notice>) {
     }
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     match File::open(path).and_then(|directory| directory.sync_all()) {
         // Some file systems have nothing to sync in a directory; and one that is gone has nothing
         // either, which the writer finds out when it writes.

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::event::{Envelope, TdEvent};
 use crate::gap::Gap;
 use crate::log::line::{LINE_BYTES_MAX, parse_line};
+use crate::stamp::Timestamp;
 
 /// What is read at a time; a few hundred lines.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -56,18 +57,33 @@ pub(super) fn repair(file: &File) -> io::Result<Repair> {
     Ok(mended.unwrap_or(Repair::Left))
 }
 
-/// The last number that the log accounts for; `None` when it has no numbered line. Broken lines
+/// The last number that the file accounts for; `None` when it has no numbered line. Broken lines
 /// are passed over.
 pub(super) fn last_seq(file: &File) -> io::Result<Option<u64>> {
+    last_of(file, |envelope| {
+        accounted_for(envelope).filter(|&seq| seq < SEQ_MAX)
+    })
+}
+
+/// When the last event of the file happened.
+pub(super) fn last_ts(file: &File) -> io::Result<Option<Timestamp>> {
+    last_of(file, |envelope| {
+        let is_header = matches!(envelope.event, TdEvent::LogOpened { .. });
+        (!is_header).then_some(envelope.ts)
+    })
+}
+
+/// What the last event tells that tells anything.
+fn last_of<T>(file: &File, tell: impl Fn(&Envelope) -> Option<T>) -> io::Result<Option<T>> {
     let mut end = file.metadata()?.len();
     while end > 0 {
         // The line feed before `end` belongs to the line that is looked for.
         let start = line_start(file, end - 1)?;
         if let Some(line) = read_range(file, start, end)?
             && let Ok(envelope) = parse_line(&line)
-            && let Some(seq) = accounted_for(&envelope).filter(|&seq| seq < SEQ_MAX)
+            && let Some(told) = tell(&envelope)
         {
-            return Ok(Some(seq));
+            return Ok(Some(told));
         }
         end = start;
     }
@@ -82,8 +98,19 @@ fn accounted_for(envelope: &Envelope) -> Option<u64> {
     }
 }
 
+/// When the first line of the file was written, if it is one.
+pub(super) fn first_ts(file: &File) -> io::Result<Option<Timestamp>> {
+    // A header has some hundred bytes; a log that begins with a longer line has no age.
+    let mut start = vec![0; CHUNK_BYTES];
+    let read = file.read_at(&mut start, 0)?;
+    start.truncate(read);
+    let line = start.split(|&byte| byte == b'\n').next();
+    let envelope = line.and_then(|line| parse_line(line).ok());
+    Ok(envelope.map(|envelope| envelope.ts))
+}
+
 /// Where the line begins that `end` lies in: behind the last line feed before it.
-fn line_start(file: &File, end: u64) -> io::Result<u64> {
+pub(super) fn line_start(file: &File, end: u64) -> io::Result<u64> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut chunk_end = end;
     while chunk_end > 0 {
@@ -147,7 +174,6 @@ mod tests {
 
     use super::*;
     use crate::log::line::{LineWriter, header};
-    use crate::stamp::Timestamp;
 
     fn text(seq: u64, text: &str) -> String {
         let event = TdEvent::Warning {

@@ -14,10 +14,14 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{Envelope, ExecutionId};
 use crate::log::active::{ActiveRun, RETRY_INTERVAL, Tools};
+use crate::log::chores::{Chore, Chores};
+use crate::log::dir::DataDir;
 use crate::log::line::{LineWriter, Redact};
 use crate::log::metadata::{RunState, host};
 use crate::log::notice::{LogReport, LostRun, Notice, NoticeKind};
 use crate::log::pending::Spares;
+use crate::log::prune::Retention;
+use crate::log::rotate::Rotation;
 use crate::log::run::OpenRun;
 use crate::log::sync::{Closing, Job, SyncPolicy, Syncer};
 
@@ -25,6 +29,8 @@ use crate::log::sync::{Closing, Job, SyncPolicy, Syncer};
 pub const FILES_MAX: usize = 96;
 /// Executions without an open run that are told apart; beyond it they are counted only.
 const STRANGERS_MAX: usize = 1024;
+/// How often runs that begin make a look for those that are not kept: it reads all their metadata.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 /// How long the end may wait for a disk.
 const END_WAIT: Duration = Duration::from_secs(5);
 
@@ -33,6 +39,11 @@ const END_WAIT: Duration = Duration::from_secs(5);
 pub struct LogOptions {
     /// How soon lines are made to survive a power cut; a second by default.
     pub sync: SyncPolicy,
+    /// When a log goes on in a new file.
+    pub rotation: Rotation,
+    /// How much history is kept beside what is being written. It is looked after when runs begin
+    /// and when a log goes on in a new file.
+    pub retention: Retention,
     /// Takes secrets out of the events; nothing by default.
     pub redact: Option<Box<dyn Redact>>,
 }
@@ -42,6 +53,8 @@ impl fmt::Debug for LogOptions {
         let redacts = self.redact.is_some();
         f.debug_struct("LogOptions")
             .field("sync", &self.sync)
+            .field("rotation", &self.rotation)
+            .field("retention", &self.retention)
             .field("redacts", &redacts)
             .finish()
     }
@@ -71,6 +84,10 @@ pub struct LogWriter {
     policy: SyncPolicy,
     sync_at: Option<Instant>,
     syncer: Syncer,
+    chores: Chores,
+    retention: Retention,
+    /// When runs that are not kept were last looked for.
+    pruned_at: Option<Instant>,
     /// Closed runs that `td-sync` had no room for; at most as many as runs can be open.
     closing: Vec<Closing>,
     strangers: FxHashSet<ExecutionId>,
@@ -98,7 +115,7 @@ impl LogWriter {
     /// A writer without runs.
     ///
     /// # Errors
-    /// When the system has no thread for `td-sync`.
+    /// When the system has no threads for `td-sync` and `td-chores`.
     pub fn start(options: LogOptions, clock: Clock) -> Result<Self> {
         Ok(Self {
             runs: FxHashMap::default(),
@@ -110,10 +127,14 @@ impl LogWriter {
                 held: 0,
                 bytes_written: 0,
                 notices: Vec::new(),
+                rotation: options.rotation,
             },
             policy: options.sync,
             sync_at: None,
             syncer: Syncer::start()?,
+            chores: Chores::start()?,
+            retention: options.retention,
+            pruned_at: None,
             closing: Vec::new(),
             strangers: FxHashSet::default(),
             passed_over: FxHashSet::default(),
@@ -131,6 +152,12 @@ impl LogWriter {
         self.strangers.remove(&id);
         self.passed_over.remove(&id);
         self.make_room_for_a_file();
+        // What another writer had no time for.
+        self.chores.offer(Chore::Compress(run.directory().clone()));
+        let is_due = |at: Instant| now >= at + PRUNE_INTERVAL;
+        if self.pruned_at.is_none_or(is_due) {
+            self.prune(run.directory().data().clone(), now);
+        }
         // The lock makes sure that there is no other of this name.
         self.runs.insert(id.clone(), run);
         self.flush(&id, now);
@@ -272,6 +299,7 @@ impl LogWriter {
         }
         let mut problems = self.take_notices();
         let (last_problems, all_done) = self.syncer.finish(jobs, now + END_WAIT);
+        self.chores.finish(now + END_WAIT);
         problems.extend(last_problems);
         if !all_done {
             let what =
@@ -349,6 +377,25 @@ impl LogWriter {
         run.used_at = self.uses;
         run.flush(&mut self.tools, now);
         self.needs_look |= run.retry_at().is_some();
+        if let Some(file) = run.closed_file.take() {
+            if self.policy != SyncPolicy::Never {
+                let (id, done) = (run.id().clone(), None);
+                // Without room the compressed file is synced, soon enough.
+                let _ = self.syncer.offer(Job::Data { id, file, done });
+            }
+            let directory = run.directory().clone();
+            self.prune(directory.data().clone(), now);
+            self.chores.offer(Chore::Compress(directory));
+        }
+    }
+
+    /// Has the runs removed that are not kept.
+    fn prune(&mut self, data: DataDir, now: Instant) {
+        self.pruned_at = Some(now);
+        if self.retention != Retention::EVERYTHING {
+            let chore = Chore::Prune(data, self.retention, self.tools.clock.wall());
+            self.chores.offer(chore);
+        }
     }
 
     /// Closes the file that was used least recently, if as many as may be are open.

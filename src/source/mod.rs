@@ -9,7 +9,6 @@ mod recall;
 mod roster;
 mod watch;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(crate) use coordinator::{Coordinator, poke};
@@ -19,7 +18,7 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::log::{RunInfo, RunState};
+use crate::log::{RunDirectory, RunInfo, RunState};
 use crate::thread::Stop;
 
 /// Something that observes on a thread of its own.
@@ -72,5 +71,5 @@ pub(crate) struct OpenedRun {
     /// Where to emit.
     pub emitter: EventEmitter,
     /// The log, where the run goes on in one.
-    pub history: Option<PathBuf>,
+    pub history: Option<RunDirectory>,
 }

@@ -1,11 +1,10 @@
 //! Where an observer of a pane was: read from the log, kept up while it observes.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 
 use crate::error::Result;
 use crate::event::{Envelope, PaneId, TdEvent};
-use crate::log::{read_tail, scan};
+use crate::log::{LogReader, Query, RunDirectory, read_tail};
 use crate::track::Change;
 
 /// Lines that are remembered: enough for one place only to fit.
@@ -28,18 +27,30 @@ pub(crate) struct Recall {
 }
 
 impl Recall {
-    /// What a log knows of these panes: its end is read, and all of it only if one is missing.
+    /// What a run knows of these panes: the end of its log is read, and more of it only where a pane
+    /// is missing there or has said little.
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub fn read(log: &Path, panes: &[PaneId]) -> Result<HashMap<PaneId, Self>> {
+    pub fn read(run: &RunDirectory, panes: &[PaneId]) -> Result<HashMap<PaneId, Self>> {
         let mut recalls = HashMap::new();
-        read_tail(log, TAIL_BYTES)?
+        read_tail(&run.events_path(), TAIL_BYTES)?
             .iter()
             .for_each(|envelope| Self::take(&mut recalls, envelope));
-        if panes.iter().any(|pane| !recalls.contains_key(pane)) {
+        // The last two files, because the newest may just have begun; all only for a pane of which
+        // these say nothing.
+        for (files, lines) in [(2, LINES), (usize::MAX, 0)] {
+            let is_known = |pane| {
+                let recall: Option<&Self> = recalls.get(pane);
+                recall.is_some_and(|recall| recall.lines.len() >= lines)
+            };
+            if panes.iter().all(is_known) {
+                break;
+            }
             recalls.clear();
-            scan(log, |envelope| Self::take(&mut recalls, envelope))?;
+            for record in LogReader::open_last(run, files, Query::all())? {
+                Self::take(&mut recalls, &record.envelope);
+            }
         }
         Ok(recalls)
     }

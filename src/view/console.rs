@@ -12,7 +12,6 @@ use unicode_width::UnicodeWidthStr;
 
 use super::clean::{cut, push_clean};
 use super::names::{COLOURS, Label, Names};
-use crate::bus::Delivery;
 use crate::event::{Envelope, EventKind, PaneId, TdEvent};
 
 /// Labels are padded to the widest one so far, up to this: more would leave no room for lines.
@@ -97,15 +96,10 @@ impl Console {
         }
     }
 
-    /// Adds the lines of one delivery.
-    pub fn show(&mut self, delivery: &Delivery, out: &mut String) {
-        match delivery {
-            Delivery::Event(envelope) => self.event(envelope, out),
-            Delivery::Lagged { missed } => {
-                let text = format!("… {missed} events were not shown: reading was too slow");
-                push_line(out, self.look.coloured, Tone::Caution, &text);
-            }
-        }
+    /// Adds a line that says how much was not shown.
+    pub fn lagged(&self, missed: u64, out: &mut String) {
+        let text = format!("… {missed} events were not shown: reading was too slow");
+        push_line(out, self.look.coloured, Tone::Caution, &text);
     }
 
     /// Adds what stood on a pane when observation began; false when its session is not known yet.
@@ -136,7 +130,22 @@ impl Console {
         Some(shown)
     }
 
-    fn event(&mut self, envelope: &Envelope, out: &mut String) {
+    /// Takes in what an event says about sessions and panes without showing it.
+    pub fn note_only(&mut self, event: &TdEvent) {
+        self.names.note(event);
+        match event {
+            TdEvent::SessionEnded { session, .. } => {
+                self.names.forget(event.execution_id(), session);
+            }
+            TdEvent::PaneClosed { pane, .. } => {
+                self.names.forget_pane(event.execution_id(), pane);
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds the lines of an event.
+    pub fn event(&mut self, envelope: &Envelope, out: &mut String) {
         let event = &envelope.event;
         self.names.note(event);
         let (id, pane) = (event.execution_id(), event.pane());

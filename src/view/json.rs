@@ -1,24 +1,30 @@
-//! Deliveries as the wire contract writes them, one JSON object a line (pure).
+//! Events as the wire contract writes them, one JSON object a line (pure).
 
 use std::borrow::Cow;
 
-use crate::bus::Delivery;
+use crate::event::Envelope;
 use crate::stamp::Timestamp;
 
-/// Adds the line of one delivery. `now` dates what has no date of its own.
-pub(super) fn push_line(out: &mut String, delivery: &Delivery, now: Timestamp) {
-    match delivery {
-        Delivery::Event(envelope) => match serde_json::to_string(&**envelope) {
-            Ok(line) => out.push_str(&escaped(&line)),
-            // Strings, numbers and maps with text as keys: nothing of that fails.
-            Err(error) => return log::error!("an event cannot be written: {error}"),
-        },
-        Delivery::Lagged { missed } => {
-            out.push_str(&format!(
-                r#"{{"seq":null,"ts":"{now}","event":{{"type":"Lagged","missed":{missed}}}}}"#
-            ));
-        }
+/// Adds the line of an event.
+pub(super) fn push_line(out: &mut String, envelope: &Envelope) {
+    match serde_json::to_string(envelope) {
+        Ok(line) => push_text(out, &line),
+        // Strings, numbers and maps with text as keys: nothing of that fails.
+        Err(error) => log::error!("an event cannot be written: {error}"),
     }
+}
+
+/// Adds the line of an event as it stands in a log.
+pub(super) fn push_text(out: &mut String, line: &str) {
+    out.push_str(&escaped(line));
+    out.push('\n');
+}
+
+/// Adds the line that says how much was missed, and when that was.
+pub(super) fn push_lagged(out: &mut String, missed: u64, now: Timestamp) {
+    out.push_str(&format!(
+        r#"{{"seq":null,"ts":"{now}","event":{{"type":"Lagged","missed":{missed}}}}}"#
+    ));
     out.push('\n');
 }
 
@@ -46,37 +52,30 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::bus::EventBus;
-    use crate::event::Envelope;
+    use crate::event::TdEvent;
     use crate::view::clean::tests::nasty;
-
-    fn delivered(message: &str) -> Delivery {
-        let bus = EventBus::new(10);
-        let mut events = bus.subscribe();
-        bus.emitter_for("x").warning("test", message);
-        events.recv().unwrap()
-    }
 
     proptest! {
         #[test]
         fn a_line_reads_as_its_envelope_and_orders_nothing(message in nasty()) {
-            let delivery = delivered(&message);
+            let event = TdEvent::Warning {
+                execution_id: "x".into(),
+                context: "test".into(),
+                message,
+            };
+            let envelope = Envelope::new(Some(1), Timestamp::default(), event);
             let mut line = String::new();
-            push_line(&mut line, &delivery, Timestamp::default());
+            push_line(&mut line, &envelope);
             prop_assert!(!line.trim_end_matches('\n').contains(char::is_control), "{:?}", line);
             let read: Envelope = serde_json::from_str(&line).unwrap();
-            prop_assert_eq!(Some(&read), delivery.envelope());
+            prop_assert_eq!(read, envelope);
         }
     }
 
     #[test]
     fn what_was_missed_has_no_number() {
         let mut line = String::new();
-        push_line(
-            &mut line,
-            &Delivery::Lagged { missed: 7 },
-            Timestamp::from_micros(0),
-        );
+        push_lagged(&mut line, 7, Timestamp::from_micros(0));
         let expected = r#"{"seq":null,"ts":"1970-01-01T00:00:00.000000Z","event":{"type":"Lagged","missed":7}}"#;
         assert_eq!(line.trim_end(), expected);
     }

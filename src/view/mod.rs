@@ -1,14 +1,17 @@
 //! Views: events in, lines on standard output out.
 //!
 //! ```text
-//! console, json (pure): a delivery ─> text
-//! printer (td-printer): a subscription ─> standard output
+//! console, json (pure): an event ─> text
+//! page:                 events ─> standard output, the live line last
+//! printer (td-printer): a subscription ─> a page
 //! ```
 //!
 //! Whatever a pane, a name or a message holds, no control character of it reaches the terminal:
 //! everything passes through `clean`. The renderers own no thread, channel, file or clock.
 
 mod printer;
+
+mod page;
 
 mod console;
 mod json;
@@ -18,4 +21,5 @@ mod clean;
 
 pub(crate) use clean::one_line;
 pub(crate) use console::{Console, Look, Standing};
-pub(crate) use printer::{Printing, View};
+pub(crate) use page::{Page, View, unless_broken_pipe};
+pub(crate) use printer::Printing;

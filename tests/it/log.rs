@@ -29,7 +29,10 @@ impl Bench {
 
     fn with(root: &Path, sync: SyncPolicy) -> Self {
         let fake = FakeClock::new();
-        let options = LogOptions { sync, redact: None };
+        let options = LogOptions {
+            sync,
+            ..LogOptions::default()
+        };
         let log = LogWriter::start(options, fake.clock()).unwrap();
         Self {
             data: DataDir::new(root),

@@ -1,0 +1,169 @@
+//! What the commands that read history share: which run is meant, and reading it until that is done or stopped.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crossbeam_channel::select_biased;
+
+use super::failure::Failure;
+use super::options::Options;
+use super::signals::Signals;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::log::{DataDir, LogReader, Metadata, Query, ReadReport, RunDirectory};
+use crate::thread::{self, Stop, stop_pair};
+
+/// How long the output may take once the user has asked for the end.
+const PRINT_REST: Duration = Duration::from_millis(400);
+
+/// What is to be read.
+#[derive(Clone, Debug)]
+pub(super) enum Which {
+    Run(RunDirectory),
+    File(PathBuf),
+}
+
+impl Which {
+    /// The run that was typed: a path where there is a slash in it, else an id or a name.
+    pub fn typed(typed: &Path, options: &Options) -> Result<Self, Failure> {
+        if typed.as_os_str().as_bytes().contains(&b'/') {
+            return Ok(if typed.is_dir() {
+                Self::Run(RunDirectory::at(typed)?)
+            } else {
+                Self::File(typed.to_owned())
+            });
+        }
+        let data = data_dir(options)?;
+        let name = typed.to_str().ok_or_else(|| {
+            Failure::usage(format!(
+                "no run is called {typed:?}: td-observe runs lists them"
+            ))
+        })?;
+        match data.named_run(name) {
+            Ok(run) => Ok(Self::Run(run)),
+            Err(error) if error.is_invalid_input() => Err(Failure::usage(format!(
+                "{error}; td-observe runs lists them"
+            ))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads it from its beginning, keeping lines.
+    pub fn read(&self, query: Query) -> Result<LogReader, Failure> {
+        match self {
+            Self::Run(run) => Ok(LogReader::open_lines(run, query)?),
+            Self::File(path) => LogReader::open_file(path, query)
+                .map_err(|error| Failure::usage(format!("{error:?}"))),
+        }
+    }
+
+    /// What it is called, for people.
+    pub fn label(&self) -> Option<String> {
+        match self {
+            Self::Run(run) => {
+                let metadata = Metadata::read(run).ok().flatten()?;
+                Some(metadata.label).filter(|label| !label.is_empty())
+            }
+            Self::File(_) => None,
+        }
+    }
+}
+
+/// Where runs are kept; to read them there has to be such a place.
+pub(super) fn data_dir(options: &Options) -> Result<DataDir, Failure> {
+    match options.data_path()? {
+        Some(path) => Ok(DataDir::new(path)),
+        None => Err(Failure::usage(
+            "--no-log: there is no history without a log; leave it out",
+        )),
+    }
+}
+
+/// Why work on a thread of its own ended early.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// Standard output, or the file in its place.
+    Output(io::Error),
+    Failed(Failure),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Does work on a thread of its own, `td-history`, until it is done or a signal comes: it may be
+/// blocked in its output then.
+pub(super) fn until_stopped(
+    signals: &Signals,
+    clock: &Clock,
+    work: impl FnOnce(&Stop) -> Result<ExitCode, Ended> + Send + 'static,
+) -> Result<ExitCode, Failure> {
+    let (running, stop) = stop_pair();
+    let (alive, done) = stop_pair();
+    let thread = thread::spawn("td-history", move || {
+        let _alive = alive;
+        work(&stop)
+    })?;
+    select_biased! {
+        recv(signals.first()) -> _ => {}
+        recv(done) -> _ => {}
+    }
+    drop(running);
+    match thread.join_deadline(clock.now() + PRINT_REST) {
+        Ok(Ok(Ok(code))) => Ok(code),
+        // Whoever read has read enough.
+        Ok(Ok(Err(Ended::Output(error)))) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(Ok(Err(Ended::Output(error)))) => Err(Failure::other(format!(
+            "cannot write to standard output: {error}"
+        ))),
+        Ok(Ok(Err(Ended::Failed(failure)))) => Err(failure),
+        Ok(Err(panicked)) => Err(Failure::other(panicked.to_string())),
+        Err(_blocked) => {
+            super::say("standard output is blocked: the rest is not printed");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Says what was not as it should be in what was read.
+pub(super) fn tell(report: &ReadReport) -> ExitCode {
+    if let Some((path, at)) = &report.first_broken {
+        let lines = match report.broken {
+            1 => "1 line is no event and was".to_owned(),
+            broken => format!("{broken} lines are no events and were"),
+        };
+        super::say(&format!(
+            "{lines} passed over, the first at byte {at} of {path:?}"
+        ));
+    }
+    if report.torn > 0 {
+        super::say("the last line is cut off: its writer was stopped in the middle of it");
+    }
+    for problem in &report.problems {
+        super::say(&format!("{problem:?}"));
+    }
+    if report.problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,245 @@
+//! `td-observe log`: what a run has shown, as it was shown; and what it shows from now on.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crossbeam_channel::{never, select_biased};
+
+use super::duration::Moment;
+use super::failure::Failure;
+use super::history::{Ended, Which, tell, until_stopped};
+use super::history_args::{TypedFilter, TypedLog};
+use super::options::Options;
+use super::signals::Signals;
+use crate::clock::Clock;
+use crate::event::{Envelope, EventKind, TdEvent};
+use crate::log::{Follower, Query, Record, RunDirectory};
+use crate::stamp::Timestamp;
+use crate::thread::{Stop, is_stopped};
+use crate::view::{Console, Look, Page, View};
+
+/// How often a log that is followed is looked at: soon enough for eyes, and nothing to the disk.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What the console has to know to label the lines of others.
+const CONTEXT: [EventKind; 5] = [
+    EventKind::SessionStarted,
+    EventKind::SessionRenamed,
+    EventKind::SessionEnded,
+    EventKind::PaneOpened,
+    EventKind::PaneClosed,
+];
+
+/// What is shown.
+#[derive(Debug)]
+pub(super) struct Config {
+    run: std::path::PathBuf,
+    follows: bool,
+    query: Query,
+}
+
+impl Config {
+    pub fn from_typed(typed: TypedLog, options: &Options) -> Result<Self, Failure> {
+        let mut query = query(typed.filter, Clock::system().wall())?;
+        if !options.json && !query.wants_all() {
+            query = with_context(query);
+        }
+        Ok(Self {
+            run: typed.run,
+            follows: typed.follow,
+            query,
+        })
+    }
+}
+
+fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
+    let mut query = Query::all();
+    for kind in typed.types {
+        if EventKind::from_name(&kind).is_none() {
+            super::say(&format!(
+                "no event type is called {kind:?} in this version; it is looked for all the same"
+            ));
+        }
+        query = query.kind(kind);
+    }
+    for id in typed.execution {
+        query = query.execution(id);
+    }
+    if let Some(pattern) = typed.grep {
+        query = query
+            .text(&pattern)
+            .map_err(|error| Failure::usage(format!("--grep: {error}")))?;
+    }
+    if let Some(since) = typed.since {
+        query = query.since(before(since, now));
+    }
+    if let Some(until) = typed.until {
+        query = query.until(before(until, now));
+    }
+    Ok(query)
+}
+
+fn before(moment: Moment, now: Timestamp) -> Timestamp {
+    match moment {
+        Moment::At(ts) => ts,
+        Moment::Off(ago) => {
+            let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
+            Timestamp::from_micros(now.micros().saturating_sub(micros))
+        }
+    }
+}
+
+/// Adds what the console has to know.
+pub(super) fn with_context(query: Query) -> Query {
+    let add = |query: Query, kind: EventKind| query.context(kind.name());
+    CONTEXT.into_iter().fold(query, add)
+}
+
+/// How history is shown on standard output.
+pub(super) fn page(options: &Options, which: &Which, clock: &Clock) -> Shown {
+    let view = if options.json {
+        View::Json
+    } else {
+        let mut console = Console::new(Look {
+            coloured: options.coloured,
+            aligned: std::io::stdout().is_terminal(),
+            verbose: options.verbose > 0,
+        });
+        if let (Which::Run(run), Some(session)) = (which, which.label()) {
+            // Until the log says more: what it says may be filtered out, or long ago.
+            console.note_only(&TdEvent::SessionStarted {
+                execution_id: run.execution_id().clone(),
+                session,
+                panes: Vec::new(),
+            });
+        }
+        View::Console(console, never())
+    };
+    Shown {
+        view: Some(view),
+        quiet: options.quiet,
+        clock: clock.clone(),
+    }
+}
+
+/// A page that is opened by the thread that writes it.
+pub(super) struct Shown {
+    view: Option<View>,
+    pub quiet: bool,
+    clock: Clock,
+}
+
+impl Shown {
+    pub fn open(&mut self) -> Page<std::io::StdoutLock<'static>> {
+        let view = self.view.take().unwrap_or(View::Json);
+        Page::stdout(view, self.clock.clone())
+    }
+}
+
+/// Shows the log.
+pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+    let signals = Signals::catch(|| {})?;
+    let clock = Clock::system();
+    let which = Which::typed(&config.run, options)?;
+    let shown = page(options, &which, &clock);
+    match (which, config.follows) {
+        (Which::Run(run), true) => {
+            let time = clock.clone();
+            until_stopped(&signals, &clock, move |stop| {
+                follow(&run, config.query, shown, &time, stop)
+            })
+        }
+        (which, false) => until_stopped(&signals, &clock, move |stop| {
+            print(&which, config.query, shown, stop)
+        }),
+        (Which::File(path), true) => Err(Failure::usage(format!(
+            "--follow: {path:?} is a file; name a run, or its directory"
+        ))),
+    }
+}
+
+fn print(which: &Which, query: Query, mut shown: Shown, stop: &Stop) -> Result<ExitCode, Ended> {
+    let mut log = which.read(query.clone())?;
+    let mut page = shown.open();
+    for record in &mut log {
+        if is_stopped(stop) {
+            break;
+        }
+        if !shown.quiet {
+            show(&mut page, &record, &query)?;
+        }
+    }
+    page.end()?;
+    Ok(tell(log.report()))
+}
+
+fn follow(
+    run: &RunDirectory,
+    query: Query,
+    mut shown: Shown,
+    clock: &Clock,
+    stop: &Stop,
+) -> Result<ExitCode, Ended> {
+    let mut log = Follower::open(run, query.clone())?;
+    let mut page = shown.open();
+    loop {
+        // Asked first: what was written before the writer went is read then.
+        let is_written = log.is_written()?;
+        while let Some(record) = log.next()? {
+            if is_stopped(stop) {
+                break;
+            }
+            if !shown.quiet {
+                show(&mut page, &record, &query)?;
+            }
+        }
+        if !is_written || is_stopped(stop) {
+            break;
+        }
+        page.rest()?;
+        select_biased! {
+            recv(stop) -> _ => break,
+            recv(clock.after(FOLLOW_INTERVAL)) -> _ => {}
+        }
+    }
+    page.end()?;
+    Ok(tell(log.report()))
+}
+
+fn show<W: std::io::Write>(
+    page: &mut Page<W>,
+    record: &Record,
+    query: &Query,
+) -> Result<(), Ended> {
+    if !record.is_wanted {
+        page.note_only(&record.envelope.event);
+        return Ok(());
+    }
+    match matching(&record.envelope, query) {
+        Some(part) if !page.is_json() => page.event(&part)?,
+        _ => page.line(&record.envelope, record.line())?,
+    }
+    Ok(())
+}
+
+/// Of several lines in one event, those that match.
+fn matching(envelope: &Envelope, query: &Query) -> Option<Envelope> {
+    let regex = query.text_regex()?;
+    let TdEvent::OutputUpdate { chunk, .. } = &envelope.event else {
+        return None;
+    };
+    let lines = chunk.split_inclusive('\n');
+    let matching: String = lines
+        .filter(|line| regex.is_match(line.trim_end_matches('\n')))
+        .collect();
+    // What matches over several lines is shown whole.
+    if matching.is_empty() || matching.len() == chunk.len() {
+        return None;
+    }
+    let mut part = envelope.clone();
+    if let TdEvent::OutputUpdate { chunk, .. } = &mut part.event {
+        *chunk = matching;
+    }
+    Some(part)
+}

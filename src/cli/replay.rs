@@ -1,0 +1,162 @@
+//! `td-observe replay`: a run as it happened, at its own pace or another.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::select_biased;
+
+use super::duration::Moment;
+use super::failure::Failure;
+use super::history::{Ended, Which, tell, until_stopped};
+use super::history_args::TypedReplay;
+use super::keys::{Keys, Terminal};
+use super::log::{Shown, page};
+use super::options::Options;
+use super::signals::Signals;
+use crate::clock::Clock;
+use crate::log::{Pace, Query};
+use crate::stamp::Timestamp;
+use crate::thread::{Stop, is_stopped};
+
+/// Runs through the events at their pace.
+pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Failure> {
+    let terminal = Terminal::default();
+    let last = terminal.clone();
+    let signals = Signals::catch(move || last.restore())?;
+    let clock = Clock::system();
+    let which = Which::typed(&typed.run, options)?;
+    let query = query(&typed, &which)?;
+    let mut pace = Pace::new().speed(typed.speed);
+    if let Some(idle_limit) = typed.idle_limit {
+        pace = pace.idle_limit(idle_limit);
+    }
+    let shown = page(options, &which, &clock);
+    let time = clock.clone();
+    until_stopped(&signals, &clock, move |stop| {
+        play(&which, query, pace, shown, terminal, &time, stop)
+    })
+}
+
+/// The part that is wanted.
+fn query(typed: &TypedReplay, which: &Which) -> Result<Query, Failure> {
+    let mut query = Query::all();
+    let is_off = |moment: &Option<Moment>| matches!(moment, Some(Moment::Off(_)));
+    let start = match is_off(&typed.from) || is_off(&typed.to) {
+        true => which
+            .read(Query::all())?
+            .next()
+            .map(|record| record.envelope.ts),
+        false => None,
+    };
+    let after = |moment: Moment| match moment {
+        Moment::At(ts) => ts,
+        Moment::Off(off) => {
+            let micros = i64::try_from(off.as_micros()).unwrap_or(i64::MAX);
+            let start = start.unwrap_or_default().micros();
+            Timestamp::from_micros(start.saturating_add(micros))
+        }
+    };
+    if let Some(from) = typed.from {
+        query = super::log::with_context(query.since(after(from)));
+    }
+    if let Some(to) = typed.to {
+        query = query.until(after(to));
+    }
+    Ok(query)
+}
+
+fn play(
+    which: &Which,
+    query: Query,
+    mut pace: Pace,
+    mut shown: Shown,
+    terminal: Terminal,
+    clock: &Clock,
+    stop: &Stop,
+) -> Result<ExitCode, Ended> {
+    let mut log = which.read(query)?;
+    let mut page = shown.open();
+    let keys = Keys::take(terminal);
+    let mut player = Player {
+        began: None,
+        paused: None,
+    };
+    for record in &mut log {
+        if !record.is_wanted {
+            page.note_only(&record.envelope.event);
+            continue;
+        }
+        let due = pace.due(record.envelope.ts);
+        if is_stopped(stop) {
+            break;
+        }
+        if player.is_early(due, clock) {
+            page.rest()?;
+            if !player.wait(due, &keys, clock, stop) {
+                break;
+            }
+        }
+        if !shown.quiet {
+            page.line(&record.envelope, record.line())?;
+        }
+    }
+    page.end()?;
+    drop(keys);
+    Ok(tell(log.report()))
+}
+
+/// Where in the replay we are.
+struct Player {
+    /// When the first event was shown; later by as much as was paused.
+    began: Option<Instant>,
+    paused: Option<Instant>,
+}
+
+impl Player {
+    /// Whether there is something to wait for.
+    fn is_early(&mut self, due: Duration, clock: &Clock) -> bool {
+        let began = *self.began.get_or_insert_with(|| clock.now());
+        self.paused.is_some() || began.checked_add(due).is_none_or(|at| at > clock.now())
+    }
+
+    /// Waits until the event is due; `false` when the user has seen enough.
+    fn wait(&mut self, due: Duration, keys: &Keys, clock: &Clock, stop: &Stop) -> bool {
+        loop {
+            let now = clock.now();
+            let began = *self.began.get_or_insert(now);
+            // Beyond what clocks can tell is as good as never.
+            let at = began.checked_add(due);
+            let timer = match at {
+                Some(at) if self.paused.is_none() && at <= now => return true,
+                Some(at) if self.paused.is_none() => clock.at(at),
+                _ => crossbeam_channel::never(),
+            };
+            select_biased! {
+                recv(stop) -> _ => return false,
+                recv(keys.pressed()) -> key => match key {
+                    Ok(b' ' | b'p') => {
+                        let now = clock.now();
+                        self.paused = match self.paused {
+                            None => Some(now),
+                            // Time goes on from where it stood.
+                            Some(since) => {
+                                self.began = began.checked_add(now - since);
+                                None
+                            }
+                        };
+                    }
+                    Ok(b'.' | b'n') if self.paused.is_some() => {
+                        // As if its time had come just now.
+                        let now = clock.now();
+                        self.paused = Some(now);
+                        self.began = now.checked_sub(due).or(self.began);
+                        return true;
+                    }
+                    Ok(b'q') | Err(_) => return false,
+                    Ok(_) => {}
+                },
+                recv(timer) -> _ => {}
+            }
+        }
+    }
+}

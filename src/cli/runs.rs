@@ -1,0 +1,206 @@
+//! `td-observe runs`: what history there is, and removing some of it.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde_json::json;
+use unicode_width::UnicodeWidthStr;
+
+use super::failure::Failure;
+use super::history::data_dir;
+use super::history_args::{RunsAction, TypedPrune, TypedRuns};
+use super::options::Options;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::log::{Retention, RunSummary};
+use crate::view::{one_line, unless_broken_pipe};
+
+/// Lists the runs, or removes some.
+pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failure> {
+    match typed.action {
+        None => list(options),
+        Some(RunsAction::Prune(typed)) => prune(options, typed),
+    }
+}
+
+fn list(options: &Options) -> Result<ExitCode, Failure> {
+    let list = data_dir(options)?.runs(Clock::system().wall())?;
+    let text = if options.quiet {
+        String::new()
+    } else if options.json {
+        list.runs.iter().map(line).collect()
+    } else {
+        table(&list.runs)
+    };
+    print(&text)?;
+    Ok(tell(&list.problems))
+}
+
+fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
+    let asked = typed.keep_age.is_some() || typed.keep_runs.is_some();
+    let retention = Retention {
+        age_max: typed.keep_age,
+        runs_max: typed.keep_runs,
+        bytes_max: match typed.keep_size {
+            Some(limit) => limit.0,
+            None if asked => None,
+            None => Retention::default().bytes_max,
+        },
+    };
+    let (data, now) = (data_dir(options)?, Clock::system().wall());
+    let pruned = if typed.dry_run {
+        data.prunable(retention, now)?
+    } else {
+        data.prune(retention, now)?
+    };
+    let bytes = pruned.runs.iter().map(|run| run.size_bytes).sum();
+    let text = if options.quiet {
+        String::new()
+    } else if options.json {
+        pruned.runs.iter().map(line).collect()
+    } else {
+        let verb = if typed.dry_run { "would go" } else { "removed" };
+        let count = pruned.runs.len();
+        let runs = if count == 1 { "run" } else { "runs" };
+        table(&pruned.runs) + &format!("{count} {runs} {verb}, {}\n", size(bytes))
+    };
+    print(&text)?;
+    Ok(tell(&pruned.problems))
+}
+
+fn line(run: &RunSummary) -> String {
+    // Strings and numbers: nothing of that fails.
+    let value =
+        serde_json::to_value(run).unwrap_or_else(|error| json!({"error": error.to_string()}));
+    // Names may hold what a terminal takes for orders; all of it can be escaped in JSON.
+    let text = value.to_string();
+    let is_order = |c: char| matches!(c, '\x7f'..='\u{9f}');
+    let mut out: String = text
+        .chars()
+        .map(|c| match is_order(c) {
+            true => format!("\\u{:04x}", u32::from(c)),
+            false => c.to_string(),
+        })
+        .collect();
+    out.push('\n');
+    out
+}
+
+fn table(runs: &[RunSummary]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "RUN", "KIND", "STATE", "STARTED", "DURATION", "EVENTS", "SIZE",
+    ];
+    let rows = runs.iter().map(|run| {
+        let started = run.started.to_string();
+        // To the second, and still a time that --since takes.
+        let started = format!("{}Z", started.split('.').next().unwrap_or_default());
+        [
+            one_line(&run.execution_id),
+            one_line(&run.kind),
+            one_line(run.state.name()),
+            started,
+            duration(run.duration_ms),
+            run.events.to_string(),
+            size(run.size_bytes),
+        ]
+    });
+    let rows: Vec<[String; 7]> = std::iter::once(head.map(String::from))
+        .chain(rows)
+        .collect();
+    let mut widths = [0; 7];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.width());
+        }
+    }
+    let mut out = String::new();
+    for row in &rows {
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let padding = " ".repeat(width.saturating_sub(cell.width()));
+            // Numbers to the right, so that they can be compared at a glance.
+            match column {
+                0 => out.push_str(&format!("{cell}{padding}")),
+                1..=3 => out.push_str(&format!("  {cell}{padding}")),
+                _ => out.push_str(&format!("  {padding}{cell}")),
+            }
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+    out
+}
+
+/// As people say it: `350ms`, `12s`, `3m20s`, `5h02m`, `3d04h`.
+fn duration(ms: u64) -> String {
+    let s = ms / 1000;
+    match s {
+        0 => format!("{ms}ms"),
+        1..60 => format!("{s}s"),
+        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
+        3600..86400 => format!("{}h{:02}m", s / 3600, s % 3600 / 60),
+        _ => format!("{}d{:02}h", s / 86400, s % 86400 / 3600),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = usize::from(unit > 0 && value < 100.0);
+    format!(
+        "{value:.digits$}{}",
+        units.get(unit).copied().unwrap_or_default()
+    )
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    unless_broken_pipe(written)
+        .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
+}
+
+fn tell(problems: &[Error]) -> ExitCode {
+    for problem in problems {
+        super::say(&format!("{problem:?}"));
+    }
+    match problems.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_as_people_say_them() {
+        for (ms, text) in [
+            (7, "7ms"),
+            (59_999, "59s"),
+            (200_000, "3m20s"),
+            (18_120_000, "5h02m"),
+            (273_600_000, "3d04h"),
+        ] {
+            assert_eq!(duration(ms), text);
+        }
+        for (bytes, text) in [
+            (0, "0B"),
+            (1023, "1023B"),
+            (1536, "1.5KiB"),
+            (200 << 20, "200MiB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! A page: what is shown, as it stands on standard output, the live line on its last row where that is a terminal.
+
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
+
+use crossbeam_channel::Receiver;
+
+use super::console::{Console, Standing};
+use super::json;
+use crate::bus::Delivery;
+use crate::clock::Clock;
+use crate::event::{Envelope, TdEvent};
+
+/// What is collected before it is written even though more is there: a few screens.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// Carriage return, and the rest of the line erased.
+const ERASE_LINE: &str = "\r\x1b[K";
+
+/// How events are shown.
+#[derive(Debug)]
+pub(crate) enum View {
+    /// As the wire contract says.
+    Json,
+    /// For people, with what stood on panes when observation began.
+    Console(Console, Receiver<Standing>),
+}
+
+/// Shows events one after the other.
+pub(crate) struct Page<W: Write> {
+    out: BufWriter<W>,
+    view: View,
+    /// Where there is a terminal: how wide it is now.
+    columns: Option<fn() -> usize>,
+    /// The terminal's last line is the live one.
+    has_live: bool,
+    /// What stood on panes whose session has not been shown yet.
+    standing: Vec<Standing>,
+    /// What is to be written, built here and used again.
+    text: String,
+    clock: Clock,
+}
+
+impl Page<StdoutLock<'static>> {
+    /// On standard output, which is held until the page is dropped.
+    pub fn stdout(view: View, clock: Clock) -> Self {
+        let stdout = io::stdout();
+        let columns = (stdout.is_terminal() && !is_dumb()).then_some(columns as fn() -> usize);
+        Self::new(stdout.lock(), view, columns, clock)
+    }
+}
+
+impl<W: Write> Page<W> {
+    fn new(out: W, view: View, columns: Option<fn() -> usize>, clock: Clock) -> Self {
+        Self {
+            out: BufWriter::with_capacity(BUFFER_BYTES, out),
+            view,
+            columns,
+            has_live: false,
+            standing: Vec::new(),
+            text: String::new(),
+            clock,
+        }
+    }
+
+    /// Shows what a subscription delivered.
+    pub fn show(&mut self, delivery: &Delivery) -> io::Result<()> {
+        match (&mut self.view, delivery) {
+            (_, Delivery::Event(envelope)) => return self.event(envelope),
+            (View::Json, Delivery::Lagged { missed }) => {
+                json::push_lagged(&mut self.text, *missed, self.clock.wall());
+            }
+            (View::Console(console, _), Delivery::Lagged { missed }) => {
+                console.lagged(*missed, &mut self.text);
+            }
+        }
+        self.write()
+    }
+
+    /// Shows an event.
+    pub fn event(&mut self, envelope: &Envelope) -> io::Result<()> {
+        match &mut self.view {
+            View::Json => json::push_line(&mut self.text, envelope),
+            View::Console(console, standing) => {
+                console.event(envelope, &mut self.text);
+                // A pane's lines are sent before its events. They may be here before the start of
+                // its session, which other sessions' events can stand before: then they wait.
+                self.standing.extend(standing.try_iter());
+                self.standing
+                    .retain(|standing| !console.standing(standing, &mut self.text));
+            }
+        }
+        self.write()
+    }
+
+    /// Shows an event that was read, as it stands in its log where that is what is wanted.
+    pub fn line(&mut self, envelope: &Envelope, line: &[u8]) -> io::Result<()> {
+        match (&self.view, std::str::from_utf8(line)) {
+            (View::Json, Ok(line)) => {
+                json::push_text(&mut self.text, line);
+                self.write()
+            }
+            _ => self.event(envelope),
+        }
+    }
+
+    /// Takes in what an event says about sessions and panes without showing it.
+    pub fn note_only(&mut self, event: &TdEvent) {
+        if let View::Console(console, _) = &mut self.view {
+            console.note_only(event);
+        }
+    }
+
+    /// Whether lines are shown as they stand in a log.
+    pub fn is_json(&self) -> bool {
+        matches!(self.view, View::Json)
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        self.hide_live()?;
+        self.out.write_all(self.text.as_bytes())?;
+        self.text.clear();
+        Ok(())
+    }
+
+    /// Nothing more for now: readers are to see at once what there was.
+    pub fn rest(&mut self) -> io::Result<()> {
+        self.show_live()?;
+        self.out.flush()
+    }
+
+    /// Nothing more at all.
+    pub fn end(&mut self) -> io::Result<()> {
+        self.hide_live()?;
+        self.out.flush()
+    }
+
+    fn show_live(&mut self) -> io::Result<()> {
+        let (View::Console(console, _), Some(columns)) = (&self.view, self.columns) else {
+            return Ok(());
+        };
+        // The last column stays free: some terminals wrap as soon as it is written to.
+        let live = console.live(columns().saturating_sub(1));
+        self.hide_live()?;
+        if let Some(live) = live {
+            self.out.write_all(live.as_bytes())?;
+            self.has_live = true;
+        }
+        Ok(())
+    }
+
+    fn hide_live(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.has_live) {
+            self.out.write_all(ERASE_LINE.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Whoever read has read enough: that is no error.
+pub(crate) fn unless_broken_pipe(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// How wide the terminal is; 80 columns where it does not say.
+fn columns() -> usize {
+    rustix::termios::tcgetwinsize(io::stdout())
+        .map(|size| usize::from(size.ws_col))
+        .ok()
+        .filter(|columns| *columns > 0)
+        .unwrap_or(80)
+}
+
+/// Whether the terminal cannot erase a line.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::never;
+
+    use super::*;
+    use crate::bus::EventBus;
+    use crate::view::Look;
+
+    fn printed(
+        columns: Option<fn() -> usize>,
+        say: impl FnOnce(&crate::bus::EventEmitter),
+    ) -> String {
+        let bus = EventBus::new(100);
+        let mut events = bus.subscribe();
+        let emitter = bus.emitter_for("x");
+        emitter.session_started("job", vec!["%1".into()]);
+        say(&emitter);
+        let view = View::Console(Console::new(Look::default()), never());
+        let mut page = Page::new(Vec::new(), view, columns, Clock::system());
+        bus.close();
+        for delivery in events.iter() {
+            page.show(&delivery).unwrap();
+            page.rest().unwrap();
+        }
+        page.end().unwrap();
+        String::from_utf8(page.out.into_inner().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_terminal_shows_the_live_line_and_rewrites_it() {
+        let say = |emitter: &crate::bus::EventEmitter| {
+            emitter.output_revised(&"%1".into(), 1, "10%");
+            emitter.output_update(&"%1".into(), 1, "all\n", false, None, None);
+        };
+        let text = printed(Some(|| 80), say);
+        assert_eq!(
+            text,
+            "job | [watching 1 pane]\njob | 10%\r\u{1b}[Kjob | all\n"
+        );
+        assert_eq!(printed(None, say), "job | [watching 1 pane]\njob | all\n");
+    }
+}
