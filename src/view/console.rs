@@ -136,7 +136,8 @@ impl Console {
         Some(shown)
     }
 
-    fn event(&mut self, envelope: &Envelope, out: &mut String) {
+    /// Adds the lines of one event.
+    pub(super) fn event(&mut self, envelope: &Envelope, out: &mut String) {
         let event = &envelope.event;
         self.names.note(event);
         let (id, pane) = (event.execution_id(), event.pane());
