@@ -120,4 +120,6 @@ impl Cast {
 #[cfg(test)]
 pub(super) mod play;
 #[cfg(test)]
+mod simulated;
+#[cfg(test)]
 mod tests;

@@ -52,7 +52,7 @@ impl Transcript {
                 ..
             } if self.survey.is_wanted(pane) => {
                 self.lines_below(id, pane, *first_line, out);
-                for (number, line) in (*first_line..).zip(chunk.split_terminator('\n')) {
+                for (number, line) in (*first_line..=i64::MAX).zip(chunk.split_terminator('\n')) {
                     let last = self.survey.take(pane, number);
                     self.line(id, Some(pane), last.as_deref().unwrap_or(line), out);
                 }

@@ -70,7 +70,7 @@ impl Paper {
 
     /// Lines have settled: `chunk` holds whole lines.
     pub fn settle(&mut self, first_line: i64, chunk: &str, out: &mut String) {
-        let news: Vec<(i64, String)> = (first_line..)
+        let news: Vec<(i64, String)> = (first_line..=i64::MAX)
             .zip(chunk.split_terminator('\n'))
             .map(|(number, line)| (number, clean(line.trim_end_matches(' '))))
             .collect();
@@ -302,4 +302,30 @@ fn erase_from(row: usize, out: &mut String) {
         0 => write!(out, "\x1b[2;1H\x1b[J\x1b[1;1H\x1b[K"),
         row => write!(out, "\x1b[{};1H\x1b[J", row + 1),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_remembered_however_much_is_printed() {
+        let (mut paper, mut out) = (Paper::new(80, 24), String::new());
+        for number in 1..100_000 {
+            out.clear();
+            paper.settle(number, "a line\n", &mut out);
+            assert_eq!(out, "a line\r\n");
+        }
+        assert_eq!(paper.lines.len(), KEPT_ROWS + 23);
+        assert_eq!((paper.total, paper.top), (KEPT_ROWS + 24, KEPT_ROWS));
+        // Long lines are forgotten as soon as they have scrolled off.
+        let long = "x".repeat(KEPT_BYTES) + "\n";
+        for number in 100_000..100_010 {
+            paper.settle(number, &long, &mut out);
+        }
+        assert_eq!(paper.lines.len(), 1);
+        assert!(paper.bytes <= KEPT_BYTES);
+        paper.revise(1, "x", &mut out);
+        assert_eq!(paper.unreached(), 1);
+    }
 }
