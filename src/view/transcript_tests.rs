@@ -142,6 +142,26 @@ fn what_has_no_pane_is_written_as_it_came() {
     assert_eq!(text([]), "");
 }
 
+/// See `cast/recorded/program.sh`.
+#[test]
+fn a_recorded_pane_reads_as_tmux_had_it() {
+    let log = include_str!("cast/recorded/pane.jsonl").lines();
+    let log: Vec<Envelope> = log
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    // The first line stood there before; below the last there are empty rows.
+    let (_, joined) = include_str!("cast/recorded/joined.txt")
+        .split_once('\n')
+        .unwrap();
+    let ends = |text: &str| -> Vec<String> {
+        text.trim_end()
+            .lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect()
+    };
+    assert_eq!(ends(&text_of(None, &log)), ends(joined));
+}
+
 proptest! {
     /// The same as a map of the last states has it, as tests of panes read a log.
     #[test]

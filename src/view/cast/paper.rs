@@ -147,6 +147,10 @@ impl Paper {
         if width != self.width {
             self.width = width;
             for line in self.lines.values_mut() {
+                // Terminals drop blanks at the end of a line that they break anew.
+                let text = line.text.trim_end_matches(' ').len();
+                self.bytes -= line.text.len() - text;
+                line.text.truncate(text);
                 line.rows = rows(&line.text, width);
             }
             let rows: usize = self.lines.values().map(|line| line.rows).sum();

@@ -113,6 +113,9 @@ impl Truth {
                 revised(*number, text)
             }
             Step::Resize(width, height) => {
+                for line in self.lines.values_mut().filter(|_| *width != self.size.0) {
+                    line.truncate(line.trim_end_matches(' ').len());
+                }
                 self.size = (*width, *height);
                 resized(*width, *height)
             }
