@@ -1,11 +1,164 @@
 //! `td-observe export`: a run as a recording for terminals, or as text.
 
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::failure::Failure;
-use super::history_args::TypedExport;
+use super::history::{Ended, Which, tell, until_stopped};
+use super::history_args::{Format, TypedExport};
 use super::options::Options;
+use super::signals::Signals;
+use crate::clock::Clock;
+use crate::event::{Envelope, PaneId};
+use crate::log::{Query, ReadReport};
+use crate::thread::{Stop, is_stopped};
+use crate::view::{Cast, CastOptions, Survey, Transcript, one_line};
 
-pub(super) fn run(_options: &Options, _typed: TypedExport) -> Result<ExitCode, Failure> {
-    Err(Failure::other("not yet"))
+/// What is collected before it is written.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// What is exported, and how.
+#[derive(Debug)]
+struct Config {
+    format: Format,
+    pane: Option<PaneId>,
+    cast: CastOptions,
+    output: Option<PathBuf>,
+}
+
+/// Writes the export.
+pub(super) fn run(options: &Options, typed: TypedExport) -> Result<ExitCode, Failure> {
+    let signals = Signals::catch(|| {})?;
+    let which = Which::typed(&typed.run, options)?;
+    let config = Config {
+        format: typed.format,
+        pane: typed.pane.as_deref().map(PaneId::from),
+        cast: CastOptions {
+            pane: None,
+            idle_limit: typed.idle_limit,
+            title: which.label(),
+        },
+        output: typed.output,
+    };
+    until_stopped(&signals, &Clock::system(), move |stop| {
+        export(&which, config, stop)
+    })
+}
+
+fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, Ended> {
+    if let Which::File(path) = which
+        && path.metadata().is_ok_and(|about| !about.is_file())
+    {
+        let text = format!("{path:?} is no regular file, and an export reads it twice");
+        return Err(Failure::usage(text).into());
+    }
+    let mut survey = Survey::new(config.pane.clone());
+    // A run that is being written has more at the second reading.
+    let mut count = 0;
+    each(which, usize::MAX, stop, |envelope| {
+        survey.note(envelope);
+        count += 1;
+        Ok(())
+    })?;
+    if let Some(pane) = &config.pane
+        && !survey.panes().any(|known| known == pane)
+    {
+        return Err(no_such_pane(pane, which, stop)?.into());
+    }
+    let mut out = open(config.output.as_deref())?;
+    let mut text = String::new();
+    let report = match config.format {
+        Format::Text => {
+            let mut transcript = Transcript::new(survey);
+            let report = each(which, count, stop, |envelope| {
+                transcript.push(envelope, &mut text);
+                write(&mut out, &mut text, config.output.as_deref())
+            })?;
+            transcript.finish(&mut text);
+            if transcript.unkept() > 0 {
+                super::say(&format!(
+                    "{} changes of earlier lines were too many to be kept: they read as first printed",
+                    transcript.unkept()
+                ));
+            }
+            report
+        }
+        Format::Cast => {
+            config.cast.pane = config.pane.or_else(|| survey.sole_pane().cloned());
+            let mut cast = Cast::new(config.cast);
+            let report = each(which, count, stop, |envelope| {
+                cast.push(envelope, &mut text);
+                write(&mut out, &mut text, config.output.as_deref())
+            })?;
+            cast.finish(&mut text);
+            if cast.unreached() > 0 {
+                super::say(&format!(
+                    "{} lines changed after they had left the screen: they read as before",
+                    cast.unreached()
+                ));
+            }
+            report
+        }
+    };
+    write(&mut out, &mut text, config.output.as_deref())?;
+    out.flush()
+        .map_err(|cause| failed(config.output.as_deref(), cause))?;
+    Ok(tell(&report))
+}
+
+/// So many events of the run, from its beginning.
+fn each(
+    which: &Which,
+    count: usize,
+    stop: &Stop,
+    mut take: impl FnMut(&Envelope) -> Result<(), Ended>,
+) -> Result<ReadReport, Ended> {
+    let mut log = which.read(Query::all())?;
+    for record in log.by_ref().take(count) {
+        if is_stopped(stop) {
+            break;
+        }
+        take(&record.envelope)?;
+    }
+    Ok(log.into_report())
+}
+
+fn no_such_pane(pane: &PaneId, which: &Which, stop: &Stop) -> Result<Failure, Ended> {
+    let mut all = Survey::new(None);
+    each(which, usize::MAX, stop, |envelope| {
+        all.note(envelope);
+        Ok(())
+    })?;
+    let panes: Vec<String> = all.panes().map(|pane| one_line(pane)).collect();
+    let there = match panes.is_empty() {
+        true => "it has none".to_owned(),
+        false => format!("it has {}", panes.join(", ")),
+    };
+    Ok(Failure::usage(format!(
+        "--pane: the run has no pane {pane}; {there}"
+    )))
+}
+
+fn open(output: Option<&Path>) -> Result<BufWriter<Box<dyn Write>>, Ended> {
+    let out: Box<dyn Write> = match output {
+        None => Box::new(io::stdout().lock()),
+        Some(path) => Box::new(File::create(path).map_err(|cause| failed(Some(path), cause))?),
+    };
+    Ok(BufWriter::with_capacity(BUFFER_BYTES, out))
+}
+
+fn write(out: &mut impl Write, text: &mut String, output: Option<&Path>) -> Result<(), Ended> {
+    out.write_all(text.as_bytes())
+        .map_err(|cause| failed(output, cause))?;
+    text.clear();
+    Ok(())
+}
+
+fn failed(output: Option<&Path>, cause: io::Error) -> Ended {
+    match output {
+        None => Ended::Output(cause),
+        Some(path) => Ended::Failed(Failure::usage(format!("cannot write {path:?}: {cause}"))),
+    }
 }

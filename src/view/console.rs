@@ -307,7 +307,7 @@ impl Console {
         let mut next = first_line;
         for line in chunk.split_terminator('\n') {
             self.row(label, '|', Tone::Plain, line, out);
-            next += 1;
+            next = next.saturating_add(1);
         }
         let known = self.pane(id, pane);
         known.next = known.next.max(next);

@@ -1,9 +1,10 @@
 //! Views: events in, lines on standard output out.
 //!
 //! ```text
-//! console, json (pure): an event ─> text
-//! page:                 events ─> standard output, the live line last
-//! printer (td-printer): a subscription ─> a page
+//! console, json (pure):    an event ─> text
+//! page:                    events ─> standard output, the live line last
+//! printer (td-printer):    a subscription ─> a page
+//! cast, transcript (pure): the events of a log ─> a file's text
 //! ```
 //!
 //! Whatever a pane, a name or a message holds, no control character of it reaches the terminal:
@@ -17,9 +18,17 @@ mod console;
 mod json;
 mod names;
 
-mod clean;
+mod cast;
+mod survey;
+mod transcript;
 
+mod clean;
+mod flow;
+
+pub(crate) use cast::{Cast, CastOptions};
 pub(crate) use clean::one_line;
 pub(crate) use console::{Console, Look, Standing};
 pub(crate) use page::{Page, View, unless_broken_pipe};
 pub(crate) use printer::Printing;
+pub(crate) use survey::Survey;
+pub(crate) use transcript::Transcript;

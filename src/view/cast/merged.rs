@@ -1,0 +1,77 @@
+//! All of a run on one terminal: panes' lines with labels, as the console prints them, and other
+//! text as it came (pure).
+
+use super::pane::DEFAULT_SIZE;
+use super::tape::{Code, Tape};
+use crate::event::{Envelope, TdEvent};
+use crate::view::console::Console;
+use crate::view::flow::{Flow, has_text};
+
+/// Room for labels beside the lines of panes, and for several panes' last lines.
+const PANES_SIZE: (usize, usize) = (120, 40);
+
+/// One terminal for all.
+#[derive(Debug)]
+pub(super) struct Merged {
+    console: Console,
+    flow: Flow,
+    size: (usize, usize),
+    exit_status: Option<i32>,
+}
+
+impl Merged {
+    pub fn new() -> Self {
+        Self {
+            console: Console::default(),
+            flow: Flow::new("\r\n"),
+            size: DEFAULT_SIZE,
+            exit_status: None,
+        }
+    }
+
+    pub fn size(&self) -> (usize, usize) {
+        self.size
+    }
+
+    pub fn exit_status(&self) -> Option<i32> {
+        self.exit_status
+    }
+
+    /// Writes the text of an event.
+    pub fn push(&mut self, envelope: &Envelope, tape: &mut Tape, out: &mut String) {
+        let event = &envelope.event;
+        let mut data = String::new();
+        if is_of_tmux(event) {
+            self.size = PANES_SIZE;
+            self.flow.end_line(&mut data);
+            let mut lines = String::new();
+            self.console.event(envelope, &mut lines);
+            data.push_str(&lines.replace('\n', "\r\n"));
+        } else {
+            self.flow.push(event, &mut data);
+        }
+        if let TdEvent::ExecutionCompleted {
+            exit_code, signal, ..
+        } = event
+        {
+            // As a shell tells it.
+            self.exit_status = exit_code.or(signal.map(|signal| signal.saturating_add(128)));
+        }
+        if is_of_tmux(event) || has_text(event) {
+            tape.open(self.size, out);
+        }
+        if !data.is_empty() {
+            tape.event(Code::Output, &data, out);
+        }
+    }
+}
+
+fn is_of_tmux(event: &TdEvent) -> bool {
+    event.pane().is_some() && !matches!(event, TdEvent::AgentState { .. })
+        || matches!(
+            event,
+            TdEvent::SessionStarted { .. }
+                | TdEvent::SessionRenamed { .. }
+                | TdEvent::SessionEnded { .. }
+        )
+}

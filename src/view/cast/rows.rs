@@ -1,0 +1,75 @@
+//! How a terminal breaks a line into rows (pure).
+
+use unicode_width::UnicodeWidthChar;
+
+/// Cells that a character takes. A combining mark is counted for one: the emulators that play casts
+/// (`avt`, in asciinema's programs and its web player) give it a cell of its own.
+fn cells(c: char) -> usize {
+    if c.width() == Some(2) { 2 } else { 1 }
+}
+
+/// The byte at which each row but the first begins.
+fn breaks(text: &str, width: usize) -> impl Iterator<Item = usize> {
+    let mut column = 0;
+    text.char_indices().filter_map(move |(at, c)| {
+        let cells = cells(c);
+        let is_full = column + cells > width;
+        if is_full {
+            column = 0;
+        }
+        // What is wider than the terminal is not drawn.
+        column += if cells > width { 0 } else { cells };
+        is_full.then_some(at)
+    })
+}
+
+/// How many rows a line takes in a terminal so wide; an empty line takes one.
+pub(super) fn rows(text: &str, width: usize) -> usize {
+    if text.is_ascii() {
+        return text.len().div_ceil(width).max(1);
+    }
+    1 + breaks(text, width).count()
+}
+
+/// What of a line stands in its rows from this one on, counted from 0.
+pub(super) fn from_row(text: &str, width: usize, row: usize) -> &str {
+    match row.checked_sub(1) {
+        None => text,
+        Some(before) => {
+            let at = breaks(text, width).nth(before).unwrap_or(text.len());
+            &text[at..]
+        }
+    }
+}
+
+/// What of a line stands in its first row.
+pub(super) fn first_row(text: &str, width: usize) -> &str {
+    let end = breaks(text, width).next().unwrap_or(text.len());
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_end_where_the_next_character_has_no_room() {
+        for (text, width, expected) in [
+            ("", 3, vec![""]),
+            ("abc", 3, vec!["abc"]),
+            ("abcd", 3, vec!["abc", "d"]),
+            ("漢字x", 3, vec!["漢", "字x"]),
+            ("ab漢字", 4, vec!["ab漢", "字"]),
+            ("e\u{301}é", 2, vec!["e\u{301}", "é"]),
+        ] {
+            assert_eq!(rows(text, width), expected.len(), "{text:?}");
+            assert_eq!(first_row(text, width), expected[0]);
+            for (row, start) in expected.iter().enumerate() {
+                assert!(from_row(text, width, row).starts_with(start), "{text:?}");
+            }
+        }
+        assert_eq!(from_row("abc", 3, 7), "");
+        // Nothing to be drawn, and an end all the same.
+        assert_eq!(rows("漢漢", 1), 3);
+    }
+}

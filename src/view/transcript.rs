@@ -1,0 +1,127 @@
+//! A run as plain text: what its panes read at last, and what else was written (pure).
+//!
+//! It takes two passes, because a line may have changed after it was said: a [`Survey`] keeps what
+//! such lines read at last, then the lines are written in the order in which they came.
+
+use std::fmt::Write;
+
+use super::cast::{gap, log_gap};
+use super::clean::push_clean;
+use super::flow::Flow;
+use super::names::Names;
+use super::survey::Survey;
+use crate::event::{Envelope, PaneId, TdEvent};
+
+/// Writes the text, an envelope at a time.
+#[derive(Debug)]
+pub(crate) struct Transcript {
+    survey: Survey,
+    names: Names,
+    /// Lines say whose they are.
+    is_labelled: bool,
+    flow: Flow,
+    /// The run's id, as the last event says it.
+    execution_id: String,
+}
+
+impl Transcript {
+    /// For the run that was surveyed, or its pane.
+    pub fn new(survey: Survey) -> Self {
+        Self {
+            names: Names::default(),
+            is_labelled: !survey.is_of_one() && survey.panes().nth(1).is_some(),
+            flow: Flow::new("\n"),
+            execution_id: String::new(),
+            survey,
+        }
+    }
+
+    /// Adds the text of the next envelope of the log: the same that were surveyed.
+    pub fn push(&mut self, envelope: &Envelope, out: &mut String) {
+        let event = &envelope.event;
+        self.names.note(event);
+        let id = event.execution_id();
+        if self.execution_id != id {
+            id.clone_into(&mut self.execution_id);
+        }
+        match event {
+            TdEvent::OutputUpdate {
+                pane,
+                first_line,
+                chunk,
+                ..
+            } if self.survey.is_wanted(pane) => {
+                self.lines_below(id, pane, *first_line, out);
+                for (number, line) in (*first_line..=i64::MAX).zip(chunk.split_terminator('\n')) {
+                    let last = self.survey.take(pane, number);
+                    self.line(id, Some(pane), last.as_deref().unwrap_or(line), out);
+                }
+            }
+            TdEvent::OutputGap {
+                pane,
+                first_line,
+                lost_lines,
+                reason,
+                ..
+            } if self.survey.is_wanted(pane) => {
+                self.lines_below(id, pane, *first_line, out);
+                let gap = format!("[{}]", gap(*lost_lines, reason));
+                self.line(id, Some(pane), &gap, out);
+            }
+            TdEvent::LogGap {
+                first_seq,
+                last_seq,
+                ..
+            } => {
+                let gap = format!("[{}]", log_gap(*first_seq, *last_seq));
+                self.line(id, None, &gap, out);
+            }
+            event if !self.survey.is_of_one() => self.flow.push(event, out),
+            _ => {}
+        }
+    }
+
+    /// Adds what is left: lines that were not settled in the end.
+    pub fn finish(&mut self, out: &mut String) {
+        self.flow.end_line(out);
+        let id = std::mem::take(&mut self.execution_id);
+        for (pane, lines) in self.survey.take_rest() {
+            for line in lines.values().filter(|line| !line.is_empty()) {
+                self.line(&id, Some(&pane), line, out);
+            }
+        }
+    }
+
+    /// How many lines read as they were said first, because there were too many that changed.
+    pub fn unkept(&self) -> u64 {
+        self.survey.unkept()
+    }
+
+    /// Lines that were never said by `OutputUpdate`: they stood there when observation began, or
+    /// were never settled.
+    fn lines_below(&mut self, id: &str, pane: &PaneId, end: i64, out: &mut String) {
+        while let Some(text) = self.survey.take_below(pane, end) {
+            // A row that nobody knew of, and that has vanished.
+            if !text.is_empty() {
+                self.line(id, Some(pane), &text, out);
+            }
+        }
+    }
+
+    fn line(&mut self, id: &str, pane: Option<&PaneId>, text: &str, out: &mut String) {
+        self.flow.end_line(out);
+        if self.is_labelled {
+            // As the console has it, without padding. Writing to a string does not fail.
+            let _ = write!(out, "{} |", self.names.label(id, pane).text);
+            if !text.is_empty() {
+                out.push(' ');
+            }
+        }
+        push_clean(out, text);
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+#[path = "transcript_tests.rs"]
+mod tests;
