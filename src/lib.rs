@@ -86,7 +86,7 @@ pub use bus::{
     RecvError, SubscribeOptions, Subscription,
 };
 pub use clock::{Clock, FakeClock};
-pub use engine::{Builder, Engine, Report};
+pub use engine::{Builder, Engine, Report, Timeline};
 pub use error::{Error, Result};
 pub use event::{
     Cursor, Envelope, EventKind, ExecutionId, ExitStatus, Extra, IterationOutcome, LineCount,

@@ -153,16 +153,18 @@ impl FanOut {
                 lane,
                 filter,
                 limiter,
+                numbers_of,
                 done,
             } => {
                 self.flush();
+                let next = numbers_of.and_then(|id| self.numbers.get(&id).copied());
                 self.lanes.push(LaneOut {
                     lane,
                     filter,
                     limiter,
                 });
                 // Who asked waits for this; it is gone only when it panicked.
-                let _ = done.send(());
+                let _ = done.send(next.unwrap_or(1));
             }
             Msg::Keep { reply } => {
                 self.flush();

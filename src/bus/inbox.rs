@@ -61,7 +61,10 @@ pub(super) enum Msg {
         lane: Arc<Lane>,
         filter: Filter,
         limiter: Option<Limiter>,
-        done: Sender<()>,
+        /// Of which execution the next number is to be told.
+        numbers_of: Option<ExecutionId>,
+        /// Gets the first number of it that this lane is sent.
+        done: Sender<u64>,
     },
     Keep {
         reply: Sender<KeptLane>,

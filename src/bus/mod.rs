@@ -196,15 +196,30 @@ impl EventBus {
         &self,
         wanted: impl Fn(&TdEvent) -> bool + Send + 'static,
     ) -> Subscription {
-        self.open_lane(SubscribeOptions::default(), Some(Box::new(wanted)))
+        self.open_lane(SubscribeOptions::default(), Some(Box::new(wanted)), None)
+            .0
     }
 
     /// Some of everything from here on, with its own bounds and rate.
     pub fn subscribe_with(&self, options: SubscribeOptions) -> Subscription {
-        self.open_lane(options, None)
+        self.open_lane(options, None, None).0
     }
 
-    fn open_lane(&self, options: SubscribeOptions, wanted: Option<Predicate>) -> Subscription {
+    /// One execution from here on, and the number that its next event gets.
+    pub(crate) fn subscribe_numbered(&self, id: &ExecutionId) -> (Subscription, u64) {
+        let options = SubscribeOptions {
+            filter: Filter::all().execution(id.clone()),
+            ..SubscribeOptions::default()
+        };
+        self.open_lane(options, None, Some(id.clone()))
+    }
+
+    fn open_lane(
+        &self,
+        options: SubscribeOptions,
+        wanted: Option<Predicate>,
+        numbers_of: Option<ExecutionId>,
+    ) -> (Subscription, u64) {
         let capacity = options.capacity.unwrap_or(self.capacity);
         let lane = Arc::new(Lane::new(Queue::new(capacity, self.lane_bytes_max)));
         let (done, open) = bounded(1);
@@ -212,13 +227,17 @@ impl EventBus {
             lane: Arc::clone(&lane),
             filter: options.filter,
             limiter: options.limit.map(Limiter::new),
+            numbers_of,
             done,
         };
         // Waited for, so that what is emitted after this is for this lane, refused or not.
-        if !self.shared.control(self.side, msg) || open.recv().is_err() {
+        let sent = self.shared.control(self.side, msg);
+        let next = sent.then(|| open.recv().ok()).flatten();
+        if next.is_none() {
             lane.close();
         }
-        Subscription::new(lane, self.shared.clock.clone(), wanted)
+        let subscription = Subscription::new(lane, self.shared.clock.clone(), wanted);
+        (subscription, next.unwrap_or(1))
     }
 
     /// A lane that misses nothing for which there is memory; the log's way out. All kept lanes

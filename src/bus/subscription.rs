@@ -231,6 +231,16 @@ impl EventRef {
     }
 }
 
+impl From<Envelope> for EventRef {
+    fn from(envelope: Envelope) -> Self {
+        let bytes = envelope.event.memory_bytes();
+        Self {
+            segment: Arc::new(Segment::whole([envelope].into(), bytes)),
+            place: 0,
+        }
+    }
+}
+
 impl Deref for EventRef {
     type Target = Envelope;
     fn deref(&self) -> &Envelope {

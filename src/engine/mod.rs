@@ -5,6 +5,7 @@
 
 mod keeper;
 mod runs;
+mod timeline;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,12 +18,15 @@ use crate::bus::{BusOptions, EventBus, EventEmitter, SubscribeOptions, Subscript
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::log::{DataDir, LogOptions, LogReport, Retention, Rotation, RunInfo, SyncPolicy};
+use crate::log::{
+    DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
+};
 use crate::source::{Context, Coordinator, Source, Watch, poke};
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
 use keeper::Keeper;
 use runs::RunBook;
+pub use timeline::Timeline;
 
 /// How long a source may take to end; they have ceilings of their own well below this.
 const SOURCE_END: Duration = Duration::from_secs(10);
@@ -164,6 +168,27 @@ impl Engine {
     /// Events as the options say: filtered, merged, with more or less room.
     pub fn subscribe_with(&self, options: SubscribeOptions) -> Subscription {
         self.bus.subscribe_with(options)
+    }
+
+    /// One execution from a number on: first what its log has, then what happens, without hole or
+    /// double. From 1 it is everything. This is for whoever comes late, and for whoever must miss
+    /// nothing though it may be slow.
+    ///
+    /// ```no_run
+    /// # fn main() -> td_observe::Result<()> {
+    /// # let engine = td_observe::Builder::new().data_dir("/tmp/observed").start()?;
+    /// let mut all = engine.timeline("build@1768989600", 1);
+    /// for delivery in all.iter() {
+    ///     println!("{delivery:?}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn timeline(&self, id: impl Into<ExecutionId>, from_seq: u64) -> Timeline {
+        let id = id.into();
+        let (live, live_from) = self.bus.subscribe_numbered(&id);
+        let run = self.runs.directory(&id).filter(RunDirectory::exists);
+        Timeline::new(live, live_from, run, from_seq, self.clock.clone())
     }
 
     /// The bus, for everything else that it can do.

@@ -48,6 +48,12 @@ impl RunBook {
         Ok(self.open(RunName::Exactly(id), info)?.emitter)
     }
 
+    /// Where the run of an execution is, or would be.
+    pub fn directory(&self, id: &ExecutionId) -> Option<RunDirectory> {
+        let (data, _) = self.kept.as_ref()?;
+        Some(data.run(id))
+    }
+
     /// Nothing is opened any more.
     pub fn close_all(&self) {
         self.state().closed = true;
