@@ -1,0 +1,284 @@
+//! Events: each text of each event is read with what its stream had before (pure).
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashMap;
+
+use super::Rules;
+use super::line::{After, take};
+use super::pane::Pane;
+use super::scan::{End, Set};
+use super::stream::{Past, Scratch};
+use crate::event::{ExecutionId, PaneId, TdEvent};
+
+/// Executions whose streams are remembered, at some 300 bytes each: more than run at once anywhere;
+/// an engine that never says which have ended stays small.
+const EXECUTIONS_MAX: usize = 4_096;
+/// Panes of one execution: a tmux session with more is not made by hand.
+const PANES_MAX: usize = 256;
+/// Streams of one execution that are not panes: iterations follow each other, so few are enough.
+const STREAMS_MAX: usize = 16;
+
+/// Takes secrets out of events, one after the other, in the order of their streams.
+///
+/// ```
+/// use td_observe::TdEvent;
+/// use td_observe::redact::{Redactor, Rules};
+/// let mut redactor = Redactor::new(Rules::builtin());
+/// let mut event = TdEvent::Warning {
+///     execution_id: "demo".into(),
+///     context: "config".into(),
+///     message: format!("password={}", "tr0ub4dor"),
+/// };
+/// assert!(redactor.event(&mut event));
+/// assert!(matches!(event, TdEvent::Warning { message, .. } if message == "password=[redacted:password]"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Redactor {
+    rules: Rules,
+    executions: FxHashMap<ExecutionId, Execution>,
+    scratch: Scratch,
+    /// Counts events that have streams: who was used last.
+    turn: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Execution {
+    streams: Vec<Stream>,
+    panes: FxHashMap<PaneId, Pane>,
+    used: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Tokens(u32),
+    Stdout,
+    Stderr,
+    Other,
+    Check { is_stderr: bool },
+}
+
+#[derive(Clone, Debug)]
+struct Stream {
+    name: Name,
+    past: Past,
+    /// Of streams that come line by line.
+    after: Option<After>,
+    used: u64,
+}
+
+impl Redactor {
+    /// A redactor that has seen nothing yet.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            executions: FxHashMap::default(),
+            scratch: Scratch::default(),
+            turn: 0,
+        }
+    }
+
+    /// Takes secrets out of the event; whether there were any.
+    pub fn event(&mut self, event: &mut TdEvent) -> bool {
+        if self.rules.0.rules.is_empty() {
+            return false;
+        }
+        match event {
+            TdEvent::TokenReceived {
+                execution_id,
+                iteration,
+                token,
+            } => self.piece(execution_id, Name::Tokens(*iteration), token),
+            TdEvent::ExecutionOutput {
+                execution_id,
+                stream,
+                text,
+            } => {
+                let name = match stream.as_str() {
+                    "stdout" => Name::Stdout,
+                    "stderr" => Name::Stderr,
+                    _ => Name::Other,
+                };
+                self.piece(execution_id, name, text)
+            }
+            TdEvent::ValidationOutput {
+                execution_id,
+                line,
+                is_stderr,
+                ..
+            } => {
+                let is_stderr = *is_stderr;
+                self.line(execution_id, Name::Check { is_stderr }, line)
+            }
+            TdEvent::OutputUpdate {
+                execution_id,
+                pane,
+                first_line,
+                chunk,
+                reason,
+                ..
+            } => {
+                let (pane, set, scratch) = self.pane(execution_id, pane);
+                let found = put(chunk, pane.settled(set, *first_line, chunk, scratch));
+                let reason_found = reason.as_mut().is_some_and(|reason| self.text(reason));
+                found | reason_found
+            }
+            TdEvent::OutputRevised {
+                execution_id,
+                pane,
+                line,
+                text,
+            } => {
+                let (pane, set, scratch) = self.pane(execution_id, pane);
+                put(text, pane.revised(set, *line, text, scratch))
+            }
+            TdEvent::ScreenUpdate {
+                execution_id,
+                pane,
+                width,
+                rows,
+                ..
+            } => {
+                let (pane, set, scratch) = self.pane(execution_id, pane);
+                pane.screen(set, *width, rows, scratch)
+            }
+            other => {
+                self.note(other);
+                let mut found = false;
+                other.each_text(&mut |text| found |= self.text(text));
+                found
+            }
+        }
+    }
+
+    /// Forgets what is known of an execution that has ended.
+    pub fn forget(&mut self, execution_id: &str) {
+        self.executions.remove(execution_id);
+    }
+
+    /// What an event without a stream says about streams.
+    fn note(&mut self, event: &TdEvent) {
+        match event {
+            TdEvent::PaneOpened {
+                execution_id,
+                pane,
+                width,
+                ..
+            }
+            | TdEvent::PaneResized {
+                execution_id,
+                pane,
+                width,
+                ..
+            } => self.pane(execution_id, pane).0.width = Some(*width),
+            TdEvent::PaneClosed {
+                execution_id, pane, ..
+            } => {
+                if let Some(execution) = self.executions.get_mut(execution_id) {
+                    execution.panes.remove(pane);
+                }
+            }
+            TdEvent::SessionEnded { execution_id, .. } => {
+                if let Some(execution) = self.executions.get_mut(execution_id) {
+                    execution.panes.clear();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn text(&self, text: &mut String) -> bool {
+        let masked = match self.rules.text(text) {
+            Cow::Owned(masked) => Some(masked),
+            Cow::Borrowed(_) => None,
+        };
+        put(text, masked)
+    }
+
+    fn piece(&mut self, id: &ExecutionId, name: Name, text: &mut String) -> bool {
+        let (stream, set, scratch) = self.stream(id, name);
+        put(text, stream.past.push(set, text, End::Cut, scratch))
+    }
+
+    fn line(&mut self, id: &ExecutionId, name: Name, line: &mut String) -> bool {
+        let (stream, set, scratch) = self.stream(id, name);
+        if stream.after.is_none() && set.finder.find(line.as_bytes(), 0).is_none() {
+            return false;
+        }
+        let (found, after) = take(set, stream.after.as_ref(), line, End::Done, None, scratch);
+        stream.after = after;
+        put(line, found)
+    }
+
+    fn execution(&mut self, id: &ExecutionId) -> (&mut Execution, &Set, &mut Scratch) {
+        self.turn += 1;
+        if !self.executions.contains_key(id) {
+            if self.executions.len() >= EXECUTIONS_MAX {
+                // Half of them at once: looking for the oldest each time would cost each time.
+                let mut used: Vec<u64> = self.executions.values().map(|one| one.used).collect();
+                let (_, middle, _) = used.select_nth_unstable(EXECUTIONS_MAX / 2);
+                let middle = *middle;
+                self.executions.retain(|_, one| one.used > middle);
+            }
+            self.executions.insert(id.clone(), Execution::default());
+        }
+        #[expect(clippy::expect_used, reason = "inserted above where it was missing")]
+        let execution = self.executions.get_mut(id).expect("it is there");
+        execution.used = self.turn;
+        (execution, &self.rules.0, &mut self.scratch)
+    }
+
+    fn pane(&mut self, id: &ExecutionId, pane: &PaneId) -> (&mut Pane, &Set, &mut Scratch) {
+        let turn = self.turn + 1;
+        let (execution, set, scratch) = self.execution(id);
+        if !execution.panes.contains_key(pane) {
+            if execution.panes.len() >= PANES_MAX
+                && let Some(oldest) = execution.panes.values().map(|one| one.used).min()
+            {
+                execution.panes.retain(|_, one| one.used > oldest);
+            }
+            execution.panes.insert(pane.clone(), Pane::default());
+        }
+        #[expect(clippy::expect_used, reason = "inserted above where it was missing")]
+        let pane = execution.panes.get_mut(pane).expect("it is there");
+        pane.used = turn;
+        (pane, set, scratch)
+    }
+
+    fn stream(&mut self, id: &ExecutionId, name: Name) -> (&mut Stream, &Set, &mut Scratch) {
+        let turn = self.turn + 1;
+        let (execution, set, scratch) = self.execution(id);
+        let streams = &mut execution.streams;
+        let index = match streams.iter().position(|stream| stream.name == name) {
+            Some(index) => index,
+            None => {
+                if streams.len() >= STREAMS_MAX
+                    && let Some(oldest) = streams.iter().map(|one| one.used).min()
+                {
+                    streams.retain(|one| one.used > oldest);
+                }
+                streams.push(Stream {
+                    name,
+                    past: Past::default(),
+                    after: None,
+                    used: turn,
+                });
+                streams.len() - 1
+            }
+        };
+        let stream = &mut streams[index];
+        stream.used = turn;
+        (stream, set, scratch)
+    }
+}
+
+/// Puts the masked text in the text's place, if there is one.
+fn put(text: &mut String, masked: Option<String>) -> bool {
+    match masked {
+        Some(masked) => {
+            *text = masked;
+            true
+        }
+        None => false,
+    }
+}
