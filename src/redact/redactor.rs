@@ -78,6 +78,18 @@ impl Redactor {
         }
     }
 
+    /// Executions remembered, and the most panes and streams that one of them has.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> (usize, usize, usize) {
+        let panes = self.executions.values().map(|one| one.panes.len()).max();
+        let streams = self.executions.values().map(|one| one.streams.len()).max();
+        (
+            self.executions.len(),
+            panes.unwrap_or(0),
+            streams.unwrap_or(0),
+        )
+    }
+
     /// Takes secrets out of the event; whether there were any.
     pub fn event(&mut self, event: &mut TdEvent) -> bool {
         if self.rules.0.rules.is_empty() {

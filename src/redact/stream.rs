@@ -110,7 +110,7 @@ pub(super) fn masked(set: &Set, text: &str, spans: &[Span], marked: bool) -> Str
 #[derive(Clone, Debug)]
 pub struct TextStream {
     rules: Rules,
-    past: Past,
+    pub(super) past: Past,
     scratch: Scratch,
 }
 
