@@ -25,6 +25,8 @@ pub(super) struct Block {
     short: bool,
     /// The longest run of this line.
     longest: u16,
+    /// The block was taken out before: what is not, is behind its end.
+    redacted: bool,
 }
 
 impl Block {
@@ -61,6 +63,7 @@ impl Block {
                 }
                 b'[' => match super::marker_len(&text[at..]) {
                     Some(len) => {
+                        self.redacted = true;
                         at += len;
                         continue;
                     }
@@ -92,6 +95,7 @@ impl Block {
         let end = self.lines >= LINES_MAX || (short && self.short);
         *self = Self {
             lines: self.lines + 1,
+            redacted: self.redacted,
             short: short || (self.short && longest == 0),
             ..Self::default()
         };
@@ -100,6 +104,9 @@ impl Block {
 
     /// One more byte that may be the key's; whether it is rather a word.
     fn key(&mut self, byte: u8) -> bool {
+        if self.redacted {
+            return true;
+        }
         if self.run == 0 {
             let word = self.before > 0 && self.before < LONG_RUN && !self.digits && !self.header;
             if word {

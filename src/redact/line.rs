@@ -71,7 +71,16 @@ pub(super) fn take(
     }
     let end = if near { End::Cut } else { end };
     let text = &line[start..stop];
-    let found = past.push(set, text, end, scratch);
+    let mut spaced = between_words(set, &past);
+    let mut found = past.push(set, text, end, scratch);
+    if found.is_none()
+        && let Some(spaced) = &mut spaced
+    {
+        found = spaced.push(set, text, end, scratch);
+        if found.is_some() {
+            std::mem::swap(&mut past, spaced);
+        }
+    }
     let found = found.map(|text| [&line[..start], &text, &line[stop..]].concat());
     past.marked = false;
     let after = match &mut past.open {
@@ -86,6 +95,15 @@ pub(super) fn take(
         Open::No => None,
     };
     (found, after)
+}
+
+/// The same past with a blank at its end, where a keyword waits in it: a line that was broken
+/// between words has lost the blank, or hides it behind the frame.
+fn between_words(set: &Set, past: &Past) -> Option<Past> {
+    set.finder.find(past.tail.as_bytes(), 0)?;
+    let mut spaced = past.clone();
+    spaced.tail.push(' ');
+    Some(spaced)
 }
 
 /// Blanks, frames, bullets: what is drawn beside text.

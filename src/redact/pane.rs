@@ -38,7 +38,8 @@ impl Pane {
         // Where the text that is not yet in `out` begins.
         let mut done = 0;
         let mut at = 0;
-        for (number, line) in (first_line..).zip(chunk.split_inclusive('\n')) {
+        for (index, line) in (0..).zip(chunk.split_inclusive('\n')) {
+            let number = first_line.saturating_add(index);
             let text = line.strip_suffix('\n').unwrap_or(line);
             if let Some(masked) = change(
                 set,

@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 pub(super) const GIVEN_AWAY: usize = 12;
 /// The longest lead: how far around a keyword a rule looks.
 pub(super) const LEAD_MAX: usize = 128;
+/// How far before its keyword a lead may begin: so much of clean text is kept from piece to piece.
+pub(super) const BACK: usize = 16;
 /// Rules at most: each costs memory in every prefilter, and the built-in ones are two dozen.
 const RULES_MAX: usize = 1_000;
 
@@ -227,7 +229,7 @@ impl Rule {
                 .find(|lead| text[hit.start..].starts_with(lead))
                 .map(|lead| (hit.start, hit.start + lead.len())),
             Lead::Pattern { regex, bytes_max } => {
-                let from = hit.end.saturating_sub(*bytes_max);
+                let from = hit.start.saturating_sub(BACK);
                 let to = (hit.start + bytes_max).min(text.len());
                 regex
                     .find_iter(&text[from..to.max(hit.end)])

@@ -2,12 +2,17 @@
 
 use super::block::Block;
 use super::finder::Finder;
-use super::rule::{GIVEN_AWAY, Hide, LEAD_MAX, Rule};
+use super::rule::{BACK, GIVEN_AWAY, Hide, LEAD_MAX, Rule};
 use crate::error::{Error, Result};
 
 /// How much of a text's end is kept where a keyword is near: a lead that is cut, and as much of
 /// its secret as may be shown before it must be known for one.
 const KEEP: usize = LEAD_MAX + 2 * GIVEN_AWAY;
+
+/// What is looked at before a keyword: the lead's beginning, and an escape before that.
+const BEFORE: usize = BACK + ESCAPE;
+/// How far before a lead an escape may begin that makes a letter none.
+const ESCAPE: usize = 12;
 
 /// How much of a body is looked at for a verdict; bounds `max`, and bodies that need an end.
 pub(super) const LOOK: usize = 256;
@@ -74,9 +79,9 @@ impl Set {
         Ok(Self { rules, finder })
     }
 
-    /// How many bytes of clean text must be kept: a keyword's but one.
+    /// How many bytes of clean text must be kept: a keyword's but one, and what may stand before.
     pub(super) fn seam(&self) -> usize {
-        self.finder.longest.saturating_sub(1)
+        (self.finder.longest + BEFORE).saturating_sub(1)
     }
 
     pub(super) fn marker(&self, rule: u16) -> &str {
@@ -110,7 +115,7 @@ impl Set {
         while let Some((hit, rules)) = self.finder.find(text, at) {
             let mut next = hit.start + 1;
             if hit.start + KEEP >= text.len() {
-                keep = keep.min(hit.start.saturating_sub(LEAD_MAX));
+                keep = keep.min(hit.start.saturating_sub(BEFORE));
             }
             for &rule in rules {
                 match self.verdict(rule, text, &hit, begin, end) {
@@ -237,7 +242,7 @@ fn in_word(text: &[u8], at: usize) -> bool {
         return false;
     }
     // `\n` as text within text, `ESC [ 1 m` of a terminal.
-    let rest = &text[at.saturating_sub(12)..at - 1];
+    let rest = &text[at.saturating_sub(ESCAPE)..at - 1];
     if before.is_ascii_lowercase() && rest.last() == Some(&b'\\') {
         return false;
     }

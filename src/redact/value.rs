@@ -140,10 +140,13 @@ fn is_code(value: &[u8]) -> bool {
     {
         return true;
     }
-    // `user.session2.token`: names with dots between them, few digits.
-    let named = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.');
-    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
-    value.contains(&b'.') && digits < 3 && value.iter().all(named)
+    // `user.session2.token`: words with dots between them, a number at a word's end at most.
+    let word = |part: &[u8]| {
+        let letters = part.len() - part.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+        let letter = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';
+        letters > 0 && part[..letters].iter().all(letter)
+    };
+    value.contains(&b'.') && value.split(|b| *b == b'.').all(word)
 }
 
 fn holds(text: &[u8], part: &str) -> bool {

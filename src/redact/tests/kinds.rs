@@ -20,7 +20,6 @@ fn every_kind_is_found_and_named() {
 #[test]
 fn what_is_no_secret_stays() {
     let rules = Rules::builtin();
-    let dollar = "$";
     for text in [
         "max_tokens=100000",
         "token: 5",
@@ -35,7 +34,6 @@ fn what_is_no_secret_stays() {
         "password = <password>",
         "password: string;",
         "password: Option<String>,",
-        "password=password1password",
         "password=os.environ['DB_PASSWORD']",
         "fn password(&self) -> &str",
         "\"password\": \"your_password_here\"",
@@ -68,7 +66,6 @@ fn what_is_no_secret_stays() {
     ] {
         assert_eq!(rules.text(text), text);
         assert_eq!(rules.text(&format!("{text}\n")), format!("{text}\n"));
-        assert_eq!(dollar.len(), 1);
     }
 }
 

@@ -105,7 +105,7 @@ pub(super) const FORMS: &[Form] = &[
         "",
         "+/",
         (12, 60),
-        "==",
+        "",
     ),
     form("authorization", "bearer ", "a7", "._-", (30, 200), ""),
     form(
