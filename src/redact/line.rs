@@ -27,14 +27,21 @@ pub(super) enum After {
     Perhaps(u16),
 }
 
+/// The fewest columns of a line that may have been broken at the edge of a pane of this width; no
+/// line has so many where the width is not known.
+pub(super) fn enough(width: Option<u32>) -> usize {
+    width.map_or(usize::MAX, |width| {
+        let width = width as usize;
+        width - MARGIN.min(width / 4)
+    })
+}
+
 /// Whether the line may have been broken at the edge of a pane of this width.
 pub(super) fn nearly_full(line: &str, width: Option<u32>) -> bool {
-    let Some(width) = width.map(|width| width as usize) else {
-        return false;
-    };
-    let enough = width - MARGIN.min(width / 4);
+    let enough = enough(width);
     // A character is never wider than its bytes are many.
-    line.len() >= enough && (enough..=width).contains(&line.width())
+    line.len() >= enough
+        && width.is_some_and(|width| (enough..=width as usize).contains(&line.width()))
 }
 
 /// Takes one line, without its newline; returns what it reads without secrets, and what it leaves.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::line::{After, nearly_full, take};
+use super::line::{After, enough, nearly_full, take};
 use super::scan::{End, Set};
 use super::stream::Scratch;
 use crate::event::ScreenRow;
@@ -74,7 +74,8 @@ impl Pane {
                 return false;
             }
         }
-        !chunk.split('\n').any(|line| nearly_full(line, self.width))
+        chunk.len() < enough(self.width)
+            || !chunk.split('\n').any(|line| nearly_full(line, self.width))
     }
 
     /// A line that may still grow.

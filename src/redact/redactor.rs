@@ -36,16 +36,20 @@ const STREAMS_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Redactor {
     rules: Rules,
-    executions: FxHashMap<ExecutionId, Execution>,
+    executions: Vec<Execution>,
+    /// Where in `executions` each is.
+    numbers: FxHashMap<ExecutionId, usize>,
     scratch: Scratch,
     /// Counts events that have streams: who was used last.
     turn: u64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Execution {
+    id: ExecutionId,
     streams: Vec<Stream>,
-    panes: FxHashMap<PaneId, Pane>,
+    /// Few: found sooner by looking at each than by a hash.
+    panes: Vec<(PaneId, Pane)>,
     used: u64,
 }
 
@@ -67,12 +71,24 @@ struct Stream {
     used: u64,
 }
 
+impl Execution {
+    fn new(id: ExecutionId) -> Self {
+        Self {
+            id,
+            streams: Vec::new(),
+            panes: Vec::new(),
+            used: 0,
+        }
+    }
+}
+
 impl Redactor {
     /// A redactor that has seen nothing yet.
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
-            executions: FxHashMap::default(),
+            executions: Vec::new(),
+            numbers: FxHashMap::default(),
             scratch: Scratch::default(),
             turn: 0,
         }
@@ -81,8 +97,8 @@ impl Redactor {
     /// Executions remembered, and the most panes and streams that one of them has.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> (usize, usize, usize) {
-        let panes = self.executions.values().map(|one| one.panes.len()).max();
-        let streams = self.executions.values().map(|one| one.streams.len()).max();
+        let panes = self.executions.iter().map(|one| one.panes.len()).max();
+        let streams = self.executions.iter().map(|one| one.streams.len()).max();
         (
             self.executions.len(),
             panes.unwrap_or(0),
@@ -165,7 +181,13 @@ impl Redactor {
 
     /// Forgets what is known of an execution that has ended.
     pub fn forget(&mut self, execution_id: &str) {
-        self.executions.remove(execution_id);
+        let Some(index) = self.numbers.remove(execution_id) else {
+            return;
+        };
+        self.executions.swap_remove(index);
+        if let Some(moved) = self.executions.get(index) {
+            self.numbers.insert(moved.id.clone(), index);
+        }
     }
 
     /// What an event without a stream says about streams.
@@ -186,14 +208,11 @@ impl Redactor {
             TdEvent::PaneClosed {
                 execution_id, pane, ..
             } => {
-                if let Some(execution) = self.executions.get_mut(execution_id) {
-                    execution.panes.remove(pane);
-                }
+                let (execution, ..) = self.execution(execution_id);
+                execution.panes.retain(|(id, _)| id != pane);
             }
             TdEvent::SessionEnded { execution_id, .. } => {
-                if let Some(execution) = self.executions.get_mut(execution_id) {
-                    execution.panes.clear();
-                }
+                self.execution(execution_id).0.panes.clear();
             }
             _ => {}
         }
@@ -224,35 +243,49 @@ impl Redactor {
 
     fn execution(&mut self, id: &ExecutionId) -> (&mut Execution, &Set, &mut Scratch) {
         self.turn += 1;
-        if !self.executions.contains_key(id) {
-            if self.executions.len() >= EXECUTIONS_MAX {
-                // Half of them at once: looking for the oldest each time would cost each time.
-                let mut used: Vec<u64> = self.executions.values().map(|one| one.used).collect();
-                let (_, middle, _) = used.select_nth_unstable(EXECUTIONS_MAX / 2);
-                let middle = *middle;
-                self.executions.retain(|_, one| one.used > middle);
+        let index = match self.numbers.get(id) {
+            Some(&index) => index,
+            None => {
+                if self.executions.len() >= EXECUTIONS_MAX {
+                    self.forget_half();
+                }
+                self.numbers.insert(id.clone(), self.executions.len());
+                self.executions.push(Execution::new(id.clone()));
+                self.executions.len() - 1
             }
-            self.executions.insert(id.clone(), Execution::default());
-        }
-        #[expect(clippy::expect_used, reason = "inserted above where it was missing")]
-        let execution = self.executions.get_mut(id).expect("it is there");
+        };
+        let execution = &mut self.executions[index];
         execution.used = self.turn;
         (execution, &self.rules.0, &mut self.scratch)
+    }
+
+    /// Half of the executions at once: looking for the oldest each time would cost each time.
+    fn forget_half(&mut self) {
+        let mut used: Vec<u64> = self.executions.iter().map(|one| one.used).collect();
+        let middle = used.len() / 2;
+        let middle = *used.select_nth_unstable(middle).1;
+        self.executions.retain(|one| one.used > middle);
+        let numbered = self.executions.iter().enumerate();
+        self.numbers = numbered.map(|(at, one)| (one.id.clone(), at)).collect();
     }
 
     fn pane(&mut self, id: &ExecutionId, pane: &PaneId) -> (&mut Pane, &Set, &mut Scratch) {
         let turn = self.turn + 1;
         let (execution, set, scratch) = self.execution(id);
-        if !execution.panes.contains_key(pane) {
-            if execution.panes.len() >= PANES_MAX
-                && let Some(oldest) = execution.panes.values().map(|one| one.used).min()
-            {
-                execution.panes.retain(|_, one| one.used > oldest);
+        let panes = &mut execution.panes;
+        let index = match panes.iter().position(|(id, _)| id == pane) {
+            Some(index) => index,
+            None => {
+                if panes.len() >= PANES_MAX
+                    && let Some(oldest) = panes.iter().map(|(_, one)| one.used).min()
+                {
+                    panes.retain(|(_, one)| one.used > oldest);
+                }
+                panes.push((pane.clone(), Pane::default()));
+                panes.len() - 1
             }
-            execution.panes.insert(pane.clone(), Pane::default());
-        }
-        #[expect(clippy::expect_used, reason = "inserted above where it was missing")]
-        let pane = execution.panes.get_mut(pane).expect("it is there");
+        };
+        let pane = &mut panes[index].1;
         pane.used = turn;
         (pane, set, scratch)
     }

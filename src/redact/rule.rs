@@ -4,7 +4,7 @@ use regex::bytes::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind, literal::Extractor};
 use serde::Deserialize;
 
-use super::scan::LOOK;
+use super::scan::{End, LOOK};
 use super::value::Check;
 use crate::error::{Error, Result};
 
@@ -217,6 +217,19 @@ fn bytes_of(hir: &Hir) -> Option<Box<[bool; 256]>> {
 }
 
 impl Rule {
+    /// Whether what must follow the body may follow, in the text behind a keyword. Most addresses
+    /// have no password, and this is known sooner than where their leads lie.
+    pub(super) fn may_end(&self, text: &[u8], end: End) -> bool {
+        let Some(until) = self.until else {
+            return true;
+        };
+        let near = &text[..text.len().min(LEAD_MAX + LOOK)];
+        match memchr::memchr2(until, b'\n', near) {
+            Some(at) => near[at] == until,
+            None => near.len() == text.len() && end == End::Cut,
+        }
+    }
+
     /// Where the lead around a keyword's hit lies, if it is there.
     pub(super) fn lead_at(
         &self,

@@ -178,6 +178,9 @@ impl Set {
         end: End,
     ) -> Verdict {
         let rule = &self.rules[usize::from(number)];
+        if !rule.may_end(&text[hit.end..], end) {
+            return Verdict::No;
+        }
         let Some((start, from)) = rule.lead_at(text, hit) else {
             return Verdict::No;
         };

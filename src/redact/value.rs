@@ -134,19 +134,25 @@ fn is_placeholder(value: &[u8]) -> bool {
 
 fn is_code(value: &[u8]) -> bool {
     // A path, an address, an argument.
-    if matches!(value.first(), Some(b'/' | b'.' | b'~' | b'-' | b'@' | b':'))
+    if matches!(value.first(), Some(b'/' | b'.' | b'~' | b'-' | b'@' | b':' | b'_'))
+        || value.starts_with(b"0x")
         || holds(value, "://")
         || CODE.iter().any(|part| holds(value, part))
     {
         return true;
     }
-    // `user.session2.token`: words with dots between them, a number at a word's end at most.
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    // `WIN32_ERROR`: a constant or a type.
+    if value.contains(&b'_') && !value.iter().any(u8::is_ascii_lowercase) && digits < 4 {
+        return true;
+    }
+    // `user.session2.next_token`: words with dots between them, a number at a word's end at most.
     let word = |part: &[u8]| {
         let letters = part.len() - part.iter().rev().take_while(|b| b.is_ascii_digit()).count();
         let letter = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';
         letters > 0 && part[..letters].iter().all(letter)
     };
-    value.contains(&b'.') && value.split(|b| *b == b'.').all(word)
+    value.contains(&b'.') && value.split(|b| matches!(b, b'.' | b'_')).all(word)
 }
 
 fn holds(text: &[u8], part: &str) -> bool {

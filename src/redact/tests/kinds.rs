@@ -44,6 +44,8 @@ fn what_is_no_secret_stays() {
         "secret: process.env.SECRET2,",
         "TOKEN=https://example.com/token1",
         "token = self.next_token2",
+        "pub const WRONG_PASSWORD: WIN32_ERROR = 1323u32;",
+        "or1_token: node.or1_token,",
         "task-based-scheduling-of-large-things",
         "disk-usage-of-the-machine-1234567890123456789012",
         "risk-ABCDEFGHIJKLMNOPQRSTUVWXYZ123456",
