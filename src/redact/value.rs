@@ -134,8 +134,10 @@ fn is_placeholder(value: &[u8]) -> bool {
 
 fn is_code(value: &[u8]) -> bool {
     // A path, an address, an argument.
-    if matches!(value.first(), Some(b'/' | b'.' | b'~' | b'-' | b'@' | b':' | b'_'))
-        || value.starts_with(b"0x")
+    if matches!(
+        value.first(),
+        Some(b'/' | b'.' | b'~' | b'-' | b'@' | b':' | b'_')
+    ) || value.starts_with(b"0x")
         || holds(value, "://")
         || CODE.iter().any(|part| holds(value, part))
     {
