@@ -1,4 +1,5 @@
-//! The pure cores, each alone: the tracker, envelopes to lines and back, the bus from hand to hand.
+//! The pure cores, each alone: the tracker, envelopes to lines and back, the bus from hand to hand,
+//! the search for secrets.
 //!
 //! `cargo bench --bench cores`. The limiter and the reader of captures are no public names: the
 //! limiter is measured through a lane that has one.
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use td_observe::log::parse_line;
+use td_observe::redact::{Redactor, Rules};
 use td_observe::track::{Look, Row, Tracker};
 use td_observe::{BusOptions, Cursor, Envelope, EventBus, SubscribeOptions, TdEvent, Timestamp};
 
@@ -168,11 +170,91 @@ fn bus(c: &mut Criterion) {
     group.finish();
 }
 
+fn updated(chunk: &str) -> TdEvent {
+    TdEvent::OutputUpdate {
+        execution_id: "build@1768989600".into(),
+        pane: "%3".into(),
+        first_line: 17,
+        chunk: chunk.into(),
+        is_complete: false,
+        reason: None,
+        exit_status: None,
+    }
+}
+
+fn redact(c: &mut Criterion) {
+    let mut group = c.benchmark_group("redact");
+    let clean = "cc -O2 -Wall -Wextra -Iinclude -c src/module_17.c\ncc -O2 -Wall -Wextra -Iinclude -c src/module_18.c\n";
+    let prose = "I'll read the file first and then change the way in which it counts its lines; after that I run ";
+    let url = "  Downloading https://crates.io/api/v1/crates/serde/1.0.219/download to the cache of this machine\n";
+    let key = [
+        "export KEY=sk-ant-",
+        "api03-",
+        &"a1B2c3D4".repeat(8),
+        " # mine\n",
+    ]
+    .concat();
+    let token = |token: &str| TdEvent::TokenReceived {
+        execution_id: "bench".into(),
+        iteration: 1,
+        token: token.to_owned(),
+    };
+    let full = format!("{:<78}\n", clean[..49].replace('\n', " ") + "│").replace(' ', "·");
+    for (name, event) in [
+        ("100 clean bytes of a pane", updated(clean)),
+        ("100 clean bytes of tokens", token(prose)),
+        ("10 clean bytes of tokens", token("I'll do it")),
+        ("100 bytes with an address", updated(url)),
+        ("a clean line as wide as the pane", updated(&full)),
+        ("4 KiB of clean lines", updated(&clean.repeat(41))),
+        ("a line with a key", updated(&key)),
+        ("64 KiB of sk-", token(&"sk-".repeat(65_536 / 3))),
+        (
+            "64 KiB of password=",
+            token(&"password=".repeat(65_536 / 9)),
+        ),
+        (
+            "64 KiB of password=x1\"",
+            token(&"password=x1\"".repeat(65_536 / 12)),
+        ),
+        ("64 KiB of ://a:", token(&"://a:".repeat(65_536 / 5))),
+        ("64 KiB of a", token(&"a".repeat(65_536))),
+    ] {
+        let text = match &event {
+            TdEvent::OutputUpdate { chunk: text, .. }
+            | TdEvent::TokenReceived { token: text, .. } => text.len(),
+            _ => 0,
+        };
+        let mut redactor = Redactor::new(Rules::builtin());
+        redactor.event(&mut TdEvent::PaneOpened {
+            execution_id: "build@1768989600".into(),
+            pane: "%3".into(),
+            width: 80,
+            height: 24,
+            command: "sh".into(),
+        });
+        group.throughput(Throughput::Bytes(text as u64));
+        let mut same = event.clone();
+        if redactor.event(&mut same) {
+            group.bench_function(name, |b| {
+                b.iter_batched_ref(
+                    || event.clone(),
+                    |event| redactor.event(event),
+                    BatchSize::SmallInput,
+                );
+            });
+        } else {
+            group.bench_function(name, |b| b.iter(|| redactor.event(black_box(&mut same))));
+        }
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = cores;
     config = Criterion::default()
         .warm_up_time(Duration::from_secs(1))
         .measurement_time(Duration::from_secs(2));
-    targets = tracker, envelope, bus
+    targets = tracker, envelope, bus, redact
 }
 criterion_main!(cores);

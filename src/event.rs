@@ -7,6 +7,7 @@
 mod envelope;
 mod ids;
 mod json;
+mod text;
 mod values;
 
 use serde::Serializer;

@@ -32,6 +32,7 @@
 //! | `clock` | [`Clock`] and [`FakeClock`]; the only file that reads time |
 //! | `thread` | named threads, stopped by dropping a guard; the only file that names `std::thread` |
 //! | `gap` | what was dropped, by number (pure) |
+//! | [`redact`] | secrets in text, as data: taken out before anybody sees them (pure) |
 //! | [`track`] | the heart: looks at a pane in; settled lines, revisions, gaps out (pure) |
 //! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`], the fan-out, the limiter |
 //! | [`log`] | line format, run directory, writer; knows no bus |
@@ -60,6 +61,7 @@ mod clock;
 mod thread;
 
 mod gap;
+pub mod redact;
 pub mod track;
 
 pub mod bus;

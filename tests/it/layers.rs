@@ -18,7 +18,7 @@ const LAYERS: &[&str] = &[
 const PURE: &[&str] = &[
     "src/track/",
     "src/agent/",
-    "src/redact.rs",
+    "src/redact/",
     "src/bus/limit.rs",
     "src/gap.rs",
     "src/log/line.rs",

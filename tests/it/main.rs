@@ -22,6 +22,7 @@ mod fuzz;
 mod law;
 mod layers;
 mod log;
+mod redact_samples;
 mod source_text;
 mod tmux;
 mod tmux_gateway;

@@ -1,0 +1,131 @@
+//! Every text in an event, for who must see or change all of them (pure).
+//!
+//! Made from the table of events: a new event, or a field of a new type, cannot be forgotten.
+
+use serde_json::Value;
+
+use super::{
+    Cursor, ExecutionId, ExitStatus, IterationOutcome, LineCount, MaybePane, MaybeText, PaneId,
+    PaneIds, ScreenRow, ScreenRows, TdEvent, UnknownEvent, event_table,
+};
+
+/// Who is shown each text, and may change it.
+pub(crate) type Visit<'a> = dyn FnMut(&mut String) + 'a;
+
+/// How deep a value of an unknown event is looked into; `serde_json` reads no deeper.
+const DEPTH_MAX: usize = 128;
+
+/// Texts in a field. Ids have none: they say what an event belongs to.
+trait Texts {
+    fn texts(&mut self, _visit: &mut Visit<'_>) {}
+}
+
+macro_rules! no_texts {
+    ($($type:ident),*) => { $( impl Texts for $type {} )* };
+}
+no_texts!(
+    bool,
+    i32,
+    u32,
+    i64,
+    u64,
+    usize,
+    Cursor,
+    ExecutionId,
+    PaneId,
+    PaneIds,
+    MaybePane,
+    ExitStatus,
+    LineCount
+);
+
+impl Texts for String {
+    fn texts(&mut self, visit: &mut Visit<'_>) {
+        visit(self);
+    }
+}
+
+impl Texts for MaybeText {
+    fn texts(&mut self, visit: &mut Visit<'_>) {
+        if let Some(text) = self {
+            visit(text);
+        }
+    }
+}
+
+impl Texts for ScreenRow {
+    fn texts(&mut self, visit: &mut Visit<'_>) {
+        visit(&mut self.text);
+    }
+}
+
+impl Texts for ScreenRows {
+    fn texts(&mut self, visit: &mut Visit<'_>) {
+        for row in self {
+            row.texts(visit);
+        }
+    }
+}
+
+impl Texts for IterationOutcome {
+    fn texts(&mut self, visit: &mut Visit<'_>) {
+        match self {
+            Self::ToolError { tool, error } => {
+                visit(tool);
+                visit(error);
+            }
+            Self::LlmError { error } => visit(error),
+            Self::ValidationPassed | Self::ValidationFailed { .. } | Self::MaxTurnsReached => {}
+        }
+    }
+}
+
+impl Texts for UnknownEvent {
+    fn texts(&mut self, visit: &mut Visit<'_>) {
+        for (name, value) in &mut self.fields {
+            if name != "execution_id" && name != "pane" {
+                value_texts(value, visit, DEPTH_MAX);
+            }
+        }
+    }
+}
+
+fn value_texts(value: &mut Value, visit: &mut Visit<'_>, depth: usize) {
+    match value {
+        Value::String(text) => visit(text),
+        Value::Array(values) if depth > 0 => {
+            for value in values {
+                value_texts(value, visit, depth - 1);
+            }
+        }
+        Value::Object(fields) if depth > 0 => {
+            for (_, value) in fields {
+                value_texts(value, visit, depth - 1);
+            }
+        }
+        // Deeper than anything that was read from a line: nobody can say what is in it.
+        Value::Array(_) | Value::Object(_) => *value = Value::Null,
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+macro_rules! visit_texts {
+    ($(
+        $(#[$doc:meta])*
+        $variant:ident $method:ident $class:ident {
+            $($field:ident $(| $alias:literal)? : $type:ident),* $(,)?
+        }
+    )*) => {
+        impl TdEvent {
+            /// Shows every text of the event, which may be changed; ids are left out.
+            pub(crate) fn each_text(&mut self, visit: &mut Visit<'_>) {
+                match self {
+                    $( Self::$variant { $($field,)* .. } => { $( $field.texts(visit); )* } )*
+                    Self::Unknown(event) => event.texts(visit),
+                }
+            }
+        }
+    };
+}
+
+event_table!(visit_texts);

@@ -1,0 +1,135 @@
+//! Lines of a terminal: a secret may run from one into the next, around what is drawn between them (pure).
+//!
+//! tmux joins the rows that it wrapped itself. A program that breaks its lines at the pane's edge
+//! looks different: a line that nearly fills the pane, and the secret's rest in the next one,
+//! behind an indentation or a frame. Lines are therefore read one by one, each with what the line
+//! before leaves.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::rule::{GIVEN_AWAY, Rule};
+use super::scan::{End, Open, Set};
+use super::stream::{Past, Scratch};
+use super::value::Check;
+
+/// How many columns a line may leave free at the pane's edge and count as broken there: a frame,
+/// a margin on both sides. (In a narrow pane a quarter of it.)
+const MARGIN: usize = 12;
+/// A secret this long, at a line's end, may go on in the next line.
+const LONG: usize = 40;
+
+/// What a line leaves for the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// The line was broken at the pane's edge, or a block goes on: the text goes on.
+    More(Past),
+    /// The line ended with a secret of this rule: what looks like its rest is its rest.
+    Perhaps(u16),
+}
+
+/// The fewest columns of a line that may have been broken at the edge of a pane of this width; no
+/// line has so many where the width is not known.
+pub(super) fn enough(width: Option<u32>) -> usize {
+    width.map_or(usize::MAX, |width| {
+        let width = width as usize;
+        width - MARGIN.min(width / 4)
+    })
+}
+
+/// Whether the line may have been broken at the edge of a pane of this width.
+pub(super) fn nearly_full(line: &str, width: Option<u32>) -> bool {
+    let enough = enough(width);
+    // A character is never wider than its bytes are many.
+    line.len() >= enough
+        && width.is_some_and(|width| (enough..=width as usize).contains(&line.width()))
+}
+
+/// Takes one line, without its newline; returns what it reads without secrets, and what it leaves.
+///
+/// `end` is [`End::Cut`] for a line that may still grow.
+pub(super) fn take(
+    set: &Set,
+    before: Option<&After>,
+    line: &str,
+    end: End,
+    width: Option<u32>,
+    scratch: &mut Scratch,
+) -> (Option<String>, Option<After>) {
+    let near = nearly_full(line, width);
+    let stop = line.trim_end_matches(is_drawn).len();
+    let mut start = 0;
+    let mut past = Past::default();
+    match before {
+        None => {}
+        Some(After::More(more)) => {
+            past.clone_from(more);
+            // A block knows frames, and keeps to lines that look like its own.
+            if !matches!(past.open, Open::Block(..)) {
+                start = indent(line, stop);
+            }
+        }
+        Some(After::Perhaps(rule)) => {
+            let skip = indent(line, stop);
+            if looks_like(&set.rules[usize::from(*rule)], &line.as_bytes()[skip..stop]) {
+                past.open = Open::Secret(*rule);
+                start = skip;
+            }
+        }
+    }
+    let end = if near { End::Cut } else { end };
+    let text = &line[start..stop];
+    let mut spaced = between_words(set, &past);
+    let mut found = past.push(set, text, end, scratch);
+    if found.is_none()
+        && let Some(spaced) = &mut spaced
+    {
+        found = spaced.push(set, text, end, scratch);
+        if found.is_some() {
+            std::mem::swap(&mut past, spaced);
+        }
+    }
+    let found = found.map(|text| [&line[..start], &text, &line[stop..]].concat());
+    past.marked = false;
+    let after = match &mut past.open {
+        Open::Block(_, block) => (!block.line()).then_some(After::More(past)),
+        _ if near => Some(After::More(past)),
+        Open::Secret(number) => {
+            let rule = &set.rules[usize::from(*number)];
+            let long = scratch.last_span() >= LONG;
+            let goes_on = rule.max == usize::MAX && (rule.check == Check::None || long);
+            goes_on.then_some(After::Perhaps(*number))
+        }
+        Open::No => None,
+    };
+    (found, after)
+}
+
+/// The same past with a blank at its end, where a keyword waits in it: a line that was broken
+/// between words has lost the blank, or hides it behind the frame.
+fn between_words(set: &Set, past: &Past) -> Option<Past> {
+    set.finder.find(past.tail.as_bytes(), 0)?;
+    let mut spaced = past.clone();
+    spaced.tail.push(' ');
+    Some(spaced)
+}
+
+/// Blanks, frames, bullets: what is drawn beside text.
+fn is_drawn(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '|' | '>') || !(c.is_ascii() || c.is_alphanumeric())
+}
+
+fn indent(line: &str, stop: usize) -> usize {
+    stop - line[..stop].trim_start_matches(is_drawn).len()
+}
+
+/// Whether the text begins with what looks like the rest of a secret.
+fn looks_like(rule: &Rule, text: &[u8]) -> bool {
+    let run = text
+        .iter()
+        .take_while(|b| rule.body[usize::from(**b)])
+        .count();
+    let run = &text[..run];
+    run.len() >= GIVEN_AWAY
+        && run.iter().any(u8::is_ascii_digit)
+        && run.iter().any(u8::is_ascii_alphabetic)
+}

@@ -1,0 +1,246 @@
+//! Each kind: found whole and in pieces; what only resembles it stays.
+
+use proptest::prelude::*;
+
+use super::super::{Rules, TextStream};
+use super::{ALNUM, FORMS, assert_hidden, case, make, pieces};
+
+#[test]
+fn every_kind_is_found_and_named() {
+    let rules = Rules::builtin();
+    for form in FORMS {
+        let dice: Vec<u16> = (0..200).map(|n: u16| n.wrapping_mul(7919) >> 3).collect();
+        let case = make(form, &dice, 3, "it is ", " there");
+        let shown = rules.text(&case.text);
+        let marker = format!("[redacted:{}]", case.kind);
+        assert_eq!(shown, case.text.replace(&case.key, &marker), "{case:?}")
+    }
+}
+
+#[test]
+fn what_is_no_secret_stays() {
+    let rules = Rules::builtin();
+    for text in [
+        "max_tokens=100000",
+        "token: 5",
+        "tokens: 1234567890123",
+        "\"token\":\"I'll do it\"",
+        "Password: ",
+        "password for user at host:",
+        "Enter password: ",
+        "password=$DB_PASSWORD",
+        "password=${DB_PASSWORD}",
+        "password: ***********",
+        "password = <password>",
+        "password: string;",
+        "password: Option<String>,",
+        "password=os.environ['DB_PASSWORD']",
+        "fn password(&self) -> &str",
+        "\"password\": \"your_password_here\"",
+        "\"password\": \"changeme\"",
+        "API_KEY=YOUR_API_KEY",
+        "API_KEY=$(cat key.txt)",
+        "SECRET=/run/secrets/db1",
+        "secret: process.env.SECRET2,",
+        "TOKEN=https://example.com/token1",
+        "token = self.next_token2",
+        "pub const WRONG_PASSWORD: WIN32_ERROR = 1323u32;",
+        "or1_token: node.or1_token,",
+        "task-based-scheduling-of-large-things",
+        "disk-usage-of-the-machine-1234567890123456789012",
+        "risk-ABCDEFGHIJKLMNOPQRSTUVWXYZ123456",
+        "sk-learn and scikit",
+        "AKIA is a prefix",
+        "XAKIAABCDEFGHIJKLMNOP",
+        "https://host:8080/path",
+        "https://user@host/path",
+        "http://localhost:3000/a@b",
+        "ssh://git@host:22/repo",
+        "Authorization: Bearer $TOKEN",
+        "Authorization: Bearer <token>",
+        "the bearer of bad news",
+        "a ghp_ prefix",
+        "----- BEGIN of the log -----",
+        "-----BEGIN CERTIFICATE-----\nMIIBszCCARygAwIBAgIBADANBgkqhkiG9w0BAQUFADAS\n",
+        "--password-file /etc/x1234567",
+        "--token-limit 123456789012",
+        "use --password to set the password",
+    ] {
+        assert_eq!(rules.text(text), text);
+        assert_eq!(rules.text(&format!("{text}\n")), format!("{text}\n"));
+    }
+}
+
+#[test]
+fn a_private_key_is_hidden_to_its_end() {
+    let rules = Rules::builtin();
+    let line = &ALNUM[..60];
+    let (begin, end) = ("-----BEGIN RSA PRIVATE", "-----END RSA PRIVATE KEY-----");
+    for (newline, prefix) in [
+        ("\n", ""),
+        ("\r\n", ""),
+        ("\\n", ""),
+        ("\n", "  │ "),
+        ("\n", "12 "),
+        (" ", ""),
+    ] {
+        let body: Vec<String> = [line, line, &line[..30]]
+            .iter()
+            .map(|line| format!("{prefix}{line}"))
+            .collect();
+        let body = body.join(newline);
+        let text = format!("see {begin} KEY-----{newline}{body}{newline}{prefix}{end} and on");
+        let shown = rules.text(&text);
+        assert!(!shown.contains(&line[..12]), "{shown}");
+        assert!(shown.starts_with("see -----BEGIN RSA"), "{shown}");
+        assert!(
+            shown.ends_with("-----END RSA PRIVATE KEY----- and on"),
+            "{shown}"
+        );
+        assert_eq!(shown.matches('\n').count(), text.matches('\n').count());
+        assert_eq!(rules.text(&shown), shown);
+    }
+    // A block with headers; a block that never ends; words about a block.
+    let text = format!(
+        "{begin} KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,{line}\n\n{line}\n$ ls {line}"
+    );
+    let shown = rules.text(&text);
+    assert_eq!(shown.matches(&line[..12]).count(), 1, "{shown}");
+    assert!(shown.ends_with(line), "{shown}");
+    let text = format!("if text.contains(\"{begin} KEY-----\") {{ return }} // and more");
+    assert_eq!(rules.text(&text), text);
+}
+
+#[test]
+fn rules_of_a_user_join_in_and_bad_ones_are_named() {
+    let more = |text: &str| Rules::builtin().with_toml(text);
+    let good = "[[rule]]\nid = \"acme\"\nkeywords = [\"acme_\"]\nlead = 'acme_'\nbody = '[0-9a-f]'\nmin = 16\n";
+    let rules = more(good).unwrap();
+    assert_eq!(rules.text("acme_0123456789abcdef."), "[redacted:acme].");
+    assert_eq!(Rules::none().with_toml("").unwrap().text("x"), "x");
+    for (from, to, why) in [
+        ("id = \"acme\"", "id = \"Acme!\"", "small letters"),
+        ("'acme_'", "'acme_+'", "longest"),
+        ("'acme_'", "'acme_(live|production)_'", "cut would show"),
+        ("'acme_'", "'acme_('", "lead"),
+        ("'[0-9a-f]'", "'[0-9a-f]+'", "character class"),
+        ("'[0-9a-f]'", "'[^x]'", "character class"),
+        ("[\"acme_\"]", "[]", "keywords"),
+        ("min = 16", "min = 3", "12 or more"),
+        ("min = 16", "min = 16\nuntil = 'a'", "until"),
+        ("min = 16", "min = 16\nmaximum = 3", "not as expected"),
+    ] {
+        let error = more(&good.replace(from, to)).unwrap_err();
+        let said = format!("{error:?}");
+        assert!(
+            error.is_invalid_input() && said.contains(why),
+            "{to}: {said}"
+        );
+        assert!(
+            said.contains("acme") || why == "not as expected" || why == "small letters",
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn hostile_text_takes_linear_time() {
+    let rules = Rules::builtin();
+    for part in [
+        "sk-",
+        "password=",
+        "token=",
+        "a",
+        "://a:",
+        "secret=\"",
+        "AKIA",
+        "Bearer ",
+        "-----BEGIN PRIVATE KEY-----",
+        "password=[",
+        "[redacted:",
+        "[redacted:password]=",
+        "ghp_",
+        "1token=$",
+    ] {
+        let text = part.repeat(1_000_000 / part.len());
+        let mut stream = TextStream::new(rules.clone());
+        // Quadratic would take minutes here.
+        assert!(rules.text(&text).len() <= text.len());
+        assert!(stream.push(&text).len() <= text.len());
+        assert!(
+            stream.past.tail.len() < 512,
+            "{part}: {}",
+            stream.past.tail.len()
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_key_is_hidden_whole(case in case(|_| true)) {
+        let rules = Rules::builtin();
+        let shown = rules.text(&case.text);
+        assert_hidden(&case, &shown);
+        prop_assert!(shown.starts_with(&case.text[..case.at]), "{case:?} {shown}");
+        prop_assert_eq!(rules.text(&shown), &*shown);
+        // Every beginning of it, as a line grows.
+        for end in 0..=case.text.len() {
+            if case.text.is_char_boundary(end) {
+                assert_hidden(&case, &rules.text(&case.text[..end]));
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_hidden_in_a_stream(case in case(|_| true), cuts in proptest::collection::vec(any::<u16>(), 0..40)) {
+        let mut stream = TextStream::new(Rules::builtin());
+        let mut again = TextStream::new(Rules::builtin());
+        let mut shown = String::new();
+        for piece in pieces(&case.text, &cuts) {
+            let masked = stream.push(piece).into_owned();
+            prop_assert_eq!(&*again.push(&masked), &masked);
+            shown.push_str(&masked);
+        }
+        assert_hidden(&case, &shown);
+        prop_assert_eq!(Rules::builtin().text(&shown), &*shown);
+    }
+
+    #[test]
+    fn a_key_is_hidden_byte_by_byte(case in case(|_| true)) {
+        let mut stream = TextStream::new(Rules::builtin());
+        let shown: String = case.text.split_inclusive(|_| true).map(|c| stream.push(c).into_owned()).collect();
+        assert_hidden(&case, &shown);
+    }
+
+    #[test]
+    fn any_text_is_taken_and_masked_once(parts in proptest::collection::vec(
+        prop_oneof![
+            "\\PC{0,6}",
+            "[a-zA-Z0-9 \n=:\"'@/_.-]{0,24}",
+            proptest::sample::select(vec![
+                "password=", "\"token\": \"", "sk-ant-", "sk-", "AKIA", "://u:", "@", "[redacted:secret]", "[redacted:",
+                "-----BEGIN PRIVATE KEY-----", "-----END", "Bearer ", "xoxb-", "\n", "\\n", "secret_key=", "--token ",
+            ]).prop_map(str::to_owned),
+        ], 0..12), cuts in proptest::collection::vec(any::<u16>(), 0..8)) {
+        let text = parts.concat();
+        let rules = Rules::builtin();
+        let shown = rules.text(&text);
+        prop_assert_eq!(rules.text(&shown), &*shown, "{:?}", text);
+        prop_assert_eq!(shown.matches('\n').count(), text.matches('\n').count());
+        let mut stream = TextStream::new(rules.clone());
+        for piece in pieces(&text, &cuts) {
+            let masked = stream.push(piece);
+            prop_assert_eq!(masked.matches('\n').count(), piece.matches('\n').count());
+        }
+        prop_assert!(stream.past.tail.len() < 512);
+    }
+
+    #[test]
+    fn text_without_keywords_is_not_touched(text in "[b-df-jl-mqu-wyz0-9 .,;\n]{0,300}", cuts in proptest::collection::vec(any::<u16>(), 0..8)) {
+        prop_assert!(matches!(Rules::builtin().text(&text), std::borrow::Cow::Borrowed(same) if same == text));
+        let mut stream = TextStream::new(Rules::builtin());
+        for piece in pieces(&text, &cuts) {
+            prop_assert_eq!(stream.push(piece), piece);
+        }
+    }
+}

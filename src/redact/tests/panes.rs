@@ -1,0 +1,257 @@
+//! Panes: lines, revisions and rows, keys broken at the pane's edge.
+
+use proptest::prelude::*;
+
+use super::super::{Redactor, Rules};
+use super::{ALNUM, Case, assert_hidden, case};
+use crate::event::{Cursor, ScreenRow, TdEvent};
+
+fn open(width: u32) -> Redactor {
+    let mut redactor = Redactor::new(Rules::builtin());
+    redactor.event(&mut TdEvent::PaneOpened {
+        execution_id: "e".into(),
+        pane: "%1".into(),
+        width,
+        height: 24,
+        command: "sh".into(),
+    });
+    redactor
+}
+
+fn settled(redactor: &mut Redactor, first_line: i64, chunk: &str) -> String {
+    let mut event = TdEvent::OutputUpdate {
+        execution_id: "e".into(),
+        pane: "%1".into(),
+        first_line,
+        chunk: chunk.into(),
+        is_complete: false,
+        reason: None,
+        exit_status: None,
+    };
+    let found = redactor.event(&mut event);
+    let TdEvent::OutputUpdate { chunk: shown, .. } = event else {
+        unreachable!()
+    };
+    assert_eq!(found, shown != chunk);
+    assert_eq!(shown.matches('\n').count(), chunk.matches('\n').count());
+    shown
+}
+
+fn revised(redactor: &mut Redactor, line: i64, text: &str) -> String {
+    let mut event = TdEvent::OutputRevised {
+        execution_id: "e".into(),
+        pane: "%1".into(),
+        line,
+        text: text.into(),
+    };
+    redactor.event(&mut event);
+    let TdEvent::OutputRevised { text, .. } = event else {
+        unreachable!()
+    };
+    text
+}
+
+fn screen(redactor: &mut Redactor, width: u32, rows: &[(u32, String)]) -> Vec<String> {
+    let rows = rows.iter().map(|(row, text)| ScreenRow {
+        row: *row,
+        text: text.clone(),
+    });
+    let mut event = TdEvent::ScreenUpdate {
+        execution_id: "e".into(),
+        pane: "%1".into(),
+        width,
+        height: 24,
+        cursor: Cursor { x: 0, y: 0 },
+        rows: rows.collect(),
+    };
+    redactor.event(&mut event);
+    let TdEvent::ScreenUpdate { rows, .. } = event else {
+        unreachable!()
+    };
+    rows.into_iter().map(|row| row.text).collect()
+}
+
+/// The text as a program breaks it at the pane's edge, with something drawn beside it.
+fn broken(text: &str, width: u32, left: &str, right: &str) -> Vec<String> {
+    let room = width as usize - left.chars().count() - right.chars().count();
+    let chars: Vec<char> = text.chars().collect();
+    chars
+        .chunks(room)
+        .map(|part| {
+            let text: String = part.iter().collect();
+            let blank = if right.is_empty() {
+                0
+            } else {
+                room - part.len()
+            };
+            format!("{left}{text}{}{right}", " ".repeat(blank))
+        })
+        .collect()
+}
+
+fn frames() -> impl Strategy<Value = (&'static str, &'static str)> {
+    proptest::sample::select(vec![
+        ("", ""),
+        ("  ", ""),
+        ("│ ", " │"),
+        ("  ⎿  ", ""),
+        ("> ", ""),
+        ("┃ ", ""),
+        ("| ", " |"),
+    ])
+}
+
+/// No blanks within the key: what is drawn beside it cannot be told from them.
+fn solid(form: &super::Form) -> bool {
+    !form.more.contains(' ')
+}
+
+fn pem(prefix: &str) -> (Vec<String>, Case) {
+    let key: String = ALNUM.chars().cycle().step_by(7).take(300).collect();
+    let mut lines = vec![format!("{prefix}-----BEGIN PRIVATE {}-----", "KEY")];
+    for part in key.as_bytes().chunks(64) {
+        lines.push(format!("{prefix}{}", std::str::from_utf8(part).unwrap()));
+    }
+    lines.push(format!("{prefix}-----END PRIVATE KEY-----"));
+    let case = Case {
+        kind: "private-key",
+        text: lines.join("\n"),
+        key,
+        at: 0,
+    };
+    (lines, case)
+}
+
+#[test]
+fn a_block_is_hidden_across_events_and_when_it_is_said_again() {
+    for prefix in ["", "   ", "│ ", "+", "  12 "] {
+        let (lines, case) = pem(prefix);
+        let mut redactor = open(80);
+        let mut shown = String::new();
+        for (number, line) in (1..).zip(&lines) {
+            // The line grows under the cursor, then settles, then is said once more.
+            for end in (0..=line.len()).filter(|end| line.is_char_boundary(*end)) {
+                shown.push_str(&revised(&mut redactor, number, &line[..end]));
+                shown.push('\n');
+            }
+            shown.push_str(&settled(&mut redactor, number, &format!("{line}\n")));
+        }
+        for (number, line) in (1..).zip(&lines) {
+            shown.push_str(&revised(&mut redactor, number, line));
+            shown.push('\n');
+        }
+        assert_hidden(&case, &shown);
+        assert_eq!(settled(&mut redactor, 8, "that was it\n"), "that was it\n");
+        // All at once, and as a full screen.
+        assert_hidden(
+            &case,
+            &settled(&mut open(80), 1, &(lines.join("\n") + "\n")),
+        );
+        let rows: Vec<_> = (0..).zip(lines).collect();
+        assert_hidden(&case, &screen(&mut open(80), 80, &rows).join("\n"));
+    }
+}
+
+#[test]
+fn a_check_prints_a_block_line_by_line() {
+    let (lines, case) = pem("");
+    let mut redactor = Redactor::new(Rules::builtin());
+    for line in &lines {
+        let mut event = TdEvent::ValidationOutput {
+            execution_id: "e".into(),
+            iteration: 1,
+            line: line.clone(),
+            is_stderr: true,
+        };
+        redactor.event(&mut event);
+        assert_hidden(&case, &format!("{event:?}"));
+    }
+}
+
+#[test]
+fn rows_and_lines_that_are_full_but_clean_stay() {
+    let mut redactor = open(40);
+    let full = "│ the quick brown fox jumps over it, │";
+    for line in 0..100 {
+        let chunk = format!("{full}\n{full}\n");
+        assert_eq!(settled(&mut redactor, line * 2, &chunk), chunk);
+        assert_eq!(revised(&mut redactor, line, full), full);
+        let rows = [(0, full.to_owned()), (1, full.to_owned())];
+        assert_eq!(screen(&mut redactor, 40, &rows), [full, full]);
+    }
+}
+
+#[test]
+fn a_secret_that_ends_within_the_line_leaves_the_next_alone() {
+    let mut redactor = open(200);
+    let secret = ["glpat-", "abcDEF012345ghiJKL67"].concat();
+    let chunk = format!("token is {secret}\nnext line follows\n");
+    let shown = settled(&mut redactor, 1, &chunk);
+    assert_eq!(
+        shown,
+        "token is [redacted:gitlab-token]\nnext line follows\n"
+    );
+}
+
+proptest! {
+    #[test]
+    fn a_key_is_hidden_while_its_line_grows(case in case(|_| true)) {
+        let mut redactor = open(500);
+        for end in 0..=case.text.len() {
+            if case.text.is_char_boundary(end) {
+                assert_hidden(&case, &revised(&mut redactor, 1, &case.text[..end]));
+            }
+        }
+        assert_hidden(&case, &settled(&mut redactor, 1, &format!("{}\n", case.text)));
+    }
+
+    #[test]
+    fn a_key_broken_at_the_edge_is_hidden(
+        case in case(solid), width in 30_u32..120, (left, right) in frames(), split in any::<bool>(),
+    ) {
+        let lines = broken(&case.text, width, left, right);
+        // The words around may be broken too; the key is looked for without what is drawn.
+        let bare = |shown: &str| -> String {
+            shown.lines().map(|line| line.trim_start_matches(left).trim_end_matches(right).trim_end()).collect()
+        };
+        let mut redactor = open(width);
+        let shown = if split {
+            (1..).zip(&lines).map(|(number, line)| settled(&mut redactor, number, &format!("{line}\n"))).collect()
+        } else {
+            settled(&mut redactor, 1, &(lines.join("\n") + "\n"))
+        };
+        assert_hidden(&case, &shown);
+        assert_hidden(&case, &bare(&shown));
+
+        let mut redactor = open(width);
+        let mut last = vec![String::new(); lines.len()];
+        for (number, line) in (0..).zip(&lines) {
+            for end in (0..=line.len()).filter(|end| line.is_char_boundary(*end)) {
+                last[number] = revised(&mut redactor, number as i64, &line[..end]);
+                assert_hidden(&case, &last[number]);
+            }
+        }
+        assert_hidden(&case, &bare(&last.join("\n")));
+
+        let rows: Vec<_> = (3..).zip(lines).collect();
+        let mut redactor = open(width);
+        let mut shown = screen(&mut redactor, width, &rows);
+        assert_hidden(&case, &bare(&shown.join("\n")));
+        // One row is drawn again.
+        for (index, row) in rows.iter().enumerate() {
+            shown[index] = screen(&mut redactor, width, std::slice::from_ref(row)).remove(0);
+            assert_hidden(&case, &bare(&shown.join("\n")));
+        }
+    }
+
+    #[test]
+    fn any_lines_are_taken(chunk in "(([a-z│ =:\"/-]|sk-ant-|password=|token: |-----BEGIN PRIVATE KEY-----|é){0,20}\n){0,8}", width in 0_u32..60, line in any::<i64>()) {
+        let mut redactor = open(width);
+        settled(&mut redactor, line, &chunk);
+        revised(&mut redactor, line, &chunk);
+        settled(&mut redactor, i64::MAX, &chunk);
+        settled(&mut redactor, i64::MIN, &chunk);
+        let rows: Vec<_> = chunk.lines().map(|line| (line.len() as u32, line.to_owned())).collect();
+        screen(&mut redactor, width, &rows);
+    }
+}
