@@ -236,17 +236,6 @@ macro_rules! define_events {
                 }
             }
 
-            /// Whether any text of the event, as it was emitted, satisfies; ids are none.
-            pub(crate) fn any_text(&self, holds: &mut dyn FnMut(&str) -> bool) -> bool {
-                match self {
-                    $( Self::$variant { $($field,)* .. } => false $(|| $field.any_text(holds))*, )*
-                    Self::Unknown(event) => event
-                        .fields
-                        .iter()
-                        .any(|(key, value)| key != "execution_id" && values::any_text_in(value, holds)),
-                }
-            }
-
             /// How many bytes of memory the event takes, near enough to bound a queue by.
             pub fn memory_bytes(&self) -> usize {
                 size_of::<Self>() + match self {

@@ -17,6 +17,7 @@ use crate::bus::limit::Limiter;
 use crate::bus::ring::KeptOut;
 use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
 use crate::gap::Gap;
+use crate::redact::Redactor;
 use crate::stamp::Timestamp;
 use crate::thread::{Waker, park};
 
@@ -34,6 +35,8 @@ const SPARSE: usize = 4;
 pub(super) struct FanOut {
     shared: Arc<Shared>,
     inbox: Receiver<Msg>,
+    /// Here, where each event is one that nobody has yet: no lane, log or view can forget it.
+    redactor: Redactor,
     /// The next number of each execution.
     numbers: FxHashMap<ExecutionId, u64>,
     batch: Vec<Envelope>,
@@ -55,11 +58,12 @@ struct LaneOut {
 }
 
 impl FanOut {
-    pub(super) fn new(shared: Arc<Shared>, inbox: Receiver<Msg>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, inbox: Receiver<Msg>, redactor: Redactor) -> Self {
         Self {
             kept: KeptOut::new(Arc::clone(&shared)),
             shared,
             inbox,
+            redactor,
             numbers: FxHashMap::default(),
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
             batch_bytes: 0,
@@ -137,7 +141,11 @@ impl FanOut {
     /// Takes a message in; `false` after the last one.
     fn handle(&mut self, msg: Msg) -> bool {
         match msg {
-            Msg::Event { ts, live, event } => {
+            Msg::Event {
+                ts,
+                live,
+                mut event,
+            } => {
                 if self.batch_live != live {
                     self.flush();
                     self.batch_live = live;
@@ -145,6 +153,7 @@ impl FanOut {
                 let bytes = event.memory_bytes();
                 self.shared.taken(bytes);
                 self.batch_bytes += bytes;
+                self.redactor.event(&mut event);
                 let seq = (!live).then(|| self.number(&event));
                 self.batch.push(Envelope::new(seq, ts, event));
             }

@@ -46,6 +46,7 @@ use self::subscription::Predicate;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, TdEvent};
+use crate::redact::{Redactor, Rules};
 use crate::thread::{self, Handle, Panicked};
 
 /// Memory of what waits in one lossy lane: a viewer that stands still for long must not cost more
@@ -68,6 +69,9 @@ pub struct BusOptions {
     pub lane_bytes_max: usize,
     /// Memory of what is on its way to the slowest kept lane.
     pub kept_bytes_max: usize,
+    /// Takes secrets out of every event before anybody gets it; no secrets are known by default.
+    /// An engine knows them.
+    pub redact: Rules,
 }
 
 impl Default for BusOptions {
@@ -78,6 +82,7 @@ impl Default for BusOptions {
             inbox_events: inbox::INBOX_EVENTS,
             lane_bytes_max: LANE_BYTES_MAX,
             kept_bytes_max: kept::KEPT_BYTES_MAX,
+            redact: Rules::none(),
         }
     }
 }
@@ -146,7 +151,8 @@ impl EventBus {
         let (shared, inbox) =
             Shared::new(options.clock, options.inbox_events, options.kept_bytes_max);
         let shared = Arc::new(shared);
-        let fanout = FanOut::new(Arc::clone(&shared), inbox);
+        let redactor = Redactor::new(options.redact);
+        let fanout = FanOut::new(Arc::clone(&shared), inbox, redactor);
         let fanout = thread::spawn("td-fanout", move || fanout.run())?;
         Ok(Self {
             side: shared.side(),

@@ -1,6 +1,8 @@
 //! What may be typed after `log`, `runs`, `replay` and `export`.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -8,7 +10,12 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::duration::{
     Limit, Moment, parse_age_limit, parse_duration, parse_moment, parse_size_limit, parse_speed,
 };
+use super::failure::Failure;
 use crate::log::{Retention, Rotation};
+use crate::redact::Rules;
+
+/// Rules of the user's own, in the data directory.
+const RULES: &str = "redact.toml";
 
 /// How logs are begun anew and how much of them is kept; for every command that writes them.
 #[derive(Debug, Args)]
@@ -30,9 +37,40 @@ pub(super) struct TypedKeeping {
     /// So many runs are kept at most [default: none]
     #[arg(long, value_name = "N")]
     pub keep_runs: Option<usize>,
+    /// What else is a secret, beside what is known: a file of rules [default: redact.toml in the
+    /// data directory, if there is one]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_redact")]
+    pub redact: Option<PathBuf>,
+    /// Show and keep secrets in clear
+    #[arg(long)]
+    pub no_redact: bool,
 }
 
 impl TypedKeeping {
+    /// What is taken for a secret.
+    pub fn rules(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
+        if self.no_redact {
+            return Ok(Rules::none());
+        }
+        let usual = data_dir.map(|path| path.join(RULES));
+        let (path, is_asked) = match (&self.redact, &usual) {
+            (Some(path), _) => (path, true),
+            (None, Some(path)) => (path, false),
+            (None, None) => return Ok(Rules::builtin()),
+        };
+        let text = match fs::read_to_string(path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound && !is_asked => {
+                return Ok(Rules::builtin());
+            }
+            read => {
+                read.map_err(|cause| Failure::usage(format!("cannot read {path:?}: {cause}")))?
+            }
+        };
+        Rules::builtin()
+            .with_toml(&text)
+            .map_err(|error| Failure::usage(format!("{path:?}: {error:?}")))
+    }
+
     pub fn rotation(&self) -> Rotation {
         Rotation {
             bytes_max: self.rotate_size.0.unwrap_or(u64::MAX),

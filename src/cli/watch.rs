@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::engine::Builder;
 use crate::event::PaneId;
 use crate::log::SyncPolicy;
+use crate::redact::Rules;
 use crate::source::Watch;
 use crate::tmux::{Adaptive, Rhythm, Server, Target};
 use crate::view::Standing;
@@ -76,18 +77,21 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let server = options.server.server();
     check_tmux(&server, &clock)?;
     check_socket(&server, &clock)?;
+    let data_path = options.data_path()?;
+    let rules = config.keeping.rules(data_path.as_deref())?;
     let mut builder = Builder::new()
         .sync(config.sync)
         .rotation(config.keeping.rotation())
         .retention(config.keeping.retention())
+        .redact(rules.clone())
         .clock(clock.clone());
-    if let Some(path) = options.data_path()? {
+    if let Some(path) = data_path {
         builder = builder.data_dir(path);
     }
     let mut engine = builder.start().map_err(unusable)?;
     let (show, standing) = bounded(STANDING_PANES);
     let printing = live::print(&engine, options, standing, &clock)?;
-    engine.watch(watch(options, config, server, show))?;
+    engine.watch(watch(options, config, server, rules, show))?;
     Ok(live::until_done(
         engine,
         printing,
@@ -135,7 +139,13 @@ pub(super) fn unusable(error: crate::Error) -> Failure {
     }
 }
 
-fn watch(options: &Options, config: Config, server: Server, show: Sender<Standing>) -> Watch {
+fn watch(
+    options: &Options,
+    config: Config,
+    server: Server,
+    rules: Rules,
+    show: Sender<Standing>,
+) -> Watch {
     let mut watch = Watch::new(server).rhythm(config.rhythm);
     for target in config.targets {
         watch = watch.target(target);
@@ -153,7 +163,10 @@ fn watch(options: &Options, config: Config, server: Server, show: Sender<Standin
             let standing = Standing {
                 session: session.to_owned(),
                 pane: pane.clone(),
-                lines: last_lines(lines, config.lines).to_vec(),
+                lines: last_lines(lines, config.lines)
+                    .iter()
+                    .map(|line| rules.text(line).into_owned())
+                    .collect(),
             };
             // Full, or nobody prints any more: see `STANDING_PANES`.
             let _ = show.try_send(standing);

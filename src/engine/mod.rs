@@ -21,6 +21,7 @@ use crate::event::ExecutionId;
 use crate::log::{
     DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
+use crate::redact::Rules;
 use crate::source::{Context, Coordinator, Source, Watch, poke};
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
@@ -32,12 +33,26 @@ pub use timeline::Timeline;
 const SOURCE_END: Duration = Duration::from_secs(10);
 
 /// Sets up an [`Engine`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     bus: BusOptions,
     data_dir: Option<PathBuf>,
     log: LogOptions,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        let bus = BusOptions {
+            redact: Rules::builtin(),
+            ..BusOptions::default()
+        };
+        Self {
+            bus,
+            data_dir: None,
+            log: LogOptions::default(),
+        }
+    }
 }
 
 impl Builder {
@@ -70,6 +85,14 @@ impl Builder {
         self
     }
 
+    /// What is taken for a secret. Keys and tokens of the known kinds unless told otherwise: they
+    /// are taken out of every event before anybody gets it, and of a run's metadata.
+    /// [`Rules::none`] keeps everything in clear.
+    pub fn redact(mut self, rules: Rules) -> Self {
+        self.bus.redact = rules;
+        self
+    }
+
     /// Events that a subscription holds while nobody reads it; 10,000 unless told otherwise.
     pub fn capacity(mut self, events: usize) -> Self {
         self.bus.capacity = events;
@@ -93,6 +116,7 @@ impl Builder {
         if let Some(data) = &data {
             data.prepare()?;
         }
+        let rules = self.bus.redact.clone();
         let bus = Arc::new(EventBus::with_options(self.bus)?);
         let keeper = match data {
             Some(_) => Some(Keeper::start(Arc::clone(&bus), self.log, clock.clone())?),
@@ -102,6 +126,7 @@ impl Builder {
         let runs = Arc::new(RunBook::new(
             Arc::clone(&bus),
             data.zip(orders),
+            rules,
             clock.clone(),
         ));
         let (running, stop) = stop_pair();

@@ -3,18 +3,23 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value;
+
 use super::keeper::{Order, Orders};
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::log::{DataDir, OpenRun, RunDirectory, RunIndex, RunInfo, RunState};
+use crate::redact::Rules;
 use crate::source::{OpenedRun, RunName, Runs};
 
 /// Opens runs, counts their users, and closes them with the last.
 pub(super) struct RunBook {
     bus: Arc<EventBus>,
     kept: Option<(DataDir, Orders)>,
+    /// What is not to stand in metadata either.
+    rules: Rules,
     clock: Clock,
     state: Mutex<State>,
 }
@@ -34,10 +39,16 @@ struct Open {
 }
 
 impl RunBook {
-    pub fn new(bus: Arc<EventBus>, kept: Option<(DataDir, Orders)>, clock: Clock) -> Self {
+    pub fn new(
+        bus: Arc<EventBus>,
+        kept: Option<(DataDir, Orders)>,
+        rules: Rules,
+        clock: Clock,
+    ) -> Self {
         Self {
             bus,
             kept,
+            rules,
             clock,
             state: Mutex::default(),
         }
@@ -89,6 +100,7 @@ impl RunBook {
 
 impl Runs for RunBook {
     fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun> {
+        let (name, info) = self.without_secrets(name, info);
         let mut state = self.state();
         if state.closed {
             return Err(Error::gone("the engine is shutting down"));
@@ -159,9 +171,36 @@ impl Runs for RunBook {
 }
 
 impl RunBook {
+    /// A session may be called what nobody should read. An id that was chosen is kept as it is.
+    fn without_secrets(&self, name: RunName, mut info: RunInfo) -> (RunName, RunInfo) {
+        info.label = self.rules.text(&info.label).into_owned();
+        for (_, value) in &mut info.extra {
+            redact_value(&self.rules, value);
+        }
+        let name = match name {
+            RunName::Exactly(id) => RunName::Exactly(id),
+            RunName::Labelled(label) => RunName::Labelled(self.rules.text(&label).into_owned()),
+        };
+        (name, info)
+    }
+
     fn order(&self, order: Order) {
         if let Some((_, orders)) = &self.kept {
             orders.give(order);
         }
+    }
+}
+
+/// Takes secrets out of all texts in a value.
+fn redact_value(rules: &Rules, value: &mut Value) {
+    match value {
+        Value::String(text) => *text = rules.text(text).into_owned(),
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|value| redact_value(rules, value)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|value| redact_value(rules, value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

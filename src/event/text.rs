@@ -1,4 +1,4 @@
-//! Every text in an event, for who must see or change all of them (pure).
+//! Every text in an event, for who looks for something in them, or must change all of them (pure).
 //!
 //! Made from the table of events: a new event, or a field of a new type, cannot be forgotten.
 
@@ -12,12 +12,19 @@ use super::{
 /// Who is shown each text, and may change it.
 pub(crate) type Visit<'a> = dyn FnMut(&mut String) + 'a;
 
+/// Who is shown texts until one is what is looked for.
+pub(crate) type Holds<'a> = dyn FnMut(&str) -> bool + 'a;
+
 /// How deep a value of an unknown event is looked into; `serde_json` reads no deeper.
 const DEPTH_MAX: usize = 128;
 
 /// Texts in a field. Ids have none: they say what an event belongs to.
 trait Texts {
     fn texts(&mut self, _visit: &mut Visit<'_>) {}
+
+    fn any(&self, _holds: &mut Holds<'_>) -> bool {
+        false
+    }
 }
 
 macro_rules! no_texts {
@@ -43,6 +50,10 @@ impl Texts for String {
     fn texts(&mut self, visit: &mut Visit<'_>) {
         visit(self);
     }
+
+    fn any(&self, holds: &mut Holds<'_>) -> bool {
+        holds(self)
+    }
 }
 
 impl Texts for MaybeText {
@@ -51,11 +62,19 @@ impl Texts for MaybeText {
             visit(text);
         }
     }
+
+    fn any(&self, holds: &mut Holds<'_>) -> bool {
+        self.as_deref().is_some_and(holds)
+    }
 }
 
 impl Texts for ScreenRow {
     fn texts(&mut self, visit: &mut Visit<'_>) {
         visit(&mut self.text);
+    }
+
+    fn any(&self, holds: &mut Holds<'_>) -> bool {
+        holds(&self.text)
     }
 }
 
@@ -64,6 +83,10 @@ impl Texts for ScreenRows {
         for row in self {
             row.texts(visit);
         }
+    }
+
+    fn any(&self, holds: &mut Holds<'_>) -> bool {
+        self.iter().any(|row| row.any(holds))
     }
 }
 
@@ -78,6 +101,14 @@ impl Texts for IterationOutcome {
             Self::ValidationPassed | Self::ValidationFailed { .. } | Self::MaxTurnsReached => {}
         }
     }
+
+    fn any(&self, holds: &mut Holds<'_>) -> bool {
+        match self {
+            Self::ToolError { tool, error } => holds(tool) || holds(error),
+            Self::LlmError { error } => holds(error),
+            Self::ValidationPassed | Self::ValidationFailed { .. } | Self::MaxTurnsReached => false,
+        }
+    }
 }
 
 impl Texts for UnknownEvent {
@@ -87,6 +118,13 @@ impl Texts for UnknownEvent {
                 value_texts(value, visit, DEPTH_MAX);
             }
         }
+    }
+
+    fn any(&self, holds: &mut Holds<'_>) -> bool {
+        let mut fields = self.fields.iter();
+        fields.any(|(name, value)| {
+            name != "execution_id" && name != "pane" && value_any(value, holds, DEPTH_MAX)
+        })
     }
 }
 
@@ -109,6 +147,21 @@ fn value_texts(value: &mut Value, visit: &mut Visit<'_>, depth: usize) {
     }
 }
 
+fn value_any(value: &Value, holds: &mut Holds<'_>, depth: usize) -> bool {
+    match value {
+        Value::String(text) => holds(text),
+        Value::Array(values) if depth > 0 => {
+            let mut values = values.iter();
+            values.any(|value| value_any(value, holds, depth - 1))
+        }
+        Value::Object(fields) if depth > 0 => {
+            let mut values = fields.values();
+            values.any(|value| value_any(value, holds, depth - 1))
+        }
+        _ => false,
+    }
+}
+
 macro_rules! visit_texts {
     ($(
         $(#[$doc:meta])*
@@ -122,6 +175,14 @@ macro_rules! visit_texts {
                 match self {
                     $( Self::$variant { $($field,)* .. } => { $( $field.texts(visit); )* } )*
                     Self::Unknown(event) => event.texts(visit),
+                }
+            }
+
+            /// Whether any text of the event satisfies; ids are left out.
+            pub(crate) fn any_text(&self, holds: &mut Holds<'_>) -> bool {
+                match self {
+                    $( Self::$variant { $($field,)* .. } => false $(|| $field.any(holds))*, )*
+                    Self::Unknown(event) => event.any(holds),
                 }
             }
         }

@@ -1,7 +1,6 @@
 //! What stands in the fields of events (pure).
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::ids::{ExecutionId, PaneId};
 use super::json::push_string;
@@ -77,10 +76,6 @@ pub(super) trait Field: Serialize + Sized {
     fn heap_bytes(&self) -> usize {
         0
     }
-    /// Whether any text of the value satisfies; ids are no text.
-    fn any_text(&self, _holds: &mut dyn FnMut(&str) -> bool) -> bool {
-        false
-    }
     /// Appends the value as JSON, byte for byte as serde writes it.
     fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         serde_json::to_writer(out, self)
@@ -102,21 +97,11 @@ impl Field for IterationOutcome {
             Self::ValidationPassed | Self::ValidationFailed { .. } | Self::MaxTurnsReached => 0,
         }
     }
-    fn any_text(&self, holds: &mut dyn FnMut(&str) -> bool) -> bool {
-        match self {
-            Self::ToolError { tool, error } => holds(tool) || holds(error),
-            Self::LlmError { error } => holds(error),
-            Self::ValidationPassed | Self::ValidationFailed { .. } | Self::MaxTurnsReached => false,
-        }
-    }
 }
 /// Text in one form or another.
 macro_rules! text_field {
-    ($($type:ident $is_text:literal),*) => { $(
+    ($($type:ident),*) => { $(
         impl Field for $type {
-            fn any_text(&self, holds: &mut dyn FnMut(&str) -> bool) -> bool {
-                $is_text && holds(self)
-            }
             fn heap_bytes(&self) -> usize {
                 self.len()
             }
@@ -127,21 +112,15 @@ macro_rules! text_field {
         }
     )* };
 }
-text_field!(String true, PaneId false, ExecutionId false);
+text_field!(String, PaneId, ExecutionId);
 impl Field for ScreenRow {
     fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.text.len()
-    }
-    fn any_text(&self, holds: &mut dyn FnMut(&str) -> bool) -> bool {
-        holds(&self.text)
     }
 }
 impl<T: Field> Field for Vec<T> {
     fn heap_bytes(&self) -> usize {
         self.iter().map(Field::heap_bytes).sum()
-    }
-    fn any_text(&self, holds: &mut dyn FnMut(&str) -> bool) -> bool {
-        self.iter().any(|value| value.any_text(holds))
     }
 }
 impl<T: Field> Field for Option<T> {
@@ -154,23 +133,10 @@ impl<T: Field> Field for Option<T> {
     fn heap_bytes(&self) -> usize {
         self.as_ref().map_or(0, Field::heap_bytes)
     }
-    fn any_text(&self, holds: &mut dyn FnMut(&str) -> bool) -> bool {
-        self.as_ref().is_some_and(|value| value.any_text(holds))
-    }
     fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         match self {
             Some(value) => value.push_json(out),
             None => serde_json::to_writer(out, self),
         }
-    }
-}
-
-/// Whether any text in a value of unknown shape satisfies.
-pub(super) fn any_text_in(value: &Value, holds: &mut dyn FnMut(&str) -> bool) -> bool {
-    match value {
-        Value::String(text) => holds(text),
-        Value::Array(values) => values.iter().any(|value| any_text_in(value, holds)),
-        Value::Object(map) => map.values().any(|value| any_text_in(value, holds)),
-        _ => false,
     }
 }

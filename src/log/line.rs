@@ -1,7 +1,5 @@
 //! The line format: an envelope as one line of JSON, and back (pure).
 
-use std::borrow::Cow;
-
 use crate::event::{Envelope, ExecutionId, SCHEMA, TdEvent};
 use crate::stamp::{StampFormatter, Timestamp};
 
@@ -10,28 +8,13 @@ use crate::stamp::{StampFormatter, Timestamp};
 /// characters.
 pub(super) const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Takes secrets out of events on their way to the log.
-pub trait Redact: Send {
-    /// The envelope as it may be written down; borrowed where there is nothing to take out.
-    fn redact<'a>(&mut self, envelope: &'a Envelope) -> Cow<'a, Envelope>;
-}
-
 /// Writes lines; keeps the text of the current second, which most lines share.
 #[derive(Default)]
 pub(crate) struct LineWriter {
     stamp: StampFormatter,
-    redact: Option<Box<dyn Redact>>,
 }
 
 impl LineWriter {
-    /// Lines that go through `redact` first.
-    pub(crate) fn new(redact: Option<Box<dyn Redact>>) -> Self {
-        Self {
-            stamp: StampFormatter::default(),
-            redact,
-        }
-    }
-
     /// Appends the envelope as one line. When it cannot be written as JSON (no event of ours is
     /// like that), `out` is as before.
     ///
@@ -43,10 +26,7 @@ impl LineWriter {
         envelope: &Envelope,
     ) -> Result<(), serde_json::Error> {
         let start = out.len();
-        let written = match &mut self.redact {
-            None => write_line(&mut self.stamp, out, envelope),
-            Some(redact) => write_line(&mut self.stamp, out, &redact.redact(envelope)),
-        };
+        let written = write_line(&mut self.stamp, out, envelope);
         if written.is_err() {
             out.truncate(start);
         }
@@ -149,37 +129,5 @@ mod tests {
         assert!(matches!(&envelope.event,
             TdEvent::LoopStarted { task_description, .. } if task_description == "Add auth"));
         assert_eq!(Gap::of(&envelope), None);
-    }
-
-    #[test]
-    fn a_redactor_sees_every_line() {
-        struct Stars;
-        impl Redact for Stars {
-            fn redact<'a>(&mut self, envelope: &'a Envelope) -> Cow<'a, Envelope> {
-                let mut envelope = envelope.clone();
-                if let TdEvent::Warning { message, .. } = &mut envelope.event {
-                    *message = message.replace("hunter2", "***");
-                }
-                Cow::Owned(envelope)
-            }
-        }
-        let event = TdEvent::Warning {
-            execution_id: "a".into(),
-            context: "login".into(),
-            message: "the password is hunter2".into(),
-        };
-        let mut out = Vec::new();
-        let mut lines = LineWriter::new(Some(Box::new(Stars)));
-        lines
-            .push(
-                &mut out,
-                &Envelope::new(Some(1), Timestamp::default(), event),
-            )
-            .unwrap();
-        assert!(
-            String::from_utf8(out)
-                .unwrap()
-                .contains("the password is ***")
-        );
     }
 }

@@ -52,7 +52,7 @@ mod prune;
 
 pub use dir::{DataDir, RUNS_MAX, RunDirectory};
 pub use find::{FoundRun, RunIndex};
-pub use line::{Redact, parse_line};
+pub use line::parse_line;
 pub use metadata::{Metadata, RunInfo, RunState, TmuxIdentity};
 pub use name::{decode_name, encode_name};
 pub use notice::{LogReport, LostRun, Notice, NoticeKind};

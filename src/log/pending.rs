@@ -177,7 +177,6 @@ impl Pending {
             return;
         }
         let before = std::mem::take(self);
-        // The lines have been redacted once; a redactor that finds more to take out may.
         for line in before
             .lines
             .split(|&byte| byte == b'\n')

@@ -16,7 +16,7 @@ use crate::event::{Envelope, ExecutionId};
 use crate::log::active::{ActiveRun, RETRY_INTERVAL, Tools};
 use crate::log::chores::{Chore, Chores};
 use crate::log::dir::DataDir;
-use crate::log::line::{LineWriter, Redact};
+use crate::log::line::LineWriter;
 use crate::log::metadata::{RunState, host};
 use crate::log::notice::{LogReport, LostRun, Notice, NoticeKind};
 use crate::log::pending::Spares;
@@ -35,7 +35,7 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 const END_WAIT: Duration = Duration::from_secs(5);
 
 /// How a writer works.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LogOptions {
     /// How soon lines are made to survive a power cut; a second by default.
     pub sync: SyncPolicy,
@@ -44,23 +44,10 @@ pub struct LogOptions {
     /// How much history is kept beside what is being written. It is looked after when runs begin
     /// and when a log goes on in a new file.
     pub retention: Retention,
-    /// Takes secrets out of the events; nothing by default.
-    pub redact: Option<Box<dyn Redact>>,
 }
 
-impl fmt::Debug for LogOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let redacts = self.redact.is_some();
-        f.debug_struct("LogOptions")
-            .field("sync", &self.sync)
-            .field("rotation", &self.rotation)
-            .field("retention", &self.retention)
-            .field("redacts", &redacts)
-            .finish()
-    }
-}
-
-/// Writes the events of all open runs.
+/// Writes the events of all open runs, as they are: secrets are taken out before, by the bus
+/// ([`BusOptions::redact`](crate::BusOptions::redact)).
 ///
 /// ```
 /// use td_observe::log::{DataDir, LogOptions, LogWriter, RunInfo};
@@ -120,7 +107,7 @@ impl LogWriter {
         Ok(Self {
             runs: FxHashMap::default(),
             tools: Tools {
-                writer: LineWriter::new(options.redact),
+                writer: LineWriter::default(),
                 spares: Spares::default(),
                 clock,
                 host: host(),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::error::Result;
 use crate::event::{Envelope, PaneId, TdEvent};
 use crate::log::{LogReader, Query, RunDirectory, read_tail};
+use crate::redact::MARKER;
 use crate::track::Change;
 
 /// Lines that are remembered: enough for one place only to fit.
@@ -69,9 +70,11 @@ impl Recall {
                 first_line, chunk, ..
             } if sound(first_line) => {
                 recall.said(*first_line, chunk);
+                recall.forget_redacted();
             }
             TdEvent::OutputRevised { line, text, .. } if sound(line) => {
                 recall.revised(*line, text.clone());
+                recall.forget_redacted();
             }
             TdEvent::OutputGap {
                 first_line,
@@ -141,6 +144,15 @@ impl Recall {
         self.next = self.next.max(first_line.saturating_add(lost));
         // What stood before a gap does not stand together with what follows.
         self.lines.clear();
+    }
+
+    /// A line that had a secret reads differently in the log than on its pane: it and what stood
+    /// before it are no place to find.
+    fn forget_redacted(&mut self) {
+        let is_redacted = |(_, text): &(&i64, &String)| text.contains(MARKER);
+        if let Some((&last, _)) = self.lines.iter().rfind(is_redacted) {
+            self.lines = self.lines.split_off(&(last.saturating_add(1)));
+        }
     }
 
     fn forget(&mut self) {
