@@ -1,3 +1,5 @@
+//! Filters against lines as many writers write them: nothing that matches is passed over.
+
 use proptest::prelude::*;
 
 use super::*;
