@@ -110,6 +110,7 @@ fn between_words(set: &Set, past: &Past) -> Option<Past> {
     set.finder.find(past.tail.as_bytes(), 0)?;
     let mut spaced = past.clone();
     spaced.tail.push(' ');
+    spaced.is_clean = false;
     Some(spaced)
 }
 

@@ -39,6 +39,8 @@ pub struct Redactor {
     executions: Vec<Execution>,
     /// Where in `executions` each is.
     numbers: FxHashMap<ExecutionId, usize>,
+    /// Where the one of the last event is, or was.
+    last: usize,
     scratch: Scratch,
     /// Counts events that have streams: who was used last.
     turn: u64,
@@ -89,6 +91,7 @@ impl Redactor {
             rules,
             executions: Vec::new(),
             numbers: FxHashMap::default(),
+            last: 0,
             scratch: Scratch::default(),
             turn: 0,
         }
@@ -243,8 +246,14 @@ impl Redactor {
 
     fn execution(&mut self, id: &ExecutionId) -> (&mut Execution, &Set, &mut Scratch) {
         self.turn += 1;
-        let index = match self.numbers.get(id) {
-            Some(&index) => index,
+        // Events of one execution come in runs.
+        let last = self.executions.get(self.last);
+        let index = match last.is_some_and(|last| last.id == *id) {
+            true => Some(self.last),
+            false => self.numbers.get(id).copied(),
+        };
+        let index = match index {
+            Some(index) => index,
             None => {
                 if self.executions.len() >= EXECUTIONS_MAX {
                     self.forget_half();
@@ -254,6 +263,7 @@ impl Redactor {
                 self.executions.len() - 1
             }
         };
+        self.last = index;
         let execution = &mut self.executions[index];
         execution.used = self.turn;
         (execution, &self.rules.0, &mut self.scratch)

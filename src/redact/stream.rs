@@ -11,6 +11,8 @@ pub(super) struct Past {
     /// The end of the text so far, as it was before anything was taken out: to be seen again with
     /// what follows. Bounded, see `scan`.
     pub(super) tail: String,
+    /// No keyword stands in the tail; one may begin in it.
+    pub(super) is_clean: bool,
     pub(super) open: Open,
     /// The text so far ended in a secret that its marker stands for already.
     pub(super) marked: bool,
@@ -47,11 +49,17 @@ impl Past {
         joined.push_str(&self.tail);
         joined.push_str(piece);
         let known = self.tail.len();
-        if self.open == Open::No && set.finder.find(joined.as_bytes(), 0).is_none() {
-            self.marked = false;
+        // Only what reaches into the piece is new.
+        let new = match self.is_clean {
+            true => known.saturating_sub(set.finder.longest.saturating_sub(1)),
+            false => 0,
+        };
+        if self.open == Open::No && set.finder.find(joined.as_bytes(), new).is_none() {
+            (self.marked, self.is_clean) = (false, true);
             self.keep(joined, joined.len().saturating_sub(set.seam()));
             return None;
         }
+        self.is_clean = false;
         spans.clear();
         let open = std::mem::take(&mut self.open);
         let left = set.scan(joined.as_bytes(), open, end, spans);

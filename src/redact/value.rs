@@ -15,6 +15,8 @@ pub(super) enum Check {
     None,
     /// No placeholder and no variable.
     Value,
+    /// Nor code, nor a name of what is meant: any word may be a password.
+    Plain,
     /// Nor a plain word or code: there is something in it that words do not have.
     Loose,
     /// A letter and a digit, and no code.
@@ -102,6 +104,11 @@ impl Check {
         match self {
             Self::None => true,
             Self::Value => !is_placeholder(value),
+            Self::Plain => {
+                let is_name =
+                    |part| memchr::memmem::find(&value.to_ascii_lowercase(), part).is_some();
+                !is_placeholder(value) && !is_code(value) && !is_name(b"pass") && !is_name(b"pwd")
+            }
             Self::Loose => {
                 let odd = |b: &u8| b.is_ascii_digit() || b"!@#%^*?~+".contains(b) || *b >= 0x80;
                 value.iter().any(odd) && !is_placeholder(value) && !is_code(value)

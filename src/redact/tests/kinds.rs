@@ -30,6 +30,9 @@ fn what_is_no_secret_stays() {
         "Enter password: ",
         "password=$DB_PASSWORD",
         "password=${DB_PASSWORD}",
+        "connect(password=password)",
+        "connect(password=db_password, user=user)",
+        "connect(password=args.secret)",
         "password: ***********",
         "password = <password>",
         "password: string;",
@@ -68,6 +71,18 @@ fn what_is_no_secret_stays() {
     ] {
         assert_eq!(rules.text(text), text);
         assert_eq!(rules.text(&format!("{text}\n")), format!("{text}\n"));
+    }
+}
+
+#[test]
+fn an_assigned_password_may_be_a_plain_word() {
+    let rules = Rules::builtin();
+    for text in [
+        "password=correcthorse",
+        "PASSWD=LetMeIn",
+        "?password=letmein&x=1",
+    ] {
+        assert!(rules.text(text).contains("=[redacted:password]"), "{text}");
     }
 }
 
