@@ -105,7 +105,7 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
     write(&mut out, &mut text, config.output.as_deref())?;
     out.flush()
         .map_err(|cause| failed(config.output.as_deref(), cause))?;
-    Ok(tell(&report))
+    Ok(tell(which, &report))
 }
 
 /// So many events of the run, from its beginning.

@@ -27,27 +27,38 @@ pub(super) enum Which {
 }
 
 impl Which {
-    /// The run that was typed: a path where there is a slash in it, else an id or a name.
+    /// The run that was typed: an id or a name, else a path. (Names may have slashes in them.)
     pub fn typed(typed: &Path, options: &Options) -> Result<Self, Failure> {
-        if typed.as_os_str().as_bytes().contains(&b'/') {
-            return Ok(if typed.is_dir() {
-                Self::Run(RunDirectory::at(typed)?)
-            } else {
-                Self::File(typed.to_owned())
-            });
+        let unknown = match (typed.to_str(), data_dir(options)) {
+            (Some(name), Ok(data)) => match data.named_run(name) {
+                Ok(run) => return Ok(Self::Run(run)),
+                Err(error) if error.is_invalid_input() => {
+                    Failure::usage(format!("{error}; td-observe runs lists them"))
+                }
+                Err(error) => error.into(),
+            },
+            (None, Ok(_)) => Failure::usage(format!(
+                "no run is called {typed:?}; td-observe runs lists them"
+            )),
+            (_, Err(failure)) => failure,
+        };
+        if !typed.as_os_str().as_bytes().contains(&b'/') {
+            return Err(unknown);
         }
-        let data = data_dir(options)?;
-        let name = typed.to_str().ok_or_else(|| {
-            Failure::usage(format!(
-                "no run is called {typed:?}: td-observe runs lists them"
-            ))
-        })?;
-        match data.named_run(name) {
-            Ok(run) => Ok(Self::Run(run)),
-            Err(error) if error.is_invalid_input() => Err(Failure::usage(format!(
-                "{error}; td-observe runs lists them"
-            ))),
-            Err(error) => Err(error.into()),
+        if typed.is_dir() {
+            return Ok(Self::Run(RunDirectory::at(typed)?));
+        }
+        match typed.exists() {
+            true => Ok(Self::File(typed.to_owned())),
+            false => Err(unknown),
+        }
+    }
+
+    /// Whether somebody writes it now; where that cannot be told, no.
+    fn is_written(&self) -> bool {
+        match self {
+            Self::Run(run) => run.is_written().unwrap_or(false),
+            Self::File(_) => false,
         }
     }
 
@@ -145,7 +156,7 @@ pub(super) fn until_stopped(
 }
 
 /// Says what was not as it should be in what was read.
-pub(super) fn tell(report: &ReadReport) -> ExitCode {
+pub(super) fn tell(which: &Which, report: &ReadReport) -> ExitCode {
     if let Some((path, at)) = &report.first_broken {
         let lines = match report.broken {
             1 => "1 line is no event and was".to_owned(),
@@ -155,7 +166,8 @@ pub(super) fn tell(report: &ReadReport) -> ExitCode {
             "{lines} passed over, the first at byte {at} of {path:?}"
         ));
     }
-    if report.torn > 0 {
+    // Half a line that is just being written is no matter.
+    if report.torn > 0 && !which.is_written() {
         super::say("the last line is cut off: its writer was stopped in the middle of it");
     }
     for problem in &report.problems {

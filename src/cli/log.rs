@@ -147,7 +147,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         (Which::Run(run), true) => {
             let time = clock.clone();
             until_stopped(&signals, &clock, move |stop| {
-                follow(&run, config.query, shown, &time, stop)
+                follow(run, config.query, shown, &time, stop)
             })
         }
         (which, false) => until_stopped(&signals, &clock, move |stop| {
@@ -171,17 +171,17 @@ fn print(which: &Which, query: Query, mut shown: Shown, stop: &Stop) -> Result<E
         }
     }
     page.end()?;
-    Ok(tell(log.report()))
+    Ok(tell(which, log.report()))
 }
 
 fn follow(
-    run: &RunDirectory,
+    run: RunDirectory,
     query: Query,
     mut shown: Shown,
     clock: &Clock,
     stop: &Stop,
 ) -> Result<ExitCode, Ended> {
-    let mut log = Follower::open(run, query.clone())?;
+    let mut log = Follower::open(&run, query.clone())?;
     let mut page = shown.open();
     loop {
         // Asked first: what was written before the writer went is read then.
@@ -204,7 +204,7 @@ fn follow(
         }
     }
     page.end()?;
-    Ok(tell(log.report()))
+    Ok(tell(&Which::Run(run), log.report()))
 }
 
 fn show<W: std::io::Write>(

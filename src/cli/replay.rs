@@ -102,7 +102,7 @@ fn play(
     }
     page.end()?;
     drop(keys);
-    Ok(tell(log.report()))
+    Ok(tell(which, log.report()))
 }
 
 /// Where in the replay we are.

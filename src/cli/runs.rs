@@ -24,7 +24,11 @@ pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failu
 }
 
 fn list(options: &Options) -> Result<ExitCode, Failure> {
-    let list = data_dir(options)?.runs(Clock::system().wall())?;
+    let data = data_dir(options)?;
+    let list = data.runs(Clock::system().wall())?;
+    if list.runs.is_empty() && !options.json {
+        super::say(&format!("there are no runs in {:?} yet", data.runs_path()));
+    }
     let text = if options.quiet {
         String::new()
     } else if options.json {

@@ -99,7 +99,18 @@ fn lock_file(entered: &Entered) -> Result<File> {
     Err(failed(io::Error::other("it keeps vanishing")))
 }
 
-/// Whether somebody writes a run now.
+impl RunDirectory {
+    /// Whether somebody writes the run now.
+    ///
+    /// # Errors
+    /// When there is no such run, or that cannot be asked.
+    pub fn is_written(&self) -> Result<bool> {
+        is_written(&self.enter()?)
+            .map_err(|cause| Error::file("cannot ask who writes the run in", self.path(), cause))
+    }
+}
+
+/// Whether somebody writes the run of a directory now.
 pub(super) fn is_written(entered: &Entered) -> io::Result<bool> {
     match entered.file(LOCK, OFlags::RDONLY) {
         Ok(file) => is_held(&file),

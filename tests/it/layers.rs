@@ -22,7 +22,15 @@ const PURE: &[&str] = &[
     "src/bus/limit.rs",
     "src/gap.rs",
     "src/log/line.rs",
+    "src/log/pace.rs",
+    "src/log/read/query.rs",
+    "src/log/read/raw.rs",
+    "src/log/read/sift.rs",
     "src/log/rotate.rs",
+    "src/view/cast",
+    "src/view/console.rs",
+    "src/view/survey.rs",
+    "src/view/transcript.rs",
     "src/stamp.rs",
 ];
 
