@@ -471,6 +471,7 @@ impl ActiveRun {
             directory: self.directory,
             metadata,
             is_dirty,
+            is_to_last: sync,
             lock: self.lock,
         }
     }

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::log::metadata::Metadata;
 use crate::log::name::{decode_name, encode_name};
+use crate::log::sync::sync_directory;
 
 /// How many runs may be open at once: each holds a lock, and a lock a file descriptor. See the
 /// module's first comment for the sum.
@@ -78,11 +79,23 @@ impl DataDir {
     /// When it cannot be made or not be written to.
     pub fn prepare(&self) -> Result<()> {
         let runs = self.runs_path();
+        let is_new = !runs.is_dir();
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&runs)
             .map_err(|cause| Error::file("cannot create the data directory", &runs, cause))?;
+        if is_new {
+            // Its names are to survive a power cut; what cannot be synced can be used all the same.
+            for directory in [Some(self.path()), self.path().parent()]
+                .into_iter()
+                .flatten()
+            {
+                if let Err(cause) = sync_directory(directory) {
+                    ::log::debug!("cannot sync {directory:?}: {cause}");
+                }
+            }
+        }
         rustix::fs::access(&runs, Access::WRITE_OK | Access::EXEC_OK)
             .map_err(|cause| Error::file("cannot write to the data directory", &runs, cause.into()))
     }

@@ -71,6 +71,8 @@ pub(super) struct Closing {
     pub(super) metadata: Metadata,
     /// Whether it has lines that are not synced.
     pub(super) is_dirty: bool,
+    /// Whether its last words are to survive a power cut.
+    pub(super) is_to_last: bool,
     /// Given back when all of the above is done.
     #[expect(dead_code, reason = "held until the run is closed, then dropped")]
     pub(super) lock: RunLock,
@@ -200,6 +202,11 @@ impl Closing {
             false => Ok(()),
         };
         let written = self.metadata.write_in(&entered);
+        if self.is_to_last {
+            // The new file in the place of the old one.
+            sync_directory(entered.path())
+                .map_err(|cause| Error::file("cannot sync", entered.path(), cause))?;
+        }
         synced.map_err(|cause| Error::file("cannot sync", &entered.join(EVENTS), cause))?;
         written
     }

@@ -7,10 +7,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use td_observe::log::{
-    DataDir, LogOptions, LogWriter, Metadata, NoticeKind, Repair, RunDirectory, RunIndex, RunInfo,
-    RunState, SyncPolicy, TmuxIdentity, parse_line, read_tail,
+    DataDir, LogOptions, LogReader, LogWriter, Metadata, NoticeKind, Query, Repair, RunDirectory,
+    RunIndex, RunInfo, RunState, SyncPolicy, TmuxIdentity, parse_line, read_tail,
 };
-use td_observe::{Envelope, ExecutionId, FakeClock, TdEvent};
+use td_observe::{Envelope, ExecutionId, FakeClock, TdEvent, Timestamp};
 
 /// How often the writer looks at a file that it writes to.
 const LOOK: Duration = Duration::from_millis(1);
@@ -806,4 +806,36 @@ fn a_data_directory_that_cannot_be_written_is_said_at_once() {
     fs::write(&file, "").unwrap();
     let error = DataDir::new(file.join("data")).prepare().unwrap_err();
     assert!(error.path().is_some(), "{error:?}");
+}
+
+#[test]
+fn a_clock_that_goes_back_is_said_once_and_numbers_order() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(temp.path());
+    bench.open("a");
+    let at = |seq: u64, second: i64| {
+        let event = TdEvent::IterationStarted {
+            execution_id: "a".into(),
+            iteration: 1,
+        };
+        Envelope::new(Some(seq), Timestamp::from_micros(second * 1_000_000), event)
+    };
+    // Events of two threads may cross; an hour is no crossing.
+    bench.append(&[
+        at(1, 10_000),
+        at(2, 10_001),
+        at(3, 10_000),
+        at(4, 6_400),
+        at(5, 6_401),
+    ]);
+    bench.append(&[at(6, 1)]);
+    let notices = bench.log.take_notices();
+    let kinds: Vec<NoticeKind> = notices.iter().map(|notice| notice.kind).collect();
+    assert_eq!(kinds, [NoticeKind::ClockWentBack], "{notices:?}");
+    let now = bench.now();
+    assert!(bench.log.finish(now).lost.is_empty());
+    let run = bench.data.run(&"a".into());
+    let read = LogReader::open(&run, Query::all()).unwrap();
+    let seqs: Vec<u64> = read.filter_map(|record| record.envelope.seq).collect();
+    assert_eq!(seqs, [1, 2, 3, 4, 5, 6]);
 }
