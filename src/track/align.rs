@@ -336,9 +336,9 @@ fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) 
     }
     let mut printed = PrintedBytes::new(old, new, rows);
     let mut found = None;
-    // What is in the history now has scrolled since; a higher screen may have taken some back.
-    let least = new.history_size - (new.height - old.height).max(0);
-    for scrolled in least.max(0)..=(old.cursor_row + new.history_rows) {
+    // What is in the history now has scrolled since. (Rows that a higher screen took back from it
+    // moved the others down again, so that they are not counted on either side.)
+    for scrolled in new.history_size..=(old.cursor_row + new.history_rows) {
         if facts
             .bytes
             .is_some_and(|bytes| printed.at_least(scrolled) > bytes)
