@@ -19,7 +19,7 @@ use crate::log::sync::sync_directory;
 
 /// How many runs may be open at once: each holds a lock, and a lock a file descriptor. See the
 /// module's first comment for the sum.
-pub const RUNS_MAX: usize = 239;
+pub const RUNS_MAX: usize = 236;
 
 /// Numbers beyond which labels are not tried: somebody with so many equal names has another problem.
 pub(super) const LABELS_MAX: u32 = 10_000;

@@ -18,7 +18,8 @@
 //! File descriptors, of which a process has 1024 unless its user says otherwise: at most
 //! [`RUNS_MAX`] locks, one for each open run, because a lock lives as long as its descriptor;
 //! [`FILES_MAX`] event files, the least recently used one is closed and opened again when it is
-//! written to; and as many as stand in the queue of `td-sync`. Together that stays at 400. A run
+//! written to; as many as stand in the queue of `td-sync`; and three of
+//! `td-chores`. Together that stays at 400. A run
 //! beyond that is refused and observed without a log; the limit of the process is left alone.
 
 mod dir;
