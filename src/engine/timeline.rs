@@ -92,7 +92,7 @@ impl Timeline {
     fn next_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvError> {
         loop {
             if self.next < self.behind {
-                if let Some(delivery) = self.from_log() {
+                if let Some(delivery) = self.next_of_log() {
                     return Ok(delivery);
                 }
                 if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
@@ -130,7 +130,7 @@ impl Timeline {
     }
 
     /// The next event that the log has; when it has none for too long, what is missing.
-    fn from_log(&mut self) -> Option<Delivery> {
+    fn next_of_log(&mut self) -> Option<Delivery> {
         loop {
             let found = match &mut self.log {
                 Some(log) => log.next().unwrap_or_else(|error| {
