@@ -212,3 +212,23 @@ fn after_a_restart_it_begins_at_the_very_first_event() {
         assert_eq!(timeline.recv().unwrap_err(), RecvError::Closed);
     }
 }
+
+#[test]
+fn who_observes_without_a_log_does_not_take_anothers_for_its_own() {
+    let temp = tempfile::tempdir().unwrap();
+    let (first, second) = (engine(temp.path(), 16), engine(temp.path(), 16));
+    emit(&emitter(&first, "job"), 0..100);
+    some(&mut first.timeline("job", 1), 100);
+    let job = emitter(&second, "job");
+    // Number 1 is the warning that says so.
+    emit(&job, 0..49);
+    let mut timeline = second.timeline("job", 1);
+    emit(&job, 49..52);
+    match timeline.recv_timeout(CEILING).unwrap() {
+        Delivery::Lagged { missed } => assert_eq!(missed, 50),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(seqs(&some(&mut timeline, 3)), [51, 52, 53]);
+    second.shutdown();
+    first.shutdown();
+}
