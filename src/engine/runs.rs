@@ -36,6 +36,8 @@ struct Open {
     emitter: EventEmitter,
     users: usize,
     history: Option<RunDirectory>,
+    /// Whether its events are kept; else the run's directory is another observer's.
+    is_kept: bool,
 }
 
 impl RunBook {
@@ -59,10 +61,12 @@ impl RunBook {
         Ok(self.open(RunName::Exactly(id), info)?.emitter)
     }
 
-    /// Where the run of an execution is, or would be.
+    /// Where the run of an execution is, or would be; `None` for one that is observed without a
+    /// log, whose numbers are not those of the log that another observer writes there.
     pub fn directory(&self, id: &ExecutionId) -> Option<RunDirectory> {
         let (data, _) = self.kept.as_ref()?;
-        Some(data.run(id))
+        let is_anothers = |open: &Open| !open.is_kept;
+        (!self.state().open.get(id).is_some_and(is_anothers)).then(|| data.run(id))
     }
 
     /// Nothing is opened any more.
@@ -118,8 +122,10 @@ impl Runs for RunBook {
             RunName::Exactly(id) => id.clone(),
             RunName::Labelled(label) => label.as_str().into(),
         };
+        let mut is_kept = false;
         let (emitter, history) = match self.open_log(&mut state, &name, info) {
             Some(Ok(run)) => {
+                is_kept = true;
                 let history = run.is_resumed().then(|| run.directory().clone());
                 let emitter = self.bus.emitter_from(run.execution_id(), run.next_seq());
                 self.order(Order::Attach(Box::new(run)));
@@ -143,6 +149,7 @@ impl Runs for RunBook {
                 emitter: emitter.clone(),
                 users: 1,
                 history: history.clone(),
+                is_kept,
             },
         );
         Ok(OpenedRun { emitter, history })

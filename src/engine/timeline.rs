@@ -33,6 +33,8 @@ pub struct Timeline {
     behind: u64,
     /// The live event that waits until the log has caught up.
     waiting: Option<EventRef>,
+    /// What the log has behind a hole that was told.
+    behind_hole: Option<EventRef>,
     /// The lane has dropped something that no later event has shown yet.
     has_lagged: bool,
     /// How long the log may still take.
@@ -62,6 +64,7 @@ impl Timeline {
             next: from_seq.max(1),
             behind: live_from,
             waiting: None,
+            behind_hole: None,
             has_lagged: false,
             patience: None,
             clock,
@@ -92,7 +95,7 @@ impl Timeline {
     fn next_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvError> {
         loop {
             if self.next < self.behind {
-                if let Some(delivery) = self.logged() {
+                if let Some(delivery) = self.next_of_log() {
                     return Ok(delivery);
                 }
                 if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
@@ -130,7 +133,12 @@ impl Timeline {
     }
 
     /// The next event that the log has; when it has none for too long, what is missing.
-    fn logged(&mut self) -> Option<Delivery> {
+    fn next_of_log(&mut self) -> Option<Delivery> {
+        if let Some(event) = self.behind_hole.take()
+            && Gap::of(&event).is_some_and(|numbers| numbers.last >= self.next)
+        {
+            return Some(self.passed(event));
+        }
         loop {
             let found = match &mut self.log {
                 Some(log) => log.next().unwrap_or_else(|error| {
@@ -144,6 +152,16 @@ impl Timeline {
                 Some(record) => {
                     self.patience = None;
                     let numbers = Gap::of(&record.envelope);
+                    // A file that somebody removed, or that cannot be read.
+                    let hole = numbers.filter(|numbers| numbers.first > self.next);
+                    if let Some(numbers) = hole {
+                        // What comes live is not missing.
+                        let to = numbers.first.min(self.behind);
+                        let missed = to.saturating_sub(self.next);
+                        self.next = to;
+                        self.behind_hole = Some(EventRef::from(record.envelope));
+                        return Some(Delivery::Lagged { missed });
+                    }
                     // Lines without numbers are older than numbers: before all others.
                     if numbers.is_some_and(|numbers| numbers.last >= self.next)
                         || (numbers.is_none() && self.next == 1)

@@ -37,11 +37,19 @@ pub(super) fn enough(width: Option<u32>) -> usize {
 }
 
 /// Whether the line may have been broken at the edge of a pane of this width.
+///
+/// One that is longer was wrapped by tmux, and it goes on all the same where it fills its last row:
+/// a program that takes the alternate screen makes tmux forget that the last row of the history is
+/// wrapped, and the rest of the line is then a line of its own.
 pub(super) fn nearly_full(line: &str, width: Option<u32>) -> bool {
     let enough = enough(width);
     // A character is never wider than its bytes are many.
     line.len() >= enough
-        && width.is_some_and(|width| (enough..=width as usize).contains(&line.width()))
+        && width.is_some_and(|width| {
+            let (columns, width) = (line.width(), width as usize);
+            (enough..=width).contains(&columns)
+                || (columns > width && columns.checked_rem(width) == Some(0))
+        })
 }
 
 /// Takes one line, without its newline; returns what it reads without secrets, and what it leaves.

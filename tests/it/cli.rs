@@ -27,7 +27,7 @@ pub fn program(args: &[&str], data: &Path) -> Command {
 
 /// Runs to the end, within the ceiling.
 #[track_caller]
-fn run(args: &[&str], data: &Path) -> Output {
+pub fn run(args: &[&str], data: &Path) -> Output {
     Running::start(program(args, data)).end()
 }
 
@@ -70,7 +70,7 @@ impl Running {
 
     /// Waits for a line that holds the text.
     #[track_caller]
-    fn wait_for(&mut self, text: &str) {
+    pub fn wait_for(&mut self, text: &str) {
         while !self.seen.iter().any(|line| line.contains(text)) {
             match self.lines.recv_timeout(CEILING) {
                 Ok(line) => self.seen.push(line),
@@ -103,7 +103,7 @@ impl Running {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -118,7 +118,7 @@ pub fn on<'a>(socket: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// A program for a pane: it prints with each line that is typed.
-const ECHO: &str = "stty -echo; echo ready; while read line; do printf '%b\\n' \"$line\"; done";
+pub const ECHO: &str = "stty -echo; echo ready; while read line; do printf '%b\\n' \"$line\"; done";
 
 #[test]
 fn wrong_usage_is_one_line_and_2() {

@@ -19,6 +19,7 @@ mod cli;
 mod embedding;
 mod faults;
 mod fuzz;
+mod history;
 mod law;
 mod layers;
 mod log;

@@ -117,18 +117,20 @@ impl Follower {
     /// When the log cannot be read any more.
     #[allow(clippy::should_implement_trait, reason = "it is not over with a None")]
     pub fn next(&mut self) -> Result<Option<Record>> {
-        if let Some(earlier) = &mut self.earlier {
-            if let Some(record) = earlier.next() {
-                return Ok(Some(record));
-            }
-            // Gone, its threads and files with it.
-            self.report = self
-                .earlier
-                .take()
-                .map(LogReader::into_report)
-                .unwrap_or_default();
-        }
         loop {
+            // Asked again each time: files that were closed between two looks stand before the
+            // newest.
+            if let Some(earlier) = &mut self.earlier {
+                if let Some(record) = earlier.next() {
+                    return Ok(Some(record));
+                }
+                // Gone, its threads and files with it.
+                self.report = self
+                    .earlier
+                    .take()
+                    .map(LogReader::into_report)
+                    .unwrap_or_default();
+            }
             if let Some(record) = self.ready.next() {
                 return Ok(Some(record));
             }

@@ -255,3 +255,26 @@ proptest! {
         screen(&mut redactor, width, &rows);
     }
 }
+
+/// What tmux does to a line that it wrapped when a program takes the alternate screen: the rows in
+/// the history and those on the screen become two lines.
+#[test]
+fn a_wrapped_line_that_tmux_tears_at_a_row_hides_its_rest() {
+    let key: String = "a1B2c3D4e5".repeat(6);
+    let line = format!("Authorization: Bearer {key}");
+    for (width, rows) in [(30, 1), (30, 2), (41, 1), (20, 3)] {
+        let (first, rest) = line.split_at(width * rows);
+        let mut redactor = open(width as u32);
+        let first = settled(&mut redactor, 7, &format!("{first}\n"));
+        let rest = settled(&mut redactor, 8, &format!("{rest}\nnext\n"));
+        for shown in [&first, &rest] {
+            assert!(
+                key.as_bytes()
+                    .windows(12)
+                    .all(|part| { !shown.contains(std::str::from_utf8(part).unwrap()) }),
+                "{width} {rows}: {first}{rest}"
+            );
+        }
+        assert!(rest.ends_with("\nnext\n"), "{rest}");
+    }
+}

@@ -1,0 +1,194 @@
+//! Exports: text that reads as the pane did, and a recording that ends at its screen when it is played.
+
+use std::fs;
+
+use serde::Deserialize;
+use td_observe::tmux::Target;
+
+use super::{assert_wrong_usage, record};
+use crate::cli::{assert_code, run, text};
+use crate::observed::Observed;
+use crate::support::TmuxServer;
+
+/// What the pane of a recorded scene does; see there.
+const SCENE: &str = include_str!("../../../src/view/cast/recorded/program.sh");
+
+/// The first line of an asciicast v3, as strict readers take it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    version: u8,
+    term: Term,
+    #[serde(rename = "timestamp")]
+    _timestamp: Option<u64>,
+    title: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Term {
+    cols: usize,
+    rows: usize,
+}
+
+/// A recording that was played to its end.
+struct Played {
+    header: Header,
+    terminal: avt::Terminal,
+    seconds: f64,
+}
+
+#[track_caller]
+fn played(cast: &[u8], scrollback: Option<usize>) -> Played {
+    let cast = std::str::from_utf8(cast).unwrap();
+    let mut lines = cast.lines();
+    let header: Header = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(header.version, 3);
+    let Term { cols, rows } = header.term;
+    let mut terminal = avt::Terminal::with_scrollback(cols, rows, scrollback).unwrap();
+    let mut seconds = 0.0;
+    for line in lines {
+        let (interval, code, data): (f64, String, String) = serde_json::from_str(line).unwrap();
+        assert!(interval >= 0.0, "{line}");
+        seconds += interval;
+        match code.as_str() {
+            "o" => terminal.feed(data.as_str()),
+            "r" => {
+                let (cols, rows) = data.split_once('x').unwrap();
+                terminal.resize(cols.parse().unwrap(), rows.parse().unwrap());
+            }
+            "m" | "x" => {}
+            _ => panic!("{line}"),
+        }
+    }
+    Played {
+        header,
+        terminal,
+        seconds,
+    }
+}
+
+fn trimmed(text: &str) -> Vec<String> {
+    let lines = text.trim_end().lines();
+    lines.map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[test]
+fn a_recording_that_is_played_ends_at_the_real_screen() {
+    let server = TmuxServer::new();
+    let path = server.directory().join("program.sh");
+    fs::write(&path, SCENE).unwrap();
+    let pane = server.new_session("rec", 80, 24, &format!("exec sh {}", path.display()));
+    server.wait_for_text(&pane, "ready");
+    let mut observed =
+        Observed::start(&server, |watch| watch.target(Target::parse("rec").unwrap()));
+    observed.until_started(1);
+    server.tmux(&["wait-for", "-S", "go"]);
+    server.tmux(&["wait-for", "done"]);
+    let joined = server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane]);
+    let joined = trimmed(&joined);
+    let shows: Vec<&str> = joined.iter().map(String::as_str).collect();
+    observed.until_stands(&pane, &shows, "the scene");
+    let screen = trimmed(&server.tmux(&["capture-pane", "-p", "-t", &pane]));
+    let screen_joined = trimmed(&server.tmux(&["capture-pane", "-p", "-J", "-t", &pane]));
+    observed.stop();
+    let data = server.directory().join("data");
+
+    let cast = run(&["export", "rec", "--format", "cast"], &data);
+    assert_code(&cast, 0);
+    assert!(cast.stderr.is_empty(), "{}", text(&cast.stderr));
+    let whole = played(&cast.stdout, None);
+    let played = played(&cast.stdout, Some(0));
+    assert_eq!(played.header.title.as_deref(), Some("rec"));
+    assert_eq!((played.header.term.cols, played.header.term.rows), (80, 24));
+    // The scene takes about seven seconds.
+    assert!(
+        played.seconds > 5.0 && played.seconds < 30.0,
+        "{}",
+        played.seconds
+    );
+    let rows: Vec<String> = played
+        .terminal
+        .screen()
+        .visible_lines()
+        .map(|line| line.text())
+        .collect();
+    assert_eq!(trimmed(&rows.join("\n")), screen);
+    let all = trimmed(&whole.terminal.screen().text().join("\n"));
+    let end = &all[all.len() - screen_joined.len().min(all.len())..];
+    // Of its first line a part may have scrolled off.
+    assert_eq!(end[1..], screen_joined[1..]);
+
+    // The first line stood there before.
+    let exported = run(&["export", "rec", "--format", "text"], &data);
+    assert_code(&exported, 0);
+    assert_eq!(trimmed(&text(&exported.stdout)), joined[1..]);
+    // By its id, into a file, and the one pane by its name.
+    let file = data.join("rec.cast");
+    let file_name = file.to_str().unwrap();
+    let args = [
+        "export", "rec", "--format", "cast", "--pane", &pane, "-o", file_name,
+    ];
+    assert_code(&run(&args, &data), 0);
+    assert_eq!(fs::read(&file).unwrap(), cast.stdout);
+    assert_wrong_usage(
+        &run(
+            &["export", "rec", "--format", "cast", "--pane", "%99"],
+            &data,
+        ),
+        &pane,
+    );
+}
+
+#[test]
+fn text_is_what_was_printed() {
+    let server = TmuxServer::new();
+    let numbers = "tmux wait-for go; seq -f 'a line that is longer than the pane is wide, number %.0f.' 1 3000; \
+                   echo 'the end'; exec cat";
+    let pane = server.new_session("job", 40, 10, numbers);
+    server.tmux(&["set-option", "-g", "history-limit", "50000"]);
+    let mut observed = Observed::session(&server, "job");
+    observed.until_started(1);
+    server.tmux(&["wait-for", "-S", "go"]);
+    observed.until_line("the end");
+    observed.stop();
+    let gaps = observed.replay(&pane).gaps;
+    let data = server.directory().join("data");
+    let exported = run(&["export", "job", "--format", "text"], &data);
+    assert_code(&exported, 0);
+    let mut printed: Vec<String> = (1..=3000)
+        .map(|n| format!("a line that is longer than the pane is wide, number {n}."))
+        .collect();
+    printed.push("the end".to_owned());
+    let exported = text(&exported.stdout);
+    let exported: Vec<&str> = exported.lines().collect();
+    // The session keeps 2000 rows: what was lost to them is said in its place.
+    if gaps.is_empty() {
+        assert_eq!(exported, printed);
+    } else {
+        let lines = exported
+            .iter()
+            .filter(|line| printed.iter().any(|one| one == *line));
+        assert_eq!(exported.len(), lines.count() + gaps.len(), "{gaps:?}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_one_line() {
+    let temp = tempfile::tempdir().unwrap();
+    record(temp.path(), "job", &[(0, "a"), (1000, "b")]);
+    for (args, says) in [
+        (&["export", "nobody", "--format", "text"][..], "nobody"),
+        (&["export", "job"], "--format"),
+        (&["export", "job", "--format", "gif"], "gif"),
+        (&["export", "job", "--format", "text", "--pane", "%7"], "%1"),
+        (
+            &["export", "job", "--format", "text", "-o", "/nowhere/at/all"],
+            "/nowhere",
+        ),
+    ] {
+        assert_wrong_usage(&run(args, temp.path()), says);
+    }
+    let output = run(&["export", "job", "--format", "text"], temp.path());
+    assert_eq!(text(&output.stdout), "a\nb\n");
+}

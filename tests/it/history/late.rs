@@ -1,0 +1,234 @@
+//! Who comes late, or is slow, and wants everything: `Engine::timeline` goes over from the log to what happens.
+
+use std::path::Path;
+use std::thread;
+
+use td_observe::log::{DataDir, Rotation, RunInfo};
+use td_observe::{Builder, Delivery, Engine, Envelope, EventEmitter, RecvError, Timeline};
+
+use super::{accounted, paths, read};
+use crate::support::CEILING;
+
+const SMALL: Rotation = Rotation {
+    bytes_max: 32 * 1024,
+    age_max: None,
+};
+
+fn engine(data: &Path, capacity: usize) -> Engine {
+    let builder = Builder::new().data_dir(data).rotation(SMALL);
+    builder.capacity(capacity).start().unwrap()
+}
+
+fn emitter(engine: &Engine, id: &str) -> EventEmitter {
+    engine.emitter_for(id, RunInfo::default()).unwrap()
+}
+
+fn emit(emitter: &EventEmitter, tokens: std::ops::Range<u32>) {
+    for number in tokens {
+        emitter.token_received(number, &format!("the token {number}"));
+    }
+}
+
+/// All that comes until the end; nothing is to be missing.
+#[track_caller]
+fn all(timeline: &mut Timeline) -> Vec<Envelope> {
+    let take = |delivery: Delivery| match delivery {
+        Delivery::Event(envelope) => envelope.into_envelope(),
+        Delivery::Lagged { missed } => panic!("{missed} are missing"),
+    };
+    timeline.iter().map(take).collect()
+}
+
+/// The next so many deliveries.
+#[track_caller]
+fn some(timeline: &mut Timeline, count: usize) -> Vec<Delivery> {
+    let next = |_| timeline.recv_timeout(CEILING).unwrap();
+    (0..count).map(next).collect()
+}
+
+#[track_caller]
+fn seqs(deliveries: &[Delivery]) -> Vec<u64> {
+    let seq = |delivery: &Delivery| match delivery {
+        Delivery::Event(envelope) => envelope.seq.unwrap(),
+        Delivery::Lagged { missed } => panic!("{missed} are missing"),
+    };
+    deliveries.iter().map(seq).collect()
+}
+
+#[test]
+fn whoever_comes_in_mid_flood_gets_every_number_once() {
+    const EACH: u32 = 15_000;
+    let temp = tempfile::tempdir().unwrap();
+    let engine = engine(temp.path(), 10_000);
+    let (job, other) = (emitter(&engine, "job"), emitter(&engine, "other"));
+    let mut readers = Vec::new();
+    thread::scope(|scope| {
+        for source in [&job, &job, &job, &other] {
+            scope.spawn(move || emit(source, 0..EACH));
+        }
+        // Each joins when the one before has gone over to the live stream or is on the way there.
+        let mut events = engine.subscribe();
+        for join in 0..6_u64 {
+            let wanted = join * 5_000;
+            while events
+                .recv()
+                .ok()
+                .and_then(Delivery::into_envelope)
+                .is_none_or(|envelope| envelope.seq.is_none_or(|seq| seq < wanted))
+            {}
+            let mut timeline = engine.timeline("job", 1);
+            readers.push(thread::spawn(move || all(&mut timeline)));
+        }
+    });
+    let mut late = engine.timeline("job", 40_000);
+    readers.push(thread::spawn(move || {
+        let rest = all(&mut late);
+        assert_eq!(rest[0].seq, Some(40_000));
+        rest
+    }));
+    let report = engine.shutdown();
+    assert!(report.panicked.is_empty(), "{report:?}");
+    let kept = read(&DataDir::new(temp.path()).run(&"job".into()));
+    assert_eq!(accounted(&kept, 1), u64::from(3 * EACH) + 1);
+    for reader in readers {
+        let events = reader.join().unwrap();
+        let first = events[0].seq.unwrap();
+        assert!(first == 1 || first == 40_000);
+        assert_eq!(accounted(&events, first), u64::from(3 * EACH) + 1);
+        assert!(
+            events
+                .iter()
+                .all(|envelope| envelope.event.execution_id() == "job")
+        );
+    }
+}
+
+#[test]
+fn who_is_slow_is_healed_from_the_log() {
+    let temp = tempfile::tempdir().unwrap();
+    let engine = engine(temp.path(), 16);
+    let job = emitter(&engine, "job");
+    let mut timeline = engine.timeline("job", 1);
+    let mut seen = Vec::new();
+    // Always more than the lane holds, and always less is read than has come.
+    for round in 0..100 {
+        emit(&job, round * 50..round * 50 + 50);
+        seen.extend(seqs(&some(&mut timeline, 10)));
+    }
+    assert_eq!(seen, (1..=1000).collect::<Vec<u64>>());
+    engine.shutdown();
+    // What is left comes after the end, too.
+    let rest = all(&mut timeline);
+    assert_eq!(accounted(&rest, 1001), 5001);
+    assert_eq!(timeline.recv().unwrap_err(), RecvError::Closed);
+}
+
+#[test]
+fn without_a_log_it_says_exactly_how_many_are_missing() {
+    let engine = Builder::new().capacity(16).start().unwrap();
+    let job = emitter(&engine, "job");
+    let mut early = engine.timeline("job", 1);
+    emit(&job, 0..1000);
+    // The end of the bus: all has arrived by then.
+    let mut late = engine.timeline("job", 1);
+    emit(&job, 1000..1010);
+    engine.shutdown();
+    for (timeline, missed, count) in [(&mut early, 994, 16), (&mut late, 1000, 10)] {
+        let deliveries: Vec<Delivery> = timeline.iter().collect();
+        let first = match deliveries.first() {
+            Some(Delivery::Lagged { missed }) => *missed,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(first, missed);
+        let seqs = seqs(&deliveries[1..]);
+        assert_eq!(seqs, (1011 - count..=1010).collect::<Vec<u64>>());
+    }
+}
+
+#[test]
+fn what_somebody_removed_from_the_log_is_missing_and_counted() {
+    let temp = tempfile::tempdir().unwrap();
+    let first = engine(temp.path(), 16);
+    let job = emitter(&first, "job");
+    for round in 0..20 {
+        emit(&job, round * 100..round * 100 + 100);
+        // All of it is through before more comes, so that it is no single write.
+        some(&mut first.timeline("job", u64::from(round) * 100 + 1), 100);
+    }
+    first.shutdown();
+    let run = DataDir::new(temp.path()).run(&"job".into());
+    let files = paths(run.path());
+    assert!(files.len() > 4, "{files:?}");
+    let gone = files.len() / 2;
+    std::fs::remove_file(&files[gone]).unwrap();
+    let there = read(&run);
+    let second = engine(temp.path(), 16);
+    let mut timeline = second.timeline("job", 1);
+    emit(&emitter(&second, "job"), 0..1);
+    second.shutdown();
+    let (mut missing, mut next) = (Vec::new(), 1);
+    for delivery in timeline.iter() {
+        match delivery {
+            Delivery::Lagged { missed } => {
+                missing.push(missed);
+                next += missed;
+            }
+            Delivery::Event(envelope) => {
+                assert_eq!(envelope.seq, Some(next));
+                next += 1;
+            }
+        }
+    }
+    assert_eq!(next, 2002);
+    assert_eq!(missing, [2000 - there.len() as u64]);
+}
+
+#[test]
+fn after_a_restart_it_begins_at_the_very_first_event() {
+    let temp = tempfile::tempdir().unwrap();
+    let first = engine(temp.path(), 16);
+    emit(&emitter(&first, "job"), 0..300);
+    first.shutdown();
+    let second = engine(temp.path(), 16);
+    // Before the run is gone on with, and afterwards.
+    let mut before = second.timeline("job", 1);
+    let job = emitter(&second, "job");
+    let mut after = second.timeline("job", 1);
+    let mut middle = second.timeline("job", 290);
+    assert_eq!(
+        seqs(&some(&mut middle, 11)),
+        (290..=300).collect::<Vec<u64>>()
+    );
+    emit(&job, 300..400);
+    assert_eq!(
+        seqs(&some(&mut middle, 100)),
+        (301..=400).collect::<Vec<u64>>()
+    );
+    for timeline in [&mut before, &mut after] {
+        assert_eq!(seqs(&some(timeline, 400)), (1..=400).collect::<Vec<u64>>());
+    }
+    second.shutdown();
+    for timeline in [&mut before, &mut after, &mut middle] {
+        assert_eq!(timeline.recv().unwrap_err(), RecvError::Closed);
+    }
+}
+
+#[test]
+fn who_observes_without_a_log_does_not_take_anothers_for_its_own() {
+    let temp = tempfile::tempdir().unwrap();
+    let (first, second) = (engine(temp.path(), 16), engine(temp.path(), 16));
+    emit(&emitter(&first, "job"), 0..100);
+    some(&mut first.timeline("job", 1), 100);
+    let job = emitter(&second, "job");
+    // Number 1 is the warning that says so.
+    emit(&job, 0..49);
+    let mut timeline = second.timeline("job", 1);
+    emit(&job, 49..52);
+    match timeline.recv_timeout(CEILING).unwrap() {
+        Delivery::Lagged { missed } => assert_eq!(missed, 50),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(seqs(&some(&mut timeline, 3)), [51, 52, 53]);
+    second.shutdown();
+    first.shutdown();
+}

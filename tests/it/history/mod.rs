@@ -1,0 +1,350 @@
+//! History from outside: logs on real disks, written by real writers and read by everybody else.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use flate2::read::MultiGzDecoder;
+use td_observe::log::{
+    DataDir, LogOptions, LogReader, LogWriter, Notice, Query, Retention, Rotation, RunDirectory,
+    RunInfo, SyncPolicy, parse_line,
+};
+use td_observe::{Envelope, FakeClock, TdEvent, Timestamp};
+
+#[cfg(feature = "cli")]
+mod export;
+#[cfg(feature = "cli")]
+mod follow;
+#[cfg(feature = "cli")]
+mod killed;
+mod late;
+#[cfg(feature = "cli")]
+mod reader;
+#[cfg(feature = "cli")]
+mod replay;
+mod rotation;
+#[cfg(feature = "cli")]
+mod runs;
+#[cfg(feature = "cli")]
+mod secrets;
+
+/// A writer in this process, and time that is moved by hand.
+struct Bench {
+    data: DataDir,
+    log: LogWriter,
+    fake: FakeClock,
+}
+
+impl Bench {
+    fn new(root: &Path, rotation: Rotation) -> Self {
+        Self::by(root, rotation, FakeClock::new())
+    }
+
+    /// By a clock that has gone on for some time.
+    fn by(root: &Path, rotation: Rotation, fake: FakeClock) -> Self {
+        let options = LogOptions {
+            sync: SyncPolicy::Never,
+            rotation,
+            retention: Retention::EVERYTHING,
+        };
+        Self {
+            data: DataDir::new(root),
+            log: LogWriter::start(options, fake.clock()).unwrap(),
+            fake,
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.fake.clock().now()
+    }
+
+    /// Opens and attaches a run; the answer is its next number.
+    #[track_caller]
+    fn open(&mut self, id: &str) -> u64 {
+        let info = RunInfo {
+            kind: "test".into(),
+            label: id.into(),
+            ..RunInfo::default()
+        };
+        let run = self.run(id).open(info, self.fake.clock().wall()).unwrap();
+        let next = run.next_seq();
+        self.log.attach(run, self.now());
+        next
+    }
+
+    fn append(&mut self, batch: &[Envelope]) {
+        self.log.append(batch, self.now());
+    }
+
+    /// Appends so many events of a run, of about 300 bytes each, in batches of ten.
+    fn fill(&mut self, id: &str, numbers: std::ops::Range<u64>) {
+        let wall = self.fake.clock().wall();
+        let events: Vec<Envelope> = numbers.map(|seq| token(id, seq, wall)).collect();
+        for batch in events.chunks(10) {
+            self.append(batch);
+        }
+    }
+
+    fn advance(&mut self, by: Duration) {
+        self.fake.advance(by);
+        self.log.tick(self.now());
+    }
+
+    fn run(&self, id: &str) -> RunDirectory {
+        self.data.run(&id.into())
+    }
+
+    fn notices(&mut self) -> Vec<Notice> {
+        self.log.take_notices()
+    }
+
+    #[track_caller]
+    fn finish(self) {
+        let now = self.now();
+        let report = self.log.finish(now);
+        assert!(
+            report.lost.is_empty() && report.problems.is_empty(),
+            "{report:?}"
+        );
+    }
+}
+
+/// An event of about 300 bytes that no packer makes much smaller.
+fn token(id: &str, seq: u64, ts: Timestamp) -> Envelope {
+    let token: String = (0..13)
+        .map(|n| format!("{:016x}", scrambled(seq * 13 + n)))
+        .collect();
+    let event = TdEvent::TokenReceived {
+        execution_id: id.into(),
+        iteration: 1,
+        token,
+    };
+    Envelope::new(Some(seq), ts, event)
+}
+
+/// A number that only looks random.
+fn scrambled(number: u64) -> u64 {
+    // The end of splitmix64.
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// One file of a log, unpacked.
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl LogFile {
+    #[track_caller]
+    fn read(path: PathBuf) -> Self {
+        let mut bytes = Vec::new();
+        let mut file = File::open(&path).unwrap();
+        let read = match path.extension().is_some_and(|ending| ending == "gz") {
+            true => MultiGzDecoder::new(file).read_to_end(&mut bytes),
+            false => file.read_to_end(&mut bytes),
+        };
+        read.unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        Self { path, name, bytes }
+    }
+
+    /// Its whole lines, each of which must be one.
+    #[track_caller]
+    fn lines(&self) -> Vec<(Envelope, &[u8])> {
+        let whole = self
+            .bytes
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let lines = self.bytes[..whole].split_inclusive(|&byte| byte == b'\n');
+        lines
+            .map(|line| {
+                let line = &line[..line.len() - 1];
+                let envelope = parse_line(line).unwrap_or_else(|error| {
+                    panic!("{}: {error}: {}", self.name, String::from_utf8_lossy(line))
+                });
+                (envelope, line)
+            })
+            .collect()
+    }
+}
+
+/// The paths of a run's event files, the oldest first; of one that is there both plain and packed,
+/// the packed one.
+#[track_caller]
+fn paths(run: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(run)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            name.starts_with("events.") && !name.ends_with(".tmp")
+        })
+        .collect();
+    paths.sort();
+    let packed: Vec<PathBuf> = paths.clone();
+    paths.retain(|path| !packed.contains(&PathBuf::from(format!("{}.gz", path.display()))));
+    // Digits stand before letters, so the newest is the last.
+    paths
+}
+
+/// All of a run's event files, the oldest first.
+#[track_caller]
+fn files(run: &Path) -> Vec<LogFile> {
+    paths(run).into_iter().map(LogFile::read).collect()
+}
+
+/// The names of a run's closed files that are plain, packed or not.
+#[track_caller]
+fn plain_files(run: &Path) -> Vec<String> {
+    let names = fs::read_dir(run).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names
+        .filter(|name| name.starts_with("events.0") && name.ends_with(".jsonl"))
+        .collect()
+}
+
+/// Checks that each file begins with a header line whose number is the one of the event that comes
+/// next; the events of all files, and their lines as they stand there.
+#[track_caller]
+fn events_of(files: &[LogFile]) -> Vec<(Envelope, Vec<u8>)> {
+    let mut events = Vec::new();
+    let mut promised = None;
+    for file in files {
+        let lines = file.lines();
+        if let Some((first, _)) = lines.first() {
+            assert!(
+                matches!(first.event, TdEvent::LogOpened { .. }),
+                "{} begins with {first:?}",
+                file.name
+            );
+        }
+        for (envelope, line) in lines {
+            match &envelope.event {
+                TdEvent::LogOpened { first_seq, .. } => {
+                    assert_eq!(envelope.seq, Some(0));
+                    promised = Some(*first_seq);
+                }
+                event => {
+                    let first = match event {
+                        TdEvent::LogGap { first_seq, .. } => Some(*first_seq),
+                        _ => envelope.seq,
+                    };
+                    if let Some(promised) = promised.take() {
+                        assert_eq!(first, Some(promised), "{}", file.name);
+                    }
+                    events.push((envelope, line.to_vec()));
+                }
+            }
+        }
+    }
+    events
+}
+
+/// Checks that each number from `first` on is there once, in order, as itself or in a gap; the one
+/// after the last.
+#[track_caller]
+fn accounted<'a>(events: impl IntoIterator<Item = &'a Envelope>, first: u64) -> u64 {
+    let mut next = first;
+    for envelope in events {
+        let last = envelope.seq.unwrap_or_else(|| panic!("{envelope:?}"));
+        let from = match envelope.event {
+            TdEvent::LogGap { first_seq, .. } => first_seq,
+            _ => last,
+        };
+        assert_eq!(from, next, "{envelope:?}");
+        next = last + 1;
+    }
+    next
+}
+
+/// What a reader has of a run; nothing is to be wrong with it.
+#[track_caller]
+fn read(run: &RunDirectory) -> Vec<Envelope> {
+    let mut log = LogReader::open(run, Query::all()).unwrap();
+    let events = (&mut log).map(|record| record.envelope).collect();
+    let report = log.report();
+    assert!(
+        report.broken == 0 && report.problems.is_empty(),
+        "{report:?}"
+    );
+    events
+}
+
+/// So many milliseconds into what is recorded here.
+#[cfg(feature = "cli")]
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_micros(START_MICROS + millis * 1000)
+}
+
+/// 2026-01-21T10:00:00Z
+#[cfg(feature = "cli")]
+const START_MICROS: i64 = 1_768_989_600_000_000;
+
+/// An event out of its JSON.
+#[cfg(feature = "cli")]
+#[track_caller]
+fn event(seq: u64, ts: Timestamp, event: &serde_json::Value) -> Envelope {
+    let line = serde_json::json!({"seq": seq, "ts": ts.to_string(), "event": event});
+    parse_line(line.to_string().as_bytes()).unwrap()
+}
+
+/// Records a run of a session of which each line was printed so many milliseconds into it; it has
+/// ended.
+#[cfg(feature = "cli")]
+#[track_caller]
+fn record(data: &Path, id: &str, lines: &[(i64, &str)]) -> RunDirectory {
+    let mut bench = Bench::new(data, Rotation::NEVER);
+    assert_eq!(bench.open(id), 1);
+    let of = |body: serde_json::Value| {
+        let mut body = body;
+        body["execution_id"] = id.into();
+        body
+    };
+    let start = of(serde_json::json!({"type": "SessionStarted", "session": id, "panes": ["%1"]}));
+    let mut events = vec![event(1, at(lines[0].0), &start)];
+    for (number, (millis, text)) in lines.iter().enumerate() {
+        let update = of(serde_json::json!({
+            "type": "OutputUpdate", "pane": "%1", "first_line": number + 1,
+            "chunk": format!("{text}\n"), "is_complete": false,
+        }));
+        events.push(event(number as u64 + 2, at(*millis), &update));
+    }
+    let end = of(serde_json::json!({"type": "SessionEnded", "session": id, "reason": "closed"}));
+    let (last, _) = lines[lines.len() - 1];
+    events.push(event(lines.len() as u64 + 2, at(last), &end));
+    bench.append(&events);
+    let now = bench.now();
+    bench
+        .log
+        .close_run(id, td_observe::log::RunState::Completed, None, now);
+    let run = bench.run(id);
+    bench.finish();
+    run
+}
+
+/// Lines of JSON, each of which must be some.
+#[cfg(feature = "cli")]
+#[track_caller]
+fn values(bytes: &[u8]) -> Vec<serde_json::Value> {
+    let text = std::str::from_utf8(bytes).unwrap();
+    let read =
+        |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    text.lines().map(read).collect()
+}
+
+/// That it ended with wrong usage, in one line, and printed nothing.
+#[cfg(feature = "cli")]
+#[track_caller]
+fn assert_wrong_usage(output: &std::process::Output, says: &str) {
+    crate::cli::assert_code(output, 2);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.stdout.is_empty(), "{output:#?}");
+    assert_eq!(said.matches('\n').count(), 1, "{output:#?}");
+    assert!(said.contains(says), "{said}");
+}

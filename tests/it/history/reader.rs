@@ -1,0 +1,300 @@
+//! `log` on files as they come: torn, broken, foreign, of the future; and what of them is asked for.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use super::{assert_wrong_usage, at, values};
+use crate::cli::{Running, assert_code, program, run, text};
+use crate::support::{CEILING, wait_for};
+
+/// A run whose newest file has these bytes.
+fn run_with(data: &Path, bytes: &[u8]) -> PathBuf {
+    let run = data.join("runs/job");
+    fs::create_dir_all(&run).unwrap();
+    fs::write(run.join("events.jsonl"), bytes).unwrap();
+    run
+}
+
+fn warning(seq: u64, millis: i64, id: &str, message: &str) -> String {
+    let message = serde_json::to_string(message).unwrap();
+    let ts = at(millis);
+    format!(
+        r#"{{"seq":{seq},"ts":"{ts}","event":{{"type":"Warning","execution_id":"{id}","context":"test","message":{message}}}}}"#
+    )
+}
+
+#[track_caller]
+fn log(data: &Path, more: &[&str]) -> Output {
+    let args: Vec<&str> = ["log", "job"].iter().chain(more).copied().collect();
+    run(&args, data)
+}
+
+#[track_caller]
+fn seqs(output: &Output) -> Vec<u64> {
+    assert_code(output, 0);
+    let seq = |line: &serde_json::Value| line["seq"].as_u64().unwrap();
+    values(&output.stdout).iter().map(seq).collect()
+}
+
+#[test]
+fn what_is_no_event_is_passed_over_counted_and_said_with_its_place() {
+    let temp = tempfile::tempdir().unwrap();
+    let (one, two, three) = (
+        warning(1, 0, "job", "a"),
+        warning(2, 1, "job", "b"),
+        warning(3, 2, "job", "c"),
+    );
+    // Half a line that another goes on in, nothing at all, zeros of a crash, text, no UTF-8.
+    let mut bytes = format!("{one}\n").into_bytes();
+    let first_broken = bytes.len();
+    bytes.extend(format!("{}{two}\n\n{two}\n", &two[..40]).into_bytes());
+    bytes.extend([0; 4096]);
+    bytes.extend(b"\nsome text\n\xff\xfe{}\n{\"seq\":2}\n");
+    bytes.extend(format!("{three}\n{}", &warning(4, 3, "job", "d")[..50]).into_bytes());
+    let run_path = run_with(temp.path(), &bytes);
+    for of in [run_path.clone(), run_path.join("events.jsonl")] {
+        let output = run(&["log", of.to_str().unwrap(), "--json"], temp.path());
+        assert_eq!(text(&output.stdout), format!("{one}\n{two}\n{three}\n"));
+        assert_code(&output, 0);
+        let said = text(&output.stderr);
+        assert!(said.contains("5 lines are no events"), "{said}");
+        assert!(said.contains(&format!("byte {first_broken} ")), "{said}");
+        assert!(
+            said.contains("events.jsonl") && said.contains("cut off"),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), 2, "{said}");
+    }
+    // The same packed.
+    let packed = temp.path().join("packed.gz");
+    let mut encoder = flate2::write::GzEncoder::new(
+        fs::File::create(&packed).unwrap(),
+        flate2::Compression::fast(),
+    );
+    std::io::Write::write_all(&mut encoder, &bytes).unwrap();
+    encoder.finish().unwrap();
+    let output = run(&["log", packed.to_str().unwrap(), "--json"], temp.path());
+    assert_eq!(text(&output.stdout), format!("{one}\n{two}\n{three}\n"));
+    assert!(
+        text(&output.stderr).contains("5 lines are no events"),
+        "{output:#?}"
+    );
+    // And cut off in the middle of its packing: what there is comes, and an error tells the rest.
+    let half = fs::read(&packed).unwrap();
+    fs::write(&packed, &half[..half.len() - 10]).unwrap();
+    let output = run(&["log", packed.to_str().unwrap(), "--json"], temp.path());
+    assert_code(&output, 1);
+    assert!(text(&output.stderr).contains("packed.gz"), "{output:#?}");
+}
+
+#[test]
+fn what_is_not_known_is_passed_through_unchanged() {
+    let temp = tempfile::tempdir().unwrap();
+    let lines = concat!(
+        r#"{"ts":"2026-01-21T10:00:00Z","event":{"type":"LoopStarted","execution_id":"job","loop_type":"Phase","task":"Add auth"}}"#,
+        "\n",
+        r#"{ "seq": 1, "event": {"execution_id":"job", "type":"FromTheFuture","x":[1, 2.50, 1e300, 12345678901234567890123], "é": "\u00e9\/"}, "ts":"2026-01-21T10:00:02+01:00","trace":null }"#,
+        "\n",
+        r#"{"seq":2,"ts":"2026-01-21T10:00:02.000000Z","event":{"type":"Warning","execution_id":"job","context":"c","message":"m","added":{"b":1,"a":2}},"n":3}"#,
+        "\r\n",
+        r#"{"seq":3,"ts":"2026-01-21T10:00:02.000000Z","event":{"type":"Warning","execution_id":"job","context":"c","message":"last"}}"#,
+        "\n",
+    );
+    let expected = lines.replace("\r\n", "\n");
+    run_with(temp.path(), lines.as_bytes());
+    let output = log(temp.path(), &["--json"]);
+    assert_code(&output, 0);
+    let printed = text(&output.stdout).replace("\r\n", "\n");
+    assert_eq!(printed, expected, "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty(), "{output:#?}");
+    let future = log(temp.path(), &["--json", "--type", "FromTheFuture"]);
+    assert_eq!(
+        text(&future.stdout),
+        expected.lines().nth(1).unwrap().to_owned() + "\n"
+    );
+}
+
+#[test]
+fn filters_see_the_text_as_it_was_printed() {
+    let temp = tempfile::tempdir().unwrap();
+    let lines = [
+        warning(1, 0, "job", "plain needle"),
+        warning(2, 1000, "job", "a \"quoted\" needle\tand\ttabs"),
+        warning(3, 2000, "other", "two\nlines of needle"),
+        warning(4, 3000, "other", "an \u{1b}[31mescape"),
+        // Others write the same letters in another way.
+        warning(5, 4000, "job", "a nee dle").replace("nee dle", "n\\u0065edle"),
+        warning(6, 5000, "job", "漢字 needles"),
+        warning(7, 6000, "job", r"back\slash/needle"),
+        warning(8, 7000, "job", "nothing").replace("Warning", "Unheard"),
+    ];
+    run_with(temp.path(), (lines.join("\n") + "\n").as_bytes());
+    for (more, expected) in [
+        (&["--grep", "needle$"][..], vec![1, 3, 5, 7]),
+        (&["--grep", "\"quoted\""], vec![2]),
+        (&["--grep", "needle\tand"], vec![2]),
+        (&["--grep", r"needle\tand"], vec![2]),
+        (&["--grep", "^lines"], vec![3]),
+        (&["--grep", "two\nlines"], vec![3]),
+        (&["--grep", "\\x1b\\[31m"], vec![4]),
+        (&["--grep", r"back\\slash/n"], vec![7]),
+        (&["--grep", "字 n"], vec![6]),
+        (&["--grep", "(?i)NEEDLE"], vec![1, 2, 3, 5, 6, 7]),
+        // Not in the JSON, nor in its names.
+        (&["--grep", "seq"], vec![]),
+        (&["--grep", "message"], vec![]),
+        (&["--grep", r"\\t"], vec![]),
+        (&["--type", "Warning"], vec![1, 2, 3, 4, 5, 6, 7]),
+        (&["--type", "Warning,Unheard", "--grep", "nothing"], vec![8]),
+        (&["--type", "Unheard", "--type", "OutputGap"], vec![8]),
+        (&["--execution", "other"], vec![3, 4]),
+        (
+            &["--execution", "other", "--execution", "job"],
+            vec![1, 2, 3, 4, 5, 6, 7, 8],
+        ),
+        (&["--execution", "oth"], vec![]),
+        (&["--since", "2026-01-21T10:00:04Z"], vec![5, 6, 7, 8]),
+        (
+            &[
+                "--since",
+                "2026-01-21T10:00:04.000001Z",
+                "--until",
+                "2026-01-21T10:00:06Z",
+            ],
+            vec![6],
+        ),
+        (&["--since", "1h"], vec![]),
+        (
+            &["--until", "1h", "--grep", "needle$", "--execution", "job"],
+            vec![1, 5, 7],
+        ),
+    ] {
+        let args: Vec<&str> = more.iter().copied().chain(["--json"]).collect();
+        assert_eq!(seqs(&log(temp.path(), &args)), expected, "{more:?}");
+        // People see as many events.
+        let shown = log(temp.path(), more);
+        assert_code(&shown, 0);
+        assert_eq!(
+            shown.stdout.is_empty(),
+            expected.is_empty(),
+            "{more:?}: {shown:#?}"
+        );
+    }
+    assert_wrong_usage(&log(temp.path(), &["--grep", "("]), "--grep");
+    assert_wrong_usage(&log(temp.path(), &["--since", "soon"]), "--since");
+}
+
+#[test]
+fn what_is_not_there_is_said_in_one_line() {
+    let temp = tempfile::tempdir().unwrap();
+    let there = run_with(temp.path(), b"");
+    let path = |name: &str| there.join(name).display().to_string();
+    for (name, says) in [
+        ("nobody", "nobody"),
+        (&*path("nothing.jsonl"), "nothing.jsonl"),
+        ("/nowhere/at/all", "/nowhere"),
+        ("./", ""),
+    ] {
+        let output = run(&["log", name, "--json"], temp.path());
+        if name == "./" {
+            // A directory without a log is a log without events.
+            assert_code(&output, 0);
+        } else {
+            assert_wrong_usage(&output, says);
+        }
+    }
+    let file = path("events.jsonl");
+    assert_wrong_usage(&run(&["log", &file, "--follow"], temp.path()), "--follow");
+    let empty = run(&["log", "job"], temp.path());
+    assert_code(&empty, 0);
+    assert!(empty.stdout.is_empty() && empty.stderr.is_empty());
+}
+
+#[test]
+fn a_reader_that_leaves_is_a_quiet_end() {
+    let temp = tempfile::tempdir().unwrap();
+    let lines: String = (1..=20_000)
+        .map(|seq| warning(seq, seq as i64, "job", "a line of some length") + "\n")
+        .collect();
+    run_with(temp.path(), lines.as_bytes());
+    for args in [
+        &["log", "job", "--json"][..],
+        &["log", "job"],
+        &["log", "job", "--follow"],
+        &["replay", "job", "--speed", "1000000"],
+        &["export", "job", "--format", "text"],
+    ] {
+        let mut command = program(args, temp.path());
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        wait_for("the program's end", CEILING, || {
+            child.try_wait().unwrap().ok_or("it still runs")
+        });
+        let output = child.wait_with_output().unwrap();
+        assert_code(&output, 0);
+        assert_eq!(text(&output.stderr), "", "{args:?}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let temp = tempfile::tempdir().unwrap();
+    let directory = run_with(temp.path(), b"");
+    let events = directory.join("events.jsonl");
+    let elsewhere = temp.path().join("elsewhere.jsonl");
+    fs::write(&elsewhere, warning(1, 0, "job", "not of this run") + "\n").unwrap();
+    let fifo = |path: &Path| {
+        let made = std::process::Command::new("mkfifo")
+            .arg(path)
+            .status()
+            .unwrap();
+        assert!(made.success());
+    };
+    for kind in ["fifo", "link", "directory"] {
+        fs::remove_file(&events).unwrap();
+        match kind {
+            "fifo" => fifo(&events),
+            "link" => symlink(&elsewhere, &events).unwrap(),
+            _ => fs::create_dir(&events).unwrap(),
+        }
+        for args in [
+            &["log", "job", "--json"][..],
+            &["log", "job", "--follow"],
+            &["runs"],
+            &["replay", "job"],
+        ] {
+            let output = Running::start(program(args, temp.path())).end();
+            let code = output.status.code().unwrap();
+            assert!(
+                code == 1 || code == 2 || args == ["runs"],
+                "{kind} {args:?}: {output:#?}"
+            );
+            let said = text(&output.stderr);
+            assert!(
+                said.contains("job") && said.lines().count() == 1,
+                "{kind} {args:?}: {said}"
+            );
+            assert!(!text(&output.stdout).contains("not of this run"));
+        }
+        if kind == "directory" {
+            fs::remove_dir(&events).unwrap();
+        }
+    }
+    // A closed file in such a place is a problem, and the others are read.
+    fs::write(&events, warning(9, 0, "job", "the newest") + "\n").unwrap();
+    fifo(&directory.join("events.000001.jsonl"));
+    symlink(&elsewhere, directory.join("events.000002.jsonl")).unwrap();
+    let output = log(temp.path(), &["--json"]);
+    assert_code(&output, 1);
+    assert!(
+        text(&output.stdout).contains("the newest")
+            && !text(&output.stdout).contains("not of this run")
+    );
+    assert_eq!(text(&output.stderr).lines().count(), 2, "{output:#?}");
+}

@@ -1,0 +1,273 @@
+//! Logs that go on in new files: what each file holds, what becomes of the closed ones, and what a crash or a disk can do in between.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use td_observe::FakeClock;
+use td_observe::log::{LogReader, NoticeKind, Query, Rotation};
+
+use super::{Bench, accounted, events_of, files, plain_files, read, token};
+use crate::support::{CEILING, wait_for};
+
+const SMALL: Rotation = Rotation {
+    bytes_max: 64 * 1024,
+    age_max: None,
+};
+
+#[track_caller]
+fn until_packed(bench: &Bench, id: &str) {
+    let run = bench.run(id);
+    wait_for("the closed files to be packed", CEILING, || {
+        let plain = plain_files(run.path());
+        if plain.is_empty() { Ok(()) } else { Err(plain) }
+    });
+}
+
+#[test]
+fn every_number_is_there_once_over_files_runs_and_reopenings() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut next = 1;
+    for round in 0..4 {
+        let mut bench = Bench::new(temp.path(), SMALL);
+        for id in ["a", "b"] {
+            assert_eq!(bench.open(id), next, "round {round}");
+        }
+        // Both at once, so that each rotates between writes of the other.
+        for from in (next..next + 600).step_by(50) {
+            bench.fill("a", from..from + 50);
+            bench.fill("b", from..from + 50);
+        }
+        next += 600;
+        for id in ["a", "b"] {
+            until_packed(&bench, id);
+        }
+        assert!(bench.notices().is_empty());
+        bench.finish();
+    }
+    let bench = Bench::new(temp.path(), SMALL);
+    for id in ["a", "b"] {
+        let run = bench.run(id);
+        let envelopes = read(&run);
+        assert_eq!(accounted(&envelopes, 1), next);
+        assert_eq!(envelopes.len() as u64, next - 1);
+
+        let files = files(run.path());
+        let (newest, closed) = files.split_last().unwrap();
+        assert_eq!(newest.name, "events.jsonl");
+        let names: Vec<&str> = closed.iter().map(|file| file.name.as_str()).collect();
+        let expected: Vec<String> = (1..=closed.len())
+            .map(|number| format!("events.{number:06}.jsonl.gz"))
+            .collect();
+        assert_eq!(names, expected);
+        assert!(closed.len() > 8, "{names:?}");
+        for file in &files {
+            let mode = fs::metadata(&file.path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o7777, 0o600, "{}", file.name);
+            assert!(
+                file.bytes.len() as u64 <= SMALL.bytes_max,
+                "{} has {}",
+                file.name,
+                file.bytes.len()
+            );
+        }
+        // Files are closed when the next write has no room, and no earlier but at an end of a run.
+        let full = |len: usize| len as u64 > SMALL.bytes_max - 8 * 1024;
+        assert!(closed.iter().all(|file| full(file.bytes.len())));
+        let (events, lines): (Vec<_>, Vec<_>) = events_of(&files).into_iter().unzip();
+        assert_eq!(events, envelopes);
+        let kept: Vec<Vec<u8>> = LogReader::open_lines(&run, Query::all())
+            .unwrap()
+            .map(|record| record.line().to_vec())
+            .collect();
+        assert_eq!(kept, lines);
+    }
+}
+
+#[test]
+fn a_file_that_is_old_is_closed_also_when_it_was_opened_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let rotation = Rotation {
+        bytes_max: u64::MAX,
+        age_max: Some(Duration::from_secs(10)),
+    };
+    let fake = FakeClock::new();
+    let mut bench = Bench::by(temp.path(), rotation, fake);
+    bench.open("a");
+    let run = bench.run("a");
+    let count = || files(run.path()).len();
+    bench.fill("a", 1..3);
+    bench.advance(Duration::from_secs(10));
+    bench.fill("a", 3..5);
+    assert_eq!(count(), 1, "not older than it may be");
+    bench.advance(Duration::from_secs(100));
+    assert_eq!(count(), 1, "nothing is written, nothing is closed");
+    bench.fill("a", 5..7);
+    assert_eq!(count(), 2);
+    bench.advance(Duration::from_secs(6));
+    bench.fill("a", 7..9);
+    // Another writer goes on in the file, whose age counts from its first line.
+    let Bench { log, fake, .. } = bench;
+    let _ = log.finish(fake.clock().now());
+    let mut bench = Bench::by(temp.path(), rotation, fake);
+    assert_eq!(bench.open("a"), 9);
+    assert_eq!(count(), 2);
+    bench.advance(Duration::from_secs(5));
+    bench.fill("a", 9..11);
+    assert_eq!(count(), 3);
+    until_packed(&bench, "a");
+    bench.finish();
+    let files = files(run.path());
+    let seqs: Vec<Vec<u64>> = files
+        .iter()
+        .map(|file| {
+            let events = events_of(std::slice::from_ref(file));
+            events.iter().filter_map(|(event, _)| event.seq).collect()
+        })
+        .collect();
+    assert_eq!(seqs, [vec![1, 2, 3, 4], vec![5, 6, 7, 8], vec![9, 10]]);
+}
+
+#[test]
+fn a_crash_between_two_files_loses_no_number() {
+    // What may stand in the place of the newest after it: nothing, or a file without a line.
+    for newest in [None, Some("")] {
+        let temp = tempfile::tempdir().unwrap();
+        let mut bench = Bench::new(temp.path(), SMALL);
+        bench.open("a");
+        bench.fill("a", 1..31);
+        let run = bench.run("a");
+        let closed = run.path().join("events.000001.jsonl");
+        fs::rename(run.events_path(), &closed).unwrap();
+        // No last words: its metadata know no number.
+        drop(bench);
+        if let Some(text) = newest {
+            fs::write(run.events_path(), text).unwrap();
+        }
+        let mut bench = Bench::new(temp.path(), SMALL);
+        assert_eq!(bench.open("a"), 31, "{newest:?}");
+        bench.fill("a", 31..36);
+        until_packed(&bench, "a");
+        assert!(!closed.exists());
+        assert!(bench.notices().is_empty());
+        bench.finish();
+        let events = events_of(&files(run.path()));
+        assert_eq!(accounted(events.iter().map(|(event, _)| event), 1), 36);
+        assert_eq!(read(&run).len(), 35);
+    }
+}
+
+#[test]
+fn so_it_is_when_the_closed_file_was_packed_and_the_next_has_a_header_only() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(temp.path(), SMALL);
+    bench.open("a");
+    bench.fill("a", 1..400);
+    let run = bench.run("a");
+    until_packed(&bench, "a");
+    let newest = fs::read(run.events_path()).unwrap();
+    drop(bench);
+    // All but the header is cut off, as if it had not been written yet; and a part of it.
+    let header = newest.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    let newest_file = files(run.path()).pop().unwrap();
+    let (first, _) = &events_of(&[newest_file])[0];
+    for cut in [header, header / 2, 0] {
+        fs::write(run.events_path(), &newest[..cut]).unwrap();
+        let mut bench = Bench::new(temp.path(), SMALL);
+        assert_eq!(Some(bench.open("a")), first.seq, "cut at {cut}");
+        drop(bench);
+    }
+}
+
+#[test]
+fn a_closed_file_that_is_there_twice_is_read_once_and_kept_once() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(temp.path(), SMALL);
+    bench.open("a");
+    bench.fill("a", 1..400);
+    until_packed(&bench, "a");
+    let run = bench.run("a");
+    bench.finish();
+    // A crash after the packed file got its name, and before the plain one lost it; and one in the
+    // middle of packing.
+    let packed = files(run.path());
+    let plain = run.path().join("events.000001.jsonl");
+    fs::write(&plain, &packed[0].bytes).unwrap();
+    let half = run.path().join("events.000001.jsonl.gz.tmp");
+    fs::write(&half, &fs::read(&packed[0].path).unwrap()[..1000]).unwrap();
+    assert_eq!(accounted(&read(&run), 1), 400);
+    let mut bench = Bench::new(temp.path(), SMALL);
+    assert_eq!(bench.open("a"), 400);
+    wait_for("what was left to be gone", CEILING, || {
+        let left: Vec<_> = [&plain, &half]
+            .into_iter()
+            .filter(|path| path.exists())
+            .collect();
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        }
+    });
+    assert_eq!(accounted(&read(&run), 1), 400);
+    bench.finish();
+}
+
+#[test]
+fn where_no_new_file_can_be_begun_the_old_one_goes_on_and_that_is_said_once() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(temp.path(), SMALL);
+    bench.open("a");
+    let run = bench.run("a");
+    bench.fill("a", 1..50);
+    // The next name is taken: numbers end here.
+    let last = run.path().join(format!("events.{}.jsonl", u32::MAX));
+    fs::create_dir(&last).unwrap();
+    bench.fill("a", 50..1000);
+    let kinds: Vec<NoticeKind> = bench.notices().iter().map(|notice| notice.kind).collect();
+    assert_eq!(kinds, [NoticeKind::NotRotated]);
+    let grown = fs::metadata(run.events_path()).unwrap().len();
+    assert!(grown > 3 * SMALL.bytes_max, "{grown}");
+    fs::remove_dir(&last).unwrap();
+    bench.fill("a", 1000..1300);
+    until_packed(&bench, "a");
+    assert!(bench.notices().is_empty());
+    // Told again when it begins again.
+    fs::create_dir(&last).unwrap();
+    bench.fill("a", 1300..1800);
+    let kinds: Vec<NoticeKind> = bench.notices().iter().map(|notice| notice.kind).collect();
+    assert_eq!(kinds, [NoticeKind::NotRotated]);
+    fs::remove_dir(&last).unwrap();
+    bench.finish();
+    assert_eq!(accounted(&read(&run), 1), 1800);
+    let events = events_of(&files(run.path()));
+    assert_eq!(accounted(events.iter().map(|(event, _)| event), 1), 1800);
+}
+
+#[test]
+fn a_write_that_is_longer_than_a_file_may_be_has_one_for_itself() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut bench = Bench::new(temp.path(), SMALL);
+    bench.open("a");
+    let wall = bench.fake.clock().wall();
+    for from in [1, 1001, 2001] {
+        let batch: Vec<_> = (from..from + 1000)
+            .map(|seq| token("a", seq, wall))
+            .collect();
+        bench.append(&batch);
+    }
+    until_packed(&bench, "a");
+    let run = bench.run("a");
+    bench.finish();
+    let counts: Vec<usize> = files(run.path())
+        .iter()
+        .map(|file| events_of(std::slice::from_ref(file)).len())
+        .collect();
+    assert_eq!(counts.iter().sum::<usize>(), 3000);
+    assert_eq!(
+        counts.iter().filter(|count| **count == 1000).count(),
+        3,
+        "{counts:?}"
+    );
+    assert_eq!(accounted(&read(&run), 1), 3001);
+}
