@@ -157,6 +157,12 @@ impl<'de> Deserialize<'de> for Envelope {
                 let mut extra = Extra::default();
                 while let Some(Key(key)) = map.next_key()? {
                     match &*key {
+                        // Which of them is meant nobody knows; and who passes lines over by their
+                        // bytes sees the first.
+                        "ts" if ts.is_some() => return Err(de::Error::duplicate_field("ts")),
+                        "event" if event.is_some() => {
+                            return Err(de::Error::duplicate_field("event"));
+                        }
                         "seq" => seq = map.next_value()?,
                         "ts" => ts = Some(map.next_value()?),
                         "n" => n = map.next_value()?,

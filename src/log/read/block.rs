@@ -127,6 +127,8 @@ pub(super) struct Stream {
     offset: u64,
     /// In a line that is too long: it is passed over up to its end.
     skipping: bool,
+    /// What ended it, to be told behind what came before.
+    failed: Option<io::Error>,
 }
 
 impl Stream {
@@ -136,6 +138,7 @@ impl Stream {
             carry: Vec::new(),
             offset: 0,
             skipping: false,
+            failed: None,
         }
     }
 
@@ -149,12 +152,11 @@ impl Stream {
                 .take(BLOCK_BYTES as u64)
                 .read_to_end(&mut block.bytes);
             let added = block.bytes.len() - before;
-            // What came before an error is as good as ever.
-            if let Err(cause) = read
-                && added == 0
-            {
+            // What came before an error is as good as ever, a line without its end too. Asked again,
+            // an unpacker does not always repeat that its checksum is wrong.
+            if let Err(cause) = read {
                 self.from = Box::new(io::empty());
-                return Err(cause);
+                self.failed = Some(cause);
             }
             if self.skipping {
                 match memchr::memchr(b'\n', &block.bytes) {
@@ -171,7 +173,10 @@ impl Stream {
             if added == 0 {
                 block.is_torn = !block.lines().is_empty();
                 self.offset = block.offset + block.lines().len() as u64;
-                return Ok(block.is_torn || block.too_long > 0);
+                if block.is_torn || block.too_long > 0 {
+                    return Ok(true);
+                }
+                return self.failed.take().map_or(Ok(false), Err);
             }
             // What was carried has no line end.
             let new = block.bytes.get(before..).unwrap_or_default();
@@ -259,6 +264,34 @@ mod tests {
         assert_eq!(block.lines(), b"two\n");
         read_part(&file, 300..400, 400, &mut block).unwrap();
         assert!(block.lines().is_empty());
+    }
+
+    #[test]
+    fn what_came_before_an_error_is_read_and_then_it_is_told() {
+        /// Says it once only.
+        struct Broken(bool);
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                match std::mem::replace(&mut self.0, true) {
+                    false => Err(io::Error::other("broken")),
+                    true => Ok(0),
+                }
+            }
+        }
+        for (text, blocks) in [
+            ("", &[][..]),
+            ("one\n", &["one\n"]),
+            ("one\ntwo", &["one\n", "two"]),
+        ] {
+            let mut stream = Stream::new(Box::new(text.as_bytes().chain(Broken(false))));
+            let mut block = Block::default();
+            for lines in blocks {
+                assert!(stream.next(&mut block).unwrap());
+                assert_eq!(block.lines(), lines.as_bytes());
+            }
+            assert!(stream.next(&mut block).is_err(), "{text:?}");
+            assert!(!stream.next(&mut block).unwrap());
+        }
     }
 
     #[test]

@@ -285,7 +285,8 @@ impl Sieve {
 }
 
 /// The time of a line as we write it, whose bytes are in the order of time; `None` for any other
-/// line, and for years that are not four digits long.
+/// line, for years that are not four digits long, and for a leap second, which is read as the second
+/// before it.
 fn stamp_of(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(br#"{"seq":"#)?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
@@ -296,7 +297,8 @@ fn stamp_of(line: &[u8]) -> Option<&[u8]> {
         b'd' => byte.is_ascii_digit(),
         _ => byte == shape,
     });
-    (fits && rest.starts_with(b"\"")).then_some(ts)
+    let is_leap = ts.get(17..19) == Some(b"60");
+    (fits && !is_leap && rest.starts_with(b"\"")).then_some(ts)
 }
 
 #[cfg(test)]

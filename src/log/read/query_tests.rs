@@ -18,6 +18,8 @@ fn lines() -> Vec<String> {
         r#"{"seq":8,"ts":"2026-01-21T10:00:08.000000Z","event":{"\u0074ype":"Warning","execution_id":"a","context":"c","message":"x"}}"#,
         r#"{"seq":9,"ts":"2026-01-21T10:00:09.000000Z","event":{"type":"ScreenUpdate","execution_id":"a","pane":"%1","width":80,"height":2,"cursor":{"x":0,"y":0},"rows":[{"row":0,"text":"top"},{"row":1,"text":"one"}]}}"#,
         r#"{"seq":10,"ts":"2026-01-21T10:00:10.000000Z","event":{"type":"IterationCompleted","execution_id":"a","iteration":1,"outcome":{"ToolError":{"tool":"one","error":"boom"}}}}"#,
+        r#"{"seq":11,"ts":"2026-06-30T23:59:60.000000Z","event":{"type":"Warning","execution_id":"a","context":"leap","message":"second"}}"#,
+        r#"{"seq":12,"ts":"2026-01-01T10:00:00.000000Z","event":{"type":"Warning","execution_id":"a","context":"c","message":"two times"},"ts":"2026-07-01T00:00:00.000000Z"}"#,
         "broken \"OutputGap\" one",
         "",
     ]
@@ -64,6 +66,9 @@ fn queries() -> Vec<Query> {
         Query::all()
             .since(ts("2026-01-21T10:00:07Z"))
             .until(ts("2026-01-21T10:00:07.000001Z")),
+        Query::all()
+            .since(ts("2026-03-01T00:00:00Z"))
+            .until(ts("2026-06-30T23:59:59.5Z")),
         text("one"),
         text("^two"),
         text(r#"two "quoted""#),
@@ -101,7 +106,7 @@ proptest! {
     /// In any order, cut anywhere, with anything between.
     #[test]
     fn nor_in_any_block(
-        picks in proptest::collection::vec((0..13usize, any::<prop::sample::Index>(), any::<bool>()), 0..12),
+        picks in proptest::collection::vec((0..15usize, any::<prop::sample::Index>(), any::<bool>()), 0..12),
     ) {
         let lines = lines();
         let cut: Vec<String> = picks
@@ -127,7 +132,7 @@ fn few_lines_are_looked_at() {
         (Query::all().text("nowhere").unwrap(), 2),
         (
             Query::all().since("2026-01-21T10:00:09Z".parse().unwrap()),
-            6,
+            7,
         ),
     ] {
         let mut candidates = 0;
@@ -152,6 +157,7 @@ fn the_time_of_a_line_is_read_from_its_bytes() {
         (&lines()[4], None),
         (&lines()[5], None),
         (&lines()[10], None),
+        (&lines()[12], None),
     ] {
         let stamp = stamp_of(line.as_bytes()).map(|ts| String::from_utf8_lossy(ts).into_owned());
         assert_eq!(stamp.as_deref(), expected);
