@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 
 use td_observe::log::{DataDir, Rotation, RunInfo};
-use td_observe::{Builder, Delivery, Engine, Envelope, EventEmitter, RecvError, Timeline};
+use td_observe::{Builder, Delivery, Engine, Envelope, EventEmitter, RecvError, TdEvent, Timeline};
 
 use super::{accounted, paths, read};
 use crate::support::CEILING;
@@ -55,6 +55,14 @@ fn seqs(deliveries: &[Delivery]) -> Vec<u64> {
     deliveries.iter().map(seq).collect()
 }
 
+/// Its number; of a gap, which a bus that is full may leave even here, the first.
+fn first_number(envelope: &Envelope) -> u64 {
+    match envelope.event {
+        TdEvent::LogGap { first_seq, .. } => first_seq,
+        _ => envelope.seq.unwrap(),
+    }
+}
+
 #[test]
 fn whoever_comes_in_mid_flood_gets_every_number_once() {
     const EACH: u32 = 15_000;
@@ -83,7 +91,8 @@ fn whoever_comes_in_mid_flood_gets_every_number_once() {
     let mut late = engine.timeline("job", 40_000);
     readers.push(thread::spawn(move || {
         let rest = all(&mut late);
-        assert_eq!(rest[0].seq, Some(40_000));
+        let begins = first_number(&rest[0])..=rest[0].seq.unwrap();
+        assert!(begins.contains(&40_000), "{begins:?}");
         rest
     }));
     let report = engine.shutdown();
@@ -92,8 +101,8 @@ fn whoever_comes_in_mid_flood_gets_every_number_once() {
     assert_eq!(accounted(&kept, 1), u64::from(3 * EACH) + 1);
     for reader in readers {
         let events = reader.join().unwrap();
-        let first = events[0].seq.unwrap();
-        assert!(first == 1 || first == 40_000);
+        let first = first_number(&events[0]);
+        assert!(first == 1 || first > 30_000, "{first}");
         assert_eq!(accounted(&events, first), u64::from(3 * EACH) + 1);
         assert!(
             events

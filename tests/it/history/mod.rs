@@ -17,6 +17,8 @@ mod export;
 #[cfg(feature = "cli")]
 mod follow;
 #[cfg(feature = "cli")]
+mod full;
+#[cfg(feature = "cli")]
 mod killed;
 mod late;
 #[cfg(feature = "cli")]

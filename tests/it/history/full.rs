@@ -1,0 +1,114 @@
+//! A data directory on a disk that is full for a while: the observation goes on, what is lost is said once and counted, and the log goes on when there is room.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use rustix::process::Signal;
+use td_observe::TdEvent;
+use td_observe::log::DataDir;
+
+use super::{accounted, events_of, files, values};
+use crate::cli::{Running, assert_code, on, program, run, text};
+use crate::log::SmallDisk;
+use crate::support::{CEILING, TmuxServer};
+
+/// More than waits for a disk in memory, as it is printed.
+const FLOOD_BYTES: usize = 14 * 1024 * 1024;
+
+#[test]
+fn three_megabytes_that_are_full_stop_nobody_and_hide_nothing() {
+    let server = TmuxServer::new();
+    let data = server.directory().join("data");
+    let Some(_disk) = SmallDisk::mount(&data, "size=3m") else {
+        return;
+    };
+    // Wide lines, so that there is much of them in each look.
+    let line = "x".repeat(380);
+    let flood = format!(
+        "i=1; while :; do seq -f '%.0f {line}' $i $((i+99)); i=$((i+100)); sleep 0.01; done"
+    );
+    server.new_session("job", 400, 24, &flood);
+    let socket = server.socket().display().to_string();
+    let args = [
+        "watch",
+        "job",
+        "--json",
+        "--execution-id",
+        "full",
+        "--interval",
+        "50ms",
+    ];
+    let watch = Running::start(program(&on(&socket, &args), &data));
+    let mut seen = Vec::new();
+    let mut until = |what: &str, done: &mut dyn FnMut(&str) -> bool| loop {
+        let line = watch
+            .lines
+            .recv_timeout(CEILING)
+            .unwrap_or_else(|why| panic!("{what}: {why}"));
+        let is_it = done(&line);
+        seen.push(line);
+        if is_it {
+            break;
+        }
+    };
+    let about_log = |line: &str, kind: &str| {
+        line.contains(&format!("\"type\":\"{kind}\"")) && line.contains("\"context\":\"log\"")
+    };
+    until("the disk to be full", &mut |line| about_log(line, "Error"));
+    let mut bytes = 0;
+    until("more than can wait", &mut |line| {
+        bytes += line.len();
+        bytes > FLOOD_BYTES
+    });
+    let more_room = Command::new("mount")
+        .args(["-o", "remount,size=64m"])
+        .arg(&data)
+        .status();
+    assert!(more_room.unwrap().success());
+    until("the log to go on", &mut |line| about_log(line, "Warning"));
+    let mut updates = 0;
+    until("more of the pane", &mut |line| {
+        updates += usize::from(line.contains("\"OutputUpdate\""));
+        updates > 5
+    });
+    watch.signal(Signal::INT);
+    let output = watch.end();
+    assert_code(&output, 0);
+    let said = text(&output.stderr);
+    assert_eq!(said.matches("No space left").count(), 1, "{said}");
+    assert_eq!(said.matches("is written again").count(), 1, "{said}");
+
+    // Who looked on has all of it.
+    let shown: Vec<u64> = seen
+        .iter()
+        .map(String::as_str)
+        .chain(text(&output.stdout).lines())
+        .flat_map(|line| values(line.as_bytes()))
+        .filter_map(|line| line["seq"].as_u64())
+        .collect();
+    assert_eq!(shown, (1..=shown.len() as u64).collect::<Vec<_>>());
+    // The log has the same, but for what it says it has not.
+    let run_directory = DataDir::new(&data).run(&"full".into());
+    let kept = events_of(&files(run_directory.path()));
+    let next = accounted(kept.iter().map(|(event, _)| event), 1);
+    assert_eq!(next, shown.len() as u64 + 1);
+    let lost: BTreeSet<u64> = kept
+        .iter()
+        .filter_map(|(event, _)| match event.event {
+            TdEvent::LogGap {
+                first_seq,
+                last_seq,
+                ..
+            } => Some(first_seq..=last_seq),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    assert!(
+        !lost.is_empty() && lost.len() < shown.len(),
+        "{}",
+        lost.len()
+    );
+    let printed = run(&["log", "full", "--json"], &data);
+    assert_eq!(values(&printed.stdout).len(), kept.len());
+}
