@@ -98,6 +98,8 @@ pub(super) struct ActiveRun {
     pub(super) is_dirty: bool,
     /// Names were made that are not synced.
     pub(super) is_directory_dirty: bool,
+    /// No closed file has this number, or a higher one: never given twice, whatever is listed.
+    next_file: u32,
     /// A file was closed, and the next could not be made yet.
     is_between_files: bool,
     /// A file was closed that is to be synced and compressed.
@@ -136,6 +138,7 @@ impl ActiveRun {
             checked_at: None,
             is_dirty: false,
             is_directory_dirty: true,
+            next_file: 1,
             is_between_files: false,
             closed_file: None,
             is_ending: false,
@@ -332,10 +335,13 @@ impl ActiveRun {
         };
         let entered = self.directory.enter()?;
         let last = closed_files(&entered).map_err(failed)?.last().copied();
-        let number = last.map_or(1, |last| last.number.saturating_add(1));
+        let number = last
+            .map_or(1, |last| last.number.saturating_add(1))
+            .max(self.next_file);
         entered
             .rename_new(EVENTS, &Closed::plain(number).name())
             .map_err(failed)?;
+        self.next_file = number.saturating_add(1);
         // Whatever comes now, the old file is no longer the one to write to.
         self.closed_file = self.events.close();
         (self.is_directory_dirty, self.header_due) = (true, true);

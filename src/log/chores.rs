@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -148,10 +149,30 @@ fn compress(entered: &Entered, number: u32, gives_up: &AtomicBool) -> io::Result
             return given_up.map(drop);
         }
     }
-    entered.rename(&temporary, &packed)?;
-    // The name of the one, before the other's is gone.
-    sync_directory(entered.path())?;
+    match entered.rename_new(&temporary, &packed) {
+        // The name of the one, before the other's is gone.
+        Ok(()) => sync_directory(entered.path())?,
+        // A crash left both; what else has the name is not to be lost.
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
+            entered.remove(&temporary)?;
+            let there = entered.file(&packed, OFlags::RDONLY)?;
+            if unpacked_bytes(&there)? != from.metadata()?.len() as u32 {
+                return Err(io::Error::other(format!(
+                    "{packed} is there already, and is another file"
+                )));
+            }
+        }
+        Err(cause) => return Err(cause),
+    }
     entered.remove(&plain)
+}
+
+/// How long a compressed file is when it is unpacked, modulo 2^32, as its end says (RFC 1952).
+fn unpacked_bytes(file: &File) -> io::Result<u32> {
+    let mut end = [0; 4];
+    let at = file.metadata()?.len().saturating_sub(4);
+    file.read_exact_at(&mut end, at)?;
+    Ok(u32::from_le_bytes(end))
 }
 
 /// Writes all that is compressed, and makes it survive; `false` when it was given up.
@@ -224,6 +245,25 @@ mod tests {
             .read_to_string(&mut unpacked)
             .unwrap();
         assert_eq!(unpacked, text);
+    }
+
+    #[test]
+    fn what_a_crash_left_twice_is_there_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        run.create().unwrap();
+        let at = |name: String| run.path().join(name);
+        let plain = at(Closed::plain(1).name());
+        fs::write(&plain, "the same").unwrap();
+        compress_all(&run, &AtomicBool::new(false)).unwrap();
+        fs::write(&plain, "the same").unwrap();
+        compress_all(&run, &AtomicBool::new(false)).unwrap();
+        assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
+        // Another one is neither lost nor put over the first.
+        fs::write(&plain, "something else").unwrap();
+        assert!(compress_all(&run, &AtomicBool::new(false)).is_err());
+        assert_eq!(fs::read_to_string(&plain).unwrap(), "something else");
+        assert!(at(Closed::gzip(1).name()).exists());
     }
 
     #[test]

@@ -12,6 +12,10 @@ use crate::log::rotate::{Closed, in_order};
 /// one once in many seconds.
 const TRIES_MAX: u32 = 100;
 
+/// Numbers without a file that are asked for by name: a few may be missing in a listing, a million
+/// are somebody's joke.
+const MISSING_MAX: usize = 100;
+
 /// All files of a run as they stood together at one moment.
 #[derive(Debug)]
 pub(super) struct Files {
@@ -55,7 +59,25 @@ fn open_newest(entered: &Entered) -> io::Result<Option<File>> {
 
 /// The closed files, each once, the oldest first.
 pub(super) fn closed_files(entered: &Entered) -> io::Result<Vec<Closed>> {
-    Ok(in_order(all_closed(entered)?))
+    let mut found = in_order(all_closed(entered)?);
+    // A file that gets another name while the directory is read, as it does when it has been
+    // compressed, may be read under neither: where one may be missing, it is asked for by name.
+    let mut missing = Vec::new();
+    let mut expected = found
+        .first()
+        .map_or(1, |first| first.number.saturating_sub(1).max(1));
+    for file in &found {
+        missing.extend((expected..file.number).take(MISSING_MAX));
+        expected = file.number.saturating_add(1);
+    }
+    missing.push(expected);
+    for number in missing.into_iter().take(MISSING_MAX) {
+        // Else there is none, or what has the name is no file.
+        if let Ok((_, closed)) = open_closed(entered, number) {
+            found.push(closed);
+        }
+    }
+    Ok(in_order(found))
 }
 
 /// The closed files, one that is there both plain and compressed twice.
