@@ -26,7 +26,7 @@ pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failu
 fn list(options: &Options) -> Result<ExitCode, Failure> {
     let data = data_dir(options)?;
     let list = data.runs(Clock::system().wall())?;
-    if list.runs.is_empty() && !options.json {
+    if list.runs.is_empty() && list.problems.is_empty() && !options.json {
         super::say(&format!("there are no runs in {:?} yet", data.runs_path()));
     }
     let text = if options.quiet {
