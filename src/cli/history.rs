@@ -149,7 +149,7 @@ pub(super) fn until_stopped(
         Ok(Ok(Err(Ended::Failed(failure)))) => Err(failure),
         Ok(Err(panicked)) => Err(Failure::other(panicked.to_string())),
         Err(_blocked) => {
-            super::say("standard output is blocked: the rest is not printed");
+            super::say("stopped in the middle of reading or writing: the rest is not printed");
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -159,8 +159,8 @@ pub(super) fn until_stopped(
 pub(super) fn tell(which: &Which, report: &ReadReport) -> ExitCode {
     if let Some((path, at)) = &report.first_broken {
         let lines = match report.broken {
-            1 => "1 line is no event and was".to_owned(),
-            broken => format!("{broken} lines are no events and were"),
+            1 => "1 line is no event, or too long, and was".to_owned(),
+            broken => format!("{broken} lines are no events, or too long, and were"),
         };
         super::say(&format!(
             "{lines} passed over, the first at byte {at} of {path:?}"

@@ -58,6 +58,12 @@ impl TypedKeeping {
             (None, Some(path)) => (path, false),
             (None, None) => return Ok(Rules::builtin()),
         };
+        // A pipe would be waited for.
+        if path.metadata().is_ok_and(|about| !about.is_file()) {
+            return Err(Failure::usage(format!(
+                "{path:?} is no regular file of rules"
+            )));
+        }
         let text = match fs::read_to_string(path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound && !is_asked => {
                 return Ok(Rules::builtin());

@@ -1,7 +1,8 @@
 //! Keys, one by one as they are pressed, where standard input is a terminal.
 //!
-//! `td-keys` blocks on the terminal and on a pipe; it sends each key, and ends when [`Keys`] is
-//! dropped, which closes the pipe and gives the terminal back as it was.
+//! `td-keys` blocks on the terminal and on two pipes; it sends each key, takes the terminal again
+//! when the program goes on after it was stopped (a shell sets it as it likes then), and ends when
+//! [`Keys`] is dropped, which closes a pipe and gives the terminal back as it was.
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,7 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded, never};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::PipeFlags;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use signal_hook::SigId;
+use signal_hook::consts::SIGCONT;
 
 use crate::thread::{self, Handle};
 
@@ -35,6 +39,8 @@ impl Terminal {
 pub(super) struct Keys {
     pressed: Receiver<u8>,
     terminal: Terminal,
+    /// What tells the thread that the program goes on.
+    going_on: Option<SigId>,
     /// Closed to end the thread.
     wake: Option<OwnedFd>,
     thread: Option<Handle<()>>,
@@ -47,6 +53,7 @@ impl Keys {
         let mut keys = Self {
             pressed: never(),
             terminal,
+            going_on: None,
             wake: None,
             thread: None,
         };
@@ -62,20 +69,24 @@ impl Keys {
 
     fn begin(&mut self) -> io::Result<()> {
         let before = tcgetattr(io::stdin())?;
-        let (woken, wake) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let (woken, wake) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (press, pressed) = bounded(KEYS_MAX);
         let mut each_key = before.clone();
         // Signals stay: Ctrl-C is one.
         each_key
             .local_modes
             .remove(LocalModes::ICANON | LocalModes::ECHO);
+        let (goes_on, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        self.going_on = Some(signal_hook::low_level::pipe::register(SIGCONT, tell)?);
         tcsetattr(io::stdin(), OptionalActions::Now, &each_key)?;
         *self
             .terminal
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(before);
-        let thread = thread::spawn("td-keys", move || serve(&woken, &press));
+        let thread = thread::spawn("td-keys", move || {
+            serve(&woken, &goes_on, &each_key, &press);
+        });
         self.thread = Some(thread.map_err(io::Error::other)?);
         (self.wake, self.pressed) = (Some(wake), pressed);
         Ok(())
@@ -89,6 +100,9 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
+        if let Some(id) = self.going_on.take() {
+            signal_hook::low_level::unregister(id);
+        }
         self.wake = None;
         if let Some(thread) = self.thread.take()
             && let Err(panicked) = thread.join()
@@ -99,21 +113,28 @@ impl Drop for Keys {
     }
 }
 
-fn serve(woken: &OwnedFd, press: &Sender<u8>) {
+fn serve(woken: &OwnedFd, goes_on: &OwnedFd, each_key: &Termios, press: &Sender<u8>) {
     let stdin = io::stdin();
     loop {
         let mut fds = [
             PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(woken.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(goes_on.as_fd(), PollFlags::IN),
         ];
         match poll(&mut fds, None) {
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => return,
             Ok(_) => {}
         }
-        let [keys, woken] = fds;
+        let [keys, woken, going_on] = fds;
         if !woken.revents().is_empty() {
             return;
+        }
+        if !going_on.revents().is_empty() {
+            // What was told is told; once is enough.
+            let _ = rustix::io::read(goes_on, &mut [0; 64]);
+            let _ = tcsetattr(stdin.as_fd(), OptionalActions::Now, each_key);
+            continue;
         }
         if !keys.revents().is_empty() {
             let mut key = [0];

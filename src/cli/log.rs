@@ -14,7 +14,7 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::event::{Envelope, EventKind, TdEvent};
-use crate::log::{Follower, Query, Record, RunDirectory};
+use crate::log::{Follower, Metadata, Query, Record, RunDirectory, RunState};
 use crate::stamp::Timestamp;
 use crate::thread::{Stop, is_stopped};
 use crate::view::{Console, Look, Page, View};
@@ -76,6 +76,11 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
     }
     if let Some(until) = typed.until {
         query = query.until(before(until, now));
+    }
+    if query.is_empty_span() {
+        return Err(Failure::usage(
+            "--since is not before --until: no event can be between them",
+        ));
     }
     Ok(query)
 }
@@ -204,6 +209,10 @@ fn follow(
         }
     }
     page.end()?;
+    let state = Metadata::read(&run).ok().flatten().map(|known| known.state);
+    if state == Some(RunState::Running) && !is_stopped(stop) {
+        super::say("the run is cut off here: its writer is gone without a word");
+    }
     Ok(tell(&Which::Run(run), log.report()))
 }
 

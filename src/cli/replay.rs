@@ -62,6 +62,11 @@ fn query(typed: &TypedReplay, which: &Which) -> Result<Query, Failure> {
     if let Some(to) = typed.to {
         query = query.until(after(to));
     }
+    if query.is_empty_span() {
+        return Err(Failure::usage(
+            "--from is not before --to: no event can be between them",
+        ));
+    }
     Ok(query)
 }
 

@@ -243,7 +243,14 @@ impl ActiveRun {
             (Ok(()), false) => {}
             (Ok(()), true) => {
                 self.failing = None;
-                let what = format!("the log {:?} is written again", self.directory.path());
+                let path = self.directory.path();
+                let what = match self.pending.take_dropped() {
+                    0 => format!("the log {path:?} is written again, and nothing is missing"),
+                    1 => format!("the log {path:?} is written again; 1 event is missing in it"),
+                    lost => format!(
+                        "the log {path:?} is written again; {lost} events are missing in it"
+                    ),
+                };
                 tools.say(&self.id, NoticeKind::Recovered, what);
             }
             (Err(error), was_failing) => {

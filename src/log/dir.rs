@@ -13,6 +13,7 @@ use rustix::fs::{Access, CWD, Mode, OFlags};
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
+use crate::log::files::closed_files;
 use crate::log::metadata::Metadata;
 use crate::log::name::{decode_name, encode_name};
 use crate::log::sync::sync_directory;
@@ -174,6 +175,11 @@ impl RunDirectory {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let execution_id = match Metadata::read_in(&entered)? {
             Some(metadata) => metadata.execution_id,
+            None if entered.identity(EVENTS).ok().flatten().is_none()
+                && closed_files(&entered).is_ok_and(|files| files.is_empty()) =>
+            {
+                return Err(Error::invalid("there is no run in").at(path));
+            }
             None => decode_name(&name)
                 .unwrap_or_else(|| name.into_owned())
                 .into(),

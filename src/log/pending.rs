@@ -1,6 +1,6 @@
 //! The lines of one run that are on their way to its file, and the numbers of those that had no room (pure).
 
-use crate::event::{Envelope, ExecutionId};
+use crate::event::{Envelope, ExecutionId, TdEvent};
 use crate::gap::Gap;
 use crate::log::line::{LineWriter, parse_line};
 
@@ -51,6 +51,8 @@ pub(super) struct Pending {
     /// Text was dropped: all text is, until everything that waits is written. Else short texts
     /// would slip in between long ones, each with a gap before it.
     shedding: bool,
+    /// How many events were left out since that was last asked, here or on the way here.
+    dropped: u64,
 }
 
 /// A gap that was put behind the lines for one try.
@@ -82,6 +84,28 @@ impl Pending {
         envelope: &Envelope,
         limits: Limits,
     ) {
+        let written = self.put(writer, spares, id, envelope, limits);
+        match (&envelope.event, Gap::of(envelope)) {
+            // What the bus had to leave out.
+            (TdEvent::LogGap { .. }, Some(gap)) => self.dropped += gap.last - gap.first + 1,
+            _ => self.dropped += u64::from(!written),
+        }
+    }
+
+    /// How many events were left out since this was last asked.
+    pub(super) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// The same without counting; whether it fitted.
+    fn put(
+        &mut self,
+        writer: &mut LineWriter,
+        spares: &mut Spares,
+        id: &ExecutionId,
+        envelope: &Envelope,
+        limits: Limits,
+    ) -> bool {
         let is_text = envelope.event.is_text();
         if self.lines.capacity() == 0 {
             self.lines = spares.take();
@@ -104,6 +128,7 @@ impl Pending {
                 self.note_missing(gap);
             }
         }
+        written
     }
 
     /// Numbers whose events will not be in the file. They follow on each other: a gap is written
@@ -177,13 +202,17 @@ impl Pending {
             return;
         }
         let before = std::mem::take(self);
+        self.dropped = before.dropped;
         for line in before
             .lines
             .split(|&byte| byte == b'\n')
             .filter(|line| !line.is_empty())
         {
             if let Ok(envelope) = parse_line(line) {
-                self.push(writer, spares, id, &envelope, limits);
+                let written = self.put(writer, spares, id, &envelope, limits);
+                // A gap's events have been counted.
+                let is_gap = matches!(envelope.event, TdEvent::LogGap { .. });
+                self.dropped += u64::from(!written && !is_gap);
             }
         }
         if let Some(gap) = before.gap {
@@ -210,7 +239,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::TdEvent;
     use crate::stamp::Timestamp;
 
     fn envelope(seq: u64, is_text: bool, size: usize) -> Envelope {

@@ -8,8 +8,8 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::rule::{GIVEN_AWAY, Rule};
-use super::scan::{End, Open, Set};
-use super::stream::{Past, Scratch};
+use super::scan::{End, Open, Set, Span};
+use super::stream::{Past, Scratch, masked};
 use super::value::Check;
 
 /// How many columns a line may leave free at the pane's edge and count as broken there: a frame,
@@ -71,9 +71,15 @@ pub(super) fn take(
         None => {}
         Some(After::More(more)) => {
             past.clone_from(more);
-            // A block knows frames, and keeps to lines that look like its own.
-            if !matches!(past.open, Open::Block(..)) {
-                start = indent(line, stop);
+            let skip = indent(line, stop);
+            match past.open {
+                // A block knows frames, and keeps to lines that look like its own.
+                Open::Block(..) => {}
+                // The secret may as well have ended just there.
+                Open::Secret(rule) if !goes_on(set, rule, &line.as_bytes()[skip..stop]) => {
+                    past = Past::default();
+                }
+                _ => start = skip,
             }
         }
         Some(After::Perhaps(rule)) => {
@@ -87,16 +93,28 @@ pub(super) fn take(
     let end = if near { End::Cut } else { end };
     let text = &line[start..stop];
     let mut spaced = between_words(set, &past);
-    let mut found = past.push(set, text, end, scratch);
-    if found.is_none()
-        && let Some(spaced) = &mut spaced
-    {
-        found = spaced.push(set, text, end, scratch);
-        if found.is_some() {
+    let is_rest = matches!(past.open, Open::Secret(_));
+    let mut is_found = past.find(set, text, end, scratch);
+    if is_rest {
+        // What is taken for the rest of a secret may be the name of another.
+        let rest = std::mem::take(scratch.spans());
+        let mut fresh = Past::default();
+        is_found |= fresh.find(set, text, end, scratch);
+        let fresh_open = fresh.open != Open::No;
+        unite(scratch.spans(), rest);
+        if fresh_open {
+            past = fresh;
+        }
+    } else if !is_found && let Some(spaced) = &mut spaced {
+        is_found = spaced.find(set, text, end, scratch);
+        if is_found {
             std::mem::swap(&mut past, spaced);
         }
     }
-    let found = found.map(|text| [&line[..start], &text, &line[stop..]].concat());
+    let found = is_found.then(|| {
+        let text = masked(set, text, scratch.spans(), false);
+        [&line[..start], &text, &line[stop..]].concat()
+    });
     past.marked = false;
     let after = match &mut past.open {
         Open::Block(_, block) => (!block.line()).then_some(After::More(past)),
@@ -110,6 +128,25 @@ pub(super) fn take(
         Open::No => None,
     };
     (found, after)
+}
+
+/// Whether the text can begin with the rest of a secret: all of it is, or more than may be shown.
+fn goes_on(set: &Set, rule: u16, text: &[u8]) -> bool {
+    let run = run(&set.rules[usize::from(rule)], text).len();
+    run == text.len() || run >= GIVEN_AWAY
+}
+
+/// Adds spans to others, in order, as one where they overlap.
+fn unite(spans: &mut Vec<Span>, more: Vec<Span>) {
+    spans.extend(more);
+    spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
+    spans.dedup_by(|next, last| {
+        let overlap = next.start <= last.end;
+        if overlap {
+            last.end = last.end.max(next.end);
+        }
+        overlap
+    });
 }
 
 /// The same past with a blank at its end, where a keyword waits in it: a line that was broken
@@ -133,12 +170,14 @@ fn indent(line: &str, stop: usize) -> usize {
 
 /// Whether the text begins with what looks like the rest of a secret.
 fn looks_like(rule: &Rule, text: &[u8]) -> bool {
-    let run = text
-        .iter()
-        .take_while(|b| rule.body[usize::from(**b)])
-        .count();
-    let run = &text[..run];
+    let run = run(rule, text);
     run.len() >= GIVEN_AWAY
         && run.iter().any(u8::is_ascii_digit)
         && run.iter().any(u8::is_ascii_alphabetic)
+}
+
+/// What the text begins with that may be of such a secret.
+fn run<'a>(rule: &Rule, text: &'a [u8]) -> &'a [u8] {
+    let bytes = text.iter().take_while(|b| rule.body[usize::from(**b)]);
+    &text[..bytes.count()]
 }

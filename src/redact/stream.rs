@@ -26,6 +26,11 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
+    /// The secrets of the last text, in order.
+    pub(super) fn spans(&mut self) -> &mut Vec<Span> {
+        &mut self.spans
+    }
+
     /// How long the last secret of the last text was.
     pub(super) fn last_span(&self) -> usize {
         self.spans.last().map_or(0, |span| span.end - span.start)
@@ -41,8 +46,15 @@ impl Past {
         end: End,
         scratch: &mut Scratch,
     ) -> Option<String> {
+        let marked = self.marked;
+        self.find(set, piece, end, scratch)
+            .then(|| masked(set, piece, &scratch.spans, marked))
+    }
+
+    /// Takes the next piece; leaves its secrets in the scratch. Whether there are any.
+    pub(super) fn find(&mut self, set: &Set, piece: &str, end: End, scratch: &mut Scratch) -> bool {
         if piece.is_empty() {
-            return None;
+            return false;
         }
         let Scratch { joined, spans } = scratch;
         joined.clear();
@@ -57,7 +69,7 @@ impl Past {
         if self.open == Open::No && set.finder.find(joined.as_bytes(), new).is_none() {
             (self.marked, self.is_clean) = (false, true);
             self.keep(joined, joined.len().saturating_sub(set.seam()));
-            return None;
+            return false;
         }
         self.is_clean = false;
         spans.clear();
@@ -70,10 +82,9 @@ impl Past {
             span.end = span.end.saturating_sub(known);
             span.start < span.end
         });
-        let found = (!spans.is_empty()).then(|| masked(set, piece, spans, self.marked));
         self.marked = spans.last().is_some_and(|span| span.end == piece.len());
         self.keep(joined, left.keep);
-        found
+        !spans.is_empty()
     }
 
     /// Keeps the text's end, the last line of it only.

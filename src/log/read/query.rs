@@ -113,6 +113,13 @@ impl Query {
         self.text.as_ref().map(|text| &text.regex)
     }
 
+    /// Whether it ends before it begins.
+    pub fn is_empty_span(&self) -> bool {
+        self.since
+            .zip(self.until)
+            .is_some_and(|(since, until)| since >= until)
+    }
+
     /// Whether it leaves nothing out.
     pub fn wants_all(&self) -> bool {
         self.types.is_empty()

@@ -278,3 +278,38 @@ fn a_wrapped_line_that_tmux_tears_at_a_row_hides_its_rest() {
         assert!(rest.ends_with("\nnext\n"), "{rest}");
     }
 }
+
+/// A line that ends with a key just at the pane's edge says nothing of the next line's secret: the
+/// start of that one, which announces it, is not taken for the first one's rest.
+#[test]
+fn a_key_at_the_edge_hides_no_other_ones_name() {
+    let github = ["ghp", "_Ab3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"].concat();
+    let first = format!("{} {github}", "x".repeat(39));
+    for (name, secret) in [
+        ("password=", "Hunter2Secret99xyz"),
+        ("sk-ant-", "api03-AAAAbbbb1111CCCCdddd2222EEEE"),
+        ("xoxb", "-123456789012-AbCdEfGhIjKlMnOp"),
+        ("glpat", "-QqWwEeRrTt1122334455"),
+        (
+            "aws_secret_access_key=",
+            "Ab3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5hI7j",
+        ),
+        ("innocent words follow ", ""),
+    ] {
+        let lines = format!("{first}\n{name}{secret}\nplain\n");
+        let chunk = settled(&mut open(80), 1, &lines);
+        for key in [github.as_str(), secret] {
+            let shown = key
+                .as_bytes()
+                .windows(12)
+                .any(|part| chunk.contains(std::str::from_utf8(part).unwrap()));
+            assert!(!shown, "{chunk}");
+        }
+        if secret.is_empty() {
+            assert!(
+                chunk.ends_with("\ninnocent words follow \nplain\n"),
+                "{chunk}"
+            );
+        }
+    }
+}
