@@ -1,4 +1,8 @@
-//! The fuzz targets' bodies (`tests/fuzz`) on random bytes, so that they are run by every test.
+//! The fuzz targets' bodies (`tests/fuzz`) on random bytes, and on the corpus, so that they are run by every test.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,6 +11,12 @@ use proptest::prelude::*;
 mod envelope;
 #[path = "../fuzz/bodies/log_tail.rs"]
 mod log_tail;
+#[path = "../fuzz/bodies/query.rs"]
+mod query;
+#[path = "../fuzz/bodies/reader.rs"]
+mod reader;
+#[path = "../fuzz/bodies/redact.rs"]
+mod redact;
 #[path = "../fuzz/bodies/target.rs"]
 mod target;
 #[path = "../fuzz/bodies/tracker.rs"]
@@ -100,5 +110,104 @@ proptest! {
     #[test]
     fn log_tail_on_any_bytes(bytes in any::<Vec<u8>>()) {
         log_tail::run(&bytes);
+    }
+}
+
+/// What a reader of logs is asked for, as `bodies/reader.rs` takes it.
+fn asked() -> impl Strategy<Value = Vec<u8>> {
+    let patterns = vec![
+        "", "one|x", "^t", r"\x1b", "a\"?", "(?i)LINE", r"\w+\s*$", "ten\\",
+    ];
+    let how = (b'@'..b'@' + 64, any::<u8>(), b'0'..b'0' + 80);
+    (how, proptest::sample::select(patterns)).prop_map(|((asked, pick, split), pattern)| {
+        [
+            &[asked, if pick == b'\n' { 0 } else { pick }, split],
+            pattern.as_bytes(),
+            b"\n",
+        ]
+        .concat()
+    })
+}
+
+/// Text in which something looks like a secret.
+const SECRETS: &[&str] = &[
+    "sk-ant-",
+    "sk-",
+    "ghp_",
+    "AKIA",
+    "password=",
+    "\"token\": \"",
+    "Bearer ",
+    "://u:",
+    "@",
+    "[redacted:x]",
+    "[redacted:",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----END PRIVATE KEY-----",
+    "│",
+    "\n",
+    " ",
+    "0123456789abcdefABCDEF",
+    "é",
+];
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn reader_on_damaged_files(how in asked(), bytes in damaged(12)) {
+        reader::run(&[how, bytes].concat());
+    }
+
+    #[test]
+    fn reader_on_any_bytes(how in asked(), bytes in any::<Vec<u8>>()) {
+        reader::run(&[how, bytes].concat());
+    }
+
+    #[test]
+    fn query_on_any_text(
+        how in any::<u8>(),
+        pattern in r#"([ab.^$|]|\\[nbswW"/]|\(b|[a/]\)|\[\^a\]|[+*?]){0,6}"#,
+        text in r#"[ab/\\"\n\t\x0c\x1b é😀]{0,12}"#,
+    ) {
+        query::run(&[&[how], pattern.as_bytes(), b"\n", text.as_bytes()].concat());
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(1000))]
+
+    #[test]
+    fn redact_on_texts_with_secrets(how in any::<[u8; 3]>(), parts in vec(proptest::sample::select(SECRETS), 0..20)) {
+        redact::run(&[&how, parts.concat().as_bytes()].concat());
+    }
+
+    #[test]
+    fn redact_on_any_bytes(how in any::<[u8; 3]>(), text in any::<String>(), bytes in any::<Vec<u8>>()) {
+        redact::run(&[&how, text.as_bytes()].concat());
+        redact::run(&[&how[..], &bytes].concat());
+    }
+}
+
+/// Inputs written by hand, and those that once found something.
+#[test]
+fn corpus() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
+    for (name, body) in [
+        ("reader", reader::run as fn(&[u8])),
+        ("query", query::run),
+        ("redact", redact::run),
+    ] {
+        let mut inputs = 0;
+        for entry in fs::read_dir(root.join(name)).unwrap() {
+            let path = entry.unwrap().path();
+            let bytes = fs::read(&path).unwrap();
+            catch_unwind(AssertUnwindSafe(|| body(&bytes))).unwrap_or_else(|panicked| {
+                eprintln!("with the input {}", path.display());
+                resume_unwind(panicked)
+            });
+            inputs += 1;
+        }
+        assert!(inputs > 0, "no inputs for {name}");
     }
 }

@@ -1,0 +1,142 @@
+//! Any text cut anywhere: secrets are taken out once, lines stay lines, and a key among them is not shown.
+//!
+//! The first byte says how the text is cut, the second how wide the pane is, the third where a key
+//! is put into the text.
+
+use td_observe::redact::{Redactor, Rules, TextStream};
+use td_observe::{ScreenRow, TdEvent};
+
+/// No text has its characters in this order by chance.
+const KEY: &str = "qX7zJ2vK9wQ4yB8mT5nR3dL6hG1fC0sPaVeUiOoZ";
+
+pub fn run(bytes: &[u8]) {
+    let Some((&[cuts, width, place], text)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let text = String::from_utf8_lossy(text);
+    whole(&text);
+    stream(&text, cuts);
+    pane(&text, cuts, width);
+    with_key(&text, cuts, place);
+}
+
+fn lines(text: &str) -> usize {
+    text.matches('\n').count()
+}
+
+fn whole(text: &str) {
+    let rules = Rules::builtin();
+    let once = rules.text(text);
+    assert_eq!(lines(&once), lines(text));
+    assert_eq!(rules.text(&once), once, "masked twice");
+}
+
+/// The text in pieces, each so long as the last numbers drawn say.
+fn pieces(text: &str, cuts: u8) -> Vec<&str> {
+    let (mut state, mut rest, mut pieces) = (u32::from(cuts), text, Vec::new());
+    while !rest.is_empty() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let most = 1 + usize::from(cuts % 32);
+        let mut at = (1 + (state >> 16) as usize % most).min(rest.len());
+        while !rest.is_char_boundary(at) {
+            at += 1;
+        }
+        let (piece, more) = rest.split_at(at);
+        pieces.push(piece);
+        rest = more;
+    }
+    pieces
+}
+
+fn stream(text: &str, cuts: u8) -> String {
+    let mut stream = TextStream::new(Rules::builtin());
+    let mut redactor = Redactor::new(Rules::builtin());
+    let mut shown = String::new();
+    for piece in pieces(text, cuts) {
+        let masked = stream.push(piece);
+        assert_eq!(lines(&masked), lines(piece));
+        let mut event = TdEvent::ExecutionOutput {
+            execution_id: "a".into(),
+            stream: "stdout".to_owned(),
+            text: piece.to_owned(),
+        };
+        let found = redactor.event(&mut event);
+        let TdEvent::ExecutionOutput { text, .. } = event else {
+            panic!("another event");
+        };
+        assert_eq!(text, masked, "events are read as text is");
+        assert!(found || text == piece);
+        shown.push_str(&masked);
+    }
+    shown
+}
+
+/// The text as settled lines, as a line that grows, and as rows of a screen.
+fn pane(text: &str, cuts: u8, width: u8) {
+    let mut redactor = Redactor::new(Rules::builtin());
+    redactor.event(&mut TdEvent::PaneOpened {
+        execution_id: "a".into(),
+        pane: "%1".into(),
+        width: width.into(),
+        height: 24,
+        command: text.to_owned(),
+    });
+    let mut line = i64::from(width) - 128;
+    for piece in pieces(text, cuts) {
+        let mut event = TdEvent::OutputUpdate {
+            execution_id: "a".into(),
+            pane: "%1".into(),
+            first_line: line,
+            chunk: format!("{piece}\n"),
+            is_complete: false,
+            reason: None,
+            exit_status: None,
+        };
+        redactor.event(&mut event);
+        let TdEvent::OutputUpdate { chunk, .. } = event else {
+            panic!("another event");
+        };
+        assert!(chunk.ends_with('\n'));
+        assert_eq!(lines(&chunk), lines(piece) + 1);
+        line += lines(&chunk) as i64;
+        let mut event = TdEvent::OutputRevised {
+            execution_id: "a".into(),
+            pane: "%1".into(),
+            line,
+            text: piece.replace('\n', " "),
+        };
+        redactor.event(&mut event);
+    }
+    let rows = text.lines().zip((0..).step_by(1 + usize::from(cuts % 3)));
+    let rows = rows.map(|(line, row)| ScreenRow {
+        row,
+        text: line.to_owned(),
+    });
+    redactor.event(&mut TdEvent::ScreenUpdate {
+        execution_id: "a".into(),
+        pane: "%1".into(),
+        width: width.into(),
+        height: 24,
+        cursor: td_observe::Cursor { x: 0, y: 0 },
+        rows: rows.collect(),
+    });
+}
+
+/// Twelve bytes of a key in a row are nowhere, whatever stands around it.
+fn with_key(text: &str, cuts: u8, place: u8) {
+    let mut at = text.len() * usize::from(place) / 256;
+    while !text.is_char_boundary(at) {
+        at += 1;
+    }
+    // A word of its own: within another secret it would be a part of that.
+    let text = [&text[..at], " sk-ant-", "api03-", KEY, " ", &text[at..]].concat();
+    for shown in [
+        Rules::builtin().text(&text).into_owned(),
+        stream(&text, cuts),
+    ] {
+        for start in 0..=KEY.len() - 12 {
+            let part = &KEY[start..start + 12];
+            assert!(!shown.contains(part), "{text:?} is shown as {shown:?}");
+        }
+    }
+}
