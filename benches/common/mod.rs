@@ -9,6 +9,7 @@ pub mod resources;
 pub mod support;
 
 pub mod cpu;
+pub mod mixed;
 pub mod panes;
 pub mod program;
 pub mod stats;

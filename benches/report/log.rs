@@ -15,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::fs::inotify;
 use serde::Serialize;
 use td_observe::log::{DataDir, LogOptions, LogWriter, RunInfo};
+use td_observe::redact::Rules;
 use td_observe::{Builder, Clock, Emitted, Engine, Envelope, EventEmitter, TdEvent, Timestamp};
 
 use crate::common::stats::{median, rounds};
@@ -28,23 +29,25 @@ const ROUNDS: usize = 5;
 
 /// The section.
 pub fn run(table: &mut Table) {
-    for (producers, ours, channel, direct) in end_to_end() {
+    for (producers, ours, redacted, channel, direct) in end_to_end() {
         let whom = if producers == 1 {
             "1 producer"
         } else {
             "4 producers"
         };
-        for (theirs, instead) in [
-            (direct, "each producer serialises, writes and flushes"),
-            (channel, "a thread behind a channel does"),
-        ] {
-            table.row(&Row {
-                what: &format!("log, {whom} → the kernel"),
-                ours: format!("{:.2} M events/s", ours / 1e6),
-                instead: format!("{instead}: {:.2} M events/s", theirs / 1e6),
-                ratio: Some(ours / theirs),
-                bar: Bar::AtLeast(2.0),
-            });
+        for (ours, how) in [(ours, ""), (redacted, ", secrets taken out")] {
+            for (theirs, instead) in [
+                (direct, "each producer serialises, writes and flushes"),
+                (channel, "a thread behind a channel does"),
+            ] {
+                table.row(&Row {
+                    what: &format!("log, {whom} → the kernel{how}"),
+                    ours: format!("{:.2} M events/s", ours / 1e6),
+                    instead: format!("{instead}: {:.2} M events/s", theirs / 1e6),
+                    ratio: Some(ours / theirs),
+                    bar: Bar::AtLeast(2.0),
+                });
+            }
         }
     }
     for (batch, ours, same, plain) in writer() {
@@ -254,9 +257,13 @@ struct Ours {
 }
 
 impl Ours {
-    fn start() -> Self {
+    fn start(redact: Rules) -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let engine = Builder::new().data_dir(temp.path()).start().unwrap();
+        let engine = Builder::new()
+            .data_dir(temp.path())
+            .redact(redact)
+            .start()
+            .unwrap();
         let emitter = engine.emitter_for(ID, RunInfo::default()).unwrap();
         let path = DataDir::new(temp.path()).run(&ID.into()).events_path();
         // One event makes the log's thread look at its orders, and write the header.
@@ -304,8 +311,8 @@ fn throughput(path: &Path, expected: u64, producers: Vec<Box<dyn FnOnce() + Send
     EVENTS as f64 / spent.as_secs_f64()
 }
 
-fn our_throughput(producers: u64) -> f64 {
-    let ours = Ours::start();
+fn our_throughput(producers: u64, redact: Rules) -> f64 {
+    let ours = Ours::start(redact);
     let expected = ours.header + lengths_from_2(EVENTS).last().unwrap();
     let producers = (0..producers).map(|_| {
         let emitter = ours.emitter.clone();
@@ -378,18 +385,20 @@ fn direct_throughput(producers: u64) -> f64 {
     throughput(&path, *lengths(EVENTS).last().unwrap(), make.collect())
 }
 
-/// For 1 and 4 producers: ours, a thread behind a channel, direct writing; events a second.
-fn end_to_end() -> [(u64, f64, f64, f64); 2] {
+/// For 1 and 4 producers: ours, ours that takes secrets out, a thread behind a channel, direct
+/// writing; events a second.
+fn end_to_end() -> [(u64, f64, f64, f64, f64); 2] {
     [1, 4].map(|producers| {
-        let [ours, channel, direct] = rounds(
+        let [ours, redacted, channel, direct] = rounds(
             ROUNDS,
             [
-                &|| our_throughput(producers),
+                &|| our_throughput(producers, Rules::none()),
+                &|| our_throughput(producers, Rules::builtin()),
                 &|| channel_throughput(producers),
                 &|| direct_throughput(producers),
             ],
         );
-        (producers, ours, channel, direct)
+        (producers, ours, redacted, channel, direct)
     })
 }
 
@@ -454,7 +463,8 @@ fn latency(path: &Path, rate: u32, ends: Vec<u64>, mut send: impl FnMut()) -> [f
 }
 
 fn our_latency(rate: u32) -> [f64; 2] {
-    let ours = Ours::start();
+    // As it is when nothing is said.
+    let ours = Ours::start(Rules::builtin());
     let ends = lengths_from_2(u64::from(2 * rate));
     let ends = ends.iter().map(|end| ours.header + end).collect();
     let latencies = latency(&ours.path, rate, ends, || {

@@ -1,6 +1,6 @@
 //! The table of README: each figure side by side in one run with what one would take instead.
 //!
-//! `cargo bench --bench report` measures everything in about seven minutes; sections can be named:
+//! `cargo bench --bench report` measures everything in about nine minutes; sections can be named:
 //! `cargo bench --bench report -- bus polling`. Rounds of the two sides alternate and the figures
 //! are medians, so that what else the machine does hits both. What is going on is said on stderr.
 
@@ -15,6 +15,7 @@
 mod common;
 
 mod bus;
+mod history;
 mod log;
 
 mod neighbours;
@@ -36,6 +37,7 @@ type Section = (&'static str, fn(&mut Table));
 const SECTIONS: &[Section] = &[
     ("bus", bus::run),
     ("log", log::run),
+    ("history", history::run),
     ("polling", polling::run),
     ("neighbours", neighbours::run),
     ("latency", latency::run),
@@ -45,7 +47,7 @@ const SECTIONS: &[Section] = &[
 ];
 
 fn main() -> ExitCode {
-    if common::program::has_run() || memory::has_run() || disks::has_run() {
+    if common::program::has_run() || history::has_run() || memory::has_run() || disks::has_run() {
         return ExitCode::SUCCESS;
     }
     // `cargo bench` and `cargo test --benches` both come here; the latter only wants a sign of life.

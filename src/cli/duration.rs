@@ -8,6 +8,9 @@ use crate::tmux::{Adaptive, Rhythm};
 /// Longer than anybody waits for anything here, and far from what clocks cannot add.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
+/// Smaller files would hold little but their headers.
+const ROTATION_MIN: u64 = 4 * 1024;
+
 /// Reads a duration that is longer than nothing.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text
@@ -71,6 +74,16 @@ pub(super) fn parse_or_none<T>(
 /// Reads a limit of size, or `none`.
 pub(super) fn parse_size_limit(text: &str) -> Result<Limit<u64>, String> {
     parse_or_none(text, parse_size).map(Limit)
+}
+
+/// Reads the size at which a log goes on in a new file, or `none`.
+pub(super) fn parse_rotation(text: &str) -> Result<Limit<u64>, String> {
+    match parse_size_limit(text)? {
+        Limit(Some(bytes)) if bytes < ROTATION_MIN => {
+            Err("a file has 4KiB at least, a few lines".to_owned())
+        }
+        limit => Ok(limit),
+    }
 }
 
 /// Reads a limit of age, or `none`.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::duration::{
-    Limit, Moment, parse_age_limit, parse_duration, parse_moment, parse_size_limit, parse_speed,
+    Limit, Moment, parse_age_limit, parse_duration, parse_moment, parse_rotation, parse_size_limit,
+    parse_speed,
 };
 use super::failure::Failure;
 use crate::log::{Retention, Rotation};
@@ -22,7 +23,7 @@ const RULES: &str = "redact.toml";
 #[command(next_help_heading = "History")]
 pub(super) struct TypedKeeping {
     /// A log goes on in a new file at this size; the closed ones are compressed
-    #[arg(long, value_name = "SIZE|none", default_value = "64MiB", value_parser = parse_size_limit)]
+    #[arg(long, value_name = "SIZE|none", default_value = "64MiB", value_parser = parse_rotation)]
     pub rotate_size: Limit<u64>,
     /// ... and when it is so old
     #[arg(long, value_name = "TIME|none", default_value = "1d", value_parser = parse_age_limit)]

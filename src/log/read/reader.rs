@@ -23,6 +23,10 @@ use crate::stamp::Timestamp;
 /// A log that is smaller is read before threads for it would have begun.
 const ALONE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
+/// How much is read in one piece where events are parsed and handed on by one thread: with all that
+/// is made of it, it stays in the core's own cache.
+const ALONE_BLOCK_BYTES: u64 = 32 * 1024;
+
 /// A file whose last write was so long before the time from which events are wanted is not read:
 /// events are written some seconds after they happened, and the clock may have jumped by some.
 const WRITTEN_SLACK: Duration = Duration::from_secs(3600);
@@ -56,6 +60,8 @@ pub struct LogReader {
     entered: Option<Entered>,
     current: Current,
     sifter: Arc<Sifter>,
+    /// How much of a file is looked at in one piece.
+    piece_bytes: u64,
     work: Work,
     /// Answers that have been asked for, in order, and the file that each is about.
     asked: VecDeque<(Receiver<io::Result<Sifted>>, Arc<Path>)>,
@@ -205,8 +211,18 @@ impl LogReader {
             (1, Some(Input::Open(_, _, len))) => *len <= ALONE_BYTES_MAX,
             (count, _) => count == 0,
         };
-        let pool = if is_small { None } else { Pool::start(&sifter) };
+        // Threads pay where they pass lines over. What they parse has to go to another core, which
+        // costs more than it saves when all of it is wanted.
+        let pool = match is_small || sifter.wants_all() {
+            true => None,
+            false => Pool::start(&sifter),
+        };
+        let piece_bytes = match pool {
+            Some(_) => BLOCK_BYTES as u64,
+            None => ALONE_BLOCK_BYTES,
+        };
         Self {
+            piece_bytes,
             inputs,
             entered,
             current: Current::Nothing,
@@ -270,7 +286,7 @@ impl LogReader {
                     len,
                 } => {
                     if *next < *len {
-                        let part = *next..*next + BLOCK_BYTES as u64;
+                        let part = *next..*next + self.piece_bytes;
                         *next = part.end;
                         let (file, len) = (Arc::clone(file), *len);
                         return Some((Piece::Part { file, part, len }, Arc::clone(path)));

@@ -17,7 +17,7 @@ pub struct Record {
     pub envelope: Envelope,
     /// Whether it is wanted; else it is context ([`Query::context`]).
     pub is_wanted: bool,
-    lines: Arc<Vec<u8>>,
+    lines: Option<Arc<Vec<u8>>>,
     place: Range<usize>,
 }
 
@@ -25,7 +25,10 @@ impl Record {
     /// The line as it stands in the log, without its line feed. Empty, unless the reader was asked
     /// to keep lines.
     pub fn line(&self) -> &[u8] {
-        self.lines.get(self.place.clone()).unwrap_or_default()
+        let lines = self.lines.as_deref();
+        lines
+            .and_then(|lines| lines.get(self.place.clone()))
+            .unwrap_or_default()
     }
 }
 
@@ -34,7 +37,7 @@ impl Record {
 pub(super) struct Sifted {
     pub(super) found: Vec<(Envelope, bool, Range<usize>)>,
     /// The lines of what was found, if they are kept.
-    pub(super) lines: Arc<Vec<u8>>,
+    pub(super) lines: Option<Arc<Vec<u8>>>,
     /// Lines that are no events; of those that were looked at.
     pub(super) broken: u64,
     /// Where the first of them begins, in bytes from the start of the file.
@@ -56,7 +59,7 @@ impl Sifted {
 #[derive(Debug, Default)]
 pub(super) struct Records {
     found: vec::IntoIter<(Envelope, bool, Range<usize>)>,
-    lines: Arc<Vec<u8>>,
+    lines: Option<Arc<Vec<u8>>>,
 }
 
 impl Iterator for Records {
@@ -67,7 +70,7 @@ impl Iterator for Records {
         Some(Record {
             envelope,
             is_wanted,
-            lines: Arc::clone(&self.lines),
+            lines: self.lines.clone(),
             place,
         })
     }
@@ -78,6 +81,7 @@ impl Iterator for Records {
 pub(super) struct Sifter {
     query: Query,
     sieve: Sieve,
+    wants_all: bool,
     keeps_lines: bool,
 }
 
@@ -85,9 +89,15 @@ impl Sifter {
     pub(super) fn new(query: Query, keeps_lines: bool) -> Self {
         Self {
             sieve: query.sieve(),
+            wants_all: query.wants_all(),
             query,
             keeps_lines,
         }
+    }
+
+    /// Whether nothing is left out.
+    pub(super) fn wants_all(&self) -> bool {
+        self.wants_all
     }
 
     /// The time before which nothing is wanted.
@@ -114,7 +124,7 @@ impl Sifter {
                 return;
             };
             let is_header = matches!(envelope.event, TdEvent::LogOpened { .. });
-            let is_wanted = self.query.wants(&envelope);
+            let is_wanted = self.wants_all || self.query.wants(&envelope);
             if !is_header && (is_wanted || self.query.is_context(&envelope)) {
                 let start = lines.len();
                 if self.keeps_lines {
@@ -123,7 +133,7 @@ impl Sifter {
                 sifted.found.push((envelope, is_wanted, start..lines.len()));
             }
         });
-        sifted.lines = Arc::new(lines);
+        sifted.lines = self.keeps_lines.then(|| Arc::new(lines));
         sifted
     }
 }
