@@ -9,7 +9,7 @@ use crate::tmux::{Adaptive, Rhythm};
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Smaller files would hold little but their headers.
-const ROTATION_MIN: u64 = 4 * 1024;
+const ROTATION_MIN: u64 = 1024;
 
 /// Reads a duration that is longer than nothing.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -80,7 +80,7 @@ pub(super) fn parse_size_limit(text: &str) -> Result<Limit<u64>, String> {
 pub(super) fn parse_rotation(text: &str) -> Result<Limit<u64>, String> {
     match parse_size_limit(text)? {
         Limit(Some(bytes)) if bytes < ROTATION_MIN => {
-            Err("a file has 4KiB at least, a few lines".to_owned())
+            Err("a file has 1KiB at least, a few lines".to_owned())
         }
         limit => Ok(limit),
     }

@@ -46,7 +46,13 @@ impl Which {
             return Err(unknown);
         }
         if typed.is_dir() {
-            return Ok(Self::Run(RunDirectory::at(typed)?));
+            let run = RunDirectory::at(typed)?;
+            return match run.has_history() {
+                true => Ok(Self::Run(run)),
+                false => Err(Failure::usage(format!(
+                    "there is no run in {typed:?}; td-observe runs lists them"
+                ))),
+            };
         }
         match typed.exists() {
             true => Ok(Self::File(typed.to_owned())),

@@ -13,6 +13,7 @@ use rustix::fs::{Access, CWD, Mode, OFlags};
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
+#[cfg(feature = "cli")]
 use crate::log::files::closed_files;
 use crate::log::metadata::Metadata;
 use crate::log::name::{decode_name, encode_name};
@@ -175,11 +176,6 @@ impl RunDirectory {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let execution_id = match Metadata::read_in(&entered)? {
             Some(metadata) => metadata.execution_id,
-            None if entered.identity(EVENTS).ok().flatten().is_none()
-                && closed_files(&entered).is_ok_and(|files| files.is_empty()) =>
-            {
-                return Err(Error::invalid("there is no run in").at(path));
-            }
             None => decode_name(&name)
                 .unwrap_or_else(|| name.into_owned())
                 .into(),
@@ -190,6 +186,17 @@ impl RunDirectory {
             path: path.into(),
             execution_id,
             data: DataDir::new(root),
+        })
+    }
+
+    /// Whether anything of a run is there: its metadata, or a file of its log.
+    #[cfg(feature = "cli")]
+    pub(crate) fn has_history(&self) -> bool {
+        self.enter().is_ok_and(|entered| {
+            let is_there = |name| !matches!(entered.identity(name), Ok(None));
+            is_there(METADATA)
+                || is_there(EVENTS)
+                || closed_files(&entered).is_ok_and(|files| !files.is_empty())
         })
     }
 

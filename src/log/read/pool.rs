@@ -47,6 +47,20 @@ impl Scratch {
     }
 }
 
+impl Piece {
+    /// Its lines, in memory of their own.
+    pub(super) fn read(self) -> io::Result<Block> {
+        match self {
+            Self::Part { file, part, len } => {
+                let mut block = Block::default();
+                read_part(&file, part, len, &mut block)?;
+                Ok(block)
+            }
+            Self::Block(block) => Ok(block),
+        }
+    }
+}
+
 type Answer = Sender<io::Result<Sifted>>;
 
 /// The threads.

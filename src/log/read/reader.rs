@@ -14,7 +14,7 @@ use flate2::bufread::MultiGzDecoder;
 use super::block::{BLOCK_BYTES, Block, Stream};
 use super::pool::{Piece, Pool, Scratch};
 use super::query::Query;
-use super::sift::{Record, Records, Sifted, Sifter};
+use super::sift::{Lines, Record, Records, Sifted, Sifter};
 use crate::error::{Error, Result};
 use crate::log::dir::{EVENTS, Entered, RunDirectory};
 use crate::log::files::{Files, open_closed};
@@ -66,6 +66,8 @@ pub struct LogReader {
     /// Answers that have been asked for, in order, and the file that each is about.
     asked: VecDeque<(Receiver<io::Result<Sifted>>, Arc<Path>)>,
     ready: Records,
+    /// The lines that are being parsed, where all are wanted, and their file.
+    lines: Option<(Lines, Arc<Path>)>,
     report: ReadReport,
 }
 
@@ -230,6 +232,7 @@ impl LogReader {
             work: pool.map_or_else(|| Work::Alone(Scratch::default()), Work::Together),
             asked: VecDeque::new(),
             ready: Records::default(),
+            lines: None,
             report: ReadReport::default(),
         }
     }
@@ -370,10 +373,43 @@ impl ReadReport {
     }
 }
 
+impl LogReader {
+    /// The next event where all are wanted.
+    fn next_of_all(&mut self) -> Option<Record> {
+        loop {
+            if let Some((lines, path)) = &mut self.lines {
+                let mut noted = Sifted::default();
+                let record = lines.next(&mut noted);
+                self.report.account(&noted, path);
+                if record.is_some() {
+                    return record;
+                }
+                self.lines = None;
+            }
+            let (piece, path) = self.next_piece()?;
+            match piece.read() {
+                Ok(block) => {
+                    let noted = Sifted::too_long(&block);
+                    self.report.account(&noted, &path);
+                    let keeps_lines = self.sifter.keeps_lines();
+                    self.lines = Some((Lines::of(block, keeps_lines), path));
+                }
+                Err(cause) => {
+                    let error = Error::file("cannot read a part of", &path, cause);
+                    self.report.problem(error);
+                }
+            }
+        }
+    }
+}
+
 impl Iterator for LogReader {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {
+        if self.sifter.wants_all() {
+            return self.next_of_all();
+        }
         loop {
             if let Some(record) = self.ready.next() {
                 return Some(record);

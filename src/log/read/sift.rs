@@ -47,6 +47,23 @@ pub(super) struct Sifted {
 }
 
 impl Sifted {
+    /// Nothing but what the block could not hold.
+    pub(super) fn too_long(block: &Block) -> Self {
+        Self {
+            broken: block.too_long,
+            first_broken: (block.too_long > 0).then_some(block.offset),
+            ..Self::default()
+        }
+    }
+
+    /// Notes a line that is no event, unless it is blank.
+    fn broken_at(&mut self, line: &[u8], offset: u64) {
+        if !line.trim_ascii().is_empty() {
+            self.broken += 1;
+            self.first_broken.get_or_insert(offset);
+        }
+    }
+
     pub(super) fn into_records(self) -> Records {
         Records {
             found: self.found.into_iter(),
@@ -76,6 +93,55 @@ impl Iterator for Records {
     }
 }
 
+/// The lines of a block, parsed one by one as they are asked for: where all events are wanted, each
+/// is used while it is in the core's cache.
+#[derive(Debug)]
+pub(super) struct Lines {
+    bytes: Arc<Vec<u8>>,
+    next: usize,
+    /// Where the first byte of them stands in the file.
+    offset: u64,
+    is_torn: bool,
+    keeps_lines: bool,
+}
+
+impl Lines {
+    pub(super) fn of(block: Block, keeps_lines: bool) -> Self {
+        let next = block.bytes.len() - block.lines().len();
+        Self {
+            next,
+            offset: block.offset - next as u64,
+            is_torn: block.is_torn,
+            bytes: Arc::new(block.bytes),
+            keeps_lines,
+        }
+    }
+
+    /// The next event; what is none is noted.
+    pub(super) fn next(&mut self, noted: &mut Sifted) -> Option<Record> {
+        while let Some(rest) = self.bytes.get(self.next..).filter(|rest| !rest.is_empty()) {
+            let start = self.next;
+            let len = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            self.next = start + len + 1;
+            let line = rest.get(..len).unwrap_or_default();
+            match parse_line(line) {
+                Ok(envelope) if matches!(envelope.event, TdEvent::LogOpened { .. }) => {}
+                Ok(envelope) => {
+                    return Some(Record {
+                        envelope,
+                        is_wanted: true,
+                        lines: self.keeps_lines.then(|| Arc::clone(&self.bytes)),
+                        place: start..start + len,
+                    });
+                }
+                Err(_) if self.is_torn && start + len == self.bytes.len() => noted.is_torn = true,
+                Err(_) => noted.broken_at(line, self.offset + start as u64),
+            }
+        }
+        None
+    }
+}
+
 /// What is done with each block.
 #[derive(Clone, Debug)]
 pub(super) struct Sifter {
@@ -95,6 +161,11 @@ impl Sifter {
         }
     }
 
+    /// Whether each event's line is kept.
+    pub(super) fn keeps_lines(&self) -> bool {
+        self.keeps_lines
+    }
+
     /// Whether nothing is left out.
     pub(super) fn wants_all(&self) -> bool {
         self.wants_all
@@ -107,19 +178,14 @@ impl Sifter {
 
     /// Parses the lines that may be wanted. Headers of files are nothing that happened.
     pub(super) fn sift(&self, block: &Block) -> Sifted {
-        let mut sifted = Sifted {
-            broken: block.too_long,
-            first_broken: (block.too_long > 0).then_some(block.offset),
-            ..Sifted::default()
-        };
+        let mut sifted = Sifted::too_long(block);
         let mut lines = Vec::new();
         self.sieve.each(block.lines(), |at, line| {
             let Ok(envelope) = parse_line(line) else {
                 if block.is_torn && at + line.len() == block.lines().len() {
                     sifted.is_torn = true;
-                } else if !line.trim_ascii().is_empty() {
-                    sifted.broken += 1;
-                    sifted.first_broken.get_or_insert(block.offset + at as u64);
+                } else {
+                    sifted.broken_at(line, block.offset + at as u64);
                 }
                 return;
             };
