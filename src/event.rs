@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use envelope::Key;
 pub use envelope::{Envelope, Extra};
 pub use ids::{ExecutionId, PaneId};
+pub(crate) use text::each_text_in;
 use values::Field;
 pub use values::{
     Cursor, ExitStatus, IterationOutcome, LineCount, MaybePane, MaybeText, PaneIds, ScreenRow,

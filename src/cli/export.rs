@@ -69,43 +69,57 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
     }
     let mut out = open(config.output.as_deref())?;
     let mut text = String::new();
-    let report = match config.format {
-        Format::Text => {
-            let mut transcript = Transcript::new(survey);
-            let report = each(which, count, stop, |envelope| {
-                transcript.push(envelope, &mut text);
-                write(&mut out, &mut text, config.output.as_deref())
-            })?;
-            transcript.finish(&mut text);
-            if transcript.unkept() > 0 {
-                super::say(&format!(
-                    "{} changes of earlier lines were too many to be kept: they read as first printed",
-                    transcript.unkept()
-                ));
-            }
-            report
-        }
+    let mut renderer = match config.format {
+        Format::Text => Renderer::Text(Transcript::new(survey)),
         Format::Cast => {
             config.cast.pane = config.pane.or_else(|| survey.sole_pane().cloned());
-            let mut cast = Cast::new(config.cast);
-            let report = each(which, count, stop, |envelope| {
-                cast.push(envelope, &mut text);
-                write(&mut out, &mut text, config.output.as_deref())
-            })?;
-            cast.finish(&mut text);
-            if cast.unreached() > 0 {
-                super::say(&format!(
-                    "{} lines changed after they had left the screen: they read as before",
-                    cast.unreached()
-                ));
-            }
-            report
+            Renderer::Cast(Cast::new(config.cast))
         }
     };
+    let report = each(which, count, stop, |envelope| {
+        renderer.push(envelope, &mut text);
+        write(&mut out, &mut text, config.output.as_deref())
+    })?;
+    renderer.finish(&mut text);
     write(&mut out, &mut text, config.output.as_deref())?;
     out.flush()
         .map_err(|cause| failed(config.output.as_deref(), cause))?;
     Ok(tell(which, &report))
+}
+
+/// What makes the export.
+enum Renderer {
+    Text(Transcript),
+    Cast(Cast),
+}
+
+impl Renderer {
+    fn push(&mut self, envelope: &Envelope, text: &mut String) {
+        match self {
+            Self::Text(transcript) => transcript.push(envelope, text),
+            Self::Cast(cast) => cast.push(envelope, text),
+        }
+    }
+
+    /// The end; says what is not in it.
+    fn finish(&mut self, text: &mut String) {
+        let (count, what) = match self {
+            Self::Text(transcript) => {
+                transcript.finish(text);
+                let what = "changes of earlier lines were too many to be kept: \
+                            they read as first printed";
+                (transcript.unkept(), what)
+            }
+            Self::Cast(cast) => {
+                cast.finish(text);
+                let what = "lines changed after they had left the screen: they read as before";
+                (cast.unreached(), what)
+            }
+        };
+        if count > 0 {
+            super::say(&format!("{count} {what}"));
+        }
+    }
 }
 
 /// So many events of the run, from its beginning.

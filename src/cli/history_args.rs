@@ -1,8 +1,6 @@
 //! What may be typed after `log`, `runs`, `replay` and `export`.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -11,12 +9,6 @@ use super::duration::{
     Limit, Moment, parse_age_limit, parse_duration, parse_moment, parse_rotation, parse_size_limit,
     parse_speed,
 };
-use super::failure::Failure;
-use crate::log::{Retention, Rotation};
-use crate::redact::Rules;
-
-/// Rules of the user's own, in the data directory.
-const RULES: &str = "redact.toml";
 
 /// How logs are begun anew and how much of them is kept; for every command that writes them.
 #[derive(Debug, Args)]
@@ -45,53 +37,6 @@ pub(super) struct TypedKeeping {
     /// Show and keep secrets in clear
     #[arg(long)]
     pub no_redact: bool,
-}
-
-impl TypedKeeping {
-    /// What is taken for a secret.
-    pub fn rules(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
-        if self.no_redact {
-            return Ok(Rules::none());
-        }
-        let usual = data_dir.map(|path| path.join(RULES));
-        let (path, is_asked) = match (&self.redact, &usual) {
-            (Some(path), _) => (path, true),
-            (None, Some(path)) => (path, false),
-            (None, None) => return Ok(Rules::builtin()),
-        };
-        // A pipe would be waited for.
-        if path.metadata().is_ok_and(|about| !about.is_file()) {
-            return Err(Failure::usage(format!(
-                "{path:?} is no regular file of rules"
-            )));
-        }
-        let text = match fs::read_to_string(path) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound && !is_asked => {
-                return Ok(Rules::builtin());
-            }
-            read => {
-                read.map_err(|cause| Failure::usage(format!("cannot read {path:?}: {cause}")))?
-            }
-        };
-        Rules::builtin()
-            .with_toml(&text)
-            .map_err(|error| Failure::usage(format!("{path:?}: {error:?}")))
-    }
-
-    pub fn rotation(&self) -> Rotation {
-        Rotation {
-            bytes_max: self.rotate_size.0.unwrap_or(u64::MAX),
-            age_max: self.rotate_age.0,
-        }
-    }
-
-    pub fn retention(&self) -> Retention {
-        Retention {
-            age_max: self.keep_age,
-            runs_max: self.keep_runs,
-            bytes_max: self.keep_size.0,
-        }
-    }
 }
 
 /// Which events.

@@ -14,6 +14,7 @@ mod watch;
 
 mod history;
 mod history_args;
+mod keeping;
 mod keys;
 
 mod export;

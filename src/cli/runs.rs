@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
 use super::failure::Failure;
@@ -13,7 +12,7 @@ use super::options::Options;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::log::{Retention, RunSummary};
-use crate::view::{one_line, unless_broken_pipe};
+use crate::view::{one_line, push_line, unless_broken_pipe};
 
 /// Lists the runs, or removes some.
 pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failure> {
@@ -32,7 +31,7 @@ fn list(options: &Options) -> Result<ExitCode, Failure> {
     let text = if options.quiet {
         String::new()
     } else if options.json {
-        list.runs.iter().map(line).collect()
+        lines(&list.runs)
     } else {
         table(&list.runs)
     };
@@ -61,7 +60,7 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
     let text = if options.quiet {
         String::new()
     } else if options.json {
-        pruned.runs.iter().map(line).collect()
+        lines(&pruned.runs)
     } else {
         let verb = if typed.dry_run { "would go" } else { "removed" };
         let count = pruned.runs.len();
@@ -72,21 +71,11 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
     Ok(tell(&pruned.problems))
 }
 
-fn line(run: &RunSummary) -> String {
-    // Strings and numbers: nothing of that fails.
-    let value =
-        serde_json::to_value(run).unwrap_or_else(|error| json!({"error": error.to_string()}));
-    // Names may hold what a terminal takes for orders; all of it can be escaped in JSON.
-    let text = value.to_string();
-    let is_order = |c: char| matches!(c, '\x7f'..='\u{9f}');
-    let mut out: String = text
-        .chars()
-        .map(|c| match is_order(c) {
-            true => format!("\\u{:04x}", u32::from(c)),
-            false => c.to_string(),
-        })
-        .collect();
-    out.push('\n');
+fn lines(runs: &[RunSummary]) -> String {
+    let mut out = String::new();
+    for run in runs {
+        push_line(&mut out, run);
+    }
     out
 }
 

@@ -1,15 +1,14 @@
 //! The runs that are open: who uses them, where they are kept.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use serde_json::Value;
 
 use super::keeper::{Order, Orders};
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::ExecutionId;
+use crate::event::{ExecutionId, each_text_in};
 use crate::log::{DataDir, OpenRun, RunDirectory, RunIndex, RunInfo, RunState};
 use crate::redact::Rules;
 use crate::source::{OpenedRun, RunName, Runs};
@@ -182,7 +181,11 @@ impl RunBook {
     fn without_secrets(&self, name: RunName, mut info: RunInfo) -> (RunName, RunInfo) {
         info.label = self.rules.text(&info.label).into_owned();
         for (_, value) in &mut info.extra {
-            redact_value(&self.rules, value);
+            each_text_in(value, &mut |text| {
+                if let Cow::Owned(masked) = self.rules.text(text) {
+                    *text = masked;
+                }
+            });
         }
         let name = match name {
             RunName::Exactly(id) => RunName::Exactly(id),
@@ -195,19 +198,5 @@ impl RunBook {
         if let Some((_, orders)) = &self.kept {
             orders.give(order);
         }
-    }
-}
-
-/// Takes secrets out of all texts in a value.
-fn redact_value(rules: &Rules, value: &mut Value) {
-    match value {
-        Value::String(text) => *text = rules.text(text).into_owned(),
-        Value::Array(values) => values
-            .iter_mut()
-            .for_each(|value| redact_value(rules, value)),
-        Value::Object(fields) => fields
-            .values_mut()
-            .for_each(|value| redact_value(rules, value)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

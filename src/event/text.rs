@@ -115,7 +115,7 @@ impl Texts for UnknownEvent {
     fn texts(&mut self, visit: &mut Visit<'_>) {
         for (name, value) in &mut self.fields {
             if name != "execution_id" && name != "pane" {
-                value_texts(value, visit, DEPTH_MAX);
+                each_text_in(value, visit);
             }
         }
     }
@@ -126,6 +126,11 @@ impl Texts for UnknownEvent {
             name != "execution_id" && name != "pane" && value_any(value, holds, DEPTH_MAX)
         })
     }
+}
+
+/// Shows every text in a value of unknown shape, which may be changed.
+pub(crate) fn each_text_in(value: &mut Value, visit: &mut Visit<'_>) {
+    value_texts(value, visit, DEPTH_MAX);
 }
 
 fn value_texts(value: &mut Value, visit: &mut Visit<'_>, depth: usize) {

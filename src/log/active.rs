@@ -12,13 +12,13 @@ use crate::event::{Envelope, ExecutionId};
 use crate::gap::Gap;
 use crate::log::dir::{EVENTS, METADATA, RunDirectory};
 use crate::log::file::{EventsFile, Standing};
-use crate::log::files::closed_files;
+use crate::log::files::close_newest;
 use crate::log::line::{self, LineWriter};
 use crate::log::lock::RunLock;
 use crate::log::metadata::{Metadata, RunState};
 use crate::log::notice::{Notice, NoticeKind};
 use crate::log::pending::{Limits, Pending, Spares};
-use crate::log::rotate::{Closed, Rotation};
+use crate::log::rotate::Rotation;
 use crate::log::run::OpenRun;
 use crate::log::sync::Closing;
 use crate::stamp::Timestamp;
@@ -341,13 +341,7 @@ impl ActiveRun {
             )
         };
         let entered = self.directory.enter()?;
-        let last = closed_files(&entered).map_err(failed)?.last().copied();
-        let number = last
-            .map_or(1, |last| last.number.saturating_add(1))
-            .max(self.next_file);
-        entered
-            .rename_new(EVENTS, &Closed::plain(number).name())
-            .map_err(failed)?;
+        let number = close_newest(&entered, self.next_file).map_err(failed)?;
         self.next_file = number.saturating_add(1);
         // Whatever comes now, the old file is no longer the one to write to.
         self.closed_file = self.events.close();

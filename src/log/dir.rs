@@ -122,6 +122,36 @@ impl DataDir {
             .ok_or_else(|| Error::other(format!("too many runs are called {label:?}")))
     }
 
+    /// The directories that may be runs.
+    pub(super) fn run_directories(&self) -> Result<Vec<RunDirectory>> {
+        let path = self.runs_path();
+        let failed = |cause| Error::file("cannot list", &path, cause);
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(cause) => return Err(failed(cause)),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if let (true, Some(name)) = (is_directory, entry.file_name().to_str()) {
+                found.extend(self.directory_of(&entry.path(), name));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The run that a directory of this name is of. A name that was cut does not tell; its metadata
+    /// do.
+    fn directory_of(&self, path: &Path, name: &str) -> Option<RunDirectory> {
+        if let Some(id) = decode_name(name) {
+            return Some(self.run(&id.into()));
+        }
+        let metadata = Metadata::read_in(&Entered::open(path).ok()?).ok()??;
+        (encode_name(&metadata.execution_id) == name).then(|| self.run(&metadata.execution_id))
+    }
+
     /// Takes room for one more open run; given back when the slot is dropped.
     pub(super) fn take_slot(&self) -> Result<RunSlot> {
         let taken = self

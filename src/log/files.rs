@@ -57,6 +57,16 @@ fn open_newest(entered: &Entered) -> io::Result<Option<File>> {
     }
 }
 
+/// Gives `events.jsonl` the number behind all others, `at_least` this one. For the holder of the
+/// run's lock.
+pub(super) fn close_newest(entered: &Entered, at_least: u32) -> io::Result<u32> {
+    let last = closed_files(entered)?.last().copied();
+    let behind = last.map_or(1, |last| last.number.saturating_add(1));
+    let number = behind.max(at_least);
+    entered.rename_new(EVENTS, &Closed::plain(number).name())?;
+    Ok(number)
+}
+
 /// The closed files, each once, the oldest first.
 pub(super) fn closed_files(entered: &Entered) -> io::Result<Vec<Closed>> {
     let mut found = in_order(all_closed(entered)?);

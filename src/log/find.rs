@@ -1,12 +1,10 @@
 //! Finding the run of a tmux session again, whatever the session is called by now.
 
-use std::fs;
-
 use rustc_hash::FxHashMap;
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::log::dir::{DataDir, Entered, LABELS_MAX, RunDirectory, numbered};
+use crate::log::dir::{DataDir, LABELS_MAX, RunDirectory, numbered};
 use crate::log::metadata::{Metadata, RunInfo, TmuxIdentity};
 use crate::log::run::OpenRun;
 use crate::stamp::Timestamp;
@@ -38,25 +36,23 @@ impl RunIndex {
     /// [`RunIndex::warnings`].
     pub fn scan(data: &DataDir) -> Self {
         let mut index = Self::default();
-        let runs = data.runs_path();
-        let entries = match fs::read_dir(&runs) {
-            Ok(entries) => entries,
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return index,
-            Err(cause) => {
-                index.warn(format!("{:?}", Error::file("cannot list", &runs, cause)));
+        let directories = match data.run_directories() {
+            Ok(directories) => directories,
+            Err(error) => {
+                index.warn(format!("{error:?}"));
                 return index;
             }
         };
-        for (looked_at, entry) in entries.flatten().enumerate() {
-            if looked_at == RUNS_SCANNED_MAX {
-                index.warn(format!(
-                    "only {RUNS_SCANNED_MAX} runs in {runs:?} were looked at"
-                ));
-                break;
-            }
-            match Entered::open(&entry.path()).and_then(|entered| Metadata::read_in(&entered)) {
+        if directories.len() > RUNS_SCANNED_MAX {
+            index.warn(format!(
+                "only {RUNS_SCANNED_MAX} runs in {:?} were looked at",
+                data.runs_path()
+            ));
+        }
+        for directory in directories.iter().take(RUNS_SCANNED_MAX) {
+            match Metadata::read(directory) {
                 // A run that was copied to another name is not the run that it says it is.
-                Ok(Some(metadata)) if data.run(&metadata.execution_id).path() == entry.path() => {
+                Ok(Some(metadata)) if metadata.execution_id == *directory.execution_id() => {
                     index.add(metadata);
                 }
                 Ok(_) => {}

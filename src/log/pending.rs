@@ -84,28 +84,6 @@ impl Pending {
         envelope: &Envelope,
         limits: Limits,
     ) {
-        let written = self.put(writer, spares, id, envelope, limits);
-        match (&envelope.event, Gap::of(envelope)) {
-            // What the bus had to leave out.
-            (TdEvent::LogGap { .. }, Some(gap)) => self.dropped += gap.last - gap.first + 1,
-            _ => self.dropped += u64::from(!written),
-        }
-    }
-
-    /// How many events were left out since this was last asked.
-    pub(super) fn take_dropped(&mut self) -> u64 {
-        std::mem::take(&mut self.dropped)
-    }
-
-    /// The same without counting; whether it fitted.
-    fn put(
-        &mut self,
-        writer: &mut LineWriter,
-        spares: &mut Spares,
-        id: &ExecutionId,
-        envelope: &Envelope,
-        limits: Limits,
-    ) -> bool {
         let is_text = envelope.event.is_text();
         if self.lines.capacity() == 0 {
             self.lines = spares.take();
@@ -128,7 +106,16 @@ impl Pending {
                 self.note_missing(gap);
             }
         }
-        written
+        self.dropped += match (&envelope.event, Gap::of(envelope)) {
+            // What the bus had to leave out.
+            (TdEvent::LogGap { .. }, Some(gap)) => gap.last - gap.first + 1,
+            _ => u64::from(!written),
+        };
+    }
+
+    /// How many events were left out since this was last asked.
+    pub(super) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Numbers whose events will not be in the file. They follow on each other: a gap is written
@@ -208,11 +195,13 @@ impl Pending {
             .split(|&byte| byte == b'\n')
             .filter(|line| !line.is_empty())
         {
-            if let Ok(envelope) = parse_line(line) {
-                let written = self.put(writer, spares, id, &envelope, limits);
-                // A gap's events have been counted.
-                let is_gap = matches!(envelope.event, TdEvent::LogGap { .. });
-                self.dropped += u64::from(!written && !is_gap);
+            let Ok(envelope) = parse_line(line) else {
+                continue;
+            };
+            match (&envelope.event, Gap::of(&envelope)) {
+                // Counted before; it is written again before the next line.
+                (TdEvent::LogGap { .. }, Some(gap)) => self.note_missing(gap),
+                _ => self.push(writer, spares, id, &envelope, limits),
             }
         }
         if let Some(gap) = before.gap {

@@ -2,15 +2,16 @@
 
 use std::borrow::Cow;
 
-use crate::event::Envelope;
+use serde::Serialize;
+
 use crate::stamp::Timestamp;
 
-/// Adds the line of an event.
-pub(super) fn push_line(out: &mut String, envelope: &Envelope) {
-    match serde_json::to_string(envelope) {
+/// Adds the line of an event, or of something that is listed.
+pub(crate) fn push_line(out: &mut String, value: &impl Serialize) {
+    match serde_json::to_string(value) {
         Ok(line) => push_text(out, &line),
         // Strings, numbers and maps with text as keys: nothing of that fails.
-        Err(error) => log::error!("an event cannot be written: {error}"),
+        Err(error) => log::error!("a line of JSON cannot be written: {error}"),
     }
 }
 
@@ -52,7 +53,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::TdEvent;
+    use crate::event::{Envelope, TdEvent};
     use crate::view::clean::tests::nasty;
 
     proptest! {

@@ -28,6 +28,7 @@ mod flow;
 pub(crate) use cast::{Cast, CastOptions};
 pub(crate) use clean::one_line;
 pub(crate) use console::{Console, Look, Standing};
+pub(crate) use json::push_line;
 pub(crate) use page::{Page, View, unless_broken_pipe};
 pub(crate) use printer::Printing;
 pub(crate) use survey::Survey;

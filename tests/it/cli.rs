@@ -231,12 +231,9 @@ fn one_signal_ends_in_order_with_a_whole_log() {
     assert_eq!(kept.last(), Some(last));
 }
 
-#[test]
-fn a_reader_that_leaves_is_a_quiet_end() {
-    let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
-    tmux.new_session("job", 80, 24, "while sleep 0.05; do date +%s%N; done");
-    let socket = tmux.socket().display().to_string();
-    let mut command = program(&on(&socket, &["watch"]), data.path());
+/// Nobody reads what the program prints: it ends, and complains of nothing.
+#[track_caller]
+pub fn ends_quietly_unread(mut command: Command) {
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -248,7 +245,15 @@ fn a_reader_that_leaves_is_a_quiet_end() {
     });
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 0);
-    assert_eq!(text(&output.stderr), "");
+    assert_eq!(text(&output.stderr), "", "{command:?}");
+}
+
+#[test]
+fn a_reader_that_leaves_is_a_quiet_end() {
+    let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    tmux.new_session("job", 80, 24, "while sleep 0.05; do date +%s%N; done");
+    let socket = tmux.socket().display().to_string();
+    ends_quietly_unread(program(&on(&socket, &["watch"]), data.path()));
 }
 
 #[test]

@@ -25,6 +25,7 @@ const PURE: &[&str] = &[
     "src/log/pace.rs",
     "src/log/read/query.rs",
     "src/log/read/raw.rs",
+    "src/log/read/sieve.rs",
     "src/log/read/sift.rs",
     "src/log/rotate.rs",
     "src/view/cast",

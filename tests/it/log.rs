@@ -4,86 +4,18 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use td_observe::log::{
-    DataDir, LogOptions, LogReader, LogWriter, Metadata, NoticeKind, Query, Repair, RunDirectory,
-    RunIndex, RunInfo, RunState, SyncPolicy, TmuxIdentity, parse_line, read_tail,
+    DataDir, LogReader, Metadata, NoticeKind, Query, Repair, RunIndex, RunInfo, RunState,
+    SyncPolicy, TmuxIdentity, parse_line, read_tail,
 };
 use td_observe::{Envelope, ExecutionId, FakeClock, TdEvent, Timestamp};
 
+use crate::bench::Bench;
+
 /// How often the writer looks at a file that it writes to.
 const LOOK: Duration = Duration::from_millis(1);
-
-/// A data directory, a writer, and time that is moved by hand.
-struct Bench {
-    data: DataDir,
-    log: LogWriter,
-    fake: FakeClock,
-}
-
-impl Bench {
-    fn new(root: &Path) -> Self {
-        Self::with(root, SyncPolicy::default())
-    }
-
-    fn with(root: &Path, sync: SyncPolicy) -> Self {
-        let fake = FakeClock::new();
-        let options = LogOptions {
-            sync,
-            ..LogOptions::default()
-        };
-        let log = LogWriter::start(options, fake.clock()).unwrap();
-        Self {
-            data: DataDir::new(root),
-            log,
-            fake,
-        }
-    }
-
-    fn now(&self) -> Instant {
-        self.fake.clock().now()
-    }
-
-    /// Opens and attaches a run; the answer is its next number.
-    #[track_caller]
-    fn open(&mut self, id: &str) -> u64 {
-        let info = RunInfo {
-            kind: "test".into(),
-            label: id.into(),
-            ..RunInfo::default()
-        };
-        let run = self
-            .data
-            .run(&id.into())
-            .open(info, self.fake.clock().wall())
-            .unwrap();
-        let next = run.next_seq();
-        self.log.attach(run, self.now());
-        next
-    }
-
-    fn append(&mut self, batch: &[Envelope]) {
-        self.log.append(batch, self.now());
-    }
-
-    fn advance(&mut self, by: Duration) {
-        self.fake.advance(by);
-        self.log.tick(self.now());
-    }
-
-    fn run(&self, id: &str) -> RunDirectory {
-        self.data.run(&id.into())
-    }
-
-    fn notices(&mut self) -> Vec<NoticeKind> {
-        self.log
-            .take_notices()
-            .into_iter()
-            .map(|notice| notice.kind)
-            .collect()
-    }
-}
 
 /// A directory in memory where there is one: some tests make hundreds of runs, and each waits for
 /// the disk when its metadata are written.
@@ -231,7 +163,7 @@ fn files_are_for_their_owner_only() {
 #[test]
 fn a_kill_at_any_byte_loses_no_whole_line_and_leaves_no_torn_one() {
     let temp = fast_dir();
-    let mut bench = Bench::with(temp.path(), SyncPolicy::Never);
+    let mut bench = Bench::synced(temp.path(), SyncPolicy::Never);
     bench.open("a");
     bench.append(&[life("a", 1), text("a", 2, 40), text("a", 3, 10)]);
     let path = bench.run("a").events_path();
@@ -241,7 +173,7 @@ fn a_kill_at_any_byte_loses_no_whole_line_and_leaves_no_torn_one() {
     drop(bench);
     for cut in 0..=all.len() {
         let temp = fast_dir();
-        let mut bench = Bench::with(temp.path(), SyncPolicy::Never);
+        let mut bench = Bench::synced(temp.path(), SyncPolicy::Never);
         let run = bench.run("a");
         fs::create_dir_all(run.path()).unwrap();
         fs::write(run.events_path(), &all[..cut]).unwrap();
@@ -353,7 +285,7 @@ fn a_full_disk_is_told_once_counted_exactly_and_left_behind() {
         return;
     };
     let healthy = temp.path().join("elsewhere");
-    let mut bench = Bench::with(&disk.0, SyncPolicy::Never);
+    let mut bench = Bench::synced(&disk.0, SyncPolicy::Never);
     bench.open("full");
     let elsewhere = DataDir::new(&healthy).run(&"fine".into());
     let run = elsewhere
@@ -420,7 +352,7 @@ fn what_a_full_disk_takes_for_good_is_reported_and_announced_later() {
     let Some(disk) = SmallDisk::mount(&temp.path().join("disk"), "size=256k") else {
         return;
     };
-    let mut bench = Bench::with(&disk.0, SyncPolicy::Never);
+    let mut bench = Bench::synced(&disk.0, SyncPolicy::Never);
     bench.open("a");
     for seq in 1..=40 {
         bench.append(&[text("a", seq, 9_000)]);
@@ -440,7 +372,7 @@ fn what_a_full_disk_takes_for_good_is_reported_and_announced_later() {
         .status()
         .unwrap();
     assert!(status.success());
-    let mut bench = Bench::with(&disk.0, SyncPolicy::Never);
+    let mut bench = Bench::synced(&disk.0, SyncPolicy::Never);
     let next = bench.open("a");
     bench.append(&[life("a", next)]);
     // With last words in the metadata the hole is announced; without, its numbers are given anew.
@@ -707,7 +639,7 @@ fn every_policy_ends_and_says_when_to_come_again() {
         (SyncPolicy::default(), Some(Duration::from_secs(1))),
     ] {
         let temp = tempfile::tempdir().unwrap();
-        let mut bench = Bench::with(temp.path(), policy);
+        let mut bench = Bench::synced(temp.path(), policy);
         bench.open("a");
         for seq in 1..=20 {
             bench.append(&[life("a", seq)]);
@@ -829,9 +761,7 @@ fn a_clock_that_goes_back_is_said_once_and_numbers_order() {
         at(5, 6_401),
     ]);
     bench.append(&[at(6, 1)]);
-    let notices = bench.log.take_notices();
-    let kinds: Vec<NoticeKind> = notices.iter().map(|notice| notice.kind).collect();
-    assert_eq!(kinds, [NoticeKind::ClockWentBack], "{notices:?}");
+    assert_eq!(bench.notices(), [NoticeKind::ClockWentBack]);
     let now = bench.now();
     assert!(bench.log.finish(now).lost.is_empty());
     let run = bench.data.run(&"a".into());

@@ -7,6 +7,7 @@
     missing_docs
 )]
 
+mod bench;
 mod observed;
 mod resources;
 mod support;

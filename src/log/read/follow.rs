@@ -33,7 +33,8 @@ use crate::log::tail::line_start;
 ///     if !is_written {
 ///         break;
 ///     }
-///     std::thread::sleep(std::time::Duration::from_millis(50));
+///     // Woken earlier, it looks earlier.
+///     std::thread::park_timeout(std::time::Duration::from_millis(50));
 /// }
 /// # Ok::<(), td_observe::Error>(())
 /// ```

@@ -1,7 +1,8 @@
 //! Reading logs: all files of a run in order, on as many cores as there are, most lines passed over unparsed.
 //!
 //! ```text
-//! query, raw (pure): which lines may hold what is wanted, by their bytes
+//! query (pure):      what is wanted
+//! sieve, raw (pure): which lines may hold it, by their bytes
 //! block:             whole lines out of parts of files, and out of compressed ones
 //! sift (pure):       a block ─> the events that are wanted
 //! pool (td-read-N):  many blocks at once
@@ -12,6 +13,7 @@
 mod raw;
 
 mod query;
+mod sieve;
 
 mod block;
 mod sift;

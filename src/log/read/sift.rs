@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::vec;
 
 use super::block::Block;
-use super::query::{Query, Sieve};
+use super::query::Query;
+use super::sieve::Sieve;
 use crate::event::{Envelope, TdEvent};
 use crate::log::line::parse_line;
 use crate::stamp::Timestamp;
@@ -154,7 +155,7 @@ pub(super) struct Sifter {
 impl Sifter {
     pub(super) fn new(query: Query, keeps_lines: bool) -> Self {
         Self {
-            sieve: query.sieve(),
+            sieve: Sieve::of(&query),
             wants_all: query.wants_all(),
             query,
             keeps_lines,
@@ -173,7 +174,7 @@ impl Sifter {
 
     /// The time before which nothing is wanted.
     pub(super) fn since(&self) -> Option<Timestamp> {
-        self.query.since_ts()
+        self.query.since
     }
 
     /// Parses the lines that may be wanted. Headers of files are nothing that happened.

@@ -10,7 +10,8 @@ use rustix::process::Signal;
 use td_observe::Envelope;
 use td_observe::log::{DataDir, Follower, Query, Rotation, RunDirectory};
 
-use super::{Bench, accounted, event, events_of, files, token};
+use super::{accounted, event, events_of, files};
+use crate::bench::{Bench, token};
 use crate::cli::{ECHO, Running, assert_code, on, program, text};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
@@ -161,7 +162,7 @@ fn in_this_process_too_every_number_comes_once_while_files_come_and_go() {
         bytes_max: 16 * 1024,
         age_max: None,
     };
-    let mut bench = Bench::new(temp.path(), rotation);
+    let mut bench = Bench::rotating(temp.path(), rotation);
     bench.open("a");
     let run = bench.run("a");
     let readers: Vec<_> = (0..2)
@@ -187,7 +188,7 @@ fn in_this_process_too_every_number_comes_once_while_files_come_and_go() {
 #[test]
 fn a_line_that_is_being_written_is_waited_for() {
     let temp = tempfile::tempdir().unwrap();
-    let mut bench = Bench::new(temp.path(), Rotation::NEVER);
+    let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("a");
     let run = bench.run("a");
     let mut log = Follower::open(&run, Query::all()).unwrap();
@@ -217,7 +218,7 @@ fn a_line_that_is_being_written_is_waited_for() {
 #[test]
 fn one_signal_ends_a_follower_at_once_and_in_order() {
     let temp = tempfile::tempdir().unwrap();
-    let mut bench = Bench::new(temp.path(), Rotation::NEVER);
+    let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("a");
     bench.fill("a", 1..3);
     for signal in [Signal::INT, Signal::TERM] {
@@ -241,7 +242,7 @@ fn one_signal_ends_a_follower_at_once_and_in_order() {
 #[test]
 fn what_others_do_to_the_file_does_not_hang_it() {
     let temp = tempfile::tempdir().unwrap();
-    let mut bench = Bench::new(temp.path(), Rotation::NEVER);
+    let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("a");
     let run = bench.run("a");
     let mut log = Follower::open(&run, Query::all()).unwrap();
@@ -290,7 +291,7 @@ fn what_others_do_to_the_file_does_not_hang_it() {
 #[test]
 fn a_filter_holds_for_what_comes_too() {
     let temp = tempfile::tempdir().unwrap();
-    let mut bench = Bench::new(
+    let mut bench = Bench::rotating(
         temp.path(),
         Rotation {
             bytes_max: 16 * 1024,

@@ -109,6 +109,9 @@ fn three_megabytes_that_are_full_stop_nobody_and_hide_nothing() {
         "{}",
         lost.len()
     );
+    // The loss is said with its number.
+    let counted = format!("is written again; {} events are missing", lost.len());
+    assert!(said.contains(&counted), "{counted}: {said}");
     let printed = run(&["log", "full", "--json"], &data);
     assert_eq!(values(&printed.stdout).len(), kept.len());
 }

@@ -3,14 +3,12 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use flate2::read::MultiGzDecoder;
-use td_observe::log::{
-    DataDir, LogOptions, LogReader, LogWriter, Notice, Query, Retention, Rotation, RunDirectory,
-    RunInfo, SyncPolicy, parse_line,
-};
-use td_observe::{Envelope, FakeClock, TdEvent, Timestamp};
+use td_observe::log::{LogReader, Query, Rotation, RunDirectory, parse_line};
+use td_observe::{Envelope, TdEvent, Timestamp};
+
+use crate::bench::Bench;
 
 #[cfg(feature = "cli")]
 mod export;
@@ -30,108 +28,6 @@ mod rotation;
 mod runs;
 #[cfg(feature = "cli")]
 mod secrets;
-
-/// A writer in this process, and time that is moved by hand.
-struct Bench {
-    data: DataDir,
-    log: LogWriter,
-    fake: FakeClock,
-}
-
-impl Bench {
-    fn new(root: &Path, rotation: Rotation) -> Self {
-        Self::by(root, rotation, FakeClock::new())
-    }
-
-    /// By a clock that has gone on for some time.
-    fn by(root: &Path, rotation: Rotation, fake: FakeClock) -> Self {
-        let options = LogOptions {
-            sync: SyncPolicy::Never,
-            rotation,
-            retention: Retention::EVERYTHING,
-        };
-        Self {
-            data: DataDir::new(root),
-            log: LogWriter::start(options, fake.clock()).unwrap(),
-            fake,
-        }
-    }
-
-    fn now(&self) -> Instant {
-        self.fake.clock().now()
-    }
-
-    /// Opens and attaches a run; the answer is its next number.
-    #[track_caller]
-    fn open(&mut self, id: &str) -> u64 {
-        let info = RunInfo {
-            kind: "test".into(),
-            label: id.into(),
-            ..RunInfo::default()
-        };
-        let run = self.run(id).open(info, self.fake.clock().wall()).unwrap();
-        let next = run.next_seq();
-        self.log.attach(run, self.now());
-        next
-    }
-
-    fn append(&mut self, batch: &[Envelope]) {
-        self.log.append(batch, self.now());
-    }
-
-    /// Appends so many events of a run, of about 300 bytes each, in batches of ten.
-    fn fill(&mut self, id: &str, numbers: std::ops::Range<u64>) {
-        let wall = self.fake.clock().wall();
-        let events: Vec<Envelope> = numbers.map(|seq| token(id, seq, wall)).collect();
-        for batch in events.chunks(10) {
-            self.append(batch);
-        }
-    }
-
-    fn advance(&mut self, by: Duration) {
-        self.fake.advance(by);
-        self.log.tick(self.now());
-    }
-
-    fn run(&self, id: &str) -> RunDirectory {
-        self.data.run(&id.into())
-    }
-
-    fn notices(&mut self) -> Vec<Notice> {
-        self.log.take_notices()
-    }
-
-    #[track_caller]
-    fn finish(self) {
-        let now = self.now();
-        let report = self.log.finish(now);
-        assert!(
-            report.lost.is_empty() && report.problems.is_empty(),
-            "{report:?}"
-        );
-    }
-}
-
-/// An event of about 300 bytes that no packer makes much smaller.
-fn token(id: &str, seq: u64, ts: Timestamp) -> Envelope {
-    let token: String = (0..13)
-        .map(|n| format!("{:016x}", scrambled(seq * 13 + n)))
-        .collect();
-    let event = TdEvent::TokenReceived {
-        execution_id: id.into(),
-        iteration: 1,
-        token,
-    };
-    Envelope::new(Some(seq), ts, event)
-}
-
-/// A number that only looks random.
-fn scrambled(number: u64) -> u64 {
-    // The end of splitmix64.
-    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
 
 /// One file of a log, unpacked.
 #[derive(Debug)]
@@ -301,7 +197,7 @@ fn event(seq: u64, ts: Timestamp, event: &serde_json::Value) -> Envelope {
 #[cfg(feature = "cli")]
 #[track_caller]
 fn record(data: &Path, id: &str, lines: &[(i64, &str)]) -> RunDirectory {
-    let mut bench = Bench::new(data, Rotation::NEVER);
+    let mut bench = Bench::rotating(data, Rotation::NEVER);
     assert_eq!(bench.open(id), 1);
     let of = |body: serde_json::Value| {
         let mut body = body;

@@ -3,11 +3,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use super::{assert_wrong_usage, at, values};
-use crate::cli::{Running, assert_code, program, run, text};
-use crate::support::{CEILING, wait_for};
+use crate::cli::{Running, assert_code, ends_quietly_unread, program, run, text};
 
 /// A run whose newest file has these bytes.
 fn run_with(data: &Path, bytes: &[u8]) -> PathBuf {
@@ -221,19 +220,7 @@ fn a_reader_that_leaves_is_a_quiet_end() {
         &["replay", "job", "--speed", "1000000"],
         &["export", "job", "--format", "text"],
     ] {
-        let mut command = program(args, temp.path());
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        wait_for("the program's end", CEILING, || {
-            child.try_wait().unwrap().ok_or("it still runs")
-        });
-        let output = child.wait_with_output().unwrap();
-        assert_code(&output, 0);
-        assert_eq!(text(&output.stderr), "", "{args:?}");
+        ends_quietly_unread(program(args, temp.path()));
     }
 }
 

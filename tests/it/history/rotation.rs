@@ -7,7 +7,8 @@ use std::time::Duration;
 use td_observe::FakeClock;
 use td_observe::log::{LogReader, NoticeKind, Query, Rotation};
 
-use super::{Bench, accounted, events_of, files, plain_files, read, token};
+use super::{accounted, events_of, files, plain_files, read};
+use crate::bench::{Bench, token};
 use crate::support::{CEILING, wait_for};
 
 const SMALL: Rotation = Rotation {
@@ -29,7 +30,7 @@ fn every_number_is_there_once_over_files_runs_and_reopenings() {
     let temp = tempfile::tempdir().unwrap();
     let mut next = 1;
     for round in 0..4 {
-        let mut bench = Bench::new(temp.path(), SMALL);
+        let mut bench = Bench::rotating(temp.path(), SMALL);
         for id in ["a", "b"] {
             assert_eq!(bench.open(id), next, "round {round}");
         }
@@ -45,7 +46,7 @@ fn every_number_is_there_once_over_files_runs_and_reopenings() {
         assert!(bench.notices().is_empty());
         bench.finish();
     }
-    let bench = Bench::new(temp.path(), SMALL);
+    let bench = Bench::rotating(temp.path(), SMALL);
     for id in ["a", "b"] {
         let run = bench.run(id);
         let envelopes = read(&run);
@@ -92,7 +93,7 @@ fn a_file_that_is_old_is_closed_also_when_it_was_opened_again() {
         age_max: Some(Duration::from_secs(10)),
     };
     let fake = FakeClock::new();
-    let mut bench = Bench::by(temp.path(), rotation, fake);
+    let mut bench = Bench::rotating_by(temp.path(), rotation, fake);
     bench.open("a");
     let run = bench.run("a");
     let count = || files(run.path()).len();
@@ -109,7 +110,7 @@ fn a_file_that_is_old_is_closed_also_when_it_was_opened_again() {
     // Another writer goes on in the file, whose age counts from its first line.
     let Bench { log, fake, .. } = bench;
     let _ = log.finish(fake.clock().now());
-    let mut bench = Bench::by(temp.path(), rotation, fake);
+    let mut bench = Bench::rotating_by(temp.path(), rotation, fake);
     assert_eq!(bench.open("a"), 9);
     assert_eq!(count(), 2);
     bench.advance(Duration::from_secs(5));
@@ -133,7 +134,7 @@ fn a_crash_between_two_files_loses_no_number() {
     // What may stand in the place of the newest after it: nothing, or a file without a line.
     for newest in [None, Some("")] {
         let temp = tempfile::tempdir().unwrap();
-        let mut bench = Bench::new(temp.path(), SMALL);
+        let mut bench = Bench::rotating(temp.path(), SMALL);
         bench.open("a");
         bench.fill("a", 1..31);
         let run = bench.run("a");
@@ -144,7 +145,7 @@ fn a_crash_between_two_files_loses_no_number() {
         if let Some(text) = newest {
             fs::write(run.events_path(), text).unwrap();
         }
-        let mut bench = Bench::new(temp.path(), SMALL);
+        let mut bench = Bench::rotating(temp.path(), SMALL);
         assert_eq!(bench.open("a"), 31, "{newest:?}");
         bench.fill("a", 31..36);
         until_packed(&bench, "a");
@@ -160,7 +161,7 @@ fn a_crash_between_two_files_loses_no_number() {
 #[test]
 fn so_it_is_when_the_closed_file_was_packed_and_the_next_has_a_header_only() {
     let temp = tempfile::tempdir().unwrap();
-    let mut bench = Bench::new(temp.path(), SMALL);
+    let mut bench = Bench::rotating(temp.path(), SMALL);
     bench.open("a");
     bench.fill("a", 1..400);
     let run = bench.run("a");
@@ -173,7 +174,7 @@ fn so_it_is_when_the_closed_file_was_packed_and_the_next_has_a_header_only() {
     let (first, _) = &events_of(&[newest_file])[0];
     for cut in [header, header / 2, 0] {
         fs::write(run.events_path(), &newest[..cut]).unwrap();
-        let mut bench = Bench::new(temp.path(), SMALL);
+        let mut bench = Bench::rotating(temp.path(), SMALL);
         assert_eq!(Some(bench.open("a")), first.seq, "cut at {cut}");
         drop(bench);
     }
@@ -182,7 +183,7 @@ fn so_it_is_when_the_closed_file_was_packed_and_the_next_has_a_header_only() {
 #[test]
 fn a_closed_file_that_is_there_twice_is_read_once_and_kept_once() {
     let temp = tempfile::tempdir().unwrap();
-    let mut bench = Bench::new(temp.path(), SMALL);
+    let mut bench = Bench::rotating(temp.path(), SMALL);
     bench.open("a");
     bench.fill("a", 1..400);
     until_packed(&bench, "a");
@@ -196,7 +197,7 @@ fn a_closed_file_that_is_there_twice_is_read_once_and_kept_once() {
     let half = run.path().join("events.000001.jsonl.gz.tmp");
     fs::write(&half, &fs::read(&packed[0].path).unwrap()[..1000]).unwrap();
     assert_eq!(accounted(&read(&run), 1), 400);
-    let mut bench = Bench::new(temp.path(), SMALL);
+    let mut bench = Bench::rotating(temp.path(), SMALL);
     assert_eq!(bench.open("a"), 400);
     wait_for("what was left to be gone", CEILING, || {
         let left: Vec<_> = [&plain, &half]
@@ -216,7 +217,7 @@ fn a_closed_file_that_is_there_twice_is_read_once_and_kept_once() {
 #[test]
 fn where_no_new_file_can_be_begun_the_old_one_goes_on_and_that_is_said_once() {
     let temp = tempfile::tempdir().unwrap();
-    let mut bench = Bench::new(temp.path(), SMALL);
+    let mut bench = Bench::rotating(temp.path(), SMALL);
     bench.open("a");
     let run = bench.run("a");
     bench.fill("a", 1..50);
@@ -224,7 +225,7 @@ fn where_no_new_file_can_be_begun_the_old_one_goes_on_and_that_is_said_once() {
     let last = run.path().join(format!("events.{}.jsonl", u32::MAX));
     fs::create_dir(&last).unwrap();
     bench.fill("a", 50..1000);
-    let kinds: Vec<NoticeKind> = bench.notices().iter().map(|notice| notice.kind).collect();
+    let kinds = bench.notices();
     assert_eq!(kinds, [NoticeKind::NotRotated]);
     let grown = fs::metadata(run.events_path()).unwrap().len();
     assert!(grown > 3 * SMALL.bytes_max, "{grown}");
@@ -235,7 +236,7 @@ fn where_no_new_file_can_be_begun_the_old_one_goes_on_and_that_is_said_once() {
     // Told again when it begins again.
     fs::create_dir(&last).unwrap();
     bench.fill("a", 1300..1800);
-    let kinds: Vec<NoticeKind> = bench.notices().iter().map(|notice| notice.kind).collect();
+    let kinds = bench.notices();
     assert_eq!(kinds, [NoticeKind::NotRotated]);
     fs::remove_dir(&last).unwrap();
     bench.finish();
@@ -247,7 +248,7 @@ fn where_no_new_file_can_be_begun_the_old_one_goes_on_and_that_is_said_once() {
 #[test]
 fn a_write_that_is_longer_than_a_file_may_be_has_one_for_itself() {
     let temp = tempfile::tempdir().unwrap();
-    let mut bench = Bench::new(temp.path(), SMALL);
+    let mut bench = Bench::rotating(temp.path(), SMALL);
     bench.open("a");
     let wall = bench.fake.clock().wall();
     for from in [1, 1001, 2001] {

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use td_observe::log::{DataDir, Retention, Rotation, RunInfo, RunState, encode_name};
 use td_observe::{Builder, Timestamp};
 
-use super::{Bench, assert_wrong_usage, at, record, token};
+use super::{assert_wrong_usage, at, record};
+use crate::bench::{Bench, token};
 use crate::cli::{assert_code, run, text};
 use crate::support::{CEILING, wait_for};
 
@@ -63,7 +64,7 @@ fn prune(data: &Path, more: &[&str]) -> Vec<String> {
 /// as what is returned.
 #[track_caller]
 fn in_each_state(data: &Path) -> Bench {
-    let mut bench = Bench::new(data, Rotation::NEVER);
+    let mut bench = Bench::rotating(data, Rotation::NEVER);
     let states = [
         ("done", RunState::Completed, Some(3)),
         ("failed", RunState::Failed, None),
@@ -80,12 +81,12 @@ fn in_each_state(data: &Path) -> Bench {
     let fake = bench.fake.clone();
     bench.finish();
     fake.advance(std::time::Duration::from_secs(10));
-    let mut dies = Bench::by(data, Rotation::NEVER, fake.clone());
+    let mut dies = Bench::rotating_by(data, Rotation::NEVER, fake.clone());
     dies.open("killed");
     dies.fill("killed", 1..6);
     drop(dies);
     fake.advance(std::time::Duration::from_secs(10));
-    let mut bench = Bench::by(data, Rotation::NEVER, fake);
+    let mut bench = Bench::rotating_by(data, Rotation::NEVER, fake);
     bench.open("live");
     bench.fill("live", 1..8);
     bench
@@ -237,7 +238,7 @@ fn pruning_takes_the_oldest_and_never_what_is_written() {
 fn a_run_that_ended_lately_is_kept_by_age() {
     let temp = tempfile::tempdir().unwrap();
     record(temp.path(), "old", &[(0, "a line")]);
-    let mut bench = Bench::new(temp.path(), Rotation::NEVER);
+    let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("young");
     bench.append(&[token("young", 1, td_observe::Clock::system().wall())]);
     bench.finish();

@@ -7,7 +7,8 @@ use std::process::Output;
 
 use rustix::process::Signal;
 
-use super::{LogFile, assert_wrong_usage, scrambled};
+use super::{LogFile, assert_wrong_usage};
+use crate::bench::scrambled;
 use crate::cli::{ECHO, Running, assert_code, on, program, run, text};
 use crate::support::TmuxServer;
 

@@ -31,7 +31,7 @@ fn lines() -> Vec<String> {
 
 fn found(query: &Query, block: &str) -> Vec<String> {
     let mut found = Vec::new();
-    query.sieve().each(block.as_bytes(), |at, line| {
+    Sieve::of(query).each(block.as_bytes(), |at, line| {
         assert_eq!(&block.as_bytes()[at..at + line.len()], line);
         if parse_line(line).is_ok_and(|one| query.wants(&one) || query.is_context(&one)) {
             found.push(String::from_utf8_lossy(line).into_owned());
@@ -136,7 +136,7 @@ fn few_lines_are_looked_at() {
         ),
     ] {
         let mut candidates = 0;
-        query.sieve().each(block.as_bytes(), |_, _| candidates += 1);
+        Sieve::of(&query).each(block.as_bytes(), |_, _| candidates += 1);
         assert!(candidates <= most, "{query:?}: {candidates}");
     }
 }

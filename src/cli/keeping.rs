@@ -1,0 +1,60 @@
+//! What is kept of what is observed, and how: rotation, retention, and what is taken for a secret.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::failure::Failure;
+use super::history_args::TypedKeeping;
+use crate::log::{Retention, Rotation};
+use crate::redact::Rules;
+
+/// Rules of the user's own, in the data directory.
+const RULES: &str = "redact.toml";
+
+impl TypedKeeping {
+    /// What is taken for a secret.
+    pub fn rules(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
+        if self.no_redact {
+            return Ok(Rules::none());
+        }
+        let usual = data_dir.map(|path| path.join(RULES));
+        let (path, is_asked) = match (&self.redact, &usual) {
+            (Some(path), _) => (path, true),
+            (None, Some(path)) => (path, false),
+            (None, None) => return Ok(Rules::builtin()),
+        };
+        // A pipe would be waited for.
+        if path.metadata().is_ok_and(|about| !about.is_file()) {
+            return Err(Failure::usage(format!(
+                "{path:?} is no regular file of rules"
+            )));
+        }
+        let text = match fs::read_to_string(path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound && !is_asked => {
+                return Ok(Rules::builtin());
+            }
+            read => {
+                read.map_err(|cause| Failure::usage(format!("cannot read {path:?}: {cause}")))?
+            }
+        };
+        Rules::builtin()
+            .with_toml(&text)
+            .map_err(|error| Failure::usage(format!("{path:?}: {error:?}")))
+    }
+
+    pub fn rotation(&self) -> Rotation {
+        Rotation {
+            bytes_max: self.rotate_size.0.unwrap_or(u64::MAX),
+            age_max: self.rotate_age.0,
+        }
+    }
+
+    pub fn retention(&self) -> Retention {
+        Retention {
+            age_max: self.keep_age,
+            runs_max: self.keep_runs,
+            bytes_max: self.keep_size.0,
+        }
+    }
+}

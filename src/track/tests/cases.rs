@@ -1,0 +1,191 @@
+//! Single programs on a model of tmux's grid, and what is said of each.
+
+use super::*;
+
+/// The last line was written over, another one printed, and the pane made higher between two looks:
+/// the text of the first stands elsewhere by then, and is no place to go by.
+#[test]
+fn text_that_moved_while_the_pane_grew_is_no_place() {
+    let limit = 10_000;
+    let mut watch = Watch::new(Sim::new(4, 2, limit));
+    watch.sim.print("aab\n");
+    watch.look();
+    watch.sim.up(1);
+    watch.sim.print("b\naab\n");
+    watch.sim.set_height(3);
+    watch.sim.print("\n");
+    shows_the_pane(&mut watch, limit);
+}
+
+#[test]
+fn a_prompt_is_shown_and_then_said_with_its_answer() {
+    let mut watch = Watch::new(Sim::new(40, 5, 100));
+    watch.sim.print("Name? ");
+    watch.look();
+    watch.look();
+    assert_eq!(
+        watch.changes,
+        [Change::Revised {
+            line: 1,
+            text: "Name? ".into()
+        }]
+    );
+    watch.sim.print("Ada\n");
+    watch.look();
+    watch.look();
+    assert_eq!(
+        watch.changes[1..],
+        [Change::Lines {
+            first_line: 1,
+            chunk: "Name? Ada\n".into()
+        }]
+    );
+}
+
+#[test]
+fn progress_is_revised_and_said_once() {
+    let mut watch = Watch::new(Sim::new(40, 5, 100));
+    for percent in [10, 50, 100] {
+        watch.sim.print(&format!("\r{percent}%"));
+        watch.look();
+    }
+    watch.sim.print("\ndone\n");
+    watch.look();
+    watch.look();
+    assert_eq!(segments(&watch.changes), [["100%", "done"]]);
+}
+
+#[test]
+fn clear_goes_on_counting() {
+    let mut watch = Watch::new(Sim::new(40, 5, 100));
+    watch.sim.print("a\nb\nc\n$ ");
+    watch.look();
+    watch.look();
+    watch.sim.clear_all();
+    watch.sim.print("d\n");
+    watch.look();
+    watch.look();
+    assert!(
+        watch.changes.contains(&Change::Gap {
+            first_line: 5,
+            lost_lines: None,
+            reason: GapReason::Cleared
+        }),
+        "{:#?}",
+        watch.changes
+    );
+    assert_eq!(
+        watch.changes.last(),
+        Some(&Change::Lines {
+            first_line: 5,
+            chunk: "d\n".into()
+        })
+    );
+}
+
+/// Rows of a wrapped line look alike, and a full history hides how far it scrolled: the numbers in
+/// the text tell the place all the same.
+#[test]
+fn wrapped_lines_in_a_full_history_leave_no_gap() {
+    for (width, per_look) in [(20, 20), (20, 5), (100, 100), (7, 3)] {
+        let mut watch = Watch::new(Sim::new(width, 5, 200));
+        let mut printed = Vec::new();
+        for look in 0..40 {
+            for line in 0..per_look {
+                printed.push(format!("{} {}", look * per_look + line, "a".repeat(79)));
+                watch.sim.print(printed.last().unwrap());
+                watch.sim.print("\n");
+            }
+            watch.look();
+        }
+        let changes = watch.end();
+        assert_eq!(
+            segments(&changes),
+            [printed],
+            "{width} columns, {per_look} lines a look"
+        );
+        assert!(nothing_settled_is_revised(&changes));
+    }
+}
+
+/// A pane prints between the question how deep to look and the look: that begins in a line.
+#[test]
+fn a_line_of_which_the_end_was_seen_is_the_same_when_all_of_it_is_seen() {
+    let mut sim = Sim::new(2, 2, 100);
+    sim.print("line 1.\nline 2.\nline 3.\n");
+    let mut tracker = Tracker::baseline(&sim.look(sim.history_size() - 1));
+    sim.print("line 4.\n");
+    let mut changes = tracker.deepest_look(&sim.look(usize::MAX));
+    changes.extend(tracker.still(Duration::ZERO, None));
+    let said = Change::Lines {
+        first_line: 1,
+        chunk: "line 4.\n".into(),
+    };
+    assert!(changes.contains(&said), "{changes:#?}");
+}
+
+#[test]
+fn what_a_program_scrolled_off_before_another_took_its_place_is_not_said_again() {
+    let mut sim = Sim::new(40, 5, 100);
+    let (mut tracker, mut changes) = Tracker::fresh(&sim.look(usize::MAX));
+    sim.print("a\nb\nc\nd\n");
+    let Outcome::Changes(more) = tracker.look(&sim.look(usize::MAX)) else {
+        panic!("complete")
+    };
+    changes.extend(more);
+    // Unseen, and then erased with the screen, but for what it pushed into the history.
+    sim.print("e\nf\n");
+    sim.up(9);
+    sim.erase_below();
+    sim.print("new\n");
+    let mut look = sim.look(usize::MAX);
+    look.pid += 1;
+    for _ in 0..2 {
+        changes.extend(tracker.deepest_look(&look));
+    }
+    assert_eq!(segments(&changes), [vec!["a", "b", "c", "d"], vec!["new"]]);
+}
+
+/// Prints lines that all read the same, before and after the width changes.
+fn resized_among_equals(limit: usize) -> (usize, usize) {
+    let mut watch = Watch::new(Sim::new(40, 10, limit));
+    for width in [60, 30, 80] {
+        for _ in 0..20 {
+            watch.sim.print("same\nsame\nsame\n");
+            watch.look();
+        }
+        watch.sim.width = width;
+        watch.sim.print("same\n");
+        watch.look();
+    }
+    let changes = watch.end();
+    let segments = segments(&changes);
+    (segments.len() - 1, segments.concat().len())
+}
+
+#[test]
+fn lines_that_read_the_same_are_counted_from_the_first_when_the_width_changes() {
+    assert_eq!(resized_among_equals(2000), (0, 183));
+}
+
+#[test]
+fn where_their_place_is_lost_they_are_not_said_twice() {
+    let (gaps, said) = resized_among_equals(40);
+    assert!(gaps >= 3 && said <= 183, "{gaps} gaps, {said} lines");
+}
+
+#[test]
+fn an_empty_pane_changes_its_width_without_a_gap() {
+    let mut watch = Watch::new(Sim::new(40, 10, 100));
+    for width in [60, 30] {
+        watch.sim.width = width;
+        watch.look();
+    }
+    watch.sim.print("one\n");
+    watch.look();
+    let said = Change::Lines {
+        first_line: 1,
+        chunk: "one\n".into(),
+    };
+    assert_eq!(watch.end(), [said]);
+}

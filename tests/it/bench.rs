@@ -1,0 +1,131 @@
+//! A log's writer in this process, with a data directory of its own and time that is moved by hand.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use td_observe::log::{
+    DataDir, LogOptions, LogWriter, NoticeKind, Retention, Rotation, RunDirectory, RunInfo,
+    SyncPolicy,
+};
+use td_observe::{Envelope, FakeClock, TdEvent, Timestamp};
+
+/// The writer.
+pub struct Bench {
+    pub data: DataDir,
+    pub log: LogWriter,
+    pub fake: FakeClock,
+}
+
+impl Bench {
+    pub fn new(root: &Path) -> Self {
+        Self::with(root, LogOptions::default(), FakeClock::new())
+    }
+
+    pub fn synced(root: &Path, sync: SyncPolicy) -> Self {
+        let options = LogOptions {
+            sync,
+            ..LogOptions::default()
+        };
+        Self::with(root, options, FakeClock::new())
+    }
+
+    pub fn rotating(root: &Path, rotation: Rotation) -> Self {
+        Self::rotating_by(root, rotation, FakeClock::new())
+    }
+
+    /// By a clock that has gone on for some time.
+    pub fn rotating_by(root: &Path, rotation: Rotation, fake: FakeClock) -> Self {
+        let options = LogOptions {
+            sync: SyncPolicy::Never,
+            rotation,
+            retention: Retention::EVERYTHING,
+        };
+        Self::with(root, options, fake)
+    }
+
+    fn with(root: &Path, options: LogOptions, fake: FakeClock) -> Self {
+        Self {
+            data: DataDir::new(root),
+            log: LogWriter::start(options, fake.clock()).unwrap(),
+            fake,
+        }
+    }
+
+    pub fn now(&self) -> Instant {
+        self.fake.clock().now()
+    }
+
+    pub fn run(&self, id: &str) -> RunDirectory {
+        self.data.run(&id.into())
+    }
+
+    /// Opens and attaches a run; the answer is its next number.
+    #[track_caller]
+    pub fn open(&mut self, id: &str) -> u64 {
+        let info = RunInfo {
+            kind: "test".into(),
+            label: id.into(),
+            ..RunInfo::default()
+        };
+        let run = self.run(id).open(info, self.fake.clock().wall()).unwrap();
+        let next = run.next_seq();
+        self.log.attach(run, self.now());
+        next
+    }
+
+    pub fn append(&mut self, batch: &[Envelope]) {
+        self.log.append(batch, self.now());
+    }
+
+    /// Appends so many events of a run, of about 300 bytes each, in batches of ten.
+    pub fn fill(&mut self, id: &str, numbers: std::ops::Range<u64>) {
+        let wall = self.fake.clock().wall();
+        let events: Vec<Envelope> = numbers.map(|seq| token(id, seq, wall)).collect();
+        for batch in events.chunks(10) {
+            self.append(batch);
+        }
+    }
+
+    pub fn advance(&mut self, by: Duration) {
+        self.fake.advance(by);
+        self.log.tick(self.now());
+    }
+
+    /// What there was to say since the last question.
+    pub fn notices(&mut self) -> Vec<NoticeKind> {
+        let notices = self.log.take_notices();
+        notices.into_iter().map(|notice| notice.kind).collect()
+    }
+
+    /// The end, which loses nothing.
+    #[track_caller]
+    pub fn finish(self) {
+        let now = self.now();
+        let report = self.log.finish(now);
+        assert!(
+            report.lost.is_empty() && report.problems.is_empty(),
+            "{report:?}"
+        );
+    }
+}
+
+/// An event of about 300 bytes that no packer makes much smaller.
+pub fn token(id: &str, seq: u64, ts: Timestamp) -> Envelope {
+    let token: String = (0..13)
+        .map(|n| format!("{:016x}", scrambled(seq * 13 + n)))
+        .collect();
+    let event = TdEvent::TokenReceived {
+        execution_id: id.into(),
+        iteration: 1,
+        token,
+    };
+    Envelope::new(Some(seq), ts, event)
+}
+
+/// A number that only looks random.
+pub fn scrambled(number: u64) -> u64 {
+    // The end of splitmix64.
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
