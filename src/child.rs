@@ -3,36 +3,31 @@
 //! A child leads a process group of its own. [`run`] writes its input while it reads its output,
 //! all in the calling thread, and ends when the child has ended: what it left in the pipes by then
 //! is taken, a grandchild that still holds them is not waited for. At the deadline the whole group
-//! is killed and the child reaped.
+//! is killed and the child reaped. What is read while it comes, and ended more gently, is attended:
+//! [`Attendance`].
 
+mod attend;
 mod group;
+mod inlet;
+mod outlet;
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::io;
 use std::path::PathBuf;
-use std::process::{ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
+use crossbeam_channel::never;
 
-use self::group::poll_for;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::thread::{Stop, is_stopped};
+use crate::thread::Stop;
 
-pub(crate) use self::group::Group;
-
-/// How long a wait for a child may be before the stop is looked at: a channel cannot be waited for
-/// together with pipes.
-const STOP_CHECK: Duration = Duration::from_millis(100);
-
-/// What is read at once: what a pipe holds on Linux unless somebody asked for more.
-const READ_CHUNK_BYTES: usize = 64 * 1024;
-
-/// The most that a pipe can hold (`fs.pipe-max-size`): after reading this much, all that an ended
-/// child wrote has been read.
-const PIPE_BYTES_MAX: usize = 1024 * 1024;
+pub use self::attend::OutputStream;
+pub(crate) use self::attend::{Attendance, Attended, Bounds, End, Listener};
+pub(crate) use self::group::{Group, Leash, cannot_start};
+pub(crate) use self::inlet::Inlet;
+pub(crate) use self::outlet::Outlet;
 
 /// What to run, and within which bounds.
 #[derive(Clone, Debug)]
@@ -92,171 +87,93 @@ pub(crate) fn run_unless(invocation: &Invocation, clock: &Clock, stop: &Stop) ->
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut group = Group::start(&mut command)?;
-    let talked = Talk::new(&mut group, invocation).and_then(|mut talk| {
-        talk.until(&mut group, deadline, clock, stop)
-            .map(|status| (status, talk))
-    });
-    match talked {
-        Ok((Some(status), talk)) => Ok(Finished {
-            status,
-            truncated: talk.stdout.truncated || talk.stderr.truncated,
-            stdout: talk.stdout.kept,
-            stderr: talk.stderr.kept,
-        }),
-        Ok((None, _)) => {
-            group.kill_and_reap(clock);
-            if is_stopped(stop) {
-                let program = program.to_string_lossy();
-                return Err(Error::gone(format!("{program} was stopped")));
-            }
-            Err(Error::timeout(format!(
-                "{} did not end within {:?} and was killed",
-                program.to_string_lossy(),
+    let mut kept = Kept {
+        stdout: Vec::new(),
+        stderr: Vec::new(),
+        bytes_max: invocation.output_bytes_max,
+        truncated: false,
+    };
+    let attended = attend(
+        &mut group,
+        &mut kept,
+        &invocation.stdin,
+        deadline,
+        clock,
+        stop,
+    );
+    let name = program.to_string_lossy();
+    match attended {
+        Ok(attended) => match attended.end {
+            End::Itself => Ok(Finished {
+                status: attended.status,
+                stdout: kept.stdout,
+                stderr: kept.stderr,
+                truncated: kept.truncated,
+            }),
+            End::Asked => Err(Error::gone(format!("{name} was stopped"))),
+            End::Timeout => Err(Error::timeout(format!(
+                "{name} did not end within {:?} and was killed",
                 invocation.timeout
-            )))
-        }
+            ))),
+        },
         Err(cause) => {
             group.kill_and_reap(clock);
-            Err(
-                Error::other(format!("cannot talk to {}", program.to_string_lossy()))
-                    .because(cause),
-            )
+            Err(Error::other(format!("cannot talk to {name}")).because(cause))
         }
     }
 }
 
-/// The two sides of the conversation with a child.
-struct Talk<'a> {
-    /// What is still to be written; closed when there is nothing more.
-    stdin: Option<(ChildStdin, &'a [u8])>,
-    stdout: Drain<ChildStdout>,
-    stderr: Drain<ChildStderr>,
+fn attend(
+    group: &mut Group,
+    kept: &mut Kept,
+    stdin: &[u8],
+    deadline: Instant,
+    clock: &Clock,
+    stop: &Stop,
+) -> io::Result<Attended> {
+    let child = group.child();
+    let inlet = match child.stdin.take() {
+        Some(pipe) => Inlet::bytes(pipe, stdin)?,
+        None => Inlet::None,
+    };
+    let outlets = [
+        Outlet::new(child.stdout.take())?,
+        Outlet::new(child.stderr.take())?,
+    ];
+    let bounds = Bounds {
+        deadline: Some(deadline),
+        grace: Duration::ZERO,
+        linger: Duration::ZERO,
+    };
+    Attendance {
+        group,
+        inlet,
+        outlets,
+        bounds,
+        orders: &never(),
+        stop,
+        clock,
+    }
+    .run(kept)
 }
 
-impl<'a> Talk<'a> {
-    fn new(group: &mut Group, invocation: &'a Invocation) -> io::Result<Self> {
-        let child = group.child();
-        let stdin = match child.stdin.take() {
-            Some(pipe) if !invocation.stdin.is_empty() => {
-                rustix::io::ioctl_fionbio(&pipe, true)?;
-                Some((pipe, invocation.stdin.as_slice()))
-            }
-            // Closed at once: the child reads an end of file.
-            _ => None,
-        };
-        let bytes_max = invocation.output_bytes_max;
-        let stdout = Drain::new(child.stdout.take(), bytes_max)?;
-        let stderr = Drain::new(child.stderr.take(), bytes_max)?;
-        Ok(Self {
-            stdin,
-            stdout,
-            stderr,
-        })
-    }
-
-    /// Writes and reads until the child has ended; `None` when the deadline or the stop came first.
-    fn until(
-        &mut self,
-        group: &mut Group,
-        deadline: Instant,
-        clock: &Clock,
-        stop: &Stop,
-    ) -> io::Result<Option<ExitStatus>> {
-        let mut buffer = vec![0; READ_CHUNK_BYTES];
-        loop {
-            self.write()?;
-            // The order matters: what an ended child wrote is all in the pipes, so that one more
-            // read after the end was seen takes everything.
-            let status = group.try_wait()?;
-            self.stdout.take(&mut buffer)?;
-            self.stderr.take(&mut buffer)?;
-            if status.is_some() {
-                return Ok(status);
-            }
-            let left = deadline.saturating_duration_since(clock.now());
-            if left.is_zero() || is_stopped(stop) {
-                return Ok(None);
-            }
-            let nap = group.nap(left.min(STOP_CHECK));
-            let mut waited = Vec::with_capacity(4);
-            if let Some((pipe, _)) = &self.stdin {
-                waited.push(PollFd::new(pipe, PollFlags::OUT));
-            }
-            if let Some(pipe) = &self.stdout.pipe {
-                waited.push(PollFd::new(pipe, PollFlags::IN));
-            }
-            if let Some(pipe) = &self.stderr.pipe {
-                waited.push(PollFd::new(pipe, PollFlags::IN));
-            }
-            if let Some(exit) = &group.exit {
-                waited.push(PollFd::new(exit, PollFlags::IN));
-            }
-            poll_for(&mut waited, nap)?;
-        }
-    }
-
-    fn write(&mut self) -> io::Result<()> {
-        while let Some((pipe, rest)) = &mut self.stdin {
-            match pipe.write(rest) {
-                Ok(written) => {
-                    *rest = rest.get(written..).unwrap_or_default();
-                    if rest.is_empty() {
-                        self.stdin = None;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The child does not want to read: that is its own affair.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => self.stdin = None,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// One output pipe and what is kept of it.
-struct Drain<P> {
-    /// `None` once it has ended.
-    pipe: Option<P>,
-    kept: Vec<u8>,
+/// What is kept of both outputs.
+struct Kept {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
     bytes_max: usize,
     truncated: bool,
 }
 
-impl<P: Read + AsFd> Drain<P> {
-    fn new(pipe: Option<P>, bytes_max: usize) -> io::Result<Self> {
-        if let Some(pipe) = &pipe {
-            rustix::io::ioctl_fionbio(pipe, true)?;
-        }
-        Ok(Self {
-            pipe,
-            kept: Vec::new(),
-            bytes_max,
-            truncated: false,
-        })
-    }
-
-    /// Takes what is there, but no more than a pipe can hold: somebody may write without end.
-    fn take(&mut self, buffer: &mut [u8]) -> io::Result<()> {
-        let mut taken = 0;
-        while taken < PIPE_BYTES_MAX
-            && let Some(pipe) = &mut self.pipe
-        {
-            match pipe.read(buffer) {
-                Ok(0) => self.pipe = None,
-                Ok(count) => {
-                    let room = self.bytes_max - self.kept.len();
-                    self.kept.extend_from_slice(&buffer[..count.min(room)]);
-                    self.truncated |= count > room;
-                    taken += count;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+impl Listener for Kept {
+    fn output(&mut self, stream: OutputStream, bytes: &[u8], _: Instant) {
+        let kept = match stream {
+            OutputStream::Stdout => &mut self.stdout,
+            OutputStream::Stderr => &mut self.stderr,
+        };
+        let room = self.bytes_max - kept.len();
+        kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.truncated |= bytes.len() > room;
     }
 }
 

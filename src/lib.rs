@@ -38,7 +38,8 @@
 //! | [`log`] | line format, run directory, writer; knows no bus |
 //! | `child` | the one way to run a child process |
 //! | [`tmux`] | the only room that knows tmux: targets, listing, captures, gateway |
-//! | `source` | the coordinator and the pollers |
+//! | [`process`] | child processes: what a command prints, while it prints it; knows no tmux |
+//! | `source` | the coordinator, the pollers, commands that are observed |
 //! | `engine` | [`Builder`], [`Engine`], [`Report`]: puts it together, takes it apart in order |
 //!
 //! The program stands on top of this, behind the feature `cli`. With `default-features = false`
@@ -72,6 +73,8 @@ pub mod log;
 pub mod child;
 pub mod tmux;
 
+pub mod process;
+
 mod source;
 
 mod engine;
@@ -94,7 +97,7 @@ pub use event::{
     Cursor, Envelope, EventKind, ExecutionId, ExitStatus, Extra, IterationOutcome, LineCount,
     MaybePane, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows, TdEvent, UnknownEvent,
 };
-pub use source::Watch;
+pub use source::{Execution, Watch};
 pub use stamp::{ParseTimestampError, Timestamp};
 pub use thread::Panicked;
 

@@ -1,25 +1,51 @@
 //! A child and the process group that it leads: started, signalled, waited for, killed and reaped.
+//!
+//! While the child is not reaped its number is nobody else's. So its end is looked for without
+//! reaping it, and it is reaped when nothing is sent to the group any more.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
+};
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
 /// How long a killed child may take to be reaped. `SIGKILL` takes effect at once, except in an
 /// uninterruptible wait for a device, which must not take the observer with it.
-const REAP_GRACE: Duration = Duration::from_secs(1);
+pub(super) const REAP_GRACE: Duration = Duration::from_secs(1);
 
 /// How often the end of a child is looked for where the system has no descriptor for it.
 const EXIT_POLL: Duration = Duration::from_millis(10);
+
+/// Whom to kill when the program must end at once, from any thread: the group that holds it, if one
+/// does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leash(Arc<Mutex<Option<Pid>>>);
+
+impl Leash {
+    /// Kills the group.
+    pub(crate) fn kill(&self) {
+        if let Some(group) = *self.held() {
+            // It may be gone already; that is what was wanted.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Pid>> {
+        // It is set in one step: a panic elsewhere leaves nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A running child and the process group that it leads. Dropped before its end was seen, the group
 /// is killed and the child reaped.
@@ -29,6 +55,7 @@ pub(crate) struct Group {
     /// Becomes readable when the child has ended; not every system has such a thing.
     pub(super) exit: Option<OwnedFd>,
     ended: Option<ExitStatus>,
+    leash: Leash,
 }
 
 impl Group {
@@ -37,16 +64,30 @@ impl Group {
     /// # Errors
     /// `is_missing_program()` when there is no such program.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
-        let child = command
-            .process_group(0)
-            .spawn()
-            .map_err(|cause| cannot_start(command, cause))?;
-        let exit = exit_descriptor(&child);
-        Ok(Self {
+        match command.process_group(0).spawn() {
+            Ok(child) => Ok(Self::led_by(child)),
+            Err(cause) => Err(cannot_start(
+                command.get_program(),
+                command.get_current_dir(),
+                cause,
+            )),
+        }
+    }
+
+    /// The group of a child that was started as its leader.
+    pub(crate) fn led_by(child: Child) -> Self {
+        Self {
+            exit: exit_descriptor(&child),
             child,
-            exit,
             ended: None,
-        })
+            leash: Leash::default(),
+        }
+    }
+
+    /// Lets somebody else kill the group, until the child is reaped.
+    pub(crate) fn hand_over(&mut self, leash: &Leash) {
+        self.leash = leash.clone();
+        *self.leash.held() = self.pid();
     }
 
     /// The child, for its pipes.
@@ -54,21 +95,78 @@ impl Group {
         &mut self.child
     }
 
+    /// The number of the child and of its group.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
     /// Sends a signal to the whole group, unless the child has been reaped: then its number may
     /// be another's.
     pub(crate) fn signal(&self, signal: Signal) {
-        if self.ended.is_none()
-            && let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
-        {
+        if self.ended.is_none() {
+            self.send(signal);
+        }
+    }
+
+    fn send(&self, signal: Signal) {
+        if let Some(pid) = self.pid() {
             // The group may be gone already; that is what was wanted.
             let _ = kill_process_group(pid, signal);
+        }
+    }
+
+    /// Kills those whom a child left behind that has just been reaped. While there are any, the
+    /// group's number is theirs.
+    pub(crate) fn kill_rest(&self) {
+        self.send(Signal::KILL);
+    }
+
+    /// Whether anybody is in the group; a child that has not been reaped counts.
+    pub(crate) fn is_populated(&self) -> bool {
+        self.pid()
+            .is_some_and(|pid| test_kill_process_group(pid).is_ok())
+    }
+
+    /// Whether the child has ended, and waits for being reaped or has been.
+    pub(crate) fn has_ended(&self) -> io::Result<bool> {
+        if self.ended.is_some() {
+            return Ok(true);
+        }
+        Ok(self
+            .looked_for(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?
+            .is_some())
+    }
+
+    /// The signal that has stopped the child since the last call, if one has: `TSTP` for Ctrl-Z.
+    pub(crate) fn take_stopped(&self) -> io::Result<Option<i32>> {
+        if self.ended.is_some() {
+            return Ok(None);
+        }
+        let status = self.looked_for(WaitIdOptions::STOPPED)?;
+        Ok(status.and_then(|status| status.stopping_signal()))
+    }
+
+    fn looked_for(&self, what: WaitIdOptions) -> io::Result<Option<rustix::process::WaitIdStatus>> {
+        let Some(pid) = self.pid() else {
+            return Ok(None);
+        };
+        loop {
+            match waitid(WaitId::Pid(pid), what | WaitIdOptions::NOHANG) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => return Ok(other?),
+            }
         }
     }
 
     /// How the child ended, if it has; reaps it.
     pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.ended.is_none() {
+            // Whoever kills waits until it is known that the number is free.
+            let mut held = self.leash.held();
             self.ended = self.child.try_wait()?;
+            if self.ended.is_some() {
+                *held = None;
+            }
         }
         Ok(self.ended)
     }
@@ -124,6 +222,31 @@ impl Drop for Group {
     }
 }
 
+/// What is waited for at the same time.
+pub(super) struct Waited<'a>(Vec<PollFd<'a>>);
+
+impl<'a> Waited<'a> {
+    pub(super) fn new() -> Self {
+        // Two outlets, an inlet and the child's end.
+        Self(Vec::with_capacity(4))
+    }
+
+    /// Adds one; its place.
+    pub(super) fn add(&mut self, source: BorrowedFd<'a>, flags: PollFlags) -> usize {
+        self.0.push(PollFd::from_borrowed_fd(source, flags));
+        self.0.len() - 1
+    }
+
+    pub(super) fn fds(&mut self) -> &mut [PollFd<'a>] {
+        &mut self.0
+    }
+
+    /// Whether something has come for it.
+    pub(super) fn is_ready(&self, at: usize) -> bool {
+        self.0.get(at).is_some_and(|one| !one.revents().is_empty())
+    }
+}
+
 /// Waits until one of them is ready or the time is over; a signal ends it early.
 pub(super) fn poll_for(waited: &mut [PollFd<'_>], wait: Duration) -> io::Result<()> {
     // The timeout always fits: it is at most a few minutes.
@@ -146,21 +269,17 @@ fn exit_descriptor(_: &Child) -> Option<OwnedFd> {
     None
 }
 
-fn cannot_start(command: &Command, cause: io::Error) -> Error {
-    let program = command.get_program().to_string_lossy().into_owned();
+/// Why a program could not be started there.
+pub(crate) fn cannot_start(program: &OsStr, directory: Option<&Path>, cause: io::Error) -> Error {
     // A missing directory looks the same as a missing program.
-    let directory_is_there = command
-        .get_current_dir()
-        .is_none_or(|directory| directory.is_dir());
+    let directory_is_there = directory.is_none_or(Path::is_dir);
+    let name = program.to_string_lossy();
     if cause.kind() == ErrorKind::NotFound && directory_is_there {
-        let hint = what_to_install(command.get_program());
-        return Error::missing(format!("the program {program} is not there: {hint}"))
-            .because(cause);
+        let hint = what_to_install(program);
+        return Error::missing(format!("the program {name} is not there: {hint}")).because(cause);
     }
-    let error = Error::other(format!("cannot start {program} in")).because(cause);
-    error.at(command
-        .get_current_dir()
-        .map_or_else(|| PathBuf::from("."), PathBuf::from))
+    let error = Error::other(format!("cannot start {name} in")).because(cause);
+    error.at(directory.unwrap_or(Path::new(".")))
 }
 
 fn what_to_install(program: &OsStr) -> String {

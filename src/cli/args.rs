@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
-use super::duration::{parse_rhythm, parse_share};
+use super::duration::{parse_duration, parse_rhythm, parse_share};
 use super::history_args::{TypedExport, TypedKeeping, TypedLog, TypedReplay, TypedRuns};
-use crate::log::SyncPolicy;
 use crate::tmux::Rhythm;
 
 const EXAMPLES: &str = "\
@@ -16,12 +16,14 @@ Examples:
   td-observe watch                    all sessions of your tmux server, new ones included
   td-observe watch build agent:1      one session, and one window of another
   td-observe watch --json | jq .      for programs: one event a line
+  td-observe run make test            a command, its output as it comes, its exit code
   td-observe runs                     what was observed before
   td-observe log build --follow       what the session build has printed, and what it prints
   td-observe replay build --speed 4   the same as it happened, four times as fast
 
 What is seen is kept in ~/.taskdaemon/runs (see --data-dir and --no-log).
-Exit codes: 0 done or stopped, 1 failed, 2 wrong usage, 127 tmux is missing, 130 interrupted twice.";
+Exit codes: 0 done or stopped, 1 failed, 2 wrong usage, 127 tmux is missing, 130 interrupted twice;
+run has the command's own.";
 
 /// Shows what tmux panes are doing right now, and keeps what they did.
 #[derive(Debug, Parser)]
@@ -81,6 +83,8 @@ pub(super) enum Command {
     Demo(TypedDemo),
     /// Show the lines of tmux sessions or panes while they are printed
     Watch(TypedWatch),
+    /// Run a command, show what it prints while it prints it, and exit as it does
+    Run(TypedRun),
     /// List the history: what was observed, its state and its size; prune it
     Runs(TypedRuns),
     /// Print what a run has shown, and follow what it shows
@@ -141,9 +145,60 @@ pub(super) struct TypedWatch {
     /// Watch the pane of this program, too, and panes that run td-observe
     #[arg(long)]
     pub include_self: bool,
-    /// When the log is made to survive a power cut: none, interval or always
-    #[arg(long, value_name = "WHEN", default_value = "interval", value_parser = parse_sync)]
-    pub sync: SyncPolicy,
+    #[command(flatten)]
+    pub keeping: TypedKeeping,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  td-observe run make test                   its output as it comes, kept as a run; its exit code
+  td-observe run --timeout 10m -- ./check -v  ended after ten minutes, with its whole group: 124
+  td-observe run --pty cargo build           with a terminal of its own: colours, progress bars
+  td-observe run --stdin sudo apt upgrade    the command gets your terminal, and asks for itself
+  td-observe run --json make | jq -j '.event.text // empty'
+  td-observe log make                        what the last make printed
+
+Options of td-observe stand before the command. Standard error is marked [stderr]. The first Ctrl-C
+is passed on to the command's group, which is killed when it has not ended after --grace; the
+second one ends everything at once.
+
+Exit codes: the command's own; 128 and the signal that ended it; 124 timeout; 126 the command cannot
+be started; 127 it is missing; 2 wrong usage.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(super) struct TypedRun {
+    /// The program and its arguments
+    #[arg(
+        value_name = "CMD",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub command: Vec<OsString>,
+    /// Ends the command, with its whole group, after this time: exit code 124
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// How long it may take to end after TERM; then it is killed
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    pub grace: Duration,
+    /// What the output is: text
+    #[arg(long = "as", value_name = "FORMAT", default_value = "text", value_parser = parse_format)]
+    pub format: AsItIs,
+    /// The name of the run [default: PROGRAM@SECONDS]
+    #[arg(long, value_name = "ID")]
+    pub execution_id: Option<String>,
+    /// Give it a terminal of its own, as large as yours: it keeps its colours, and both its outputs
+    /// are one
+    #[arg(long)]
+    pub pty: bool,
+    /// Let it read what td-observe reads; on a terminal it gets the keys, Ctrl-C included. Together
+    /// with --pty it has the screen to itself
+    #[arg(long)]
+    pub stdin: bool,
+    /// Show and keep so many lines at most; a warning says where it is cut
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_lines: Option<u64>,
     #[command(flatten)]
     pub keeping: TypedKeeping,
 }
@@ -168,12 +223,13 @@ fn parse_mode(text: &str) -> Result<AsItIs, String> {
     }
 }
 
-fn parse_sync(text: &str) -> Result<SyncPolicy, String> {
+fn parse_format(text: &str) -> Result<AsItIs, String> {
     match text {
-        "none" => Ok(SyncPolicy::Never),
-        "interval" => Ok(SyncPolicy::default()),
-        "always" => Ok(SyncPolicy::Always),
-        _ => Err("use none, interval or always".to_owned()),
+        "text" => Ok(AsItIs),
+        "claude" | "codex" | "gemini" | "auto" => {
+            Err("not available yet, use --as text".to_owned())
+        }
+        _ => Err("the format is text".to_owned()),
     }
 }
 

@@ -10,6 +10,8 @@ use crate::error::Error;
 const FAILED: u8 = 1;
 /// Wrong usage or bad input.
 const USAGE: u8 = 2;
+/// The program to run cannot be started, as shells have it.
+const NOT_STARTED: u8 = 126;
 /// The program to run is missing.
 const MISSING: u8 = 127;
 
@@ -42,6 +44,18 @@ impl Failure {
         Self {
             code: MISSING,
             text: text.into(),
+        }
+    }
+
+    /// A command that could not be run.
+    pub fn not_started(error: Error) -> Self {
+        let code = match error.is_missing_program() {
+            true => MISSING,
+            false => NOT_STARTED,
+        };
+        Self {
+            code,
+            text: format!("{error:?}"),
         }
     }
 

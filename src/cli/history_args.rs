@@ -9,11 +9,15 @@ use super::duration::{
     Limit, Moment, parse_age_limit, parse_duration, parse_moment, parse_rotation, parse_size_limit,
     parse_speed,
 };
+use crate::log::SyncPolicy;
 
 /// How logs are begun anew and how much of them is kept; for every command that writes them.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "History")]
 pub(super) struct TypedKeeping {
+    /// When the log is made to survive a power cut: none, interval or always
+    #[arg(long, value_name = "WHEN", default_value = "interval", value_parser = parse_sync)]
+    pub sync: SyncPolicy,
     /// A log goes on in a new file at this size; the closed ones are compressed
     #[arg(long, value_name = "SIZE|none", default_value = "64MiB", value_parser = parse_rotation)]
     pub rotate_size: Limit<u64>,
@@ -183,4 +187,13 @@ pub(super) struct TypedExport {
     /// Where to; standard output otherwise
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+fn parse_sync(text: &str) -> Result<SyncPolicy, String> {
+    match text {
+        "none" => Ok(SyncPolicy::Never),
+        "interval" => Ok(SyncPolicy::default()),
+        "always" => Ok(SyncPolicy::Always),
+        _ => Err("use none, interval or always".to_owned()),
+    }
 }

@@ -6,15 +6,49 @@ use std::path::Path;
 
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
+use super::options::Options;
+use crate::clock::Clock;
+use crate::engine::Builder;
 use crate::log::{Retention, Rotation};
 use crate::redact::Rules;
 
 /// Rules of the user's own, in the data directory.
 const RULES: &str = "redact.toml";
 
+/// An engine that keeps as it is told, and not started yet; and what it takes for a secret.
+pub(super) fn builder(
+    options: &Options,
+    keeping: &TypedKeeping,
+    clock: &Clock,
+) -> Result<(Builder, Rules), Failure> {
+    let data_path = options.data_path()?;
+    let rules = keeping.rules(data_path.as_deref())?;
+    let mut builder = Builder::new()
+        .sync(keeping.sync)
+        .rotation(keeping.rotation())
+        .retention(keeping.retention())
+        .redact(rules.clone())
+        .clock(clock.clone());
+    if let Some(path) = data_path {
+        builder = builder.data_dir(path);
+    }
+    Ok((builder, rules))
+}
+
+/// A data directory that cannot be used is bad input.
+pub(super) fn unusable(error: crate::Error) -> Failure {
+    if error.path().is_some() {
+        Failure::usage(format!(
+            "{error:?}; choose another with --data-dir, or --no-log"
+        ))
+    } else {
+        error.into()
+    }
+}
+
 impl TypedKeeping {
     /// What is taken for a secret.
-    pub fn rules(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
+    fn rules(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
         if self.no_redact {
             return Ok(Rules::none());
         }
@@ -43,14 +77,14 @@ impl TypedKeeping {
             .map_err(|error| Failure::usage(format!("{path:?}: {error:?}")))
     }
 
-    pub fn rotation(&self) -> Rotation {
+    fn rotation(&self) -> Rotation {
         Rotation {
             bytes_max: self.rotate_size.0.unwrap_or(u64::MAX),
             age_max: self.rotate_age.0,
         }
     }
 
-    pub fn retention(&self) -> Retention {
+    fn retention(&self) -> Retention {
         Retention {
             age_max: self.keep_age,
             runs_max: self.keep_runs,

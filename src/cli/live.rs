@@ -57,6 +57,15 @@ pub(super) fn print(
     )?))
 }
 
+/// Begins to show one execution that is about to begin. Nothing with `-q`.
+pub(super) fn print_one(
+    engine: &Engine,
+    options: &Options,
+    clock: &Clock,
+) -> Result<Option<Printing>, Failure> {
+    print(engine, options, never(), clock)
+}
+
 /// Waits until the sources are done, a signal comes, nobody reads any more or the time is up; then
 /// stops the engine, prints what is left, and says what went wrong.
 pub(super) fn until_done<T>(
@@ -75,13 +84,29 @@ pub(super) fn until_done<T>(
         recv(done) -> _ => {}
         recv(time_up) -> _ => {}
     }
+    if finish(engine, printing, interrupted, signals, clock) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Stops the engine, prints what is left, and says what went wrong; whether something did. Who was
+/// interrupted does not wait for whoever reads.
+pub(super) fn finish(
+    engine: Engine,
+    printing: Option<Printing>,
+    interrupted: bool,
+    signals: &Signals,
+    clock: &Clock,
+) -> bool {
     let report = engine.shutdown();
     let mut failed = false;
     if let Some(printing) = printing {
         if !interrupted {
             // All the same whoever reads may take their time, but for a signal.
             select_biased! {
-                recv(printed) -> _ => {}
+                recv(printing.ended()) -> _ => {}
                 recv(signals.first()) -> _ => {}
             }
         }
@@ -98,10 +123,5 @@ pub(super) fn until_done<T>(
             None => super::say("standard output is blocked: the last events are not printed"),
         }
     }
-    failed |= report::tell(&report);
-    if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
+    report::tell(&report) || failed
 }

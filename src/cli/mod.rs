@@ -10,6 +10,7 @@ mod options;
 mod failure;
 
 mod demo;
+mod run;
 mod watch;
 
 mod history;
@@ -61,6 +62,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed, &options)?),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
+        Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),
         Command::Runs(typed) => runs::run(&options, typed),
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),
         Command::Replay(typed) => replay::run(&options, typed),

@@ -18,7 +18,7 @@ const INTERRUPTED: i32 = 130;
 
 /// Catches signals until it is dropped.
 pub(super) struct Signals {
-    first: Receiver<()>,
+    first: Receiver<i32>,
     source: iterator::Handle,
     thread: Option<Handle<()>>,
 }
@@ -35,15 +35,15 @@ impl Signals {
         let mut source = iterator::Signals::new(caught)
             .map_err(|error| Failure::other(format!("cannot catch signals: {error}")))?;
         let handle = source.handle();
-        // One message: that there was a first signal.
+        // One message: the first signal.
         let (tell, first) = bounded(1);
         let thread = thread::spawn("td-signals", move || {
             let mut signals = source.forever();
-            if signals.next().is_none() {
+            let Some(signal) = signals.next() else {
                 return;
-            }
+            };
             // There is room for it, and who left is at its end anyway.
-            let _ = tell.try_send(());
+            let _ = tell.try_send(signal);
             if signals.next().is_some() {
                 last_act();
                 // At once: nothing that could block is run on the way out.
@@ -57,8 +57,8 @@ impl Signals {
         })
     }
 
-    /// Gets a message with the first signal.
-    pub fn first(&self) -> &Receiver<()> {
+    /// Gets the first signal's number.
+    pub fn first(&self) -> &Receiver<i32> {
         &self.first
     }
 }

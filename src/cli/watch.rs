@@ -8,13 +8,12 @@ use crossbeam_channel::{Sender, bounded, never};
 use super::args::TypedWatch;
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
+use super::keeping;
 use super::live;
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
-use crate::engine::Builder;
 use crate::event::PaneId;
-use crate::log::SyncPolicy;
 use crate::redact::Rules;
 use crate::source::Watch;
 use crate::tmux::{Adaptive, Rhythm, Server, Target};
@@ -35,7 +34,6 @@ pub(super) struct Config {
     lines: usize,
     execution_id: Option<String>,
     include_self: bool,
-    sync: SyncPolicy,
     keeping: TypedKeeping,
 }
 
@@ -55,7 +53,6 @@ impl Config {
             lines: typed.lines,
             execution_id: typed.execution_id,
             include_self: typed.include_self,
-            sync: typed.sync,
             keeping: typed.keeping,
         })
     }
@@ -77,18 +74,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let server = options.server.server();
     check_tmux(&server, &clock)?;
     check_socket(&server, &clock)?;
-    let data_path = options.data_path()?;
-    let rules = config.keeping.rules(data_path.as_deref())?;
-    let mut builder = Builder::new()
-        .sync(config.sync)
-        .rotation(config.keeping.rotation())
-        .retention(config.keeping.retention())
-        .redact(rules.clone())
-        .clock(clock.clone());
-    if let Some(path) = data_path {
-        builder = builder.data_dir(path);
-    }
-    let mut engine = builder.start().map_err(unusable)?;
+    let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
+    let mut engine = builder.start().map_err(keeping::unusable)?;
     let (show, standing) = bounded(STANDING_PANES);
     let printing = live::print(&engine, options, standing, &clock)?;
     engine.watch(watch(options, config, server, rules, show))?;
@@ -125,17 +112,6 @@ pub(super) fn check_tmux(server: &Server, clock: &Clock) -> Result<(), Failure> 
         Err(error) => Err(Failure::other(format!(
             "tmux 3.2 or newer is needed: {error}"
         ))),
-    }
-}
-
-/// A data directory that cannot be used is bad input.
-pub(super) fn unusable(error: crate::Error) -> Failure {
-    if error.path().is_some() {
-        Failure::usage(format!(
-            "{error:?}; choose another with --data-dir, or --no-log"
-        ))
-    } else {
-        error.into()
     }
 }
 

@@ -21,8 +21,9 @@ use crate::event::ExecutionId;
 use crate::log::{
     DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
+use crate::process::Command;
 use crate::redact::Rules;
-use crate::source::{Context, Coordinator, Source, Watch, poke};
+use crate::source::{Context, Coordinator, Execution, Job, RunName, Source, Watch, poke};
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
 use keeper::Keeper;
@@ -238,6 +239,48 @@ impl Engine {
         self.attach(coordinator)?;
         self.pokes.push(poke);
         Ok(())
+    }
+
+    /// Runs a command, on a thread of its own, and observes it. Its run is named after the program
+    /// and the time, as `make@1768989600`.
+    ///
+    /// ```no_run
+    /// use td_observe::process::Command;
+    ///
+    /// # fn main() -> td_observe::Result<()> {
+    /// let mut engine = td_observe::Builder::new().data_dir("/tmp/observed").start()?;
+    /// let tests = engine.execute(Command::new("make").arg("test"))?;
+    /// println!("make exited with {}", tests.wait()?.code());
+    /// engine.shutdown();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the system has no threads to give. Whether the command can be started is told by
+    /// [`Execution::wait`].
+    pub fn execute(&mut self, command: Command) -> Result<Execution> {
+        let seconds = self.clock.wall().micros().div_euclid(1_000_000);
+        let name = RunName::Labelled(format!("{}@{seconds}", command.name()));
+        self.attach_job(name, command)
+    }
+
+    /// The same, under this name; its run is gone on with if there is one.
+    ///
+    /// # Errors
+    /// As for [`Engine::execute`].
+    pub fn execute_as(
+        &mut self,
+        id: impl Into<ExecutionId>,
+        command: Command,
+    ) -> Result<Execution> {
+        self.attach_job(RunName::Exactly(id.into()), command)
+    }
+
+    fn attach_job(&mut self, name: RunName, command: Command) -> Result<Execution> {
+        let (job, execution) = Job::new(name, command);
+        self.attach(job)?;
+        Ok(execution)
     }
 
     /// Looks at everything at once, without waiting for the tick: after a command was typed into a

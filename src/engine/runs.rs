@@ -89,6 +89,10 @@ impl RunBook {
         let now = self.clock.wall();
         let opened = match name {
             RunName::Exactly(id) => data.run(id).open(info, now),
+            // What cannot be found again is not looked for.
+            RunName::Labelled(label) if info.identity.is_none() => {
+                RunIndex::default().open_run(data, label, info, now)
+            }
             RunName::Labelled(label) => {
                 let index = state.index.get_or_insert_with(|| RunIndex::scan(data));
                 index.open_run(data, label, info, now)

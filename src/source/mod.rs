@@ -1,7 +1,8 @@
-//! Sources: threads that observe and emit; what they are given, and who starts them for tmux.
+//! Sources: threads that observe and emit; what they are given, and who starts them.
 
 mod choice;
 mod coordinator;
+mod execution;
 mod handover;
 mod pane;
 mod poller;
@@ -12,6 +13,8 @@ mod watch;
 use std::sync::Arc;
 
 pub(crate) use coordinator::{Coordinator, poke};
+pub use execution::Execution;
+pub(crate) use execution::Job;
 pub use watch::Watch;
 
 use crate::bus::EventEmitter;

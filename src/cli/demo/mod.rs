@@ -11,7 +11,7 @@ use super::args::TypedDemo;
 use super::failure::Failure;
 use super::options::{Options, WhichServer};
 use super::signals::Signals;
-use super::{live, watch};
+use super::{keeping, live, watch};
 use crate::clock::Clock;
 use crate::engine::Builder;
 use crate::source::Watch;
@@ -62,7 +62,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
                 .unwrap_or_else(|| place.data_path()),
         );
     }
-    let mut engine = builder.start().map_err(watch::unusable)?;
+    let mut engine = builder.start().map_err(keeping::unusable)?;
     // Dropped at the end, whatever happens: with it the server and all that it left.
     let server = PrivateServer::start(place, &SESSIONS, &clock)?;
     let printing = live::print(&engine, options, never(), &clock)?;

@@ -1,0 +1,134 @@
+//! `td-observe run`: a command, what it prints while it prints it, and its exit code.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use crossbeam_channel::{never, select_biased};
+
+use super::args::TypedRun;
+use super::failure::Failure;
+use super::history_args::TypedKeeping;
+use super::keeping;
+use super::live;
+use super::options::Options;
+use super::signals::Signals;
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::process::{self, Command, Outcome, Screen, Stdin};
+use crate::source::Execution;
+use crate::view::Printing;
+
+/// What is run, and how.
+#[derive(Debug)]
+pub(super) struct Config {
+    command: Command,
+    execution_id: Option<String>,
+    /// The command has the screen to itself.
+    has_screen: bool,
+    keeping: TypedKeeping,
+}
+
+impl Config {
+    pub fn from_typed(typed: TypedRun, options: &Options) -> Result<Self, Failure> {
+        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
+            return Err(Failure::usage("--execution-id: the id is empty"));
+        }
+        let mut words = typed.command.into_iter();
+        let program = words.next().filter(|program| !program.is_empty());
+        let Some(program) = program else {
+            return Err(Failure::usage("the name of the program to run is empty"));
+        };
+        let mut command = Command::new(program)
+            .args(words.collect::<Vec<OsString>>())
+            .grace(typed.grace);
+        if let Some(timeout) = typed.timeout {
+            command = command.timeout(timeout);
+        }
+        if let Some(lines) = typed.max_lines {
+            command = command.line_limit(lines);
+        }
+        if typed.stdin {
+            command = command.stdin(Stdin::Inherited);
+        }
+        let mut has_screen = false;
+        if typed.pty {
+            command = command.pty(Screen::like_ours());
+            has_screen = typed.stdin
+                && io::stdin().is_terminal()
+                && io::stdout().is_terminal()
+                && !options.json
+                && !options.quiet;
+        }
+        if has_screen {
+            command = command.mirror(io::stdout());
+        }
+        Ok(Self {
+            command,
+            execution_id: typed.execution_id,
+            has_screen,
+            keeping: typed.keeping,
+        })
+    }
+}
+
+/// Runs the command to its end.
+pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+    // While the command has the terminal, what it prints is still shown.
+    process::write_from_the_background();
+    let control = process::Control::new();
+    let last_act = {
+        let control = control.clone();
+        move || control.kill()
+    };
+    let signals = Signals::catch(last_act)?;
+    let clock = Clock::system();
+    let (builder, _) = keeping::builder(options, &config.keeping, &clock)?;
+    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let printing = match config.has_screen {
+        true => None,
+        false => live::print_one(&engine, options, &clock)?,
+    };
+    let command = config.command.control(&control);
+    let execution = match config.execution_id {
+        Some(id) => engine.execute_as(id, command)?,
+        None => engine.execute(command)?,
+    };
+    let interrupted = wait(&mut engine, &execution, printing.as_ref(), &signals);
+    // What went wrong here is said; the exit code is the command's.
+    live::finish(engine, printing, interrupted, &signals, &clock);
+    match execution.wait() {
+        Ok(outcome) => Ok(exit_code(&outcome)),
+        Err(error) => Err(Failure::not_started(error)),
+    }
+}
+
+/// Waits until the command has ended, or nobody reads any more. Whether a signal came: it is the
+/// command's to end then.
+fn wait(
+    engine: &mut Engine,
+    execution: &Execution,
+    printing: Option<&Printing>,
+    signals: &Signals,
+) -> bool {
+    let done = engine.done();
+    let printed = printing.map_or_else(never, Printing::ended);
+    select_biased! {
+        recv(signals.first()) -> signal => {
+            if let Ok(signal) = signal {
+                execution.control().end(signal);
+            }
+            // The stream is closed when the source has ended.
+            let _ = done.recv();
+            return true;
+        }
+        recv(done) -> _ => {}
+        recv(printed) -> _ => {}
+    }
+    false
+}
+
+fn exit_code(outcome: &Outcome) -> ExitCode {
+    // Exit codes and signals fit; anything else is no success.
+    ExitCode::from(u8::try_from(outcome.code()).unwrap_or(1))
+}

@@ -1,0 +1,34 @@
+//! Child processes: what a command prints is seen while it prints it.
+//!
+//! ```text
+//! command ─start─> child (own group) ─bytes─> lines (pure) ─> recorder (pure) ─> closure, events
+//!                                        └──> collected (pure): what Output has
+//! ```
+//!
+//! A command is run to its end by the thread that asks for it, which reads both outputs, keeps the
+//! time and ends the group; there are no other threads. Nothing here knows what the command is.
+
+mod command;
+mod control;
+mod outcome;
+mod validation;
+
+mod run;
+mod start;
+mod terminal;
+
+mod patient;
+mod sinks;
+
+mod collected;
+mod lines;
+mod recorder;
+
+pub use self::command::{Command, Stdin};
+pub use self::control::Control;
+pub use self::outcome::{Outcome, Output};
+pub use self::terminal::{Screen, write_from_the_background};
+pub use self::validation::{ValidationResult, run_validation, validate};
+pub use crate::child::OutputStream;
+
+pub(crate) use self::run::observe_until;

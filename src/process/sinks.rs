@@ -1,0 +1,68 @@
+//! Where a command's text goes: to a closure, and into events.
+
+use super::command::OnOutput;
+use super::patient::Patient;
+use super::recorder::Sink;
+use crate::child::OutputStream;
+use crate::event::TdEvent;
+
+/// What becomes of text as events.
+pub(super) enum Events {
+    /// Nothing.
+    None,
+    /// `ExecutionOutput`.
+    Execution(Patient),
+    /// `ValidationOutput`, a line each.
+    Validation { to: Patient, iteration: u32 },
+}
+
+/// Hands text to whoever wants it.
+pub(super) struct Hearers {
+    pub on_output: Option<OnOutput>,
+    pub events: Events,
+}
+
+impl Sink for Hearers {
+    fn text(&mut self, stream: OutputStream, text: String, passing: bool) {
+        if let Some(hear) = &mut self.on_output {
+            hear(stream, &text);
+        }
+        match &mut self.events {
+            Events::None => {}
+            Events::Execution(to) => {
+                let event = TdEvent::ExecutionOutput {
+                    execution_id: to.emitter.execution_id().clone(),
+                    stream: stream.name().to_owned(),
+                    text,
+                };
+                if passing {
+                    // The same line comes again for those who keep it.
+                    to.emitter.emit_live(event);
+                } else {
+                    to.emit(event);
+                }
+            }
+            Events::Validation { to, iteration } => {
+                for line in text.split_terminator('\n') {
+                    let line = line.strip_suffix('\r').unwrap_or(line);
+                    to.emit(TdEvent::ValidationOutput {
+                        execution_id: to.emitter.execution_id().clone(),
+                        iteration: *iteration,
+                        // Of a line that came in pieces, one replaces what was handed on.
+                        line: line.trim_start_matches('\r').to_owned(),
+                        is_stderr: stream == OutputStream::Stderr,
+                    });
+                }
+            }
+        }
+    }
+
+    fn warning(&mut self, message: &str) {
+        match &self.events {
+            Events::None => log::warn!("{message}"),
+            Events::Execution(to) | Events::Validation { to, .. } => {
+                to.emitter.warning("process", message);
+            }
+        }
+    }
+}
