@@ -1,14 +1,15 @@
 //! Views: events in, lines on standard output out.
 //!
 //! ```text
-//! console, json (pure):    an event ─> text
-//! page:                    events ─> standard output, the live line last
-//! printer (td-printer):    a subscription ─> a page
-//! cast, transcript (pure): the events of a log ─> a file's text
+//! console, json (pure):       an event ─> text
+//! page:                       events ─> standard output, the live line last
+//! printer (td-printer):       a subscription ─> a page
+//! cast, transcript (pure):    the events of a log ─> a file's text
 //! ```
 //!
 //! Whatever a pane, a name or a message holds, no control character of it reaches the terminal:
-//! everything passes through `clean`. The renderers own no thread, channel, file or clock.
+//! everything passes through `clean`, and what programs print through `sgr`, which leaves them their
+//! colours. The renderers own no thread, channel, file or clock.
 
 mod printer;
 
@@ -22,8 +23,15 @@ mod cast;
 mod survey;
 mod transcript;
 
-mod clean;
+mod executions;
 mod flow;
+
+mod open_lines;
+mod sgr;
+
+mod clean;
+mod tone;
+mod words;
 
 pub(crate) use cast::{Cast, CastOptions};
 pub(crate) use clean::one_line;
