@@ -1,7 +1,7 @@
 //! Views: events in, lines on standard output out.
 //!
 //! ```text
-//! console, json (pure):       an event ─> text
+//! console, tree, json (pure): an event ─> text
 //! page:                       events ─> standard output, the live line last
 //! printer (td-printer):       a subscription ─> a page
 //! cast, transcript (pure):    the events of a log ─> a file's text
@@ -18,6 +18,12 @@ mod page;
 mod console;
 mod json;
 mod names;
+// The command `run` shows it.
+#[cfg_attr(
+    not(test),
+    allow(dead_code, reason = "the command that shows it is built beside this")
+)]
+mod tree;
 
 mod cast;
 mod survey;
@@ -41,3 +47,8 @@ pub(crate) use page::{Page, View, unless_broken_pipe};
 pub(crate) use printer::Printing;
 pub(crate) use survey::Survey;
 pub(crate) use transcript::Transcript;
+#[allow(
+    unused_imports,
+    reason = "the command that shows it is built beside this"
+)]
+pub(crate) use tree::{Tree, TreeLook};

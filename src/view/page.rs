@@ -6,6 +6,7 @@ use crossbeam_channel::Receiver;
 
 use super::console::{Console, Standing};
 use super::json;
+use super::tree::Tree;
 use crate::bus::Delivery;
 use crate::clock::Clock;
 use crate::event::{Envelope, TdEvent};
@@ -23,6 +24,12 @@ pub(crate) enum View {
     Json,
     /// For people, with what stood on panes when observation began.
     Console(Console, Receiver<Standing>),
+    /// For people, one execution.
+    #[cfg_attr(
+        not(test),
+        allow(dead_code, reason = "the command that shows it is built beside this")
+    )]
+    Tree(Tree),
 }
 
 /// Shows events one after the other.
@@ -72,6 +79,9 @@ impl<W: Write> Page<W> {
             (View::Console(console, _), Delivery::Lagged { missed }) => {
                 console.lagged(*missed, &mut self.text);
             }
+            (View::Tree(tree), Delivery::Lagged { missed }) => {
+                tree.lagged(*missed, &mut self.text);
+            }
         }
         self.write()
     }
@@ -88,6 +98,7 @@ impl<W: Write> Page<W> {
                 self.standing
                     .retain(|standing| !console.standing(standing, &mut self.text));
             }
+            View::Tree(tree) => tree.event(envelope, &mut self.text),
         }
         self.write()
     }
@@ -136,6 +147,7 @@ impl<W: Write> Page<W> {
         match &mut self.view {
             View::Json => {}
             View::Console(console, _) => console.finish(&mut self.text),
+            View::Tree(tree) => tree.finish(&mut self.text),
         }
         self.write()?;
         self.hide_live()?;
@@ -151,6 +163,7 @@ impl<W: Write> Page<W> {
         let live = match &self.view {
             View::Json => None,
             View::Console(console, _) => console.live(columns),
+            View::Tree(tree) => tree.live(columns),
         };
         self.hide_live()?;
         if let Some(live) = live {
@@ -196,7 +209,7 @@ mod tests {
 
     use super::*;
     use crate::bus::EventBus;
-    use crate::view::Look;
+    use crate::view::{Look, TreeLook};
 
     fn printed(
         view: View,
@@ -242,6 +255,16 @@ mod tests {
             emitter.execution_output("stdout", "\r50%");
             emitter.execution_output("stderr", "oh\n");
         };
+        let look = |drawn| TreeLook {
+            drawn,
+            ..TreeLook::default()
+        };
+        let tree = |drawn| View::Tree(Tree::new(look(drawn)));
+        assert_eq!(
+            printed(tree(true), Some(|| 80), say),
+            " ╭───< x >\n │   10%\r\u{1b}[K │   50%\r\u{1b}[K │   [stderr] oh\n │   50%\r\u{1b}[K │   50%\n ╰──●\n"
+        );
+        assert_eq!(printed(tree(false), None, say), "[stderr] oh\n50%\n");
         let console = || View::Console(Console::new(Look::default()), never());
         assert_eq!(
             printed(console(), Some(|| 80), say),

@@ -9,6 +9,7 @@ use super::clean::push_clean;
 pub(super) enum Tone {
     Plain,
     Dim,
+    Good,
     Caution,
     Alarm,
 }
@@ -18,6 +19,7 @@ impl Tone {
         match self {
             Self::Plain => Style::new(),
             Self::Dim => Style::new().dimmed(),
+            Self::Good => AnsiColor::Green.on_default(),
             Self::Caution => AnsiColor::Yellow.on_default(),
             Self::Alarm => AnsiColor::Red.on_default().bold(),
         }

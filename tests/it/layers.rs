@@ -41,6 +41,7 @@ const PURE: &[&str] = &[
     "src/view/survey.rs",
     "src/view/tone.rs",
     "src/view/transcript.rs",
+    "src/view/tree.rs",
     "src/view/words.rs",
     "src/stamp.rs",
 ];
