@@ -89,6 +89,9 @@ impl Cast {
     /// Adds the end. Nothing is to be pushed after it.
     pub fn finish(&mut self, out: &mut String) {
         self.tape.open(self.size(), out);
+        if let Terminal::Merged(merged) = &mut self.terminal {
+            merged.finish(&mut self.tape, out);
+        }
         let exit_status = match &self.terminal {
             Terminal::Pane(pane) => pane.exit_status(),
             Terminal::Merged(merged) => merged.exit_status(),

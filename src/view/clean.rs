@@ -11,15 +11,26 @@ const TAB_COLUMNS: usize = 8;
 /// written as `less` writes them (`^[`, `<9b>`), and so are those that turn the direction of
 /// writing around, with which a line can look like another.
 pub(super) fn push_clean(out: &mut String, text: &str) {
-    if !text.contains(is_unsafe) {
+    push_clean_at(out, text, 0);
+}
+
+/// The same for text that does not stand at the beginning of its line, but in this column, which
+/// is where tabs count from.
+pub(super) fn push_clean_at(out: &mut String, text: &str, column: usize) {
+    if is_printable(text) || !text.contains(is_unsafe) {
         return out.push_str(text);
     }
-    let start = out.len();
+    // What stands before it is counted: a line of many tabs is not measured from its beginning
+    // for each.
+    let (mut column, mut counted) = (column, out.len());
     for c in text.chars() {
         match c {
             '\t' => {
-                let column = out[start..].width();
-                out.extend(std::iter::repeat_n(' ', TAB_COLUMNS - column % TAB_COLUMNS));
+                column += out[counted..].width();
+                let blanks = TAB_COLUMNS - column % TAB_COLUMNS;
+                out.extend(std::iter::repeat_n(' ', blanks));
+                column += blanks;
+                counted = out.len();
             }
             c if !is_unsafe(c) => out.push(c),
             '\0'..='\x1f' | '\x7f' => {
@@ -40,6 +51,14 @@ pub(crate) fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     push_clean(&mut out, &text.trim_end().replace(['\n', '\r'], " "));
     out
+}
+
+/// Whether the text is printable ASCII and nothing else, which most text is. All bytes are looked
+/// at, without a way out: that is what a compiler makes wide instructions of.
+pub(super) fn is_printable(text: &str) -> bool {
+    text.bytes().fold(true, |so_far, byte| {
+        so_far & (byte.wrapping_sub(b' ') < 0x5f)
+    })
 }
 
 /// As much of the start of `text` as fits into so many columns.
@@ -104,6 +123,7 @@ pub(super) mod tests {
             ("plain, ünï, 漢字", "plain, ünï, 漢字"),
             ("a\tb", "a       b"),
             ("12345678\tb", "12345678        b"),
+            ("漢\tb\t\tc", "漢      b               c"),
             ("\u{1b}[31mred\u{7f}", "^[[31mred^?"),
             ("a\u{9b}31m", "a<9b>31m"),
             ("\u{202e}txt.exe", "<202e>txt.exe"),

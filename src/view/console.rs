@@ -2,34 +2,21 @@
 //!
 //! One line a settled line. A line that is not settled yet (a prompt, a progress bar) is the live
 //! line, which a terminal shows last and rewrites; there is at most one, the most recent. On a pipe
-//! it is not shown until its pane or session ends with it. A settled line that reads differently
-//! afterwards comes again, marked `~`.
+//! it is not shown until its pane, session or execution ends with it. A settled line that reads
+//! differently afterwards comes again, marked `~`.
+
+mod rows;
 
 use std::collections::HashMap;
 
-use anstyle::{AnsiColor, Color, Reset, Style};
-use unicode_width::UnicodeWidthStr;
-
 use super::clean::{cut, push_clean};
-use super::names::{COLOURS, Label, Names};
+use super::executions::{Executions, Said, live_text, push_row};
+use super::names::{Label, Names};
+use super::sgr::cut_painted;
+use super::tone::{Tone, push_styled};
+use super::words::lagged;
 use crate::event::{Envelope, EventKind, PaneId, TdEvent};
-
-/// Labels are padded to the widest one so far, up to this: more would leave no room for lines.
-const LABEL_COLUMNS_MAX: usize = 20;
-
-/// No red, which is for errors, and neither black nor white, which are backgrounds.
-const PALETTE: [AnsiColor; COLOURS] = [
-    AnsiColor::Cyan,
-    AnsiColor::Green,
-    AnsiColor::Magenta,
-    AnsiColor::Blue,
-    AnsiColor::Yellow,
-    AnsiColor::BrightCyan,
-    AnsiColor::BrightGreen,
-    AnsiColor::BrightMagenta,
-    AnsiColor::BrightBlue,
-    AnsiColor::BrightYellow,
-];
+use rows::Rows;
 
 /// How the console looks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,12 +40,12 @@ pub(crate) struct Standing {
 /// Renders events.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
-    look: Look,
+    rows: Rows,
     names: Names,
     panes: HashMap<(String, PaneId), Pane>,
-    /// Whose unsettled line is the most recent.
+    executions: Executions,
+    /// The pane whose unsettled line is the most recent; none where an execution's open line is.
     live: Option<(String, PaneId)>,
-    label_columns: usize,
 }
 
 #[derive(Debug)]
@@ -79,27 +66,26 @@ impl Default for Pane {
     }
 }
 
-/// What a line is to the eye.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tone {
-    Plain,
-    Dim,
-    Caution,
-    Alarm,
-}
-
 impl Console {
     pub fn new(look: Look) -> Self {
         Self {
-            look,
+            rows: Rows::new(look),
             ..Self::default()
         }
     }
 
     /// Adds a line that says how much was not shown.
-    pub fn lagged(&self, missed: u64, out: &mut String) {
-        let text = format!("… {missed} events were not shown: reading was too slow");
-        push_line(out, self.look.coloured, Tone::Caution, &text);
+    pub fn lagged(&mut self, missed: u64, out: &mut String) {
+        // What comes next need not go on with these lines.
+        self.break_off(out);
+        let text = format!("… {}", lagged(missed));
+        push_styled(out, self.rows.look.coloured, Tone::Caution.style(), &text);
+        out.push('\n');
+    }
+
+    /// Adds what is left of executions: lines that were never ended.
+    pub fn finish(&mut self, out: &mut String) {
+        self.break_off(out);
     }
 
     /// Adds what stood on a pane when observation began; false when its session is not known yet.
@@ -108,13 +94,18 @@ impl Console {
             return false;
         };
         for line in &standing.lines {
-            self.row(&label, '|', Tone::Dim, line, out);
+            self.rows.row(&label, '|', Tone::Dim, line, out);
         }
         true
     }
 
     /// The live line, within so many columns; without a line end.
     pub fn live(&self, columns: usize) -> Option<String> {
+        self.live_of_pane(columns)
+            .or_else(|| self.live_of_execution(columns))
+    }
+
+    fn live_of_pane(&self, columns: usize) -> Option<String> {
         let (id, pane) = self.live.as_ref()?;
         let (_, text) = self
             .panes
@@ -124,10 +115,20 @@ impl Console {
         let label = self.names.label(id, Some(pane));
         let (mut plain, mut shown) = (String::new(), String::new());
         push_clean(&mut plain, text);
-        let taken = label.text.width().max(self.padding()) + 3;
-        let text = cut(&plain, columns.checked_sub(taken)?);
-        self.row_within(&label, '|', Tone::Plain, text, &mut shown);
+        let text = cut(
+            &plain,
+            columns.checked_sub(self.rows.before_columns(&label))?,
+        );
+        self.rows.within(&label, '|', Tone::Plain, text, &mut shown);
         Some(shown)
+    }
+
+    fn live_of_execution(&self, columns: usize) -> Option<String> {
+        let live = self.executions.live()?;
+        let text = live_text(live, self.rows.look.coloured)?;
+        let label = self.names.label(live.execution_id(), None);
+        let columns = columns.checked_sub(self.rows.before_columns(&label))?;
+        Some(self.rows.before(&label) + &cut_painted(&text, columns))
     }
 
     /// Takes in what an event says about sessions and panes without showing it.
@@ -150,9 +151,9 @@ impl Console {
         self.names.note(event);
         let (id, pane) = (event.execution_id(), event.pane());
         let label = self.names.label(id, pane);
-        if self.look.aligned {
-            let columns = label.text.width().min(LABEL_COLUMNS_MAX);
-            self.label_columns = self.label_columns.max(columns);
+        self.rows.make_room(&label);
+        if self.execution(event, &label, out) {
+            return;
         }
         match event {
             TdEvent::OutputUpdate {
@@ -165,7 +166,7 @@ impl Console {
             } => {
                 self.lines(id, pane, *first_line, chunk, &label, out);
                 if let (true, Some(status @ 1..)) = (is_complete, exit_status) {
-                    self.note(
+                    self.rows.note(
                         &label,
                         Tone::Caution,
                         &format!("[exit status {status}]"),
@@ -195,11 +196,12 @@ impl Console {
                     .unwrap_or(0);
                 let known = self.pane(id, pane);
                 known.next = known.next.max(first_line.saturating_add(lost));
-                self.note(&label, Tone::Caution, &text, out);
+                self.rows.note(&label, Tone::Caution, &text, out);
             }
             TdEvent::ScreenUpdate { pane, .. } => {
                 if !std::mem::replace(&mut self.pane(id, pane).full_screen, true) {
-                    self.note(&label, Tone::Dim, "[full-screen program]", out);
+                    self.rows
+                        .note(&label, Tone::Dim, "[full-screen program]", out);
                 }
             }
             TdEvent::SessionStarted { session, panes, .. } => {
@@ -209,11 +211,12 @@ impl Console {
                     "[watching {panes} pane{}]",
                     if panes == 1 { "" } else { "s" }
                 );
-                self.note(&label, Tone::Dim, &text, out);
+                self.rows.note(&label, Tone::Dim, &text, out);
             }
             TdEvent::SessionRenamed { from, to, .. } => {
                 let label = self.names.label_of_session(id, to);
-                self.note(&label, Tone::Dim, &format!("[was called {from}]"), out);
+                self.rows
+                    .note(&label, Tone::Dim, &format!("[was called {from}]"), out);
             }
             TdEvent::SessionEnded {
                 session, reason, ..
@@ -222,7 +225,8 @@ impl Console {
                 for pane in self.names.forget(id, session) {
                     self.end_pane(id, &pane, &label, out);
                 }
-                self.note(&label, Tone::Dim, &format!("[ended: {reason}]"), out);
+                self.rows
+                    .note(&label, Tone::Dim, &format!("[ended: {reason}]"), out);
             }
             TdEvent::PaneOpened {
                 pane,
@@ -231,9 +235,9 @@ impl Console {
                 command,
                 ..
             } => {
-                if self.look.verbose {
+                if self.rows.look.verbose {
                     let text = format!("[pane {pane} opened: {command}, {width}x{height}]");
-                    self.note(&label, Tone::Dim, &text, out);
+                    self.rows.note(&label, Tone::Dim, &text, out);
                 }
             }
             TdEvent::PaneResized {
@@ -242,16 +246,17 @@ impl Console {
                 height,
                 ..
             } => {
-                if self.look.verbose {
+                if self.rows.look.verbose {
                     let text = format!("[pane {pane} is {width}x{height} now]");
-                    self.note(&label, Tone::Dim, &text, out);
+                    self.rows.note(&label, Tone::Dim, &text, out);
                 }
             }
             TdEvent::PaneClosed { pane, reason, .. } => {
                 self.end_pane(id, pane, &label, out);
                 self.names.forget_pane(id, pane);
-                if self.look.verbose {
-                    self.note(&label, Tone::Dim, &format!("[pane {pane} {reason}]"), out);
+                if self.rows.look.verbose {
+                    self.rows
+                        .note(&label, Tone::Dim, &format!("[pane {pane} {reason}]"), out);
                 }
             }
             TdEvent::LogGap {
@@ -259,17 +264,18 @@ impl Console {
                 last_seq,
                 ..
             } => {
+                self.break_off(out);
                 let text = format!("… events {first_seq} to {last_seq} are not in the log");
-                self.note(&label, Tone::Caution, &text, out);
+                self.rows.note(&label, Tone::Caution, &text, out);
             }
             TdEvent::PollerRestarted { source, cause, .. } => {
                 let text = format!("[{source} crashed and is back: {cause}]");
-                self.note(&label, Tone::Alarm, &text, out);
+                self.rows.note(&label, Tone::Alarm, &text, out);
             }
             TdEvent::Warning {
                 context, message, ..
             } => {
-                self.note(
+                self.rows.note(
                     &label,
                     Tone::Caution,
                     &format!("[warning, {context}: {message}]"),
@@ -279,7 +285,7 @@ impl Console {
             TdEvent::Error {
                 context, message, ..
             } => {
-                self.note(
+                self.rows.note(
                     &label,
                     Tone::Alarm,
                     &format!("[error, {context}: {message}]"),
@@ -287,8 +293,46 @@ impl Console {
                 );
             }
             other if other.kind() == EventKind::LogOpened => {}
-            other => self.note(&label, Tone::Dim, &format!("[{}]", other.type_name()), out),
+            other => self
+                .rows
+                .note(&label, Tone::Dim, &format!("[{}]", other.type_name()), out),
         }
+    }
+
+    /// Shows an event of an execution or a check; false for other events.
+    fn execution(&mut self, event: &TdEvent, label: &Label, out: &mut String) -> bool {
+        let rows = &self.rows;
+        let mut before = None;
+        let is_taken = self.executions.take(event, &mut |said| match said {
+            Said::Started(command) => {
+                rows.note(label, Tone::Dim, &format!("[running: {command}]"), out);
+            }
+            Said::CheckStarted(command) => {
+                rows.note(label, Tone::Dim, &format!("[checking: {command}]"), out);
+            }
+            Said::Line(line) => {
+                // Once for the thousands of lines that an event may have.
+                let before = before.get_or_insert_with(|| rows.before(label));
+                push_row(out, before, line, rows.look.coloured);
+            }
+            Said::Completed(outcome, ms) => rows.ended(label, "", outcome, ms, out),
+            Said::CheckCompleted(outcome, ms) => rows.ended(label, "check: ", outcome, ms, out),
+        });
+        if is_taken && self.executions.live().is_some() {
+            self.live = None;
+        }
+        is_taken
+    }
+
+    /// Shows the open lines of executions as they are.
+    fn break_off(&mut self, out: &mut String) {
+        let (rows, names) = (&self.rows, &self.names);
+        self.executions.break_off(&mut |said| {
+            if let Said::Line(line) = said {
+                let before = rows.before(&names.label(line.execution_id, None));
+                push_row(out, &before, line, rows.look.coloured);
+            }
+        });
     }
 
     fn pane(&mut self, id: &str, pane: &PaneId) -> &mut Pane {
@@ -306,7 +350,7 @@ impl Console {
     ) {
         let mut next = first_line;
         for line in chunk.split_terminator('\n') {
-            self.row(label, '|', Tone::Plain, line, out);
+            self.rows.row(label, '|', Tone::Plain, line, out);
             next = next.saturating_add(1);
         }
         let known = self.pane(id, pane);
@@ -330,7 +374,7 @@ impl Console {
         if line < known.next {
             // A row that vanished is nothing to read.
             if !text.is_empty() {
-                self.row(label, '~', Tone::Plain, text, out);
+                self.rows.row(label, '~', Tone::Plain, text, out);
             }
         } else if !text.is_empty() {
             known.unsettled = Some((line, text.to_owned()));
@@ -348,67 +392,9 @@ impl Console {
             ..
         }) = self.panes.remove(&key)
         {
-            self.row(label, '|', Tone::Plain, &text, out);
+            self.rows.row(label, '|', Tone::Plain, &text, out);
         }
         self.live.take_if(|live| *live == key);
-    }
-
-    fn note(&self, label: &Label, tone: Tone, text: &str, out: &mut String) {
-        self.row(label, '|', tone, text, out);
-    }
-
-    fn row(&self, label: &Label, mark: char, tone: Tone, text: &str, out: &mut String) {
-        self.row_within(label, mark, tone, text, out);
-        out.push('\n');
-    }
-
-    fn row_within(&self, label: &Label, mark: char, tone: Tone, text: &str, out: &mut String) {
-        let colour = Color::Ansi(PALETTE[label.colour % COLOURS]);
-        styled(
-            out,
-            self.look.coloured,
-            Style::new().fg_color(Some(colour)),
-            &label.text,
-        );
-        let padding = self.padding().saturating_sub(label.text.width());
-        out.extend(std::iter::repeat_n(' ', padding));
-        out.push(' ');
-        out.push(mark);
-        if !text.is_empty() {
-            out.push(' ');
-            styled(out, self.look.coloured, tone.style(), text);
-        }
-    }
-
-    fn padding(&self) -> usize {
-        self.label_columns
-    }
-}
-
-impl Tone {
-    fn style(self) -> Style {
-        match self {
-            Self::Plain => Style::new(),
-            Self::Dim => Style::new().dimmed(),
-            Self::Caution => AnsiColor::Yellow.on_default(),
-            Self::Alarm => AnsiColor::Red.on_default().bold(),
-        }
-    }
-}
-
-fn push_line(out: &mut String, coloured: bool, tone: Tone, text: &str) {
-    styled(out, coloured, tone.style(), text);
-    out.push('\n');
-}
-
-/// Adds cleaned text in a style.
-fn styled(out: &mut String, coloured: bool, style: Style, text: &str) {
-    if coloured && style != Style::new() {
-        out.push_str(&style.render().to_string());
-        push_clean(out, text);
-        out.push_str(&Reset.render().to_string());
-    } else {
-        push_clean(out, text);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the console shows for what happened.
 
 use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
 
 use super::*;
 use crate::stamp::Timestamp;
@@ -65,6 +66,23 @@ fn screen() -> TdEvent {
     }
 }
 
+fn output(stream: &str, text: &str) -> TdEvent {
+    TdEvent::ExecutionOutput {
+        execution_id: "make@17".into(),
+        stream: stream.into(),
+        text: text.into(),
+    }
+}
+
+fn completed(exit_code: Option<i32>, signal: Option<i32>) -> TdEvent {
+    TdEvent::ExecutionCompleted {
+        execution_id: "make@17".into(),
+        exit_code,
+        signal,
+        duration_ms: 1_500,
+    }
+}
+
 fn show(console: &mut Console, event: TdEvent) -> String {
     let mut out = String::new();
     console.event(
@@ -123,6 +141,91 @@ fn each_event_has_its_line() {
 }
 
 #[test]
+fn executions_have_their_lines() {
+    let started = || TdEvent::ExecutionStarted {
+        execution_id: "make@17".into(),
+        command: "make\ntest".into(),
+        cwd: "/".into(),
+    };
+    let check = |line: &str| TdEvent::ValidationOutput {
+        execution_id: "make@17".into(),
+        iteration: 1,
+        line: line.into(),
+        is_stderr: true,
+    };
+    let checked = || TdEvent::ValidationCompleted {
+        execution_id: "make@17".into(),
+        iteration: 1,
+        exit_code: 1,
+        duration_ms: 30,
+    };
+    for (events, expected) in [
+        (
+            vec![
+                started(),
+                output("stdout", "first\n\n"),
+                output("stderr", "problem\n"),
+                completed(Some(7), None),
+            ],
+            "make@17 | [running: make^Jtest]\nmake@17 | first\nmake@17 |\nmake@17 | [stderr] problem\nmake@17 | [exit code 7 after 1.5 s]\n",
+        ),
+        // An open line waits for its end, or for the execution's.
+        (
+            vec![
+                output("stdout", "10%\r"),
+                output("log", "x\n"),
+                output("stdout", "50%"),
+                completed(None, Some(9)),
+            ],
+            "make@17 | [log] x\nmake@17 | 50%\nmake@17 | [signal 9 (KILL) after 1.5 s]\n",
+        ),
+        (
+            vec![check("no"), checked()],
+            "make@17 | [stderr] no\nmake@17 | [check: exit code 1 after 0.03 s]\n",
+        ),
+    ] {
+        assert_eq!(shown(events), expected);
+    }
+    let mut console = Console::new(Look {
+        coloured: true,
+        ..Look::default()
+    });
+    let line = show(&mut console, output("stdout", "\u{1b}[32mgreen\u{1b}[2J\n"));
+    assert!(
+        line.ends_with("make@17\u{1b}[0m | \u{1b}[32mgreen\u{1b}[0m\n"),
+        "{line:?}"
+    );
+}
+
+#[test]
+fn the_open_line_of_an_execution_is_live_until_a_pane_has_one() {
+    let mut console = Console::default();
+    show(&mut console, started("job", &["%1"]));
+    show(&mut console, revised(1, "10%"));
+    show(&mut console, output("stderr", "a long open line"));
+    assert_eq!(
+        console.live(80).unwrap(),
+        "make@17 | [stderr] a long open line"
+    );
+    assert_eq!(console.live(20).unwrap(), "make@17 | [stderr] a");
+    assert_eq!(console.live(9), None);
+    show(&mut console, revised(1, "20%"));
+    assert_eq!(console.live(80).unwrap(), "job | 20%");
+    show(&mut console, update(1, "all\n"));
+    assert_eq!(
+        console.live(80).unwrap(),
+        "make@17 | [stderr] a long open line"
+    );
+    let mut out = String::new();
+    console.lagged(2, &mut out);
+    assert_eq!(
+        out,
+        "make@17 | [stderr] a long open line\n… 2 events were not shown: reading was too slow\n"
+    );
+    assert_eq!(console.live(80), None);
+}
+
+#[test]
 fn panes_are_named_where_there_are_several() {
     let events = [started("job", &["%1", "%2"]), update(1, "a\n")];
     assert_eq!(shown(events), "job | [watching 2 panes]\njob %1 | a\n");
@@ -175,6 +278,9 @@ proptest! {
                 is_complete: true, reason: Some(text.clone()), exit_status: Some(3),
             },
             TdEvent::Warning { execution_id: id.clone(), context: text.clone(), message: text.clone() },
+            TdEvent::ExecutionStarted { execution_id: id.clone(), command: text.clone(), cwd: text.clone() },
+            TdEvent::ExecutionOutput { execution_id: id.clone(), stream: text.clone(), text: text.clone() },
+            TdEvent::ValidationOutput { execution_id: id.clone(), iteration: 1, line: text.clone(), is_stderr: true },
             TdEvent::OutputRevised { execution_id: id.clone(), pane: pane.clone(), line: 99, text: text.clone() },
         ];
         let mut out = String::new();

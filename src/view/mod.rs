@@ -1,14 +1,15 @@
 //! Views: events in, lines on standard output out.
 //!
 //! ```text
-//! console, json (pure):    an event ─> text
-//! page:                    events ─> standard output, the live line last
-//! printer (td-printer):    a subscription ─> a page
-//! cast, transcript (pure): the events of a log ─> a file's text
+//! console, tree, json (pure): an event ─> text
+//! page:                       events ─> standard output, the live line last
+//! printer (td-printer):       a subscription ─> a page
+//! cast, transcript (pure):    the events of a log ─> a file's text
 //! ```
 //!
 //! Whatever a pane, a name or a message holds, no control character of it reaches the terminal:
-//! everything passes through `clean`. The renderers own no thread, channel, file or clock.
+//! everything passes through `clean`, and what programs print through `sgr`, which leaves them their
+//! colours. The renderers own no thread, channel, file or clock.
 
 mod printer;
 
@@ -17,13 +18,26 @@ mod page;
 mod console;
 mod json;
 mod names;
+// The command `run` shows it.
+#[cfg_attr(
+    not(test),
+    allow(dead_code, reason = "the command that shows it is built beside this")
+)]
+mod tree;
 
 mod cast;
 mod survey;
 mod transcript;
 
-mod clean;
+mod executions;
 mod flow;
+
+mod open_lines;
+mod sgr;
+
+mod clean;
+mod tone;
+mod words;
 
 pub(crate) use cast::{Cast, CastOptions};
 pub(crate) use clean::one_line;
@@ -33,3 +47,8 @@ pub(crate) use page::{Page, View, unless_broken_pipe};
 pub(crate) use printer::Printing;
 pub(crate) use survey::Survey;
 pub(crate) use transcript::Transcript;
+#[allow(
+    unused_imports,
+    reason = "the command that shows it is built beside this"
+)]
+pub(crate) use tree::{Tree, TreeLook};

@@ -65,6 +65,13 @@ impl Names {
                     session.panes.insert(pane.clone());
                 }
             }
+            // No session, whatever was thought before the log said what it is.
+            TdEvent::ExecutionStarted { .. }
+            | TdEvent::ExecutionOutput { .. }
+            | TdEvent::ExecutionCompleted { .. } => {
+                self.sessions
+                    .retain(|session| session.execution_id != id || !session.panes.is_empty());
+            }
             _ => {}
         }
     }
@@ -198,6 +205,23 @@ mod tests {
         names.forget_pane("run", &"%3".into());
         assert_eq!(names.label("run", Some(&"%2".into())).text, "b");
         assert_eq!(names.label("other", None).text, "other");
+    }
+
+    #[test]
+    fn an_execution_is_called_by_its_id() {
+        let mut names = Names::default();
+        assert_eq!(names.label("make@17", None).text, "make@17");
+        // What its metadata call it, taken for a session's name.
+        names.note(&started("make@17", "make", &[]));
+        names.note(&TdEvent::ExecutionStarted {
+            execution_id: "make@17".into(),
+            command: "make".into(),
+            cwd: "/".into(),
+        });
+        let label = names.label("make@17", None);
+        assert_eq!(label.text, "make@17");
+        assert_eq!(label, Names::default().label("make@17", None));
+        assert_eq!(names.label("a\u{1b}\nb", None).text, "a^[^Jb");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crossbeam_channel::Receiver;
 
 use super::console::{Console, Standing};
 use super::json;
+use super::tree::Tree;
 use crate::bus::Delivery;
 use crate::clock::Clock;
 use crate::event::{Envelope, TdEvent};
@@ -23,6 +24,12 @@ pub(crate) enum View {
     Json,
     /// For people, with what stood on panes when observation began.
     Console(Console, Receiver<Standing>),
+    /// For people, one execution.
+    #[cfg_attr(
+        not(test),
+        allow(dead_code, reason = "the command that shows it is built beside this")
+    )]
+    Tree(Tree),
 }
 
 /// Shows events one after the other.
@@ -72,6 +79,9 @@ impl<W: Write> Page<W> {
             (View::Console(console, _), Delivery::Lagged { missed }) => {
                 console.lagged(*missed, &mut self.text);
             }
+            (View::Tree(tree), Delivery::Lagged { missed }) => {
+                tree.lagged(*missed, &mut self.text);
+            }
         }
         self.write()
     }
@@ -88,6 +98,7 @@ impl<W: Write> Page<W> {
                 self.standing
                     .retain(|standing| !console.standing(standing, &mut self.text));
             }
+            View::Tree(tree) => tree.event(envelope, &mut self.text),
         }
         self.write()
     }
@@ -133,16 +144,27 @@ impl<W: Write> Page<W> {
 
     /// Nothing more at all.
     pub fn end(&mut self) -> io::Result<()> {
+        match &mut self.view {
+            View::Json => {}
+            View::Console(console, _) => console.finish(&mut self.text),
+            View::Tree(tree) => tree.finish(&mut self.text),
+        }
+        self.write()?;
         self.hide_live()?;
         self.out.flush()
     }
 
     fn show_live(&mut self) -> io::Result<()> {
-        let (View::Console(console, _), Some(columns)) = (&self.view, self.columns) else {
+        let Some(columns) = self.columns else {
             return Ok(());
         };
         // The last column stays free: some terminals wrap as soon as it is written to.
-        let live = console.live(columns().saturating_sub(1));
+        let columns = columns().saturating_sub(1);
+        let live = match &self.view {
+            View::Json => None,
+            View::Console(console, _) => console.live(columns),
+            View::Tree(tree) => tree.live(columns),
+        };
         self.hide_live()?;
         if let Some(live) = live {
             self.out.write_all(live.as_bytes())?;
@@ -187,18 +209,16 @@ mod tests {
 
     use super::*;
     use crate::bus::EventBus;
-    use crate::view::Look;
+    use crate::view::{Look, TreeLook};
 
     fn printed(
+        view: View,
         columns: Option<fn() -> usize>,
         say: impl FnOnce(&crate::bus::EventEmitter),
     ) -> String {
         let bus = EventBus::new(100);
         let mut events = bus.subscribe();
-        let emitter = bus.emitter_for("x");
-        emitter.session_started("job", vec!["%1".into()]);
-        say(&emitter);
-        let view = View::Console(Console::new(Look::default()), never());
+        say(&bus.emitter_for("x"));
         let mut page = Page::new(Vec::new(), view, columns, Clock::system());
         bus.close();
         for delivery in events.iter() {
@@ -212,14 +232,44 @@ mod tests {
     #[test]
     fn a_terminal_shows_the_live_line_and_rewrites_it() {
         let say = |emitter: &crate::bus::EventEmitter| {
+            emitter.session_started("job", vec!["%1".into()]);
             emitter.output_revised(&"%1".into(), 1, "10%");
             emitter.output_update(&"%1".into(), 1, "all\n", false, None, None);
         };
-        let text = printed(Some(|| 80), say);
+        let console = || View::Console(Console::new(Look::default()), never());
+        let text = printed(console(), Some(|| 80), say);
         assert_eq!(
             text,
             "job | [watching 1 pane]\njob | 10%\r\u{1b}[Kjob | all\n"
         );
-        assert_eq!(printed(None, say), "job | [watching 1 pane]\njob | all\n");
+        assert_eq!(
+            printed(console(), None, say),
+            "job | [watching 1 pane]\njob | all\n"
+        );
+    }
+
+    #[test]
+    fn the_open_line_of_an_execution_is_live_and_stays_at_the_end() {
+        let say = |emitter: &crate::bus::EventEmitter| {
+            emitter.execution_output("stdout", "10%");
+            emitter.execution_output("stdout", "\r50%");
+            emitter.execution_output("stderr", "oh\n");
+        };
+        let look = |drawn| TreeLook {
+            drawn,
+            ..TreeLook::default()
+        };
+        let tree = |drawn| View::Tree(Tree::new(look(drawn)));
+        assert_eq!(
+            printed(tree(true), Some(|| 80), say),
+            " ╭───< x >\n │   10%\r\u{1b}[K │   50%\r\u{1b}[K │   [stderr] oh\n │   50%\r\u{1b}[K │   50%\n ╰──●\n"
+        );
+        assert_eq!(printed(tree(false), None, say), "[stderr] oh\n50%\n");
+        let console = || View::Console(Console::new(Look::default()), never());
+        assert_eq!(
+            printed(console(), Some(|| 80), say),
+            "x | 10%\r\u{1b}[Kx | 50%\r\u{1b}[Kx | [stderr] oh\nx | 50%\r\u{1b}[Kx | 50%\n"
+        );
+        assert_eq!(printed(console(), None, say), "x | [stderr] oh\nx | 50%\n");
     }
 }

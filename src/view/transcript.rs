@@ -73,6 +73,8 @@ impl Transcript {
                 last_seq,
                 ..
             } => {
+                // What comes next need not go on with lines that are open.
+                self.flow.finish(out);
                 let gap = format!("[{}]", log_gap(*first_seq, *last_seq));
                 self.line(id, None, &gap, out);
             }
@@ -81,9 +83,9 @@ impl Transcript {
         }
     }
 
-    /// Adds what is left: lines that were not settled in the end.
+    /// Adds what is left: lines that were not settled, or not ended, in the end.
     pub fn finish(&mut self, out: &mut String) {
-        self.flow.end_line(out);
+        self.flow.finish(out);
         let id = std::mem::take(&mut self.execution_id);
         for (pane, lines) in self.survey.take_rest() {
             for line in lines.values().filter(|line| !line.is_empty()) {
@@ -109,7 +111,7 @@ impl Transcript {
     }
 
     fn line(&mut self, id: &str, pane: Option<&PaneId>, text: &str, out: &mut String) {
-        self.flow.end_line(out);
+        self.flow.make_way(out);
         if self.is_labelled {
             // As the console has it, without padding. Writing to a string does not fail.
             let _ = write!(out, "{} |", self.names.label(id, pane).text);

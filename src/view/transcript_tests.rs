@@ -139,6 +139,26 @@ fn what_has_no_pane_is_written_as_it_came() {
         text([token("he"), token("llo\nyou"), check]),
         "hello\nyou\nok\n"
     );
+    let output = |text: &str| TdEvent::ExecutionOutput {
+        execution_id: "x".into(),
+        stream: "stdout".into(),
+        text: text.into(),
+    };
+    let missing = TdEvent::LogGap {
+        execution_id: "x".into(),
+        first_seq: 7,
+        last_seq: 9,
+    };
+    assert_eq!(
+        text([
+            output("10%\r\u{1b}[32m100%\u{1b}[0m"),
+            update(1, "pane\n"),
+            output(" done\nopen"),
+            missing,
+            output("no newline"),
+        ]),
+        "pane\n100% done\nopen\n[events 7 to 9 are not in the log]\nno newline\n"
+    );
     assert_eq!(text([]), "");
 }
 

@@ -298,6 +298,41 @@ fn what_has_no_pane_is_shown_as_it_came() {
     );
 }
 
+#[test]
+fn a_line_that_is_open_is_shown_as_it_changes() {
+    let output = |stream: &str, text: &str| TdEvent::ExecutionOutput {
+        execution_id: "a".into(),
+        stream: stream.into(),
+        text: text.into(),
+    };
+    let wide = "x".repeat(100);
+    let events = [
+        output("stdout", "Compi"),
+        output("stdout", "ling\n10%"),
+        output("stdout", "\r50%"),
+        output("stderr", "oh\n"),
+        output("stdout", "\r\u{1b}[1m100%\n"),
+        output("stdout", &wide),
+    ];
+    let (cast, _) = Played::of(CastOptions::default(), &log(events.clone()));
+    assert_eq!(
+        cast.all('o'),
+        [
+            "Compi",
+            "ling\r\n10%",
+            "\r\u{1b}[K50%",
+            "\r\u{1b}[Koh\r\n50%",
+            "\r\u{1b}[K100%\r\n",
+            &wide[..79],
+            // The end.
+            &format!("{}\r\n", &wide[79..]),
+        ]
+    );
+    assert_eq!(cast.text(), ["Compiling", "oh", "100%", &wide]);
+    let (cast, _) = Played::of(CastOptions::default(), &log(events[..3].to_vec()));
+    assert_eq!(cast.screen(), ["Compiling", "50%"]);
+}
+
 /// A real pane on tmux 3.3a: `recorded/program.sh` in a session of 80x24 on a server of its own,
 /// watched with `--interval 100ms`; then `capture-pane -p -J -S -` and `capture-pane -p`.
 #[test]
@@ -381,7 +416,8 @@ proptest! {
             let title = Some(text.clone());
             let (cast, _) = Played::of(CastOptions { pane, title, ..CastOptions::default() }, &log(events.clone()));
             for data in cast.all('o') {
-                let text = text_only(data).replace("\r\n", "");
+                // A line end, and the beginning of a row that is written anew.
+                let text = text_only(&data.replace("\r\u{1b}[K", "")).replace("\r\n", "");
                 prop_assert!(!text.contains(char::is_control), "{:?}", data);
             }
             for data in cast.all('m') {

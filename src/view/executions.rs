@@ -1,0 +1,147 @@
+//! What child processes and checks say, from their events, for the console and the tree alike (pure).
+
+use super::clean::{cut, push_clean};
+use super::open_lines::{End, Line, Live, OpenLines, Origin};
+use super::tone::{Tone, push_styled};
+use super::words::Outcome;
+use crate::event::TdEvent;
+
+/// The name of a stream may be anything; more of it would leave no room for the text.
+const NAME_COLUMNS_MAX: usize = 20;
+
+/// Something that is to be shown.
+#[derive(Debug)]
+pub(super) enum Said<'a> {
+    Started(&'a str),
+    CheckStarted(&'a str),
+    Line(Line<'a>),
+    Completed(Outcome, u64),
+    CheckCompleted(Outcome, u64),
+}
+
+/// Executions that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Executions {
+    lines: OpenLines,
+}
+
+impl Executions {
+    /// Says what an event of an execution or a check has to say; false for other events.
+    pub fn take(&mut self, event: &TdEvent, say: &mut dyn FnMut(Said<'_>)) -> bool {
+        let id = event.execution_id();
+        match event {
+            TdEvent::ExecutionStarted { command, .. } => {
+                self.end(id, Origin::Child, say);
+                say(Said::Started(command));
+            }
+            TdEvent::ExecutionOutput { stream, text, .. } => {
+                let lines = &mut self.lines;
+                lines.push(id, Origin::Child, stream, text, &mut |line| {
+                    say(Said::Line(line));
+                });
+            }
+            TdEvent::ExecutionCompleted {
+                exit_code,
+                signal,
+                duration_ms,
+                ..
+            } => {
+                self.end(id, Origin::Child, say);
+                let outcome = Outcome {
+                    exit_code: *exit_code,
+                    signal: *signal,
+                };
+                say(Said::Completed(outcome, *duration_ms));
+            }
+            TdEvent::ValidationStarted { command, .. } => {
+                self.end(id, Origin::Check, say);
+                say(Said::CheckStarted(command));
+            }
+            TdEvent::ValidationOutput {
+                line, is_stderr, ..
+            } => {
+                let stream = if *is_stderr { "stderr" } else { "stdout" };
+                // Its line end is not written, but meant.
+                for text in [line.as_str(), "\n"] {
+                    let lines = &mut self.lines;
+                    lines.push(id, Origin::Check, stream, text, &mut |line| {
+                        say(Said::Line(line));
+                    });
+                }
+            }
+            TdEvent::ValidationCompleted {
+                exit_code,
+                duration_ms,
+                ..
+            } => {
+                self.end(id, Origin::Check, say);
+                let outcome = Outcome {
+                    exit_code: Some(*exit_code),
+                    signal: None,
+                };
+                say(Said::CheckCompleted(outcome, *duration_ms));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Ends all open lines: nothing more is to come, or what comes does not go on with them.
+    pub fn break_off(&mut self, say: &mut dyn FnMut(Said<'_>)) {
+        self.lines
+            .end(|_, _| true, &mut |line| say(Said::Line(line)));
+    }
+
+    /// The open line that was written to last.
+    pub fn live(&self) -> Option<Live<'_>> {
+        self.lines.live()
+    }
+
+    fn end(&mut self, id: &str, origin: Origin, say: &mut dyn FnMut(Said<'_>)) {
+        let is_over = |of: &str, other| of == id && other == origin;
+        self.lines.end(is_over, &mut |line| say(Said::Line(line)));
+    }
+}
+
+/// Adds a row: what stands before the text, then the line with the name of its stream and its line
+/// end. An empty line has no blanks; a line that is none is no row.
+pub(super) fn push_row(out: &mut String, before: &str, mut line: Line<'_>, coloured: bool) {
+    let start = out.len();
+    out.push_str(before);
+    push_mark(out, line.stream, coloured);
+    let text = out.len();
+    line.push(out, coloured);
+    if out.len() == text {
+        if line.is_optional() {
+            return out.truncate(start);
+        }
+        out.truncate(out.trim_end_matches(' ').len().max(start));
+    }
+    if line.end == End::GoesOn {
+        out.push('…');
+    }
+    out.push('\n');
+}
+
+/// The text of a live line with the name of its stream; none where nothing is to be seen.
+pub(super) fn live_text(live: Live<'_>, coloured: bool) -> Option<String> {
+    let (mut mark, mut text) = (String::new(), String::new());
+    live.push(&mut text, coloured);
+    if text.is_empty() {
+        return None;
+    }
+    push_mark(&mut mark, live.stream(), coloured);
+    Some(mark + &text)
+}
+
+fn push_mark(out: &mut String, stream: &str, coloured: bool) {
+    if stream == "stdout" {
+        return;
+    }
+    let mut name = String::from("[");
+    push_clean(&mut name, stream);
+    let mut mark = cut(&name, NAME_COLUMNS_MAX).to_owned();
+    mark.push(']');
+    push_styled(out, coloured, Tone::Alarm.style(), &mark);
+    out.push(' ');
+}

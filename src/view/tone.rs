@@ -1,0 +1,38 @@
+//! What text is to the eye: tones, and text in one (pure).
+
+use anstyle::{AnsiColor, Reset, Style};
+
+use super::clean::push_clean;
+
+/// What a line is to the eye.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Dim,
+    Good,
+    Caution,
+    Alarm,
+}
+
+impl Tone {
+    pub fn style(self) -> Style {
+        match self {
+            Self::Plain => Style::new(),
+            Self::Dim => Style::new().dimmed(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Caution => AnsiColor::Yellow.on_default(),
+            Self::Alarm => AnsiColor::Red.on_default().bold(),
+        }
+    }
+}
+
+/// Adds cleaned text in a style.
+pub(super) fn push_styled(out: &mut String, coloured: bool, style: Style, text: &str) {
+    if coloured && style != Style::new() {
+        out.push_str(&style.render().to_string());
+        push_clean(out, text);
+        out.push_str(&Reset.render().to_string());
+    } else {
+        push_clean(out, text);
+    }
+}
