@@ -1,5 +1,6 @@
 //! Showing an engine's events until it is done, and stopping in the order that loses nothing.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::signals::Signals;
 use crate::bus::SubscribeOptions;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::view::{Console, Look, Printing, Standing, View};
+use crate::view::{Console, Look, Printing, Standing, Tree, TreeLook, View};
 
 /// Text for people is merged for so long (`003…`).
 const CONSOLE_LIMIT: Duration = Duration::from_millis(100);
@@ -28,42 +29,58 @@ pub(super) fn print(
     standing: Receiver<Standing>,
     clock: &Clock,
 ) -> Result<Option<Printing>, Failure> {
-    if options.quiet {
-        return Ok(None);
-    }
-    let (view, subscribe) = if options.json {
-        // Bounded by its bytes only, and each event as it is: the same numbers as in the log.
-        let subscribe = SubscribeOptions {
-            capacity: Some(usize::MAX),
-            ..Default::default()
-        };
-        (View::Json, subscribe)
-    } else {
-        let look = Look {
-            coloured: options.coloured,
-            aligned: std::io::IsTerminal::is_terminal(&std::io::stdout()),
-            verbose: options.verbose > 0,
-        };
-        let subscribe = SubscribeOptions {
-            limit: Some(CONSOLE_LIMIT),
-            ..Default::default()
-        };
-        (View::Console(Console::new(look), standing), subscribe)
+    let look = Look {
+        coloured: options.coloured,
+        aligned: std::io::stdout().is_terminal(),
+        verbose: options.verbose > 0,
     };
-    Ok(Some(Printing::start(
-        engine.subscribe_with(subscribe),
-        view,
-        clock.clone(),
-    )?))
+    // Text for people is merged: panes change often.
+    let merged = SubscribeOptions {
+        limit: Some(CONSOLE_LIMIT),
+        ..Default::default()
+    };
+    let console = || View::Console(Console::new(look), standing);
+    show(engine, options, console, merged, clock)
 }
 
-/// Begins to show one execution that is about to begin. Nothing with `-q`.
+/// Begins to show one execution that is about to begin, as a tree on a terminal. Nothing with `-q`.
 pub(super) fn print_one(
     engine: &Engine,
     options: &Options,
     clock: &Clock,
 ) -> Result<Option<Printing>, Failure> {
-    print(engine, options, never(), clock)
+    let look = TreeLook {
+        coloured: options.coloured,
+        drawn: std::io::stdout().is_terminal(),
+    };
+    let tree = || View::Tree(Tree::new(look));
+    show(engine, options, tree, everything(), clock)
+}
+
+/// Bounded by its bytes only, and each event as it is: the same numbers as in the log.
+fn everything() -> SubscribeOptions {
+    SubscribeOptions {
+        capacity: Some(usize::MAX),
+        ..Default::default()
+    }
+}
+
+fn show(
+    engine: &Engine,
+    options: &Options,
+    for_people: impl FnOnce() -> View,
+    subscribe: SubscribeOptions,
+    clock: &Clock,
+) -> Result<Option<Printing>, Failure> {
+    if options.quiet {
+        return Ok(None);
+    }
+    let (view, subscribe) = match options.json {
+        true => (View::Json, everything()),
+        false => (for_people(), subscribe),
+    };
+    let events = engine.subscribe_with(subscribe);
+    Ok(Some(Printing::start(events, view, clock.clone())?))
 }
 
 /// Waits until the sources are done, a signal comes, nobody reads any more or the time is up; then

@@ -19,10 +19,6 @@ mod console;
 mod json;
 mod names;
 // The command `run` shows it.
-#[cfg_attr(
-    not(test),
-    allow(dead_code, reason = "the command that shows it is built beside this")
-)]
 mod tree;
 
 mod cast;
@@ -47,8 +43,4 @@ pub(crate) use page::{Page, View, unless_broken_pipe};
 pub(crate) use printer::Printing;
 pub(crate) use survey::Survey;
 pub(crate) use transcript::Transcript;
-#[allow(
-    unused_imports,
-    reason = "the command that shows it is built beside this"
-)]
 pub(crate) use tree::{Tree, TreeLook};

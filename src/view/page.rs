@@ -25,10 +25,6 @@ pub(crate) enum View {
     /// For people, with what stood on panes when observation began.
     Console(Console, Receiver<Standing>),
     /// For people, one execution.
-    #[cfg_attr(
-        not(test),
-        allow(dead_code, reason = "the command that shows it is built beside this")
-    )]
     Tree(Tree),
 }
 
