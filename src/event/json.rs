@@ -15,7 +15,12 @@ pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     while let Some((plain, special, behind)) = split_special(rest) {
         out.extend_from_slice(plain);
-        push_escape(out, special);
+        // Text is made of lines: this one is not rare.
+        if special == b'\n' {
+            out.extend_from_slice(b"\\n");
+        } else {
+            push_escape(out, special);
+        }
         rest = behind;
     }
     out.extend_from_slice(rest);
@@ -55,7 +60,6 @@ fn special_in(eight: u64) -> u64 {
 fn push_escape(out: &mut Vec<u8>, byte: u8) {
     let short = match byte {
         b'"' | b'\\' => byte,
-        b'\n' => b'n',
         b'\r' => b'r',
         b'\t' => b't',
         0x08 => b'b',

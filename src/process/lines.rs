@@ -41,6 +41,8 @@ pub(super) struct Lines {
     given: Given,
     /// When the line first changed since it was last given, or shown in passing.
     changed_at: Option<Instant>,
+    /// When the line was last given or shown before its end.
+    shown_at: Option<Instant>,
     /// When a state was last kept, and whether a newer one was shown in passing since.
     kept_at: Option<Instant>,
     is_behind: bool,
@@ -69,6 +71,7 @@ impl Lines {
             is_plain: true,
             given: Given::Nothing,
             changed_at: None,
+            shown_at: None,
             kept_at: None,
             is_behind: false,
             invalid: 0,
@@ -194,13 +197,29 @@ impl Lines {
         self.line.clear();
         (self.at, self.is_plain, self.is_long) = (None, true, false);
         self.given = Given::Nothing;
-        (self.changed_at, self.kept_at, self.is_behind) = (None, None, false);
+        (self.changed_at, self.shown_at) = (None, None);
+        (self.kept_at, self.is_behind) = (None, false);
     }
 
     /// Puts the open line behind what is ready when its moment is over; or returns what it reads
     /// in passing.
     pub fn tick(&mut self, now: Instant) -> Option<String> {
         self.due().filter(|due| now >= *due)?;
+        self.show(now)
+    }
+
+    /// The same before its moment is over, because whoever writes wants it to be seen; but no
+    /// state of progress sooner after another.
+    pub fn flush(&mut self, now: Instant) -> Option<String> {
+        let is_early = self.shown_at.is_some_and(|at| now < at + OPEN_AFTER);
+        if self.due().is_none() || (self.given == Given::Otherwise && is_early) {
+            return None;
+        }
+        self.show(now)
+    }
+
+    fn show(&mut self, now: Instant) -> Option<String> {
+        self.shown_at = Some(now);
         let may_keep = self.kept_at.is_none_or(|at| now >= at + KEPT_EVERY);
         self.changed_at = None;
         if self.given == Given::Otherwise && !may_keep {

@@ -7,11 +7,18 @@
 //!
 //! A command is run to its end by the thread that asks for it, which reads both outputs, keeps the
 //! time and ends the group; there are no other threads. Nothing here knows what the command is.
+//!
+//! Code of this program is seen in the same way: [`Work`] has writers for what it prints, and
+//! [`LogBridge`] takes what it logs.
 
 mod command;
 mod control;
 mod outcome;
 mod validation;
+
+mod log_bridge;
+mod work;
+mod writer;
 
 mod run;
 mod start;
@@ -26,9 +33,12 @@ mod recorder;
 
 pub use self::command::{Command, Stdin};
 pub use self::control::Control;
+pub use self::log_bridge::LogBridge;
 pub use self::outcome::{Outcome, Output};
 pub use self::terminal::{Screen, write_from_the_background};
 pub use self::validation::{ValidationResult, run_validation, validate};
+pub use self::work::Work;
+pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
 pub(crate) use self::run::observe_until;

@@ -15,6 +15,10 @@ const BATCH_EVERY: Duration = Duration::from_millis(10);
 /// Text that does not wait: what a pipe holds.
 const BATCH_BYTES: usize = 64 * 1024;
 
+/// Said once, where it is so.
+pub(super) const NOT_TEXT: &str =
+    "the output has bytes that are not UTF-8: each such place reads \u{fffd}";
+
 /// Where text goes.
 pub(super) trait Sink {
     /// The next text of a stream. What is `passing` may be left out by who keeps things: the same
@@ -139,8 +143,7 @@ impl<S: Sink> Recorder<S> {
             self.sink.warning(&message);
         }
         if has_invalid && !std::mem::replace(&mut self.has_warned_of_bytes, true) {
-            self.sink
-                .warning("the output has bytes that are not UTF-8: each such place reads \u{fffd}");
+            self.sink.warning(NOT_TEXT);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Where a command's text goes: to a closure, and into events.
 
+use std::fmt;
+
 use super::command::OnOutput;
 use super::patient::Patient;
 use super::recorder::Sink;
@@ -64,5 +66,17 @@ impl Sink for Hearers {
                 to.emitter.warning("process", message);
             }
         }
+    }
+}
+
+impl fmt::Debug for Hearers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let to = match &self.events {
+            Events::None => None,
+            Events::Execution(to) | Events::Validation { to, .. } => Some(&to.emitter),
+        };
+        f.debug_struct("Hearers")
+            .field("events", &to)
+            .finish_non_exhaustive()
     }
 }

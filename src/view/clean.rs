@@ -61,6 +61,13 @@ pub(super) fn is_printable(text: &str) -> bool {
     })
 }
 
+/// The same for lines.
+pub(super) fn are_printable(lines: &str) -> bool {
+    lines.bytes().fold(true, |so_far, byte| {
+        so_far & ((byte.wrapping_sub(b' ') < 0x5f) | (byte == b'\n'))
+    })
+}
+
 /// As much of the start of `text` as fits into so many columns.
 pub(super) fn cut(text: &str, columns: usize) -> &str {
     let mut used = 0;

@@ -10,7 +10,7 @@ mod rows;
 use std::collections::HashMap;
 
 use super::clean::{cut, push_clean};
-use super::executions::{Executions, Said, live_text, push_row};
+use super::executions::{Executions, Said, live_text, push_row, push_rows};
 use super::names::{Label, Names};
 use super::sgr::cut_painted;
 use super::tone::{Tone, push_styled};
@@ -314,6 +314,9 @@ impl Console {
                 // Once for the thousands of lines that an event may have.
                 let before = before.get_or_insert_with(|| rows.before(label));
                 push_row(out, before, line, rows.look.coloured);
+            }
+            Said::Plain { stream, lines } => {
+                push_rows(out, &rows.before(label), stream, lines, rows.look.coloured);
             }
             Said::Completed(outcome, ms) => rows.ended(label, "", outcome, ms, out),
             Said::CheckCompleted(outcome, ms) => rows.ended(label, "check: ", outcome, ms, out),

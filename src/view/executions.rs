@@ -15,6 +15,11 @@ pub(super) enum Said<'a> {
     Started(&'a str),
     CheckStarted(&'a str),
     Line(Line<'a>),
+    /// Many lines of a stream that may be shown as they are.
+    Plain {
+        stream: &'a str,
+        lines: &'a str,
+    },
     Completed(Outcome, u64),
     CheckCompleted(Outcome, u64),
 }
@@ -36,6 +41,14 @@ impl Executions {
             }
             TdEvent::ExecutionOutput { stream, text, .. } => {
                 let lines = &mut self.lines;
+                let mut text = text.as_str();
+                if let Some(plain) = lines.plain(id, Origin::Child, stream, text) {
+                    text = &text[plain.len()..];
+                    say(Said::Plain {
+                        stream,
+                        lines: plain,
+                    });
+                }
                 lines.push(id, Origin::Child, stream, text, &mut |line| {
                     say(Said::Line(line));
                 });
@@ -121,6 +134,24 @@ pub(super) fn push_row(out: &mut String, before: &str, mut line: Line<'_>, colou
         out.push('…');
     }
     out.push('\n');
+}
+
+/// Adds many rows, of lines that may be shown as they are.
+pub(super) fn push_rows(out: &mut String, before: &str, stream: &str, lines: &str, coloured: bool) {
+    let mut begin = before.to_owned();
+    push_mark(&mut begin, stream, coloured);
+    if begin.is_empty() {
+        return out.push_str(lines);
+    }
+    for line in lines.split_inclusive('\n') {
+        let before = if line == "\n" {
+            begin.trim_end_matches(' ')
+        } else {
+            &begin
+        };
+        out.push_str(before);
+        out.push_str(line);
+    }
 }
 
 /// The text of a live line with the name of its stream; none where nothing is to be seen.

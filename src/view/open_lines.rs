@@ -9,6 +9,7 @@
 
 use memchr::{memchr, memchr_iter, memrchr};
 
+use super::clean::are_printable;
 use super::sgr::Paint;
 
 /// An open line is said in parts of about this size: hundreds of screens' rows, and nothing to the
@@ -151,6 +152,26 @@ impl OpenLines {
         stream.take(text, say);
     }
 
+    /// The whole lines that a piece begins with, where they are printable ASCII and stand for
+    /// themselves, as nearly all do: they may be shown as they are, and need not be pushed.
+    pub fn plain<'t>(
+        &self,
+        execution_id: &str,
+        origin: Origin,
+        name: &str,
+        text: &'t str,
+    ) -> Option<&'t str> {
+        let is_fresh = self.streams.iter().all(|stream| {
+            stream.is_fresh() && stream.paint.is_clean()
+                || stream.origin != origin
+                || stream.name != name
+                || stream.execution_id != execution_id
+        });
+        let end = memrchr(b'\n', text.as_bytes()).filter(|_| is_fresh)? + 1;
+        let lines = &text[..end];
+        are_printable(lines).then_some(lines)
+    }
+
     /// Ends the open lines of what is over, in the order in which their streams began.
     pub fn end(&mut self, is_over: impl Fn(&str, Origin) -> bool, say: &mut dyn FnMut(Line<'_>)) {
         self.streams.retain_mut(|stream| {
@@ -181,13 +202,17 @@ impl OpenLines {
 }
 
 impl Stream {
+    /// Nothing of a line is held, or was said.
+    fn is_fresh(&self) -> bool {
+        self.open.is_empty() && !self.has_return && !self.is_rest
+    }
+
     fn take(&mut self, text: &str, say: &mut dyn FnMut(Line<'_>)) {
         let mut start = 0;
         for end in memchr_iter(b'\n', text.as_bytes()) {
             let line = &text[start..end];
             start = end + 1;
-            let is_fresh = self.open.is_empty() && !self.has_return && !self.is_rest;
-            if is_fresh && memchr(b'\r', line.as_bytes()).is_none() {
+            if self.is_fresh() && memchr(b'\r', line.as_bytes()).is_none() {
                 // Nearly all lines, as they stand in the piece.
                 self.say(line, End::Ended, say);
             } else {

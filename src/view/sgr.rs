@@ -30,7 +30,7 @@ impl Paint {
     /// Adds a line, or the next part of one, as it may be shown. Nothing is added for a line of
     /// which nothing is to be seen.
     pub fn push(&mut self, out: &mut String, text: &str, coloured: bool) {
-        if self.in_force.is_empty() && self.escapes.state == State::Text && is_printable(text) {
+        if self.is_clean() && is_printable(text) {
             return out.push_str(text);
         }
         let start = out.len();
@@ -67,6 +67,11 @@ impl Paint {
         } else if is_set {
             out.push_str(RESET);
         }
+    }
+
+    /// Whether text is shown as it is: no colour is in force, and no sequence is open.
+    pub fn is_clean(&self) -> bool {
+        self.in_force.is_empty() && self.escapes.state == State::Text
     }
 
     /// Takes in the colours of text that is not shown.

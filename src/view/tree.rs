@@ -16,7 +16,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::cast::{gap, log_gap};
 use super::clean::{one_line, push_clean};
-use super::executions::{Executions, Said, live_text, push_row};
+use super::executions::{Executions, Said, live_text, push_row, push_rows};
 use super::sgr::cut_painted;
 use super::tone::{Tone, push_styled};
 use super::words::{Outcome, duration, lagged};
@@ -89,6 +89,9 @@ impl Tree {
             Said::Started(command) => rows.item("command", Tone::Plain, command, out),
             Said::CheckStarted(command) => rows.item("validation", Tone::Plain, command, out),
             Said::Line(line) => push_row(out, &rows.text, line, rows.look.coloured),
+            Said::Plain { stream, lines } => {
+                push_rows(out, &rows.text, stream, lines, rows.look.coloured);
+            }
             Said::Completed(outcome, ms) => rows.completed(outcome, ms, out),
             Said::CheckCompleted(outcome, ms) => {
                 let (tone, text) = match outcome.is_good() {

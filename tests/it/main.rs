@@ -24,6 +24,7 @@ mod history;
 mod law;
 mod layers;
 mod log;
+mod printing;
 mod redact_samples;
 mod source_text;
 mod tmux;
