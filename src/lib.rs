@@ -1,13 +1,13 @@
 //! What are my agents and jobs doing right now, and what did they do last night?
 //!
-//! `td-observe` watches tmux panes that somebody else started, turns what they show into one
-//! ordered stream of typed, numbered events, hands it to any number of subscribers and keeps it as
-//! JSON Lines. It is synchronous: threads and channels, no async runtime.
+//! `td-observe` watches tmux panes that somebody else started and commands that it runs, turns what
+//! they print into one ordered stream of typed, numbered events, hands it to any number of
+//! subscribers and keeps it as JSON Lines. It is synchronous: threads and channels, no async runtime.
 //!
 //! ```text
 //! sources (a thread each)          bus                          sinks (a thread each)
 //! ┌ pane poller ──────┐                                   ┌──> log writer ──> events.jsonl
-//! ├ pane poller ──────┤  bounded      ┌──────────┐ batches│    (bounded by bytes)
+//! ├ command ──────────┤  bounded      ┌──────────┐ batches│    (bounded by bytes)
 //! ├ your emitter ─────┼─ never waits> │ fan-out  │────────┘
 //! └ …                 ┘               │ seq, ts  │  a lossy lane per subscription,
 //!                                     └──────────┘──> exact Lagged(n): console, your code

@@ -98,7 +98,15 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     // What went wrong here is said; the exit code is the command's.
     live::finish(engine, printing, interrupted, &signals, &clock);
     match execution.wait() {
-        Ok(outcome) => Ok(exit_code(&outcome)),
+        Ok(outcome) => {
+            if outcome.lost_lines > 0 {
+                let lost = outcome.lost_lines;
+                super::say(&format!(
+                    "{lost} more lines were read and not kept: see --max-lines"
+                ));
+            }
+            Ok(exit_code(&outcome))
+        }
         Err(error) => Err(Failure::not_started(error)),
     }
 }

@@ -46,7 +46,7 @@ fn it_makes_the_same_events_as_a_child() {
     let here = seen(|emitter| {
         let work = emitter.begin("work");
         let (mut out, mut err) = (work.stdout(), work.stderr());
-        writeln!(out, "{}", "first").unwrap();
+        writeln!(out, "first").unwrap();
         writeln!(err, "problem").unwrap();
         write!(out, "no newline").unwrap();
         drop((out, err));
