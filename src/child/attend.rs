@@ -24,6 +24,9 @@ use crate::thread::{Stop, is_stopped};
 /// waited for together with pipes.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// When the observer stops, it waits no longer than this, whatever the grace is otherwise.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
 /// How often those are looked for who were left in the group.
 const REST_CHECK: Duration = Duration::from_millis(10);
 
@@ -229,9 +232,11 @@ impl Attendance<'_> {
         if course.kill_at.is_some() {
             return Ok(());
         }
+        let mut grace = self.bounds.grace;
         let (end, signal) = if let Ok(signal) = self.orders.try_recv() {
             (End::Asked, signal)
         } else if is_stopped(self.stop) {
+            grace = grace.min(STOP_GRACE);
             (End::Asked, Signal::TERM)
         } else if deadline_passed {
             (End::Timeout, Signal::TERM)
@@ -239,8 +244,8 @@ impl Attendance<'_> {
             return Ok(());
         };
         course.end = end;
-        course.kill_at = Some(now + self.bounds.grace);
-        if !self.bounds.grace.is_zero() {
+        course.kill_at = Some(now + grace);
+        if !grace.is_zero() {
             self.group.signal(signal);
             // Who is stopped cannot end.
             self.group.signal(Signal::CONT);

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use crossbeam_channel::{never, select_biased};
+use signal_hook::consts::SIGPIPE;
 
 use super::args::TypedRun;
 use super::failure::Failure;
@@ -131,7 +132,11 @@ fn wait(
             return true;
         }
         recv(done) -> _ => {}
-        recv(printed) -> _ => {}
+        recv(printed) -> _ => {
+            // As a command hears of it that is read by nobody else.
+            execution.control().end(SIGPIPE);
+            let _ = done.recv();
+        }
     }
     false
 }
