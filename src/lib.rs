@@ -40,6 +40,7 @@
 //! | [`tmux`] | the only room that knows tmux: targets, listing, captures, gateway |
 //! | [`process`] | child processes: what a command prints, while it prints it; knows no tmux |
 //! | `source` | the coordinator, the pollers, commands that are observed |
+//! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus |
 //! | `engine` | [`Builder`], [`Engine`], [`Report`]: puts it together, takes it apart in order |
 //!
 //! The program stands on top of this, behind the feature `cli`. With `default-features = false`
@@ -76,6 +77,8 @@ pub mod tmux;
 pub mod process;
 
 mod source;
+
+pub mod wait;
 
 mod engine;
 

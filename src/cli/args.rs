@@ -85,6 +85,8 @@ pub(super) enum Command {
     Watch(TypedWatch),
     /// Run a command, show what it prints while it prints it, and exit as it does
     Run(TypedRun),
+    /// Wait until a pane shows a line, ends or falls silent
+    Wait(TypedWait),
     /// List the history: what was observed, its state and its size; prune it
     Runs(TypedRuns),
     /// Print what a run has shown, and follow what it shows
@@ -201,6 +203,55 @@ pub(super) struct TypedRun {
     pub max_lines: Option<u64>,
     #[command(flatten)]
     pub keeping: TypedKeeping,
+}
+
+const WAIT_EXAMPLES: &str = "\
+Examples:
+  td-observe wait build --text 'BUILD SUCCESS' --stop '^(ERROR|FAILED)' --timeout 10m
+  td-observe wait %7 --regex 'listening on port \\d+'
+  td-observe wait agent --idle 5s             nothing new for five seconds
+  td-observe wait build --exit                its programs have ended
+  td-observe wait build --channel done        tmux wait-for -S done, as a command can do at its end
+
+What stands on the panes at the beginning does not match, nor does the echo of what is typed at a
+prompt, as far as that can be told: see README. The line that was found is printed.
+
+Exit codes: 0 found; 1 a stop came first, or the target ended; 2 wrong usage, or there is no such
+target; 3 the time was up, but lines were lost on the way; 124 the time was up.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = WAIT_EXAMPLES)]
+pub(super) struct TypedWait {
+    /// session, session:window, session:window.pane or %pane
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+    /// For a line with this text; several: any of them
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub text: Vec<String>,
+    /// For a line that matches; several: any of them
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    pub regex: Vec<String>,
+    /// For the end of the target
+    #[arg(long)]
+    pub exit: bool,
+    /// For so long a time without anything new
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub idle: Option<Duration>,
+    /// For tmux wait-for -S NAME
+    #[arg(long, value_name = "NAME")]
+    pub channel: Option<String>,
+    /// A line that matches ends the wait: exit code 1; several: any of them
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    pub stop: Vec<String>,
+    /// How long at most [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// How often to look
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// What stands there already counts, too
+    #[arg(long)]
+    pub include_existing: bool,
 }
 
 /// The one choice that there is so far: nothing to hand on.

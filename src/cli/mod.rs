@@ -11,6 +11,7 @@ mod failure;
 
 mod demo;
 mod run;
+mod wait;
 mod watch;
 
 mod history;
@@ -63,6 +64,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed, &options)?),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
         Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),
+        Command::Wait(typed) => wait::run(&options, &typed),
         Command::Runs(typed) => runs::run(&options, typed),
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),
         Command::Replay(typed) => replay::run(&options, typed),

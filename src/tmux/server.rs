@@ -14,6 +14,9 @@ use crate::thread::Stop;
 /// does not answer for this long is hung.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Longer than anybody waits for anything.
+const LONGEST_WAIT: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// How much of one answer is kept. The gateway cuts its batches so that they stay far below; the
 /// largest single look, 100,000 rows of 200 columns captured twice, has 40 MB.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -129,6 +132,16 @@ impl Server {
                 complaint
             }
         )))
+    }
+
+    /// Waits until somebody signals a channel (`tmux wait-for -S`), or has signalled it already;
+    /// or until the server is gone, which looks the same: look again.
+    ///
+    /// # Errors
+    /// As for [`Server::run`]; `is_gone()` also when it was stopped.
+    pub(crate) fn wait_for(&self, channel: &str, stop: Stop, clock: &Clock) -> Result<()> {
+        let server = self.clone().until(stop).with_timeout(LONGEST_WAIT);
+        server.run(["wait-for", channel], clock).map(drop)
     }
 
     /// Runs command lists, one a line, in one tmux process. An error in one line ends that line

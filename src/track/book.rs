@@ -93,6 +93,18 @@ impl Book {
         self.next
     }
 
+    /// All lines that are known, with their numbers.
+    pub fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
+        self.lines
+            .iter()
+            .map(|line| (line.number, line.text.as_str()))
+    }
+
+    /// The number of the line that the cursor is in.
+    pub fn cursor_line(&self) -> i64 {
+        self.cursor_line
+    }
+
     /// A gap before the next line.
     pub fn gap(&self, reason: GapReason) -> Change {
         Change::Gap {

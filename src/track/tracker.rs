@@ -166,6 +166,16 @@ impl Tracker {
         self.book.next()
     }
 
+    /// The lines that stand on the screen, or just above it, as the last look had them, said or not.
+    pub fn standing(&self) -> impl Iterator<Item = (i64, &str)> {
+        self.book.lines()
+    }
+
+    /// The number of the line that the cursor is in.
+    pub fn cursor_line(&self) -> i64 {
+        self.book.cursor_line()
+    }
+
     /// Whether the last look showed anything that the one before did not.
     pub fn had_news(&self) -> bool {
         self.news

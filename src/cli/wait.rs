@@ -1,0 +1,189 @@
+//! `td-observe wait`: until a line comes, a program ends, a pane falls silent or a channel is signalled.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde_json::{Map, Value, json};
+
+use super::args::TypedWait;
+use super::failure::Failure;
+use super::options::Options;
+use super::signals::Signals;
+use super::watch;
+use crate::clock::Clock;
+use crate::thread::stop_pair;
+use crate::tmux::Target;
+use crate::view::unless_broken_pipe;
+use crate::wait::{Found, Needle, Wait, WaitEnd, Waited, Waits};
+
+/// The target failed, or ended before what was waited for.
+const NOT_FOUND: u8 = 1;
+/// The time was up, but lines were lost on the way.
+const LOST: u8 = 3;
+/// The time was up.
+const TIMED_OUT: u8 = 124;
+
+/// Reads what was typed.
+pub(super) fn wait_of(typed: &TypedWait) -> Result<Wait, Failure> {
+    let mut wait = Wait::at(Target::parse(&typed.target)?).interval(typed.interval);
+    for text in &typed.text {
+        wait = wait.needle(Needle::text(text).map_err(|error| of("--text", error))?);
+    }
+    for pattern in &typed.regex {
+        wait = wait.needle(Needle::regex(pattern).map_err(|error| of("--regex", error))?);
+    }
+    for pattern in &typed.stop {
+        wait = wait.stop(Needle::regex(pattern).map_err(|error| of("--stop", error))?);
+    }
+    if typed.exit {
+        wait = wait.exit();
+    }
+    if let Some(idle) = typed.idle {
+        wait = wait.idle(idle);
+    }
+    if let Some(channel) = &typed.channel {
+        if channel.is_empty() {
+            return Err(Failure::usage("--channel: the name is empty"));
+        }
+        wait = wait.channel(channel);
+    }
+    if let Some(timeout) = typed.timeout {
+        wait = wait.timeout(timeout);
+    }
+    if typed.include_existing {
+        wait = wait.include_existing();
+    }
+    let is_for_something = !typed.text.is_empty()
+        || !typed.regex.is_empty()
+        || typed.exit
+        || typed.idle.is_some()
+        || typed.channel.is_some();
+    if !is_for_something {
+        return Err(Failure::usage(
+            "nothing is waited for: give --text, --regex, --exit, --idle or --channel",
+        ));
+    }
+    Ok(wait)
+}
+
+fn of(option: &str, error: crate::Error) -> Failure {
+    Failure::usage(format!("{option}: {error}"))
+}
+
+/// Waits, says what came of it, and exits with that.
+pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Failure> {
+    let wait = wait_of(typed)?;
+    let signals = Signals::catch(|| {})?;
+    let server = options.server.server();
+    watch::check_tmux(&server, &Clock::system())?;
+    let waits = Waits::new(server)?;
+    let (running, stop) = stop_pair();
+    let first = signals.first().clone();
+    let (alive, done) = stop_pair();
+    let waiter = crate::thread::spawn("td-wait", move || {
+        let _alive = alive;
+        let waited = waits.wait_or_stop(&wait, &stop);
+        drop(waits);
+        waited
+    })?;
+    crossbeam_channel::select_biased! {
+        recv(done) -> _ => {}
+        // As for every command, one Ctrl-C stops in order.
+        recv(first) -> _ => drop(running),
+    }
+    let waited = match waiter.join() {
+        Ok(waited) => waited.map_err(of_target)?,
+        Err(panicked) => return Err(Failure::other(panicked.to_string())),
+    };
+    let Some(waited) = waited else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    tell(options, &waited)?;
+    Ok(ExitCode::from(code(&waited.end)))
+}
+
+/// A server or a target that is not there is bad input here: nothing is there to wait at.
+fn of_target(error: crate::Error) -> Failure {
+    match error.is_gone() {
+        true => Failure::usage(format!("{error}: nothing is there to wait at")),
+        false => error.into(),
+    }
+}
+
+fn code(end: &WaitEnd) -> u8 {
+    match end {
+        WaitEnd::Found(found) if found.exit_status.unwrap_or(0) == 0 => 0,
+        WaitEnd::Found(_) | WaitEnd::Stopped(_) | WaitEnd::Ended(_) => NOT_FOUND,
+        WaitEnd::TimedOut => TIMED_OUT,
+        WaitEnd::Lost => LOST,
+    }
+}
+
+fn tell(options: &Options, waited: &Waited) -> Result<(), Failure> {
+    let line = if options.json {
+        as_json(waited).to_string()
+    } else if options.quiet {
+        return Ok(());
+    } else {
+        match &waited.end {
+            // What was found is what one would go on with.
+            WaitEnd::Found(found) | WaitEnd::Stopped(found) => match &found.text {
+                Some(text) => crate::view::one_line(text),
+                None => return Ok(()),
+            },
+            WaitEnd::Ended(why) => {
+                super::say(&format!("{why}, and it did not come"));
+                return Ok(());
+            }
+            WaitEnd::TimedOut => {
+                super::say(&format!("it did not come within {:?}", waited.elapsed));
+                return Ok(());
+            }
+            WaitEnd::Lost => {
+                super::say(
+                    "it was not seen, and lines were lost on the way: it may have been there",
+                );
+                return Ok(());
+            }
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    unless_broken_pipe(writeln!(out, "{line}").and_then(|()| out.flush()))
+        .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
+}
+
+fn as_json(waited: &Waited) -> Value {
+    let (outcome, found) = match &waited.end {
+        WaitEnd::Found(found) => ("found", found_json(found)),
+        WaitEnd::Stopped(found) => ("stopped", found_json(found)),
+        WaitEnd::Ended(why) => ("ended", Map::from_iter([("reason".to_owned(), json!(why))])),
+        WaitEnd::TimedOut => ("timed_out", Map::new()),
+        WaitEnd::Lost => ("lost", Map::new()),
+    };
+    let mut all = Map::new();
+    all.insert("outcome".to_owned(), json!(outcome));
+    all.extend(found);
+    all.insert("ts".to_owned(), json!(waited.ts.to_string()));
+    let elapsed = u64::try_from(waited.elapsed.as_millis()).unwrap_or(u64::MAX);
+    all.insert("elapsed_ms".to_owned(), json!(elapsed));
+    all.insert("lost_lines".to_owned(), json!(waited.lost_lines));
+    all.insert("last_lines".to_owned(), json!(waited.last_lines));
+    Value::Object(all)
+}
+
+fn found_json(found: &Found) -> Map<String, Value> {
+    let mut map = Map::new();
+    map.insert("condition".to_owned(), json!(found.condition));
+    for (name, value) in [
+        ("pane", found.pane.as_ref().map(|pane| json!(pane.as_str()))),
+        ("line", found.line.map(|line| json!(line))),
+        ("text", found.text.as_ref().map(|text| json!(text))),
+        ("needle", found.needle.as_ref().map(|needle| json!(needle))),
+        ("exit_status", found.exit_status.map(|status| json!(status))),
+    ] {
+        if let Some(value) = value {
+            map.insert(name.to_owned(), value);
+        }
+    }
+    map
+}

@@ -1,0 +1,141 @@
+//! One pane that is waited at: its tracker and its matcher, fed with looks.
+
+use std::time::Instant;
+
+use super::matcher::{Hit, Matcher, Needles, Shown};
+use crate::tmux::{Margin, Seen, Want, Wish};
+use crate::track::{Change, Death, GapReason, Look, Outcome, Tracker};
+
+/// A pane that is waited at.
+#[derive(Debug)]
+pub(super) struct Watched {
+    tracker: Tracker,
+    matcher: Matcher,
+    seen: Seen,
+    /// The last look was too short.
+    pub deeper: bool,
+    /// Lines were lost.
+    pub has_lost: bool,
+    pub dead: Option<Death>,
+    /// When something new was last shown.
+    pub news_at: Instant,
+}
+
+/// How a pane begins to be waited at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// What stands there is not new.
+    Baseline,
+    /// What stands there counts, too.
+    Existing,
+    /// It has just appeared.
+    Fresh,
+}
+
+impl Watched {
+    /// Begins with a look; what matches at once.
+    pub fn begin(
+        look: &Look,
+        seen: Seen,
+        needles: Needles,
+        begin: Begin,
+        now: Instant,
+    ) -> (Self, Option<Hit>) {
+        let (tracker, changes) = match begin {
+            Begin::Baseline | Begin::Existing => (Tracker::baseline(look), Vec::new()),
+            Begin::Fresh => Tracker::fresh(look),
+        };
+        let matcher = match begin {
+            Begin::Baseline => {
+                let standing: Vec<(i64, &str)> = tracker.standing().collect();
+                Matcher::baseline(needles, &standing, cursor(&tracker, look))
+            }
+            Begin::Existing | Begin::Fresh => Matcher::fresh(needles),
+        };
+        let mut watched = Self {
+            tracker,
+            matcher,
+            seen,
+            deeper: false,
+            has_lost: false,
+            dead: look.dead,
+            news_at: now,
+        };
+        let hit = match begin {
+            Begin::Baseline => None,
+            Begin::Existing | Begin::Fresh => watched.matches(&changes, look),
+        };
+        (watched, hit)
+    }
+
+    /// What to ask for.
+    pub fn want(&self) -> Want {
+        Want::Look(Wish {
+            seen: (!self.deeper).then(|| self.seen.clone()),
+            margin: match self.deeper {
+                true => Margin::All,
+                false => Margin::Rows(self.tracker.margin()),
+            },
+            // What is new matches at once, settled or not.
+            settles: None,
+        })
+    }
+
+    /// Takes in a look; `deepest` if there is no deeper one. What matches.
+    pub fn look(&mut self, look: &Look, seen: Seen, deepest: bool, now: Instant) -> Option<Hit> {
+        let outcome = match deepest {
+            true => Outcome::Changes(self.tracker.deepest_look(look)),
+            false => self.tracker.look(look),
+        };
+        let Outcome::Changes(changes) = outcome else {
+            self.deeper = true;
+            return None;
+        };
+        self.deeper = look.alternate && look.saved.is_none() && !deepest;
+        self.seen = seen;
+        self.dead = look.dead;
+        let is_screen = |change: &Change| matches!(change, Change::Screen { .. });
+        if self.tracker.had_news() || changes.iter().any(is_screen) {
+            self.news_at = now;
+        }
+        self.matches(&changes, look)
+    }
+
+    /// The last lines that it showed.
+    pub fn last_lines(&self) -> Vec<String> {
+        self.matcher.last_lines()
+    }
+
+    fn matches(&mut self, changes: &[Change], look: &Look) -> Option<Hit> {
+        let lost = |change: &Change| match change {
+            Change::Gap { reason, .. } => *reason != GapReason::ObserverAbsent,
+            _ => false,
+        };
+        self.has_lost |= changes.iter().any(lost);
+        let shown = Shown {
+            changes,
+            standing: self.tracker.standing().collect(),
+            cursor: cursor(&self.tracker, look),
+        };
+        let hit = self.matcher.look(&shown);
+        hit.or_else(|| {
+            changes.iter().find_map(|change| match change {
+                Change::Screen { rows, .. } => self.matcher.screen(rows),
+                _ => None,
+            })
+        })
+    }
+}
+
+/// The line of the cursor, where the cursor stands at its end: there something may be typed.
+fn cursor<'a>(tracker: &'a Tracker, look: &Look) -> (i64, &'a str) {
+    let number = tracker.cursor_line();
+    let text = tracker
+        .standing()
+        .find(|(line, _)| *line == number)
+        .map_or("", |(_, text)| text);
+    match look.alternate {
+        true => (number, ""),
+        false => (number, text),
+    }
+}
