@@ -85,7 +85,7 @@ impl Group {
         }
     }
 
-    /// Lets somebody else kill the group, until the child is reaped.
+    /// Lets somebody else kill the group, until the child is reaped and nobody is left in it.
     pub(crate) fn hand_over(&mut self, leash: &Leash) {
         self.leash = leash.clone();
         *self.leash.held() = self.pid();
@@ -164,14 +164,16 @@ impl Group {
 
     /// How the child ended, if it has; reaps it.
     pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        // Whoever kills waits until it is known whether the number is free.
+        let mut held = self.leash.held();
         if self.ended.is_none() {
-            // Whoever kills waits until it is known that the number is free.
-            let mut held = self.leash.held();
             self.ended = self.child.try_wait()?;
-            if self.ended.is_some() {
-                *held = None;
-            }
         }
+        // While somebody is left in the group, the number is theirs.
+        if self.ended.is_some() && held.is_some() && !self.is_populated() {
+            *held = None;
+        }
+        drop(held);
         Ok(self.ended)
     }
 
@@ -223,6 +225,8 @@ impl Drop for Group {
         if self.ended.is_none() {
             self.kill_and_reap(&Clock::system());
         }
+        // Whoever is left in the group is left in peace.
+        *self.leash.held() = None;
     }
 }
 
