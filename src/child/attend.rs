@@ -153,7 +153,8 @@ impl Attendance<'_> {
             read_at: self.clock.now(),
             looked_at: None,
         };
-        let (mut may_have_ended, mut inlet_ready) = (true, true);
+        // Whoever types may not have begun: a terminal that is read before would hold us up.
+        let (mut may_have_ended, mut inlet_ready) = (true, false);
         loop {
             self.inlet.pass_on(inlet_ready)?;
             // The order matters: what an ended child wrote is all in the pipes, so that one more
