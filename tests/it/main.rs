@@ -24,6 +24,7 @@ mod history;
 mod law;
 mod layers;
 mod log;
+mod process;
 mod redact_samples;
 mod source_text;
 mod tmux;
