@@ -17,6 +17,23 @@ mod left_behind;
 mod many;
 mod validation;
 
+#[cfg(feature = "cli")]
+mod codes;
+#[cfg(feature = "cli")]
+mod floods;
+#[cfg(feature = "cli")]
+mod input;
+#[cfg(feature = "cli")]
+mod kept;
+#[cfg(feature = "cli")]
+mod leaving;
+#[cfg(feature = "cli")]
+mod live;
+#[cfg(feature = "cli")]
+mod program;
+#[cfg(feature = "cli")]
+mod progress;
+
 /// Runs a command with the library: how it ended, and its events.
 #[track_caller]
 fn observed(command: Command) -> (Outcome, Vec<Envelope>) {
@@ -44,6 +61,14 @@ fn text_of(events: &[Envelope], of: &str) -> String {
     texts.collect()
 }
 
+/// What a reader of the text has: lines as they read in the end.
+#[cfg(feature = "cli")]
+fn lines_of(text: &str) -> Vec<&str> {
+    text.split_terminator('\n')
+        .map(|line| line.rsplit('\r').next().unwrap_or_default())
+        .collect()
+}
+
 /// What was warned of.
 fn warnings(events: &[Envelope]) -> Vec<&str> {
     let said = events.iter().filter_map(|envelope| match &envelope.event {
@@ -66,6 +91,34 @@ fn end_of(events: &[Envelope]) -> (Option<i32>, Option<i32>) {
             _ => None,
         });
     end.unwrap_or_else(|| panic!("it has no end: {}", crate::observed::shown(events)))
+}
+
+/// How many seconds passed between two events, by their own time.
+#[cfg(feature = "cli")]
+fn seconds_between(first: &Envelope, second: &Envelope) -> f64 {
+    (second.ts.micros() - first.ts.micros()) as f64 / 1e6
+}
+
+/// The event that printed a line.
+#[cfg(feature = "cli")]
+#[track_caller]
+fn printing<'a>(events: &'a [Envelope], line: &str) -> &'a Envelope {
+    let prints = |envelope: &&Envelope| match &envelope.event {
+        TdEvent::ExecutionOutput { text, .. } => text.lines().any(|other| other == line),
+        _ => false,
+    };
+    let found = events.iter().find(prints);
+    found.unwrap_or_else(|| panic!("no {line:?}: {}", crate::observed::shown(events)))
+}
+
+/// The events of the only run in a data directory. Their numbers have no hole.
+#[cfg(feature = "cli")]
+#[track_caller]
+fn kept(data: &Path) -> Vec<Envelope> {
+    let mut runs = fs::read_dir(data.join("runs")).unwrap();
+    let id = runs.next().unwrap().unwrap().file_name();
+    assert!(runs.next().is_none(), "one run only");
+    kept_of(data, id.to_str().unwrap())
 }
 
 /// The events of a run.
