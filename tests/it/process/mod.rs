@@ -30,6 +30,10 @@ mod leaving;
 #[cfg(feature = "cli")]
 mod live;
 #[cfg(feature = "cli")]
+mod own_terminal;
+#[cfg(feature = "cli")]
+mod pane;
+#[cfg(feature = "cli")]
 mod program;
 #[cfg(feature = "cli")]
 mod progress;
