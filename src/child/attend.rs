@@ -37,6 +37,10 @@ const READ_CHUNK_BYTES: usize = 64 * 1024;
 /// much, all that an ended child wrote has been read.
 const PIPE_BYTES_MAX: usize = 1024 * 1024;
 
+/// Whoever is given more than a year to end is given a year: what is beyond all time is no point
+/// in time.
+const GRACE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
 /// However much a grandchild still writes, the end is not put off for longer than so many times
 /// what is waited for while it is silent.
 const LINGER_TIMES: u32 = 6;
@@ -156,7 +160,8 @@ impl Attendance<'_> {
             read_at: self.clock.now(),
             looked_at: None,
         };
-        let (mut may_have_ended, mut inlet_ready) = (true, true);
+        // Whoever types may not have begun: a terminal that is read before would hold us up.
+        let (mut may_have_ended, mut inlet_ready) = (true, false);
         loop {
             self.inlet.pass_on(inlet_ready)?;
             // The order matters: what an ended child wrote is all in the pipes, so that one more
@@ -244,7 +249,7 @@ impl Attendance<'_> {
             return Ok(());
         };
         course.end = end;
-        course.kill_at = Some(now + grace);
+        course.kill_at = Some(now + grace.min(GRACE_MAX));
         if !grace.is_zero() {
             self.group.signal(signal);
             // Who is stopped cannot end.

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
@@ -84,7 +85,7 @@ impl Group {
         }
     }
 
-    /// Lets somebody else kill the group, until the child is reaped.
+    /// Lets somebody else kill the group, until the child is reaped and nobody is left in it.
     pub(crate) fn hand_over(&mut self, leash: &Leash) {
         self.leash = leash.clone();
         *self.leash.held() = self.pid();
@@ -142,8 +143,11 @@ impl Group {
         if self.ended.is_some() {
             return Ok(None);
         }
-        let status = self.looked_for(WaitIdOptions::STOPPED)?;
-        Ok(status.and_then(|status| status.stopping_signal()))
+        match self.looked_for(WaitIdOptions::STOPPED) {
+            // It has ended a moment ago, and there is nobody who could be stopped.
+            Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => Ok(None),
+            status => Ok(status?.and_then(|status| status.stopping_signal())),
+        }
     }
 
     fn looked_for(&self, what: WaitIdOptions) -> io::Result<Option<rustix::process::WaitIdStatus>> {
@@ -152,7 +156,7 @@ impl Group {
         };
         loop {
             match waitid(WaitId::Pid(pid), what | WaitIdOptions::NOHANG) {
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 other => return Ok(other?),
             }
         }
@@ -160,14 +164,16 @@ impl Group {
 
     /// How the child ended, if it has; reaps it.
     pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        // Whoever kills waits until it is known whether the number is free.
+        let mut held = self.leash.held();
         if self.ended.is_none() {
-            // Whoever kills waits until it is known that the number is free.
-            let mut held = self.leash.held();
             self.ended = self.child.try_wait()?;
-            if self.ended.is_some() {
-                *held = None;
-            }
         }
+        // While somebody is left in the group, the number is theirs.
+        if self.ended.is_some() && held.is_some() && !self.is_populated() {
+            *held = None;
+        }
+        drop(held);
         Ok(self.ended)
     }
 
@@ -219,6 +225,8 @@ impl Drop for Group {
         if self.ended.is_none() {
             self.kill_and_reap(&Clock::system());
         }
+        // Whoever is left in the group is left in peace.
+        *self.leash.held() = None;
     }
 }
 
@@ -252,7 +260,7 @@ pub(super) fn poll_for(waited: &mut [PollFd<'_>], wait: Duration) -> io::Result<
     // The timeout always fits: it is at most a few minutes.
     let timeout = Timespec::try_from(wait).map_err(|_| ErrorKind::InvalidInput)?;
     match poll(waited, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
@@ -295,6 +303,21 @@ mod tests {
     use std::process::Stdio;
 
     use super::*;
+
+    #[test]
+    fn a_child_that_has_just_ended_is_not_stopped() {
+        let mut command = Command::new("true");
+        let mut group = Group::start(command.stdin(Stdio::null())).unwrap();
+        let clock = Clock::system();
+        let ceiling = clock.now() + Duration::from_secs(10);
+        while !group.has_ended().unwrap() {
+            assert!(clock.now() < ceiling, "it does not end");
+            poll_for(&mut [], Duration::from_millis(1)).unwrap();
+        }
+        // Its end has been seen, and it waits for being reaped.
+        assert_eq!(group.take_stopped().unwrap(), None);
+        assert!(group.try_wait().unwrap().unwrap().success());
+    }
 
     #[test]
     fn a_killed_group_leaves_nobody() {

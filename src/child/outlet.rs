@@ -8,6 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) struct Outlet {
     /// `None` once it has ended.
     end: Option<OwnedFd>,
+    /// A terminal whose other side nobody holds now; as long as it is somebody's terminal, it may
+    /// be opened again.
+    is_hung_up: bool,
 }
 
 impl Outlet {
@@ -17,7 +20,8 @@ impl Outlet {
         if let Some(end) = &end {
             rustix::io::ioctl_fionbio(end, true)?;
         }
-        Ok(Self { end })
+        let is_hung_up = false;
+        Ok(Self { end, is_hung_up })
     }
 
     /// Asks for more room in the pipe: fewer turns between who writes and who reads. What the
@@ -33,12 +37,14 @@ impl Outlet {
 
     /// What is to be waited for, while it has not ended.
     pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
-        self.end.as_ref().map(AsFd::as_fd)
+        // One that is hung up is always ready, and is looked at with each round instead.
+        let end = self.end.as_ref().filter(|_| !self.is_hung_up);
+        end.map(AsFd::as_fd)
     }
 
-    /// Whether nobody holds the other end any more, and all has been read.
+    /// Whether nobody holds the other end now, and all has been read.
     pub(crate) fn is_ended(&self) -> bool {
-        self.end.is_none()
+        self.end.is_none() || self.is_hung_up
     }
 
     /// Hands on what is there, but not much more than `bytes_max`: somebody may write without end.
@@ -56,6 +62,7 @@ impl Outlet {
             match rustix::io::read(end, &mut *buffer).map_err(io::Error::from) {
                 Ok(0) => self.end = None,
                 Ok(count) => {
+                    self.is_hung_up = false;
                     hand_on(&buffer[..count]);
                     taken += count;
                     // A pipe gives all that it has: whoever writes on is not waited for.
@@ -63,10 +70,15 @@ impl Outlet {
                         break;
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_hung_up = false;
+                    break;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A terminal whose other side nobody holds any more.
-                Err(error) if is_hung_up(&error) => self.end = None,
+                Err(error) if is_hung_up(&error) => {
+                    self.is_hung_up = true;
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }

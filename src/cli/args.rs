@@ -171,12 +171,7 @@ be started; 127 it is missing; 2 wrong usage.";
 #[command(after_help = RUN_EXAMPLES)]
 pub(super) struct TypedRun {
     /// The program and its arguments
-    #[arg(
-        value_name = "CMD",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,
     /// Ends the command, with its whole group, after this time: exit code 124
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]

@@ -97,9 +97,14 @@ impl Modes {
 
 /// Does what stops programs that are not in the foreground, without being stopped.
 fn without_stops<T>(act: impl FnOnce() -> T) -> T {
-    let mut stops = SigSet::empty();
-    stops.add(NixSignal::SIGTTOU);
-    let before = stops.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    without(NixSignal::SIGTTOU, act)
+}
+
+/// Does something while a signal to this thread waits.
+fn without<T>(signal: NixSignal, act: impl FnOnce() -> T) -> T {
+    let mut held = SigSet::empty();
+    held.add(signal);
+    let before = held.thread_swap_mask(SigmaskHow::SIG_BLOCK);
     let done = act();
     if let Ok(before) = before {
         // It was the mask of this thread a moment ago.
@@ -177,10 +182,13 @@ impl Lent {
         if let Ok(modes) = self.modes.save_of(&self.terminal) {
             let _ = without_stops(|| tcsetattr(&self.terminal, OptionalActions::Now, &modes));
         }
-        // Everybody in our group, as the terminal would have done; and this thread at once, so
-        // that it does not go on before the stop.
-        let _ = kill_current_process_group(Signal::TSTP);
-        let _ = raise(NixSignal::SIGTSTP);
+        // Everybody in our group, as the terminal would have done; and this thread, so that it does
+        // not go on before the stop. Its own signal waits until both are sent: whichever stops us,
+        // going on takes the other away, and we are not stopped a second time.
+        without(NixSignal::SIGTSTP, || {
+            let _ = raise(NixSignal::SIGTSTP);
+            let _ = kill_current_process_group(Signal::TSTP);
+        });
         if self.has(self.own) {
             if let Ok(theirs) = theirs {
                 let _ = without_stops(|| tcsetattr(&self.terminal, OptionalActions::Now, &theirs));

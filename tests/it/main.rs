@@ -25,6 +25,7 @@ mod law;
 mod layers;
 mod log;
 mod printing;
+mod process;
 mod redact_samples;
 mod source_text;
 mod tmux;

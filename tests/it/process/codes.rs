@@ -1,0 +1,101 @@
+//! The exit code of `td-observe run` is the command's, and says why there was none.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::program::{command, events_of};
+use super::{end_of, kept};
+use crate::cli::{Running, assert_code, text};
+
+#[test]
+fn the_code_is_the_commands_and_a_signal_is_128_and_its_number() {
+    for (script, code, end) in [
+        ("true", 0, (Some(0), None)),
+        ("exit 3", 3, (Some(3), None)),
+        ("exit 255", 255, (Some(255), None)),
+        ("kill -HUP $$", 129, (None, Some(1))),
+        ("kill -KILL $$", 137, (None, Some(9))),
+        ("kill -TERM $$", 143, (None, Some(15))),
+        // A shell's own way to say so.
+        ("sh -c 'kill -TERM $$'", 143, (Some(143), None)),
+    ] {
+        let data = tempfile::tempdir().unwrap();
+        // An assignment, so that no shell replaces itself with the last command.
+        let (output, events) = events_of(&[], &format!("{script}; x=$?; exit $x"), data.path());
+        assert_code(&output, code);
+        assert_eq!(end_of(&events), end, "{script}");
+        assert_eq!(kept(data.path()), events, "{script}");
+    }
+}
+
+#[test]
+fn what_cannot_be_started_is_one_line_and_leaves_no_run() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("plain"), "text").unwrap();
+    fs::write(path("odd"), "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(path("odd"), fs::Permissions::from_mode(0o755)).unwrap();
+    for (program, code) in [
+        ("td-no-such-program", 127),
+        (path("nothing").as_str(), 127),
+        (path("plain").as_str(), 126),
+        (path("").as_str(), 126),
+        // The system says the same as for a missing program.
+        (path("odd").as_str(), 127),
+    ] {
+        for options in [&[][..], &["--json"], &["--pty"], &["--stdin"]] {
+            let data = tempfile::tempdir().unwrap();
+            let args = [options, &["--", program, "arg"]].concat();
+            let output = Running::start(command(&args, data.path())).end();
+            assert_code(&output, code);
+            assert!(output.stdout.is_empty(), "{output:#?}");
+            let said = text(&output.stderr);
+            assert_eq!(said.matches('\n').count(), 1, "{said}");
+            assert!(said.contains(program), "{said}");
+            let runs = fs::read_dir(data.path().join("runs"));
+            assert_eq!(runs.map_or(0, Iterator::count), 0, "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn wrong_usage_is_2_and_runs_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("ran");
+    let touch = ["touch", file.to_str().unwrap()];
+    for options in [
+        &["--timeout", "soon"][..],
+        &["--timeout", "0s"],
+        &["--max-lines", "0"],
+        &["--execution-id", ""],
+        &["--as", "claude"],
+        &["--nonsense"],
+    ] {
+        let args = [options, &["--"], &touch].concat();
+        let output = Running::start(command(&args, data.path())).end();
+        assert_code(&output, 2);
+        assert_eq!(text(&output.stderr).matches('\n').count(), 1, "{output:#?}");
+        assert!(!file.exists(), "{options:?}");
+    }
+    for nothing in [&[][..], &["--"], &["--", ""]] {
+        let output = Running::start(command(nothing, data.path())).end();
+        assert_code(&output, 2);
+    }
+}
+
+/// A command inherits what it would from a shell, and nothing of ours.
+#[test]
+fn a_command_starts_with_no_signal_blocked_and_none_of_our_files() {
+    let look = "grep SigBlk /proc/self/status; ls /proc/self/fd | tr '\\n' ' '";
+    // What this test has inherited itself goes on to everybody.
+    let plain = std::process::Command::new("sh").args(["-c", look]).output();
+    let plain = text(&plain.unwrap().stdout);
+    for options in [&[][..], &["--pty"]] {
+        let data = tempfile::tempdir().unwrap();
+        let (output, events) = events_of(options, look, data.path());
+        assert_code(&output, 0);
+        let shown = super::text_of(&events, "stdout");
+        assert!(shown.contains("SigBlk:\t0000000000000000\n"), "{shown}");
+        assert_eq!(shown, plain, "{options:?}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Commands of an engine: each is a run of its own, whatever becomes of it.
+
+use std::path::Path;
+use std::sync::mpsc::channel;
+
+use td_observe::process::Command;
+use td_observe::{Builder, Engine, Envelope, Subscription, TdEvent};
+
+use super::{end_of, group_in, kept_of, text_of};
+use crate::support::CEILING;
+
+fn engine(data: &Path) -> (Engine, Subscription) {
+    let engine = Builder::new().data_dir(data).start().unwrap();
+    let events = engine.subscribe();
+    (engine, events)
+}
+
+/// What is left after the engine's end.
+fn rest(mut events: Subscription) -> Vec<Envelope> {
+    let mut seen = Vec::new();
+    while let Ok(delivery) = events.recv() {
+        seen.extend(delivery.into_envelope());
+    }
+    seen
+}
+
+fn state(data: &Path, id: &str) -> serde_json::Value {
+    let metadata = std::fs::read(data.join("runs").join(id).join("metadata.json"));
+    serde_json::from_slice(&metadata.unwrap()).unwrap()
+}
+
+#[test]
+fn each_has_a_run_with_its_command_and_its_end() {
+    let data = tempfile::tempdir().unwrap();
+    let (mut engine, events) = engine(data.path());
+    let command = Command::new("sh").args(["-c", "pwd; echo $WORD; exit 3"]);
+    let command = command.directory("/").env("WORD", "of env");
+    let failing = engine.execute_as("failing", command).unwrap();
+    let working = engine.execute_as("working", Command::new("true")).unwrap();
+    assert_eq!(failing.wait().unwrap().code(), 3);
+    assert!(working.wait().unwrap().is_success());
+    // The engine goes on, and its sources are at their end.
+    let done = engine.done();
+    assert!(
+        done.recv_timeout(CEILING)
+            .is_err_and(|why| why.is_disconnected())
+    );
+    engine.shutdown();
+    let seen = rest(events);
+    assert_eq!(text_of(&seen, "stdout"), "/\nof env\n");
+    assert_eq!(end_of(&kept_of(data.path(), "failing")), (Some(3), None));
+    let failing = state(data.path(), "failing");
+    assert_eq!(failing["state"], "failed");
+    assert_eq!(failing["exit_status"], 3);
+    assert_eq!(failing["extra"]["cwd"], "/");
+    assert_eq!(
+        failing["extra"]["command"],
+        "sh -c 'pwd; echo $WORD; exit 3'"
+    );
+    assert_eq!(state(data.path(), "working")["state"], "completed");
+}
+
+#[test]
+fn a_name_that_is_used_again_goes_on_with_its_run() {
+    let data = tempfile::tempdir().unwrap();
+    let (mut engine, _events) = engine(data.path());
+    for word in ["one", "two", "three"] {
+        let command = Command::new("echo").arg(word);
+        engine.execute_as("again", command).unwrap().wait().unwrap();
+    }
+    engine.shutdown();
+    assert_eq!(
+        text_of(&kept_of(data.path(), "again"), "stdout"),
+        "one\ntwo\nthree\n"
+    );
+}
+
+#[test]
+fn what_cannot_be_started_is_told_and_has_no_run() {
+    let data = tempfile::tempdir().unwrap();
+    let (mut engine, events) = engine(data.path());
+    let missing = engine.execute(Command::new("td-no-such-program")).unwrap();
+    assert!(missing.wait().unwrap_err().is_missing_program());
+    let nowhere = Command::new("true").directory("/no/such/place");
+    let error = engine.execute(nowhere).unwrap().wait().unwrap_err();
+    assert!(!error.is_missing_program(), "{error:?}");
+    engine.shutdown();
+    assert_eq!(rest(events), []);
+    let runs = std::fs::read_dir(data.path().join("runs"));
+    assert_eq!(runs.map_or(0, Iterator::count), 0);
+}
+
+#[test]
+fn a_listener_that_panics_takes_its_command_with_it_and_nothing_else() {
+    let data = tempfile::tempdir().unwrap();
+    let (mut engine, events) = engine(data.path());
+    let (tell, told) = channel();
+    let hear = move |_, text: &str| {
+        tell.send(text.to_owned()).unwrap();
+        panic!("on purpose");
+    };
+    let script = "trap '' TERM; echo $$; while :; do sleep 1000; done";
+    let broken = engine
+        .execute_as("broken", Command::shell(script).on_output(hear))
+        .unwrap();
+    assert!(broken.wait().unwrap_err().is_gone());
+    group_in(&told.recv_timeout(CEILING).unwrap()).until_empty();
+    let sound = engine.execute_as("sound", Command::new("true")).unwrap();
+    assert!(sound.wait().unwrap().is_success());
+    let report = engine.shutdown();
+    assert_eq!(report.panicked.len(), 1, "{report:?}");
+    assert!(report.left.is_empty(), "{report:?}");
+    let ended = |envelope: &Envelope| matches!(envelope.event, TdEvent::ExecutionCompleted { .. });
+    assert_eq!(rest(events).into_iter().filter(ended).count(), 1);
+    assert_eq!(state(data.path(), "sound")["state"], "completed");
+    // Nobody saw its end.
+    assert_eq!(state(data.path(), "broken")["state"], "detached");
+}
+
+#[test]
+fn who_is_not_waited_for_runs_to_its_end() {
+    let data = tempfile::tempdir().unwrap();
+    let (mut engine, events) = engine(data.path());
+    drop(
+        engine
+            .execute_as("alone", Command::shell("sleep 0.2; echo done"))
+            .unwrap(),
+    );
+    let done = engine.done();
+    assert!(
+        done.recv_timeout(CEILING)
+            .is_err_and(|why| why.is_disconnected())
+    );
+    engine.shutdown();
+    assert_eq!(text_of(&rest(events), "stdout"), "done\n");
+    assert_eq!(state(data.path(), "alone")["state"], "completed");
+}

@@ -1,0 +1,62 @@
+//! What a command reads: nothing, or what the program reads.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use super::program::{Arriving, command};
+use super::{end_of, kept, text_of};
+use crate::cli::assert_code;
+
+#[test]
+fn it_reads_nothing_unless_it_is_told_to() {
+    for options in [&[][..], &["--pty"]] {
+        let data = tempfile::tempdir().unwrap();
+        let mut program = command(&[options, &["--", "cat"]].concat(), data.path());
+        program.stdin(Stdio::piped());
+        let mut running = Arriving::start(program);
+        // Held open: who read it would wait.
+        let held = running.running.child.stdin.take();
+        let (output, _) = running.end();
+        drop(held);
+        assert_code(&output, 0);
+        assert_eq!(text_of(&kept(data.path()), "stdout"), "", "{options:?}");
+    }
+}
+
+#[test]
+fn a_pipe_is_passed_through_as_it_is_written() {
+    for options in [&["--stdin"][..], &["--stdin", "--pty"]] {
+        let data = tempfile::tempdir().unwrap();
+        let script = "while read line; do echo got $line; done; echo over; exit 3";
+        let args = [options, &["--json", "--", "sh", "-c", script]].concat();
+        let mut program = command(&args, data.path());
+        program.stdin(Stdio::piped());
+        let mut running = Arriving::start(program);
+        let mut pipe = running.running.child.stdin.take().unwrap();
+        for word in ["one", "two"] {
+            writeln!(pipe, "{word}").unwrap();
+            running.until(&format!(r#""text":"got {word}\n""#));
+        }
+        drop(pipe);
+        let (output, _) = running.end();
+        assert_code(&output, 3);
+        let kept = kept(data.path());
+        assert_eq!(text_of(&kept, "stdout"), "got one\ngot two\nover\n");
+        assert_eq!(end_of(&kept), (Some(3), None));
+    }
+}
+
+#[test]
+fn much_input_comes_through_while_much_is_printed() {
+    let data = tempfile::tempdir().unwrap();
+    let mut program = command(&["--stdin", "-q", "--", "cat"], data.path());
+    program.stdin(Stdio::piped());
+    let mut running = Arriving::start(program);
+    let mut pipe = running.running.child.stdin.take().unwrap();
+    let lines: String = (1..=300_000).map(|number| format!("{number}\n")).collect();
+    pipe.write_all(lines.as_bytes()).unwrap();
+    drop(pipe);
+    let (output, _) = running.end();
+    assert_code(&output, 0);
+    assert!(text_of(&kept(data.path()), "stdout") == lines);
+}

@@ -1,0 +1,88 @@
+//! What a command prints is seen while it prints it, each stream told apart, to the last byte.
+
+use td_observe::TdEvent;
+
+use super::program::{Arriving, command, event};
+use super::{end_of, kept, printing, seconds_between, text_of};
+use crate::cli::assert_code;
+
+const SCRIPT: &str = r#"echo first; sleep 1.5; echo problem >&2; printf "no newline"; exit 7"#;
+
+#[test]
+fn events_come_as_it_prints() {
+    let data = tempfile::tempdir().unwrap();
+    let args = ["--json", "--", "sh", "-c", SCRIPT];
+    let (output, lines) = Arriving::start(command(&args, data.path())).end();
+    assert_code(&output, 7);
+    let events: Vec<_> = lines.iter().map(|(_, line)| event(line)).collect();
+    let (first, problem) = (printing(&events, "first"), printing(&events, "problem"));
+    let apart = seconds_between(first, problem);
+    assert!(apart > 1.0, "{apart} s");
+    let arrived = |text: &str| {
+        lines
+            .iter()
+            .find(|(_, line)| line.contains(text))
+            .unwrap()
+            .0
+    };
+    // What was run is in the first event, and holds all of it.
+    let apart = arrived(r#""text":"problem"#) - arrived(r#""text":"first"#);
+    assert!(apart.as_secs_f64() > 1.0, "{apart:?}: {lines:#?}");
+
+    assert_eq!(text_of(&events, "stdout"), "first\nno newline");
+    assert_eq!(text_of(&events, "stderr"), "problem\n");
+    assert_eq!(end_of(&events), (Some(7), None));
+    let TdEvent::ExecutionStarted { command, cwd, .. } = &events[0].event else {
+        panic!("{events:#?}");
+    };
+    assert!(command.starts_with("sh -c "), "{command}");
+    assert_eq!(cwd, std::env::current_dir().unwrap().to_str().unwrap());
+    // The log has the same, number by number.
+    assert_eq!(kept(data.path()), events);
+}
+
+#[test]
+fn people_see_what_is_an_error_and_how_it_ended() {
+    let data = tempfile::tempdir().unwrap();
+    let args = ["--", "sh", "-c", SCRIPT];
+    let (output, lines) = Arriving::start(command(&args, data.path())).end();
+    assert_code(&output, 7);
+    assert!(output.stderr.is_empty(), "{output:#?}");
+    let at = |text: &str| lines.iter().position(|(_, line)| line == text);
+    let (Some(first), Some(problem), Some(last)) =
+        (at("first"), at("[stderr] problem"), at("no newline"))
+    else {
+        panic!("{lines:#?}");
+    };
+    assert!(first < problem && problem < last, "{lines:#?}");
+    let apart = lines[problem].0 - lines[first].0;
+    assert!(apart.as_secs_f64() > 1.0, "{lines:#?}");
+    let (_, end) = lines.last().unwrap();
+    assert!(end.contains("FAILURE: exit code 7"), "{end}");
+}
+
+#[test]
+fn quiet_prints_nothing_and_keeps_everything() {
+    let data = tempfile::tempdir().unwrap();
+    let output = super::program::script(&["-q"], "echo kept; echo too >&2; exit 3", data.path());
+    assert_code(&output, 3);
+    assert!(
+        output.stdout.is_empty() && output.stderr.is_empty(),
+        "{output:#?}"
+    );
+    let events = kept(data.path());
+    assert_eq!(text_of(&events, "stdout"), "kept\n");
+    assert_eq!(text_of(&events, "stderr"), "too\n");
+}
+
+#[test]
+fn without_a_log_it_is_shown_all_the_same() {
+    let data = tempfile::tempdir().unwrap();
+    let output = super::program::script(&["--no-log"], "echo shown; exit 3", data.path());
+    assert_code(&output, 3);
+    assert!(
+        crate::cli::text(&output.stdout).contains("shown"),
+        "{output:#?}"
+    );
+    assert!(!data.path().join("runs").exists());
+}

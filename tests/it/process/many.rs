@@ -1,0 +1,124 @@
+//! A thousand commands in a row: each has its last line, and nothing stays behind.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use td_observe::process::Command;
+use td_observe::{Builder, Delivery, SubscribeOptions, TdEvent};
+
+use crate::resources::{Held, children_of};
+use crate::support::{CEILING, wait_for};
+
+const COMMANDS: usize = 1000;
+
+/// What they leave in memory, all together: their runs, and what an allocator keeps.
+const LEFT_KB: u64 = 32 * 1024;
+
+/// Waits until this process holds what it held before.
+#[track_caller]
+fn until_holds(before: Held) {
+    wait_for("the end of threads and files", CEILING, || {
+        let now = Held::here();
+        if now.threads <= before.threads && now.descriptors <= before.descriptors {
+            Ok(())
+        } else {
+            Err((before, now))
+        }
+    });
+    let children = children_of(std::process::id());
+    assert!(children.is_empty(), "{children:?}");
+    let grown = Held::here().rss_kb.saturating_sub(before.rss_kb);
+    assert!(grown < LEFT_KB, "{grown} kB");
+}
+
+/// Short, and still no more than 200 a second: a run's log is closed a second after its end, and
+/// no more than 236 are open at once.
+fn echo(number: usize) -> Command {
+    Command::shell(format!("echo begin; sleep 0.005; echo {number}"))
+}
+
+#[test]
+fn an_engine_runs_a_thousand_commands() {
+    let data = tempfile::tempdir().unwrap();
+    let mut engine = Builder::new().data_dir(data.path()).start().unwrap();
+    let mut events = engine.subscribe_with(SubscribeOptions {
+        capacity: Some(1_000_000),
+        ..SubscribeOptions::default()
+    });
+    engine.execute(echo(0)).unwrap().wait().unwrap();
+    let before = Held::here();
+    for number in 1..=COMMANDS {
+        let outcome = engine.execute(echo(number)).unwrap().wait().unwrap();
+        assert!(outcome.is_success(), "{number}: {outcome:?}");
+    }
+    until_holds(before);
+    let report = engine.shutdown();
+    assert!(
+        report.left.is_empty() && report.panicked.is_empty(),
+        "{report:?}"
+    );
+    let log = report.log.unwrap();
+    assert!(log.lost.is_empty() && log.problems.is_empty(), "{log:?}");
+
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    while let Ok(delivery) = events.recv() {
+        let Delivery::Event(envelope) = delivery else {
+            panic!("{delivery:?}");
+        };
+        if let TdEvent::ExecutionOutput { text, .. } = &envelope.event {
+            *texts
+                .entry(envelope.event.execution_id().to_owned())
+                .or_default() += text;
+        }
+    }
+    let mut numbers: Vec<usize> = Vec::new();
+    for (id, text) in &texts {
+        let number = text
+            .strip_prefix("begin\n")
+            .and_then(|rest| rest.strip_suffix('\n'));
+        numbers.push(
+            number
+                .unwrap_or_else(|| panic!("{id}: {text:?}"))
+                .parse()
+                .unwrap(),
+        );
+        assert_eq!(
+            super::text_of(&super::kept_of(data.path(), id), "stdout"),
+            *text
+        );
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..=COMMANDS).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_thousand_commands_are_collected() {
+    echo(0).output().unwrap();
+    let before = Held::here();
+    for number in 1..=COMMANDS {
+        let output = echo(number)
+            .timeout(Duration::from_secs(60))
+            .output()
+            .unwrap();
+        assert!(output.outcome.is_success(), "{number}: {output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text, format!("begin\n{number}\n"));
+    }
+    until_holds(before);
+}
+
+#[test]
+fn those_that_time_out_leave_nothing_either() {
+    let stubborn = || {
+        let command = Command::shell("trap '' TERM; sleep 1000 & sleep 1000; :");
+        command
+            .timeout(Duration::from_millis(20))
+            .grace(Duration::from_millis(20))
+    };
+    stubborn().output().unwrap();
+    let before = Held::here();
+    for _ in 0..20 {
+        assert!(stubborn().output().unwrap().outcome.timed_out);
+    }
+    until_holds(before);
+}

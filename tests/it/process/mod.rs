@@ -1,0 +1,193 @@
+//! Child processes from outside: real commands, run by the library and by `td-observe run`.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use td_observe::log::{DataDir, LogReader, Query};
+use td_observe::process::{Command, Outcome};
+use td_observe::{Envelope, EventBus, TdEvent};
+
+use crate::support::{CEILING, wait_for};
+
+mod bytes;
+mod ends;
+mod engine;
+mod left_behind;
+mod many;
+mod validation;
+
+#[cfg(feature = "cli")]
+mod codes;
+#[cfg(feature = "cli")]
+mod floods;
+#[cfg(feature = "cli")]
+mod input;
+#[cfg(feature = "cli")]
+mod kept;
+#[cfg(feature = "cli")]
+mod leaving;
+#[cfg(feature = "cli")]
+mod live;
+#[cfg(feature = "cli")]
+mod own_terminal;
+#[cfg(feature = "cli")]
+mod pane;
+#[cfg(feature = "cli")]
+mod program;
+#[cfg(feature = "cli")]
+mod progress;
+
+/// Runs a command with the library: how it ended, and its events.
+#[track_caller]
+fn observed(command: Command) -> (Outcome, Vec<Envelope>) {
+    let bus = EventBus::new(100_000);
+    let mut events = bus.subscribe();
+    let outcome = command.observe(&bus.emitter_for("it")).unwrap();
+    let mut seen: Vec<Envelope> = Vec::new();
+    loop {
+        seen.extend(events.recv_timeout(CEILING).unwrap().into_envelope());
+        let last = seen.last().map(|envelope| &envelope.event);
+        if matches!(last, Some(TdEvent::ExecutionCompleted { .. })) {
+            return (outcome, seen);
+        }
+    }
+}
+
+/// What was printed to a stream and is kept, as one text.
+fn text_of(events: &[Envelope], of: &str) -> String {
+    let texts = events.iter().filter_map(|envelope| match &envelope.event {
+        TdEvent::ExecutionOutput { stream, text, .. } if envelope.seq.is_some() && stream == of => {
+            Some(text.as_str())
+        }
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// What a reader of the text has: lines as they read in the end.
+#[cfg(feature = "cli")]
+fn lines_of(text: &str) -> Vec<&str> {
+    text.split_terminator('\n')
+        .map(|line| line.rsplit('\r').next().unwrap_or_default())
+        .collect()
+}
+
+/// What was warned of.
+fn warnings(events: &[Envelope]) -> Vec<&str> {
+    let said = events.iter().filter_map(|envelope| match &envelope.event {
+        TdEvent::Warning { message, .. } => Some(message.as_str()),
+        _ => None,
+    });
+    said.collect()
+}
+
+/// The exit code and the signal with which the last execution ended.
+#[track_caller]
+fn end_of(events: &[Envelope]) -> (Option<i32>, Option<i32>) {
+    let end = events
+        .iter()
+        .rev()
+        .find_map(|envelope| match envelope.event {
+            TdEvent::ExecutionCompleted {
+                exit_code, signal, ..
+            } => Some((exit_code, signal)),
+            _ => None,
+        });
+    end.unwrap_or_else(|| panic!("it has no end: {}", crate::observed::shown(events)))
+}
+
+/// How many seconds passed between two events, by their own time.
+#[cfg(feature = "cli")]
+fn seconds_between(first: &Envelope, second: &Envelope) -> f64 {
+    (second.ts.micros() - first.ts.micros()) as f64 / 1e6
+}
+
+/// The event that printed a line.
+#[cfg(feature = "cli")]
+#[track_caller]
+fn printing<'a>(events: &'a [Envelope], line: &str) -> &'a Envelope {
+    let prints = |envelope: &&Envelope| match &envelope.event {
+        TdEvent::ExecutionOutput { text, .. } => text.lines().any(|other| other == line),
+        _ => false,
+    };
+    let found = events.iter().find(prints);
+    found.unwrap_or_else(|| panic!("no {line:?}: {}", crate::observed::shown(events)))
+}
+
+/// The events of the only run in a data directory. Their numbers have no hole.
+#[cfg(feature = "cli")]
+#[track_caller]
+fn kept(data: &Path) -> Vec<Envelope> {
+    let mut runs = fs::read_dir(data.join("runs")).unwrap();
+    let id = runs.next().unwrap().unwrap().file_name();
+    assert!(runs.next().is_none(), "one run only");
+    kept_of(data, id.to_str().unwrap())
+}
+
+/// The events of a run.
+#[track_caller]
+fn kept_of(data: &Path, id: &str) -> Vec<Envelope> {
+    let run = DataDir::new(data).run(&id.into());
+    let mut log = LogReader::open(&run, Query::all()).unwrap();
+    let events = (&mut log).map(|record| record.envelope);
+    let header = |envelope: &Envelope| matches!(envelope.event, TdEvent::LogOpened { .. });
+    let events: Vec<Envelope> = events.filter(|envelope| !header(envelope)).collect();
+    let report = log.report();
+    assert!(
+        report.broken == 0 && report.torn == 0 && report.problems.is_empty(),
+        "{report:?}"
+    );
+    for (envelope, number) in events.iter().zip(1..) {
+        assert_eq!(envelope.seq, Some(number), "{envelope:?}");
+    }
+    events
+}
+
+/// The number in the first line of a text: a command that begins with `echo $$` leads the group of
+/// that number.
+#[track_caller]
+fn group_in(text: &str) -> Group {
+    let number = text.lines().next().and_then(|line| line.parse().ok());
+    Group(Pid::from_raw(number.unwrap_or_else(|| panic!("no number in {text:?}"))).unwrap())
+}
+
+/// A process group of a test; whoever is left in it is killed in the end.
+struct Group(Pid);
+
+impl Group {
+    /// Processes in it, with their names. Those that have ended and wait for init do not count.
+    fn members(&self) -> Vec<String> {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let stats =
+            processes.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+        let is_member = |stat: &String| {
+            // Behind the name, which may hold anything: state, parent, group.
+            let rest = stat.rsplit(')').next().unwrap_or_default();
+            let mut fields = rest.split_whitespace();
+            let state = fields.next().unwrap_or_default();
+            state != "Z" && fields.nth(1) == Some(&self.0.as_raw_nonzero().to_string())
+        };
+        stats.filter(is_member).collect()
+    }
+
+    #[track_caller]
+    fn until_empty(&self) {
+        wait_for("the end of the group", CEILING, || {
+            let members = self.members();
+            if members.is_empty() {
+                Ok(())
+            } else {
+                Err(members)
+            }
+        });
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.members().is_empty() {
+            let _ = kill_process_group(self.0, Signal::KILL);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A terminal of its own (`--pty`): its size, its colours, its line ends, and keys for what fills the screen.
+
+use std::fs;
+
+use super::pane::Typed;
+use super::program::{Arriving, command, events, events_of};
+use super::{end_of, kept, kept_of, text_of, warnings};
+use crate::cli::assert_code;
+
+#[test]
+fn it_is_a_terminal_with_colours_and_plain_line_ends() {
+    let data = tempfile::tempdir().unwrap();
+    let look = r"test -t 1 && test -t 2 && echo is one; test -t 0 || echo input is none
+        printf '\033[31mred\033[m\n'; echo problem >&2; printf 'no end'; exit 3";
+    let (output, events) = events_of(&["--pty"], look, data.path());
+    assert_code(&output, 3);
+    let text = "is one\ninput is none\n\u{1b}[31mred\u{1b}[m\nproblem\nno end";
+    assert_eq!(text_of(&events, "stdout"), text);
+    assert_eq!(text_of(&events, "stderr"), "");
+    assert_eq!(kept(data.path()), events);
+    assert!(warnings(&events).is_empty(), "{events:#?}");
+}
+
+#[test]
+fn much_text_is_whole_and_the_end_is_in_time() {
+    let data = tempfile::tempdir().unwrap();
+    let (output, events) = events_of(&["--pty"], "seq 1 200000", data.path());
+    assert_code(&output, 0);
+    let expected: String = (1..=200_000).map(|number| format!("{number}\n")).collect();
+    assert!(text_of(&events, "stdout") == expected);
+    // The whole session goes when its time is up.
+    let stubborn = "trap '' TERM HUP; sh -c 'while :; do sleep 1000; done' & echo $$; while :; do sleep 1000; done";
+    let options = ["--pty", "--timeout", "500ms", "--grace", "500ms"];
+    let (output, events) = events_of(&options, stubborn, data.path());
+    assert_code(&output, 124);
+    super::group_in(&text_of(&events, "stdout")).until_empty();
+    assert_eq!(end_of(&events), (None, Some(9)));
+}
+
+#[test]
+fn a_command_that_lets_go_of_its_terminal_may_come_back_to_it() {
+    let data = tempfile::tempdir().unwrap();
+    let away = "exec < /dev/null > /dev/null 2>&1; sleep 0.3; echo back > /dev/tty; sleep 0.3; seq 1 20000 > /dev/tty";
+    let (output, events) = events_of(&["--pty"], away, data.path());
+    assert_code(&output, 0);
+    let text = text_of(&events, "stdout");
+    assert!(
+        text.starts_with("back\n1\n") && text.ends_with("\n20000\n"),
+        "{}",
+        text.len()
+    );
+}
+
+#[test]
+fn without_a_terminal_of_ours_its_size_is_the_usual_one() {
+    let data = tempfile::tempdir().unwrap();
+    let size = ["--json", "--pty", "--", "sh", "-c", "stty size < /dev/tty"];
+    let inner = command(&size, data.path());
+    // In a session of its own the program has no terminal, wherever this test runs.
+    let mut program = std::process::Command::new("setsid");
+    program
+        .arg("-w")
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .env("TD_DATA_DIR", data.path());
+    let (output, _) = Arriving::start(program).end();
+    assert_code(&output, 0);
+    assert_eq!(text_of(&events(&output.stdout), "stdout"), "24 80\n");
+}
+
+#[test]
+fn it_is_as_large_as_the_pane_and_follows_it() {
+    let mut typed = Typed::new(100, 30);
+    let script = r#"stty size < /dev/tty; trap 'echo changed' WINCH
+        until [ "$(stty size < /dev/tty)" = "20 90" ]; do sleep 0.05; done; stty size < /dev/tty"#;
+    fs::write(typed.data.path().join("size.sh"), script).unwrap();
+    typed
+        .line("td-observe run --pty --timeout 20s --execution-id size -- sh size.sh; echo code=$?");
+    typed.shows("30 100");
+    typed.resize(90, 20);
+    typed.shows("code=0");
+    let text = text_of(&kept_of(typed.data.path(), "size"), "stdout");
+    assert_eq!(text, "30 100\nchanged\n20 90\n");
+    typed.is_at_the_prompt();
+}
+
+/// Takes the whole screen, shows each key, and ends with `q`.
+const PANEL: &str = r"
+    modes=$(stty -g); stty raw -echo
+    printf '\033[?1049h\033[2J\033[3;5Hpanel %s' $(stty size | tr ' ' x)
+    while :; do
+        key=$(dd bs=1 count=1 2> /dev/null)
+        printf '\033[5;5Hkey=%s ' $(printf %s $key | od -An -tx1 | tr -d ' ')
+        [ $key = q ] && break
+    done
+    stty $modes; printf '\033[?1049l'; echo closed; exit 5";
+
+#[test]
+fn a_program_that_fills_the_screen_has_it_and_the_keys() {
+    let mut typed = Typed::new(100, 30);
+    fs::write(typed.data.path().join("panel.sh"), PANEL).unwrap();
+    typed.line("td-observe run --pty --stdin --execution-id panel -- sh panel.sh; echo code=$?");
+    // Before any key.
+    typed.shows("    panel 30x100");
+    assert!(
+        !typed.screen().contains("$ td-observe"),
+        "{}",
+        typed.screen()
+    );
+    for (key, code) in [("x", "78"), ("C-c", "03"), ("C-z", "1a"), ("Escape", "1b")] {
+        typed.key(key);
+        typed.shows(&format!("    key={code}"));
+    }
+    typed.key("q");
+    typed.shows("code=5");
+    typed.is_at_the_prompt();
+    let events = kept_of(typed.data.path(), "panel");
+    assert_eq!(end_of(&events), (Some(5), None));
+    assert!(
+        text_of(&events, "stdout").ends_with("closed\n"),
+        "{events:#?}"
+    );
+}
+
+#[test]
+fn a_pager_works_in_it() {
+    let mut typed = Typed::new(100, 30);
+    let lines: String = (1..=500)
+        .map(|number| format!("line {number}.\n"))
+        .collect();
+    fs::write(typed.data.path().join("text"), lines).unwrap();
+    typed.line("LESS= td-observe run --pty --stdin -- less text; echo code=$?");
+    typed.shows("line 29.");
+    typed.key("G");
+    typed.shows("line 500.");
+    typed.line("?line 250\\.");
+    typed.shows("line 250.");
+    typed.key("q");
+    typed.shows("code=0");
+    typed.is_at_the_prompt();
+}
+
+#[test]
+fn a_program_that_dies_leaves_the_terminal_sane() {
+    let mut typed = Typed::new(100, 30);
+    for (script, code) in [
+        ("stty raw -echo; echo ready; kill -9 $$", 137),
+        ("echo ready; sleep 1000; :", 124),
+    ] {
+        typed.line(&format!(
+            "td-observe run --timeout 1s --pty --stdin -- sh -c '{script}'; echo code=$?"
+        ));
+        typed.shows(&format!("code={code}"));
+        typed.is_at_the_prompt();
+    }
+    // A Ctrl-C in a shell within it is the inner command's.
+    typed.line("td-observe run --pty --stdin -- sh -c 'trap \"echo caught\" INT; echo ready; sleep 1000; exit 6'; echo code=$?");
+    typed.shows("\nready");
+    typed.key("C-c");
+    typed.shows("caught");
+    typed.shows("code=6");
+    typed.is_at_the_prompt();
+}

@@ -1,0 +1,105 @@
+//! Lines that are rewritten with carriage returns, and output that is cut: few events, the last state.
+
+use td_observe::{Envelope, TdEvent};
+
+use super::program::{events_of, script};
+use super::{end_of, kept, lines_of, text_of, warnings};
+use crate::cli::{assert_code, text};
+
+fn outputs(events: &[Envelope]) -> usize {
+    let is_output =
+        |envelope: &&Envelope| matches!(envelope.event, TdEvent::ExecutionOutput { .. });
+    events.iter().filter(is_output).count()
+}
+
+/// A spinner of about 3 s.
+const SPINNER: &str = r"for i in $(seq 1 300); do printf '\r%d%%' $i; sleep 0.01; done; echo";
+
+#[test]
+fn a_spinner_is_few_events_and_its_last_state() {
+    let data = tempfile::tempdir().unwrap();
+    let (output, live) = events_of(&[], SPINNER, data.path());
+    assert_code(&output, 0);
+    let TdEvent::ExecutionCompleted { duration_ms, .. } = live[live.len() - 1].event else {
+        panic!("{live:#?}");
+    };
+    // One a second, the first, and the last.
+    let most = 2 + duration_ms.div_ceil(1000) as usize;
+    let kept = kept(data.path());
+    assert!(outputs(&kept) <= most, "{most}: {kept:#?}");
+    assert_eq!(lines_of(&text_of(&kept, "stdout")), ["300%"]);
+    // Whoever watches sees it turn, ten times a second.
+    let (numbered, passing): (Vec<_>, Vec<_>) = live
+        .into_iter()
+        .partition(|envelope| envelope.seq.is_some());
+    assert!(passing.len() > 10, "{}", passing.len());
+    assert_eq!(outputs(&passing), passing.len());
+    assert_eq!(numbered, kept);
+}
+
+#[test]
+fn progress_at_full_speed_is_its_last_state() {
+    let data = tempfile::tempdir().unwrap();
+    let (output, _) = events_of(
+        &[],
+        r"seq -s '%\r' 1 300000 | sed 's/$/% done/'",
+        data.path(),
+    );
+    assert_code(&output, 0);
+    let data = tempfile::tempdir().unwrap();
+    let fast = r#"awk 'BEGIN { for (i = 1; i <= 300000; i++) printf "\r%d%%", i; print "" }'"#;
+    let (output, _) = events_of(&[], fast, data.path());
+    assert_code(&output, 0);
+    let kept = kept(data.path());
+    assert!(outputs(&kept) < 10, "{}", outputs(&kept));
+    assert_eq!(lines_of(&text_of(&kept, "stdout")), ["300000%"]);
+    let plain = script(&[], fast, data.path());
+    let shown = text(&plain.stdout);
+    let states = shown
+        .lines()
+        .filter(|line| line.ends_with('%'))
+        .collect::<Vec<_>>();
+    assert_eq!(states, ["300000%"], "{shown}");
+}
+
+#[test]
+fn lines_are_cut_after_so_many_and_one_warning_says_so() {
+    let data = tempfile::tempdir().unwrap();
+    let many = "seq 1 100000; echo problem >&2; exit 3";
+    let (output, events) = events_of(&["--max-lines", "5"], many, data.path());
+    assert_code(&output, 3);
+    let kept = kept(data.path());
+    assert_eq!(events, kept);
+    let lines = text_of(&kept, "stdout") + &text_of(&kept, "stderr");
+    assert_eq!(lines, "1\n2\n3\n4\n5\n");
+    let warned = warnings(&kept);
+    assert!(
+        warned.len() == 1 && warned[0].contains("5 lines"),
+        "{warned:?}"
+    );
+    assert_eq!(end_of(&kept), (Some(3), None));
+}
+
+#[test]
+fn what_has_just_so_many_lines_is_not_cut() {
+    let data = tempfile::tempdir().unwrap();
+    let (output, events) = events_of(&["--max-lines", "5"], "seq 1 5", data.path());
+    assert_code(&output, 0);
+    assert!(warnings(&events).is_empty(), "{events:#?}");
+    let output = script(&["--max-lines", "2"], "seq 1 5; exit 4", data.path());
+    assert_code(&output, 4);
+    let shown = text(&output.stdout);
+    assert!(
+        shown.contains("\n2\n") && !shown.contains("\n3\n"),
+        "{shown}"
+    );
+    assert_eq!(shown.matches("[warning]").count(), 1, "{shown}");
+}
+
+#[test]
+fn who_counts_has_the_number_of_lines_that_were_not_handed_on() {
+    let command = td_observe::process::Command::shell("seq 1 100; printf end").line_limit(7);
+    let (outcome, events) = super::observed(command);
+    assert_eq!(outcome.lost_lines, 94);
+    assert_eq!(text_of(&events, "stdout").lines().count(), 7);
+}
