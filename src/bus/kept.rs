@@ -252,6 +252,12 @@ impl KeptLane {
         }
     }
 
+    /// Whether all that is on its way to the kept lanes has been taken by this one.
+    pub(crate) fn is_caught_up(&self) -> bool {
+        let accepted = self.shared.kept.accepted.load(Ordering::SeqCst);
+        self.seat.read.load(Ordering::SeqCst) >= accepted
+    }
+
     fn has_ended(&mut self) -> bool {
         if self.left_behind.is_none() {
             let end = self

@@ -19,8 +19,8 @@ use crate::thread::{self, Handle, Panicked};
 /// Orders that wait: one for each run that is opened or closed while a batch is written.
 const ORDERS: usize = 256;
 
-/// A run is closed this long after its last user let go of it: what was emitted before is long
-/// through the bus by then.
+/// A run is closed this long after its last user let go of it, when all that the bus has sent by
+/// then is written: what was emitted before is long on its way.
 const CLOSE_AFTER: Duration = Duration::from_secs(1);
 
 /// What the log's thread is told.
@@ -109,10 +109,13 @@ impl Work {
         loop {
             let now = self.clock.now();
             self.take_orders(now);
-            let due = [self.writer.tick(now), self.close_due(now)]
-                .into_iter()
-                .flatten()
-                .min();
+            // On a slow disk events are on their way for longer than that: the next batch wakes us.
+            let close_at = match lane.is_caught_up() {
+                true => self.close_due(now),
+                false => None,
+            };
+            let due = [self.writer.tick(now), close_at];
+            let due = due.into_iter().flatten().min();
             self.pass_notices();
             match lane.next(due) {
                 Kept::Batch(batch) => {
@@ -201,7 +204,56 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{DataDir, RunInfo};
+    use crate::bus::BusOptions;
+    use crate::clock::FakeClock;
+    use crate::event::TdEvent;
+    use crate::log::{DataDir, LogReader, Query, RunInfo};
+
+    #[test]
+    fn a_run_is_not_closed_before_what_was_emitted_is_written() {
+        let temp = tempfile::tempdir().unwrap();
+        let fake = FakeClock::new();
+        let clock = fake.clock();
+        let bus = Arc::new(
+            EventBus::with_options(BusOptions {
+                clock: clock.clone(),
+                ..BusOptions::default()
+            })
+            .unwrap(),
+        );
+        let keeper = Keeper::start(Arc::clone(&bus), LogOptions::default(), clock.clone()).unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        let open = run.open(RunInfo::default(), clock.wall()).unwrap();
+        keeper.orders().give(Order::Attach(Box::new(open)));
+        let emitter = bus.emitter_for("a");
+        // Some 30 MB, which take the log longer than the bus.
+        for _ in 0..500 {
+            let event = TdEvent::ExecutionOutput {
+                execution_id: "a".into(),
+                stream: "stdout".into(),
+                text: "x".repeat(64 * 1024),
+            };
+            emitter.emit_waiting(event, clock.now() + Duration::from_secs(3600));
+        }
+        keeper.orders().give(Order::Close {
+            id: "a".into(),
+            state: RunState::Completed,
+            exit_status: None,
+        });
+        // As on a slow disk, much time passes while it writes.
+        let system = Clock::system();
+        let ceiling = system.now() + Duration::from_secs(30);
+        while run.is_written().unwrap() {
+            assert!(system.now() < ceiling, "the run was never closed");
+            fake.advance(Duration::from_millis(500));
+            thread::park(Some(Duration::from_millis(2)));
+        }
+        bus.close();
+        let report = keeper.finish().unwrap();
+        assert!(report.lost.is_empty(), "{report:?}");
+        let kept = LogReader::open(&run, Query::all()).unwrap().count();
+        assert_eq!(kept, 500);
+    }
 
     #[test]
     fn orders_are_followed_though_nothing_happens() {
