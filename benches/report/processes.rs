@@ -1,11 +1,7 @@
 //! Child processes: what observing them costs, how fast what they print goes through, and how late
 //! it is.
 //!
-//! - A command that computes and prints now and then, beside itself started directly. That is what
-//!   `run` must not be noticed by, so pairs are compared, their order alternates, and what is judged
-//!   is the bound under which the mean overhead lies with 95 % (one-sided, Student's t). The same
-//!   command beside itself shows what the machine makes of equal things. Where others are busy,
-//!   more pairs are measured, and those count in which they were least so, whatever came of them.
+//! - Commands beside themselves, unobserved: see `overhead`.
 //! - Two million lines through `run`, beside the same lines through `cat`, which does as little as
 //!   anybody can who stands in between; and `tee`, which keeps them as the log does. `seq` prints
 //!   faster than any real program, `awk` like a quick one. No shell stands in either.
@@ -13,15 +9,15 @@
 //! - From a child's write to the subscriber, beside a thread that reads the pipe line by line. The
 //!   child prints the time at which it prints.
 
-use std::cell::RefCell;
-use std::fs;
+mod overhead;
+
+use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use td_observe::{Builder, Delivery, Engine, TdEvent, process};
 
-use crate::common::cpu::{children_ms, own_ms};
 use crate::common::program::{Program, monotonic_ns};
 use crate::common::resources::{Held, peak_kb};
 use crate::common::stats::{percentile, rounds};
@@ -32,7 +28,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 
 /// The section.
 pub fn run(table: &mut Table) {
-    overhead_rows(table);
+    overhead::rows(table);
     lines_rows(table);
     short_rows(table);
     latency_rows(table);
@@ -72,172 +68,6 @@ fn seconds(mut command: Command, reader: Option<Command>) -> f64 {
         assert!(child.wait().unwrap().success());
     }
     began.elapsed().as_secs_f64()
-}
-
-const PAIRS: usize = 20;
-/// While others are busy there are more, and those count in which they were least so.
-const PAIRS_MAX: usize = 40;
-/// As much of a processor others may take all the time.
-const QUIET: f64 = 0.1;
-/// Student's t for 19 degrees of freedom: 95 % lie below, on one side.
-const T_ONE_SIDED: f64 = 1.729;
-const OVERHEAD_BAR: f64 = 0.03;
-
-/// Pairs of runs, the second one by the first one.
-struct Paired {
-    /// The mean of the ratios, and the bound of it.
-    mean: f64,
-    bound: f64,
-    /// Means, in s.
-    ours: f64,
-    theirs: f64,
-}
-
-impl Paired {
-    fn of(pairs: &[(f64, f64)]) -> Self {
-        let count = pairs.len() as f64;
-        let mean = |one: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(one).sum::<f64>() / count;
-        let ratio = mean(&|pair| pair.0 / pair.1);
-        let squares = mean(&|pair| (pair.0 / pair.1 - ratio).powi(2));
-        let error = (squares / (count - 1.0)).sqrt();
-        Self {
-            mean: ratio,
-            bound: ratio + T_ONE_SIDED * error,
-            ours: mean(&|pair| pair.0),
-            theirs: mean(&|pair| pair.1),
-        }
-    }
-
-    fn shown(&self) -> String {
-        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        format!(
-            "{:+.1} %, at most {:+.1} %",
-            percent(self.mean),
-            percent(self.bound)
-        )
-    }
-}
-
-/// A script that counts for about a second on one core, and prints so many lines meanwhile.
-fn counting(lines: u64) -> String {
-    let script = |count: u64| {
-        format!(
-            "n=0; while [ $n -lt {lines} ]; do i=0; while [ $i -lt {count} ]; do i=$((i+1)); done; \
-             n=$((n+1)); echo \"step $n of the work is done\"; done"
-        )
-    };
-    let probe = 400_000 / lines;
-    let took = (0..3)
-        .map(|_| seconds(direct(&["sh", "-c", &script(probe)]), None))
-        .fold(f64::INFINITY, f64::min);
-    script((probe as f64 / took) as u64)
-}
-
-fn overhead_rows(table: &mut Table) {
-    for lines in [5, 100] {
-        let script = counting(lines);
-        let what = format!("`run` of a command that computes and prints {lines} lines a second");
-        overhead_row(table, &what, &["sh", "-c", &script]);
-    }
-    let pacing = Program::Paced {
-        rate: 100,
-        time_ms: 1000,
-    };
-    let what = "`run` of a command that waits and prints 100 lines a second";
-    overhead_row(table, what, &["sh", "-c", &pacing.command()]);
-}
-
-/// One round: of each the seconds on the clock and those of processors, all its processes together.
-struct Round {
-    plain: (f64, f64),
-    observed: (f64, f64),
-    again: (f64, f64),
-    /// What others took of the processors meanwhile, as a part of one of them.
-    others: f64,
-}
-
-/// The rounds in which others did least.
-fn quiet_rounds(plain: &dyn Fn() -> f64, observed: &dyn Fn() -> f64) -> Vec<Round> {
-    let both = |run: &dyn Fn() -> f64| {
-        let before = children_ms();
-        (run(), (children_ms() - before) / 1e3)
-    };
-    let (mut rounds, mut quiet) = (Vec::new(), 0);
-    while quiet < PAIRS && rounds.len() < PAIRS_MAX {
-        let (began, busy, used) = (Instant::now(), busy_ms(), own_ms() + children_ms());
-        let mut took = [(0.0, 0.0); 3];
-        // Each of them comes first, second and last, and before and behind each other one.
-        let turn = match rounds.len() % 6 {
-            0 => [0, 1, 2],
-            1 => [2, 1, 0],
-            2 => [1, 0, 2],
-            3 => [2, 0, 1],
-            4 => [0, 2, 1],
-            _ => [1, 2, 0],
-        };
-        for which in turn {
-            took[which] = both(if which == 1 { observed } else { plain });
-        }
-        let used = own_ms() + children_ms() - used;
-        let others = (busy_ms() - busy - used) / 1e3 / began.elapsed().as_secs_f64();
-        quiet += usize::from(others < QUIET);
-        rounds.push(Round {
-            plain: took[0],
-            observed: took[1],
-            again: took[2],
-            others,
-        });
-    }
-    rounds.sort_by(|one, other| one.others.total_cmp(&other.others));
-    rounds.truncate(PAIRS);
-    rounds
-}
-
-fn overhead_row(table: &mut Table, what: &str, words: &[&str]) {
-    let plain = || seconds(direct(words), None);
-    let observed = || {
-        let temp = tempfile::tempdir().unwrap();
-        seconds(with_words(observer(&temp, &[]), words), None)
-    };
-    let rounds = quiet_rounds(&plain, &observed);
-    let others: Vec<f64> = rounds.iter().map(|round| round.others).collect();
-    eprintln!(
-        "others took {:.0} % of a processor meanwhile, {:.0} % at most",
-        percentile(&others, 0.5) * 100.0,
-        percentile(&others, 1.0) * 100.0
-    );
-    let paired = |of: fn(&Round) -> (f64, f64)| {
-        let pairs: Vec<(f64, f64)> = rounds.iter().map(of).collect();
-        Paired::of(&pairs)
-    };
-    let wall = paired(|round| (round.observed.0, round.plain.0));
-    let equal = paired(|round| (round.again.0, round.plain.0));
-    let cpu = paired(|round| (round.observed.1, round.plain.1));
-    table.row(&Row {
-        what,
-        ours: format!(
-            "{:.3} s: {}; processor {:+.0} ms",
-            wall.ours,
-            wall.shown(),
-            (cpu.ours - cpu.theirs) * 1e3
-        ),
-        instead: format!("unobserved: {:.3} s; again: {}", wall.theirs, equal.shown()),
-        ratio: Some(wall.mean),
-        bar: Bar::Says("at most +3 %", wall.bound <= 1.0 + OVERHEAD_BAR),
-    });
-}
-
-/// What all processors have done, for whomever, in ms.
-fn busy_ms() -> f64 {
-    let stat = fs::read_to_string("/proc/stat").unwrap();
-    // user, nice, system, idle, iowait, irq, softirq, steal; in ticks of 10 ms.
-    let all = stat.lines().next().unwrap().split_whitespace().skip(1);
-    let busy = all
-        .take(8)
-        .enumerate()
-        .filter(|(at, _)| ![3, 4].contains(at));
-    busy.map(|(_, ticks)| ticks.parse::<f64>().unwrap() * 10.0)
-        .sum()
 }
 
 const LINES: u64 = 2_000_000;
@@ -352,9 +182,15 @@ fn short_rows(table: &mut Table) {
         (0..BLOCK).for_each(|_| run());
         began.elapsed().as_secs_f64() * 1e6 / BLOCK as f64
     };
-    let executed = |engine: &RefCell<Engine>| {
+    // What cannot be run to its end is counted, and no reason to lose the other figures.
+    let failed = [const { Cell::new(0) }; 3];
+    let count = |at: usize, outcome: td_observe::Result<process::Outcome>| {
+        let is_good = outcome.is_ok_and(|outcome| outcome.is_success());
+        failed[at].update(|so_far| so_far + u64::from(!is_good));
+    };
+    let executed = |at: usize, engine: &RefCell<Engine>| {
         let execution = engine.borrow_mut().execute(process::Command::new("true"));
-        assert!(execution.unwrap().wait().unwrap().is_success());
+        count(at, execution.and_then(|execution| execution.wait()));
     };
     let [std, output, engine, kept] = rounds(
         BLOCKS,
@@ -362,12 +198,12 @@ fn short_rows(table: &mut Table) {
             &|| each(&|| assert!(Command::new("true").output().unwrap().status.success())),
             &|| {
                 each(&|| {
-                    let output = process::Command::new("true").output().unwrap();
-                    assert!(output.outcome.is_success());
+                    let output = process::Command::new("true").output();
+                    count(0, output.map(|output| output.outcome));
                 })
             },
-            &|| each(&|| executed(&unlogged)),
-            &|| each(&|| executed(&logged)),
+            &|| each(&|| executed(1, &unlogged)),
+            &|| each(&|| executed(2, &logged)),
         ],
     );
     let held = Held::here();
@@ -380,17 +216,18 @@ fn short_rows(table: &mut Table) {
     for engine in [unlogged, logged] {
         engine.into_inner().shutdown();
     }
-    for (what, took) in [
-        ("`process::Command::output`", output),
-        ("one engine's `execute` and `wait`", engine),
-        ("the same with a log, a run each", kept),
+    for (what, took, failed) in [
+        ("`process::Command::output`", output, &failed[0]),
+        ("one engine's `execute` and `wait`", engine, &failed[1]),
+        ("the same with a log, a run each", kept, &failed[2]),
     ] {
+        let failed = failed.get();
         table.row(&Row {
             what: &format!("1,000 times `true`, {what}, for each"),
-            ours: format!("{took:.0} µs"),
+            ours: format!("{took:.0} µs; {failed} failed"),
             instead: format!("`std::process::Command::output`: {std:.0} µs"),
             ratio: Some(took / std),
-            bar: Bar::None,
+            bar: Bar::Says("none fails", failed == 0),
         });
     }
 }
