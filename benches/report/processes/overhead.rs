@@ -160,6 +160,9 @@ fn quiet_rounds(plain: &dyn Fn() -> f64, observed: &dyn Fn() -> f64) -> Vec<Roun
         }
         let used = own_ms() + children_ms() - used;
         let others = (busy_ms() - busy - used) / 1e3 / began.elapsed().as_secs_f64();
+        if took.iter().any(|took| took.0.is_infinite()) {
+            continue;
+        }
         quiet += usize::from(others < QUIET);
         rounds.push(Round {
             plain: took[0],
