@@ -24,6 +24,8 @@ mod polling;
 mod latency;
 mod rate;
 
+mod processes;
+
 mod disks;
 mod memory;
 
@@ -42,6 +44,7 @@ const SECTIONS: &[Section] = &[
     ("neighbours", neighbours::run),
     ("latency", latency::run),
     ("rate", rate::run),
+    ("processes", processes::run),
     ("memory", memory::run),
     ("disks", disks::run),
 ];
