@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -122,10 +123,10 @@ impl Group {
         self.send(Signal::KILL);
     }
 
-    /// Whether anybody is in the group; a child that has not been reaped counts.
+    /// Whether anybody is in the group who lives; a child that has not been reaped counts.
     pub(crate) fn is_populated(&self) -> bool {
         self.pid()
-            .is_some_and(|pid| test_kill_process_group(pid).is_ok())
+            .is_some_and(|pid| test_kill_process_group(pid).is_ok() && has_living(pid))
     }
 
     /// Whether the child has ended, and waits for being reaped or has been.
@@ -288,6 +289,31 @@ pub(crate) fn cannot_start(program: &OsStr, directory: Option<&Path>, cause: io:
     }
     let error = Error::other(format!("cannot start {name} in")).because(cause);
     error.at(directory.unwrap_or(Path::new(".")))
+}
+
+/// Whether a group that has members has one that is not only waiting for being reaped. Where there
+/// is nobody who reaps orphans, as in many containers, they stay for ever.
+fn has_living(group: Pid) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        // Where the system does not tell, all count.
+        return true;
+    };
+    let group = group.as_raw_nonzero().to_string();
+    processes.flatten().any(|process| {
+        let is_process = process
+            .file_name()
+            .as_bytes()
+            .iter()
+            .all(u8::is_ascii_digit);
+        let status = is_process.then(|| std::fs::read_to_string(process.path().join("stat")));
+        // The program's name stands in brackets and may be anything; state, parent and group follow.
+        let Some(Ok(status)) = status else {
+            return false;
+        };
+        let mut fields = status.rsplit(") ").next().unwrap_or_default().split(' ');
+        let state = fields.next();
+        fields.nth(1) == Some(group.as_str()) && !matches!(state, Some("Z" | "X"))
+    })
 }
 
 fn what_to_install(program: &OsStr) -> String {

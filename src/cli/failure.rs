@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::error::Error;
+use crate::redact::Rules;
 
 /// The observed thing failed, or something did that is nobody's wrong usage.
 const FAILED: u8 = 1;
@@ -48,22 +49,21 @@ impl Failure {
     }
 
     /// A command that could not be run.
-    pub fn not_started(error: Error) -> Self {
+    pub fn not_started(error: Error, rules: &Rules) -> Self {
         let code = match error.is_missing_program() {
             true => MISSING,
             false => NOT_STARTED,
         };
-        Self {
-            code,
-            text: format!("{error:?}"),
-        }
+        // It names the command, which may be what nobody should read.
+        let text = rules.text(&format!("{error:?}")).into_owned();
+        Self { code, text }
     }
 
     /// What clap says in several lines, as one.
     pub fn of_clap(error: &clap::Error) -> Self {
         let text = match error.kind() {
             ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                "no subcommand is given: use demo or watch".to_owned()
+                "no subcommand is given: watch, run, wait, log or another".to_owned()
             }
             _ => folded(error),
         };
@@ -111,7 +111,8 @@ fn folded(error: &clap::Error) -> String {
     ] {
         let meant = match error.get(kind) {
             Some(ContextValue::String(meant)) => meant,
-            Some(ContextValue::Strings(all)) if !all.is_empty() => &all[0],
+            // The likeliest comes last.
+            Some(ContextValue::Strings(all)) if !all.is_empty() => &all[all.len() - 1],
             _ => continue,
         };
         text.push_str(&format!("; perhaps {meant}"));

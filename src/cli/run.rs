@@ -20,6 +20,10 @@ use crate::process::{self, Command, Outcome, Screen, Stdin};
 use crate::source::Execution;
 use crate::view::Printing;
 
+/// Memory of what waits for a reader that stands still: with what is on its way to the log, and
+/// what it takes to hold so many small events, it is less than 100 MB.
+const LANE_BYTES_MAX: usize = 24 * 1024 * 1024;
+
 /// What is run, and how.
 #[derive(Debug)]
 pub(super) struct Config {
@@ -84,7 +88,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     };
     let signals = Signals::catch(last_act)?;
     let clock = Clock::system();
-    let (builder, _) = keeping::builder(options, &config.keeping, &clock)?;
+    let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
+    let builder = builder.lane_bytes(LANE_BYTES_MAX);
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let printing = match config.has_screen {
         true => None,
@@ -96,19 +101,17 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         None => engine.execute(command)?,
     };
     let interrupted = wait(&mut engine, &execution, printing.as_ref(), &signals);
+    let ended = execution.wait();
+    // A time that is up is not put off by whoever does not read.
+    let is_over = interrupted || ended.as_ref().is_ok_and(|outcome| outcome.timed_out);
     // What went wrong here is said; the exit code is the command's.
-    live::finish(engine, printing, interrupted, &signals, &clock);
-    match execution.wait() {
+    live::finish(engine, printing, is_over, &signals, &clock);
+    match ended {
         Ok(outcome) => {
-            if outcome.lost_lines > 0 {
-                let lost = outcome.lost_lines;
-                super::say(&format!(
-                    "{lost} more lines were read and not kept: see --max-lines"
-                ));
-            }
+            tell_lost(outcome.lost_lines);
             Ok(exit_code(&outcome))
         }
-        Err(error) => Err(Failure::not_started(error)),
+        Err(error) => Err(Failure::not_started(error, &rules)),
     }
 }
 
@@ -139,6 +142,16 @@ fn wait(
         }
     }
     false
+}
+
+/// How many lines are missing beyond `--max-lines`.
+fn tell_lost(lines: u64) {
+    let lines = match lines {
+        0 => return,
+        1 => "1 more line was".to_owned(),
+        more => format!("{more} more lines were"),
+    };
+    super::say(&format!("{lines} read and not kept: see --max-lines"));
 }
 
 fn exit_code(outcome: &Outcome) -> ExitCode {

@@ -1,4 +1,4 @@
-//! Signals: the first of INT, TERM and HUP asks for the end, a second one takes it.
+//! Signals: the first of INT, TERM, QUIT and HUP asks for the end, a second one takes it.
 //!
 //! `td-signals` blocks on signal-hook's pipe and sends one message for the first signal. On the
 //! second it does the last act that it was given and ends the process with 130. It ends when
@@ -7,7 +7,7 @@
 use std::fs;
 
 use crossbeam_channel::{Receiver, bounded};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator;
 
 use super::failure::Failure;
@@ -26,7 +26,7 @@ pub(super) struct Signals {
 impl Signals {
     /// Starts to catch them. `last_act` is what a second signal leaves time for.
     pub fn catch(last_act: impl FnOnce() + Send + 'static) -> Result<Self, Failure> {
-        let mut caught = vec![SIGINT, SIGTERM];
+        let mut caught = vec![SIGINT, SIGTERM, SIGQUIT];
         // `nohup` is to be left its way. A shell's background jobs ignore INT as well, but there
         // it is the only way to stop in order.
         if !is_ignored(SIGHUP) {

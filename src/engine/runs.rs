@@ -28,7 +28,29 @@ struct State {
     open: HashMap<ExecutionId, Open>,
     /// What runs there were when the first one was opened.
     index: Option<RunIndex>,
+    /// The last label that was given without a log, and how often.
+    label: String,
+    labelled: usize,
     closed: bool,
+}
+
+impl State {
+    /// The label, or with a number behind it where an execution has it or had it just before.
+    fn free(&mut self, label: &str) -> ExecutionId {
+        if self.label != label {
+            (self.label, self.labelled) = (label.to_owned(), 0);
+        }
+        loop {
+            self.labelled += 1;
+            let id: ExecutionId = match self.labelled {
+                1 => label.into(),
+                n => format!("{label}-{n}").into(),
+            };
+            if !self.open.contains_key(&id) {
+                return id;
+            }
+        }
+    }
 }
 
 struct Open {
@@ -121,10 +143,6 @@ impl Runs for RunBook {
                 history: open.history.clone(),
             });
         }
-        let label = match &name {
-            RunName::Exactly(id) => id.clone(),
-            RunName::Labelled(label) => label.as_str().into(),
-        };
         let mut is_kept = false;
         let (emitter, history) = match self.open_log(&mut state, &name, info) {
             Some(Ok(run)) => {
@@ -135,6 +153,10 @@ impl Runs for RunBook {
                 (emitter, history)
             }
             failed => {
+                let label = match &name {
+                    RunName::Exactly(id) => id.clone(),
+                    RunName::Labelled(label) => state.free(label),
+                };
                 self.order(Order::PassOver(label.clone()));
                 let emitter = self.bus.emitter_for(label);
                 if let Some(Err(error)) = failed {

@@ -158,8 +158,12 @@ impl RunIndex {
 /// Whether a run that somebody else made at this moment is of another session. Where that cannot
 /// be told yet, no: better no log of ours than two runs of one session.
 fn is_of_another(directory: &RunDirectory, info: &RunInfo) -> bool {
+    // What has no identity is nobody's but its opener's.
+    if info.identity.is_none() {
+        return true;
+    }
     match Metadata::read(directory) {
-        Ok(Some(metadata)) => info.identity.is_none() || metadata.identity != info.identity,
+        Ok(Some(metadata)) => metadata.identity != info.identity,
         _ => false,
     }
 }

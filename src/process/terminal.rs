@@ -89,6 +89,12 @@ impl Modes {
         }
     }
 
+    /// Whether nothing is remembered.
+    fn is_empty(&self) -> bool {
+        let saved = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        saved.is_none()
+    }
+
     /// Leaves it as it is.
     pub(super) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -123,9 +129,9 @@ pub fn write_from_the_background() {
     let _ = stops.thread_block();
 }
 
-/// Whether standard input is a terminal.
+/// Whether somebody types into standard input: it is a terminal, and we are its foreground.
 pub(super) fn is_typed() -> bool {
-    isatty(io::stdin())
+    isatty(io::stdin()) && tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground == getpgrp())
 }
 
 /// The user's terminal, lent to a command: it is the foreground, as if a shell had started it.
@@ -139,21 +145,20 @@ pub(super) struct Lent {
 }
 
 impl Lent {
-    /// Lends the terminal, if this program has one and is in its foreground.
+    /// Lends the terminal, if this program has one; in its background, when it comes to the
+    /// foreground.
     pub fn lend(group: Pid, modes: &Modes) -> Option<Self> {
         let terminal = File::options().read(true).write(true).open(TERMINAL).ok()?;
-        let own = getpgrp();
-        if tcgetpgrp(&terminal).ok()? != own {
-            return None;
-        }
-        modes.save(&terminal).ok()?;
         let lent = Self {
             terminal,
             modes: modes.clone(),
-            own,
+            own: getpgrp(),
             group,
         };
-        lent.give(group);
+        if lent.has(lent.own) {
+            modes.save(&lent.terminal).ok()?;
+            lent.give(group);
+        }
         Some(lent)
     }
 
@@ -175,12 +180,13 @@ impl Lent {
             // It looked at the terminal a moment before it was given to it.
             return;
         }
-        let theirs = tcgetattr(&self.terminal);
+        let mut theirs = None;
         if self.has(self.group) {
+            theirs = tcgetattr(&self.terminal).ok();
             self.give(self.own);
-        }
-        if let Ok(modes) = self.modes.save_of(&self.terminal) {
-            let _ = without_stops(|| tcsetattr(&self.terminal, OptionalActions::Now, &modes));
+            if let Ok(modes) = self.modes.save_of(&self.terminal) {
+                let _ = without_stops(|| tcsetattr(&self.terminal, OptionalActions::Now, &modes));
+            }
         }
         // Everybody in our group, as the terminal would have done; and this thread, so that it does
         // not go on before the stop. Its own signal waits until both are sent: whichever stops us,
@@ -190,7 +196,11 @@ impl Lent {
             let _ = kill_current_process_group(Signal::TSTP);
         });
         if self.has(self.own) {
-            if let Ok(theirs) = theirs {
+            if self.modes.is_empty() {
+                // The first time that it is lent. Modes that cannot be read are not given back.
+                let _ = self.modes.save(&self.terminal);
+            }
+            if let Some(theirs) = theirs {
                 let _ = without_stops(|| tcsetattr(&self.terminal, OptionalActions::Now, &theirs));
             }
             self.give(self.group);

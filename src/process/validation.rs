@@ -93,9 +93,6 @@ pub fn validate(
     iteration: u32,
 ) -> Result<ValidationResult> {
     let began = command.clock.now();
-    if let Some(emitter) = emitter {
-        emitter.validation_started(iteration, line);
-    }
     let events = match emitter {
         Some(emitter) => Events::Validation {
             to: Patient::new(emitter.clone(), command.clock.clone()),
@@ -108,6 +105,9 @@ pub fn validate(
         events,
     };
     let started = start(&command)?;
+    if let Some(emitter) = emitter {
+        emitter.validation_started(iteration, line);
+    }
     let ran = attend(command, started, began, hearers, Keeping::Lines, &never())?;
     let outcome = ran.outcome;
     let ((stdout, _), (stderr, _)) = ran.collected;
