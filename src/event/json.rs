@@ -10,38 +10,32 @@ const HIGHS: u64 = 0x8080_8080_8080_8080;
 
 /// Appends text as a JSON string.
 pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
-    let mut rest = text.as_bytes();
-    out.reserve(rest.len() + 2);
+    let bytes = text.as_bytes();
+    // Lines are short in a flood: room for a line end of two bytes after each fourth.
+    out.reserve(bytes.len() + bytes.len() / 4 + 2);
     out.push(b'"');
-    while let Some((plain, special, behind)) = split_special(rest) {
-        out.extend_from_slice(plain);
-        // Text is made of lines: this one is not rare.
-        if special == b'\n' {
-            out.extend_from_slice(b"\\n");
-        } else {
-            push_escape(out, special);
-        }
-        rest = behind;
-    }
-    out.extend_from_slice(rest);
-    out.push(b'"');
-}
-
-/// What stands before the first byte that needs an escape, that byte, and what stands behind it.
-fn split_special(bytes: &[u8]) -> Option<(&[u8], u8, &[u8])> {
     let mut at = 0;
-    while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+    while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let marks = special_in(u64::from_le_bytes(*eight));
-        if marks != 0 {
-            at += marks.trailing_zeros() as usize / 8;
-            break;
+        // All eight are copied, whatever they are: that is cheaper than so many as are plain.
+        out.extend_from_slice(eight);
+        if marks == 0 {
+            at += 8;
+            continue;
         }
-        at += 8;
+        let plain = marks.trailing_zeros() as usize / 8;
+        out.truncate(out.len() - 8 + plain);
+        push_escape(out, eight[plain & 7]);
+        at += plain + 1;
     }
-    let at = at + bytes.get(at..)?.iter().position(|&byte| is_special(byte))?;
-    let (plain, rest) = bytes.split_at_checked(at)?;
-    let (&special, behind) = rest.split_first()?;
-    Some((plain, special, behind))
+    for &byte in bytes.get(at..).unwrap_or_default() {
+        if is_special(byte) {
+            push_escape(out, byte);
+        } else {
+            out.push(byte);
+        }
+    }
+    out.push(b'"');
 }
 
 fn is_special(byte: u8) -> bool {
@@ -56,8 +50,16 @@ fn special_in(eight: u64) -> u64 {
     (is_below(eight, 0x20) | is(b'"') | is(b'\\')) & HIGHS
 }
 
-#[cold]
 fn push_escape(out: &mut Vec<u8>, byte: u8) {
+    // Text is made of lines: this one is not rare.
+    if byte == b'\n' {
+        return out.extend_from_slice(b"\\n");
+    }
+    push_rare_escape(out, byte);
+}
+
+#[cold]
+fn push_rare_escape(out: &mut Vec<u8>, byte: u8) {
     let short = match byte {
         b'"' | b'\\' => byte,
         b'\r' => b'r',
