@@ -4,7 +4,7 @@
 //! all in the calling thread, and ends when the child has ended: what it left in the pipes by then
 //! is taken, a grandchild that still holds them is not waited for. At the deadline the whole group
 //! is killed and the child reaped. What is read while it comes, and ended more gently, is attended:
-//! [`Attendance`].
+//! `Attendance`.
 
 mod attend;
 mod group;
