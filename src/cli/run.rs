@@ -20,10 +20,6 @@ use crate::process::{self, Command, Outcome, Screen, Stdin};
 use crate::source::Execution;
 use crate::view::Printing;
 
-/// Memory of what waits for a reader that stands still: with what is on its way to the log, and
-/// what it takes to hold so many small events, it is less than 100 MB.
-const LANE_BYTES_MAX: usize = 24 * 1024 * 1024;
-
 /// What is run, and how.
 #[derive(Debug)]
 pub(super) struct Config {
@@ -89,7 +85,6 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let signals = Signals::catch(last_act)?;
     let clock = Clock::system();
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
-    let builder = builder.lane_bytes(LANE_BYTES_MAX);
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let printing = match config.has_screen {
         true => None,

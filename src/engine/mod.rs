@@ -100,12 +100,6 @@ impl Builder {
         self
     }
 
-    /// Memory of what waits for one subscription that is not read; 64 MiB unless told otherwise.
-    pub fn lane_bytes(mut self, bytes_max: usize) -> Self {
-        self.bus.lane_bytes_max = bytes_max;
-        self
-    }
-
     /// Takes the time from elsewhere, for tests.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.bus.clock = clock;

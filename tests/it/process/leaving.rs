@@ -136,6 +136,15 @@ fn a_run_whose_observer_was_killed_is_cut_off_and_the_next_one_works() {
     let script_ = "echo $$; echo before; exec sleep 1000";
     let id = ["--execution-id", "the-run"];
     let (mut running, group) = started(&id, script_, "before", data.path());
+    // What is shown may be ahead of the disk.
+    let log = data.path().join("runs/the-run/events.jsonl");
+    wait_for("the line in the log", CEILING, || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        match text.contains("before\\n") {
+            true => Ok(()),
+            false => Err(text),
+        }
+    });
     running.running.signal(Signal::KILL);
     running.running.child.wait().unwrap();
     let listed = || text(&run(&["runs"], data.path()).stdout);

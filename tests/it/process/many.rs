@@ -14,6 +14,23 @@ const COMMANDS: usize = 1000;
 /// What they leave in memory, all together: their runs, and what an allocator keeps.
 const LEFT_KB: u64 = 32 * 1024;
 
+/// Runs the test of this name in a process of its own, where it is not: others that run at the same
+/// time in this one have children, threads and files, too. Whether this is that process.
+fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "TD_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let name = format!("process::many::{test}");
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([name.as_str(), "--exact", "--nocapture"])
+        .env(ALONE, "1")
+        .status()
+        .unwrap();
+    assert!(status.success(), "{name}: {status}");
+    false
+}
+
 /// Waits until this process holds what it held before.
 #[track_caller]
 fn until_holds(before: Held) {
@@ -39,6 +56,9 @@ fn echo(number: usize) -> Command {
 
 #[test]
 fn an_engine_runs_a_thousand_commands() {
+    if !is_alone("an_engine_runs_a_thousand_commands") {
+        return;
+    }
     let data = tempfile::tempdir().unwrap();
     let mut engine = Builder::new().data_dir(data.path()).start().unwrap();
     let mut events = engine.subscribe_with(SubscribeOptions {
@@ -93,6 +113,9 @@ fn an_engine_runs_a_thousand_commands() {
 
 #[test]
 fn a_thousand_commands_are_collected() {
+    if !is_alone("a_thousand_commands_are_collected") {
+        return;
+    }
     echo(0).output().unwrap();
     let before = Held::here();
     for number in 1..=COMMANDS {
@@ -109,6 +132,9 @@ fn a_thousand_commands_are_collected() {
 
 #[test]
 fn those_that_time_out_leave_nothing_either() {
+    if !is_alone("those_that_time_out_leave_nothing_either") {
+        return;
+    }
     let stubborn = || {
         let command = Command::shell("trap '' TERM; sleep 1000 & sleep 1000; :");
         command
