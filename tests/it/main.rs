@@ -30,5 +30,6 @@ mod redact_samples;
 mod source_text;
 mod tmux;
 mod tmux_gateway;
+mod wait;
 mod watch;
 mod wire;

@@ -1,0 +1,176 @@
+//! Waits on real panes: what is new is found, what stood there is not, and every wait ends.
+
+use std::time::Duration;
+
+use td_observe::tmux::Target;
+use td_observe::wait::{Found, Needle, Wait, WaitEnd, Waited, Waits};
+
+use crate::support::{CEILING, TmuxServer};
+
+/// Long enough for many looks, and for a test that waits it out.
+const MOMENT: Duration = Duration::from_millis(500);
+
+fn at(target: &str) -> Wait {
+    Wait::at(Target::parse(target).unwrap()).timeout(CEILING)
+}
+
+fn needle(text: &str) -> Needle {
+    Needle::text(text).unwrap()
+}
+
+fn waited(server: &TmuxServer, wait: &Wait) -> Waited {
+    let waits = Waits::new(server.server()).unwrap();
+    waits.wait(wait).unwrap()
+}
+
+#[track_caller]
+fn found(waited: &Waited) -> &Found {
+    match &waited.end {
+        WaitEnd::Found(found) => found,
+        other => panic!("{other:?}: {waited:?}"),
+    }
+}
+
+/// Prints a numbered line ten times a second, for ever.
+const TICKS: &str = "i=0; while :; do i=$((i+1)); echo NEEDLE $i; sleep 0.1; done";
+
+#[test]
+fn what_stood_there_does_not_match_unless_it_is_wanted() {
+    let server = TmuxServer::new();
+    let pane = server.new_session("job-1", 40, 8, "echo NEEDLE; exec cat");
+    server.wait_for_text(&pane, "NEEDLE");
+    let stale = waited(
+        &server,
+        &at("job-1").needle(needle("NEEDLE")).timeout(MOMENT),
+    );
+    assert_eq!(stale.end, WaitEnd::TimedOut, "{stale:?}");
+    assert_eq!(stale.last_lines.first().map(String::as_str), Some("NEEDLE"));
+    let wait = at("job-1").needle(needle("NEEDLE")).include_existing();
+    assert_eq!(
+        found(&waited(&server, &wait)).text.as_deref(),
+        Some("NEEDLE")
+    );
+}
+
+#[test]
+fn what_comes_is_found() {
+    let server = TmuxServer::new();
+    let pane = server.new_session("job-1", 40, 8, TICKS);
+    server.wait_for_text(&pane, "NEEDLE 3");
+    let number = |text: &str| -> u32 { text.rsplit(' ').next().unwrap().parse().unwrap() };
+    let screen = server.screen(&pane);
+    let before = screen.lines().rev().find(|line| line.contains("NEEDLE"));
+    let before = number(before.unwrap().trim_end());
+    let wait = at("job-1").needle(Needle::regex(r"^NEEDLE \d+$").unwrap());
+    let waited = waited(&server, &wait);
+    let found = found(&waited);
+    assert!(number(found.text.as_deref().unwrap()) > before, "{found:?}");
+    assert!(
+        found.line.unwrap() > 0 && found.condition == "text",
+        "{found:?}"
+    );
+    assert_eq!(
+        found.pane.as_ref().map(|pane| pane.as_str()),
+        Some(pane.as_str())
+    );
+}
+
+#[test]
+fn a_needle_across_wrapped_rows_is_found() {
+    let server = TmuxServer::new();
+    let line = "while :; do echo 0123456789012345NEEDLE6789; sleep 0.1; done";
+    server.new_session("job-1", 20, 8, line);
+    assert!(found(&waited(&server, &at("job-1").needle(needle("NEEDLE")))).line > Some(0));
+}
+
+#[test]
+fn a_flood_is_searched_or_said_to_have_been_lost() {
+    let server = TmuxServer::new();
+    let flood = "while :; do seq 1 30000; echo NEEDLE; seq 1 3000; sleep 0.3; done";
+    server.new_session("job-1", 80, 24, flood);
+    let wait = at("job-1").needle(needle("NEEDLE")).timeout(MOMENT * 6);
+    let waited = waited(&server, &wait);
+    let is_honest = matches!(waited.end, WaitEnd::Found(_) | WaitEnd::Lost);
+    assert!(is_honest, "{waited:?}");
+}
+
+#[test]
+fn a_stop_comes_first() {
+    let server = TmuxServer::new();
+    let script = "while :; do echo error: 7; sleep 0.1; done";
+    server.new_session("job-1", 40, 8, script);
+    let wait = at("job-1").needle(needle("NEEDLE"));
+    let waited = waited(&server, &wait.stop(Needle::regex("^error").unwrap()));
+    assert!(matches!(&waited.end, WaitEnd::Stopped(_)), "{waited:?}");
+}
+
+#[test]
+fn silence_and_ends_are_waited_for() {
+    let server = TmuxServer::new();
+    server.new_session("quiet", 40, 8, "exec cat");
+    server.new_session("short", 40, 8, "sleep 3; echo over");
+    server.new_session("other", 40, 8, "exec cat");
+    let idle = waited(&server, &at("quiet").idle(MOMENT));
+    assert_eq!(found(&idle).condition, "idle");
+    assert!(idle.elapsed >= MOMENT);
+    assert_eq!(
+        found(&waited(&server, &at("short").exit())).condition,
+        "exit"
+    );
+    let gone = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| waited(&server, &at("other").needle(needle("NEEDLE"))));
+        server.kill();
+        // It may have been gone before anybody waited.
+        waiting.join()
+    });
+    if let Ok(gone) = gone {
+        assert!(matches!(gone.end, WaitEnd::Ended(_)), "{gone:?}");
+    }
+}
+
+#[test]
+fn a_channel_loses_no_signal() {
+    let server = TmuxServer::new();
+    server.new_session("job-1", 40, 8, "exec cat");
+    // Before anybody waits.
+    server.tmux(&["wait-for", "-S", "done"]);
+    let waited = waited(&server, &at("job-1").channel("done"));
+    assert_eq!(found(&waited).condition, "channel");
+}
+
+#[test]
+fn many_wait_at_once_and_none_disturbs_another() {
+    let server = TmuxServer::new();
+    server.new_session("job-1", 40, 8, TICKS);
+    server.new_session("job-10", 40, 8, "exec cat");
+    let waits = Waits::new(server.server()).unwrap();
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..50)
+            .map(|n| {
+                let waits = &waits;
+                scope.spawn(move || match n % 2 {
+                    0 => waits.wait(&at("job-1").needle(needle("NEEDLE"))),
+                    _ => waits.wait(&at("job-10").needle(needle("NEEDLE")).timeout(MOMENT)),
+                })
+            })
+            .collect();
+        for (n, waiting) in all.into_iter().enumerate() {
+            let waited = waiting.join().unwrap().unwrap();
+            match n % 2 {
+                0 => assert_eq!(found(&waited).condition, "text"),
+                _ => assert_eq!(waited.end, WaitEnd::TimedOut),
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_not_there_is_an_error_at_once() {
+    let server = TmuxServer::new();
+    server.new_session("job-10", 40, 8, "exec cat");
+    let waits = Waits::new(server.server()).unwrap();
+    let error = waits.wait(&at("job-1").needle(needle("x"))).unwrap_err();
+    assert!(error.is_invalid_input(), "{error:?}");
+    let error = waits.wait(&at("job-10")).unwrap_err();
+    assert!(error.is_invalid_input(), "{error:?}");
+}
