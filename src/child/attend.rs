@@ -55,6 +55,14 @@ pub enum OutputStream {
 }
 
 impl OutputStream {
+    /// The one beside it.
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Stdout => Self::Stderr,
+            Self::Stderr => Self::Stdout,
+        }
+    }
+
     /// Its name in events: `stdout` or `stderr`.
     pub fn name(self) -> &'static str {
         match self {

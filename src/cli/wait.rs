@@ -53,12 +53,7 @@ pub(super) fn wait_of(typed: &TypedWait) -> Result<Wait, Failure> {
     if typed.include_existing {
         wait = wait.include_existing();
     }
-    let is_for_something = !typed.text.is_empty()
-        || !typed.regex.is_empty()
-        || typed.exit
-        || typed.idle.is_some()
-        || typed.channel.is_some();
-    if !is_for_something {
+    if !wait.waits_for_anything() {
         return Err(Failure::usage(
             "nothing is waited for: give --text, --regex, --exit, --idle or --channel",
         ));

@@ -134,6 +134,7 @@ impl Builder {
         let (alive, done) = stop_pair();
         Ok(Engine {
             sources: Vec::new(),
+            panicked: Vec::new(),
             pokes: Vec::new(),
             alive: Some(Arc::new(alive)),
             done,
@@ -173,6 +174,8 @@ impl Builder {
 /// ```
 pub struct Engine {
     sources: Vec<Handle<()>>,
+    /// Sources that have ended so.
+    panicked: Vec<Panicked>,
     pokes: Vec<Sender<()>>,
     /// Each source holds it; `done` is closed when none does any more.
     alive: Option<Arc<StopGuard>>,
@@ -311,6 +314,12 @@ impl Engine {
             let _alive = alive;
             Box::new(source).run(context);
         })?;
+        // Who has ended is let go: an engine may run many commands.
+        for ended in self.sources.extract_if(.., |source| source.is_finished()) {
+            if let Err(panicked) = ended.join() {
+                self.panicked.push(panicked);
+            }
+        }
         self.sources.push(handle);
         Ok(())
     }
@@ -320,6 +329,7 @@ impl Engine {
     pub fn shutdown(self) -> Report {
         let Self {
             sources,
+            panicked,
             pokes,
             alive,
             running,
@@ -330,7 +340,10 @@ impl Engine {
             ..
         } = self;
         drop((running, alive));
-        let mut report = Report::default();
+        let mut report = Report {
+            panicked,
+            ..Report::default()
+        };
         let deadline = clock.now() + SOURCE_END;
         for source in sources {
             match source.join_deadline(deadline) {

@@ -237,7 +237,7 @@ impl Command {
     /// # Errors
     /// As for [`Command::output`]. There are no events of a command that could not be started.
     pub fn observe(self, emitter: &EventEmitter) -> Result<Outcome> {
-        run::observe(self, || Ok(emitter.clone())).map(|(outcome, _)| outcome)
+        run::observe(self, || Ok(emitter.clone()), &run::never())
     }
 }
 

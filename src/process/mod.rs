@@ -41,4 +41,4 @@ pub use self::work::Work;
 pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
-pub(crate) use self::run::observe_until;
+pub(crate) use self::run::observe;

@@ -62,13 +62,10 @@ impl<S: Sink> Recorder<S> {
 
     /// Takes bytes as they were read.
     pub fn push(&mut self, stream: OutputStream, bytes: &[u8], now: Instant) {
-        let (own, other) = match stream {
-            OutputStream::Stdout => (0, OutputStream::Stderr),
-            OutputStream::Stderr => (1, OutputStream::Stdout),
-        };
-        self.give(other, now);
-        self.lines[own].push(bytes, now);
-        if self.lines[own].ready().len() >= BATCH_BYTES {
+        self.give(stream.other(), now);
+        let lines = &mut self.lines[index(stream)];
+        lines.push(bytes, now);
+        if lines.ready().len() >= BATCH_BYTES {
             self.give(stream, now);
         }
     }

@@ -1,6 +1,7 @@
 //! Running a command to its end: what it prints is heard, its end is told.
 
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::collected::Collected;
@@ -42,20 +43,13 @@ pub(super) fn output(mut command: Command) -> Result<Output> {
     })
 }
 
-/// Runs it and makes events of what it does. The emitter is asked for when it has been started.
-pub(super) fn observe(
-    command: Command,
-    emitter: impl FnOnce() -> Result<EventEmitter>,
-) -> Result<(Outcome, EventEmitter)> {
-    observe_until(command, emitter, &never())
-}
-
-/// The same, and the command is ended when `stop` is closed.
-pub(crate) fn observe_until(
+/// Runs it and makes events of what it does. The emitter is asked for when it has been started; the
+/// command is ended when `stop` is closed.
+pub(crate) fn observe(
     mut command: Command,
     emitter: impl FnOnce() -> Result<EventEmitter>,
     stop: &Stop,
-) -> Result<(Outcome, EventEmitter)> {
+) -> Result<Outcome> {
     let began = command.clock.now();
     let started = start(&command)?;
     let emitter = emitter()?;
@@ -74,7 +68,7 @@ pub(crate) fn observe_until(
                 emitter.error("timeout", &message);
             }
             emitter.execution_completed(outcome.exit_code, outcome.signal, outcome.duration_ms());
-            Ok((outcome, emitter))
+            Ok(outcome)
         }
         Err(error) => {
             emitter.error("process", &format!("{error:?}"));
@@ -146,10 +140,7 @@ pub(super) fn attend(
     };
     let stdin = std::io::stdin();
     let (_raw, inlet) = match keys {
-        Some((raw, to)) => {
-            use std::os::fd::AsFd;
-            (Some(raw), Inlet::typed(stdin.as_fd(), to))
-        }
+        Some((raw, to)) => (Some(raw), Inlet::typed(stdin.as_fd(), to)),
         None => (None, Inlet::None),
     };
     let bounds = Bounds {

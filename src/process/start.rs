@@ -1,7 +1,7 @@
 //! Starting a command: with pipes or with a terminal of its own, and with what it reads.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::Stdio;
 
 use pty_process::blocking as pty;
@@ -81,7 +81,6 @@ fn with_terminal(command: &Command, screen: Screen) -> Result<Started> {
     })?;
     let group = Group::led_by(child);
     let ends = || -> io::Result<_> {
-        use std::os::fd::AsFd;
         let outlet = Outlet::new(Some(own.as_fd().try_clone_to_owned()?))?;
         let keys = match is_typed {
             true => Some((

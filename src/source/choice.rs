@@ -82,9 +82,8 @@ impl Choice {
         let all = listing
             .panes_of(session)
             .all(|state| named.contains(&state.pane()));
-        // A target that may mean less than a session names its panes one by one.
         let mut targets = self.targets.iter();
-        let names_panes = targets.any(|one| one.target.as_str().contains(['%', ':', '@', '.']));
+        let names_panes = targets.any(|one| one.target.may_be_part());
         (!all || names_panes).then_some(named)
     }
 

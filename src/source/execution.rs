@@ -7,7 +7,7 @@ use super::{Context, RunName, Source};
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::log::{RunInfo, RunState};
-use crate::process::{Command, Control, Outcome, observe_until};
+use crate::process::{Command, Control, Outcome, observe};
 
 /// A command that an engine runs; from [`Engine::execute`](crate::Engine::execute). Dropping it
 /// changes nothing: the command goes on until its end or the engine's.
@@ -75,17 +75,17 @@ impl Source for Job {
             Ok(run.emitter)
         };
         let command = command.clock(context.clock.clone());
-        let outcome = observe_until(command, open, &context.stop);
+        let outcome = observe(command, open, &context.stop);
         if let Some(id) = opened {
             let (state, exit_status) = match &outcome {
-                Ok((outcome, _)) if outcome.is_success() => (RunState::Completed, Some(0)),
-                Ok((outcome, _)) => (RunState::Failed, Some(outcome.code())),
+                Ok(outcome) if outcome.is_success() => (RunState::Completed, Some(0)),
+                Ok(outcome) => (RunState::Failed, Some(outcome.code())),
                 Err(_) => (RunState::Failed, None),
             };
             context.runs.close(&id, state, exit_status);
         }
         // Whoever waits for it may have left.
-        let _ = done.send(outcome.map(|(outcome, _)| outcome));
+        let _ = done.send(outcome);
     }
 }
 

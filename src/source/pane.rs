@@ -187,7 +187,7 @@ impl Pane {
             self.complete(None, out);
         }
         out.emitter
-            .pane_closed(&self.id, "closed", self.dead.and_then(status));
+            .pane_closed(&self.id, "closed", self.dead.and_then(Death::exit_status));
     }
 
     /// The pane is another session's from now on, and is said there from where it was.
@@ -212,7 +212,7 @@ impl Pane {
 
     /// What its program exited with, if it has and tmux knows it.
     pub fn exit_status(&self) -> Option<i32> {
-        self.dead.and_then(status)
+        self.dead.and_then(Death::exit_status)
     }
 
     fn opened(&mut self, state: &PaneState, out: &mut Out<'_>) {
@@ -226,7 +226,7 @@ impl Pane {
         if dead.is_some() && self.dead.is_none() {
             self.dead = dead;
             self.finish(out);
-            self.complete(dead.and_then(status), out);
+            self.complete(dead.and_then(Death::exit_status), out);
         } else if dead.is_none() {
             self.dead = None;
         }
@@ -314,9 +314,4 @@ pub(super) struct Out<'a> {
     pub emitter: &'a EventEmitter,
     pub recall: &'a mut Recall,
     pub now: Instant,
-}
-
-/// An exit status as shells say it.
-fn status(death: Death) -> Option<i32> {
-    death.status.or(death.signal.map(|signal| 128 + signal))
 }

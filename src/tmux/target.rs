@@ -43,6 +43,12 @@ impl Target {
         Ok(Self(text.to_owned()))
     }
 
+    /// Whether it may mean less than a session, whose panes are then meant one by one: those that
+    /// come later are not.
+    pub(crate) fn may_be_part(&self) -> bool {
+        self.0.contains(['%', ':', '@', '.'])
+    }
+
     /// The target as it was given.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -22,6 +22,13 @@ pub struct Death {
     pub signal: Option<i32>,
 }
 
+impl Death {
+    /// An exit status as shells say it: 128 and the signal, where one ended it.
+    pub fn exit_status(self) -> Option<i32> {
+        self.status.or(self.signal.map(|signal| 128 + signal))
+    }
+}
+
 /// The normal screen behind a full-screen program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedScreen {

@@ -6,6 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use super::*;
 use crate::stamp::Timestamp;
 use crate::view::clean::tests::nasty;
+use crate::view::samples::{completed, output};
 
 fn started(session: &str, panes: &[&str]) -> TdEvent {
     TdEvent::SessionStarted {
@@ -63,23 +64,6 @@ fn screen() -> TdEvent {
         height: 24,
         cursor: Default::default(),
         rows: Vec::new(),
-    }
-}
-
-fn output(stream: &str, text: &str) -> TdEvent {
-    TdEvent::ExecutionOutput {
-        execution_id: "make@17".into(),
-        stream: stream.into(),
-        text: text.into(),
-    }
-}
-
-fn completed(exit_code: Option<i32>, signal: Option<i32>) -> TdEvent {
-    TdEvent::ExecutionCompleted {
-        execution_id: "make@17".into(),
-        exit_code,
-        signal,
-        duration_ms: 1_500,
     }
 }
 

@@ -136,13 +136,10 @@ pub(super) fn has_text(event: &TdEvent) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::samples;
 
     fn output(text: &str) -> TdEvent {
-        TdEvent::ExecutionOutput {
-            execution_id: "x".into(),
-            stream: "stdout".into(),
-            text: text.into(),
-        }
+        samples::output("stdout", text)
     }
 
     fn token(token: &str) -> TdEvent {
@@ -154,12 +151,7 @@ mod tests {
     }
 
     fn check(line: &str) -> TdEvent {
-        TdEvent::ValidationOutput {
-            execution_id: "x".into(),
-            iteration: 1,
-            line: line.into(),
-            is_stderr: false,
-        }
+        samples::check(line, false)
     }
 
     #[test]

@@ -35,6 +35,9 @@ mod clean;
 mod tone;
 mod words;
 
+#[cfg(test)]
+mod samples;
+
 pub(crate) use cast::{Cast, CastOptions};
 pub(crate) use clean::one_line;
 pub(crate) use console::{Console, Look, Standing};

@@ -5,49 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::stamp::Timestamp;
 use crate::view::clean::tests::nasty;
-
-fn started(command: &str) -> TdEvent {
-    TdEvent::ExecutionStarted {
-        execution_id: "make@17".into(),
-        command: command.into(),
-        cwd: "/".into(),
-    }
-}
-
-fn output(stream: &str, text: &str) -> TdEvent {
-    TdEvent::ExecutionOutput {
-        execution_id: "make@17".into(),
-        stream: stream.into(),
-        text: text.into(),
-    }
-}
-
-fn completed(exit_code: Option<i32>, signal: Option<i32>) -> TdEvent {
-    TdEvent::ExecutionCompleted {
-        execution_id: "make@17".into(),
-        exit_code,
-        signal,
-        duration_ms: 1_500,
-    }
-}
-
-fn check(line: &str, is_stderr: bool) -> TdEvent {
-    TdEvent::ValidationOutput {
-        execution_id: "make@17".into(),
-        iteration: 1,
-        line: line.into(),
-        is_stderr,
-    }
-}
-
-fn checked(exit_code: i32) -> TdEvent {
-    TdEvent::ValidationCompleted {
-        execution_id: "make@17".into(),
-        iteration: 1,
-        exit_code,
-        duration_ms: 300,
-    }
-}
+use crate::view::samples::{check, checked, completed, output, started};
 
 fn show(tree: &mut Tree, event: TdEvent) -> String {
     let mut out = String::new();

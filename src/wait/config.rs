@@ -102,7 +102,8 @@ impl Wait {
         self
     }
 
-    pub(super) fn waits_for_anything(&self) -> bool {
+    /// Whether anything but the end of the target would end it.
+    pub(crate) fn waits_for_anything(&self) -> bool {
         !self.needles.wanted.is_empty()
             || self.exit
             || self.idle.is_some()

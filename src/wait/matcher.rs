@@ -56,7 +56,7 @@ impl Matcher {
             matcher.before.insert(*number, (*text).to_owned());
             matcher.before_texts.insert(text.trim_end().to_owned());
         }
-        matcher.keep_last(&[], standing);
+        matcher.keep_last(standing);
         matcher.echo.note(cursor.0, cursor.1);
         matcher
     }
@@ -86,7 +86,7 @@ impl Matcher {
         for (number, text) in &shown.standing {
             first(&mut found, self.hit(*number, text));
         }
-        self.keep_last(shown.changes, &shown.standing);
+        self.keep_last(&shown.standing);
         self.echo.note(shown.cursor.0, shown.cursor.1);
         found
     }
@@ -147,7 +147,7 @@ impl Matcher {
         self.last.push_back((number, text.to_owned()));
     }
 
-    fn keep_last(&mut self, _: &[Change], standing: &[(i64, &str)]) {
+    fn keep_last(&mut self, standing: &[(i64, &str)]) {
         let used = standing
             .iter()
             .rposition(|(_, text)| !text.trim().is_empty())

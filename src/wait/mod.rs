@@ -6,6 +6,7 @@
 //! new; lines that scrolled away between two looks match as others do, or it is known that lines
 //! were lost.
 
+mod channel;
 mod config;
 mod waits;
 mod watched;

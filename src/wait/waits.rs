@@ -2,25 +2,26 @@
 //! decides.
 //!
 //! Each wait runs in the thread that asks for it, and blocks on the gateway's answer, on its
-//! deadlines and on its channel. A wait for a tmux channel has a thread of its own, `td-channel`,
-//! which ends with the wait.
+//! deadlines and on its channel.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, bounded, never, select_biased};
+use crossbeam_channel::{Receiver, never, select_biased};
 
+use super::channel::Channel;
 use super::config::{Found, Wait, WaitEnd, Waited};
 use super::matcher::Hit;
 use super::watched::{Begin, Watched};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
-use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
+use crate::thread::Stop;
 use crate::tmux::{
     Gateway, GatewayHandle, Listing, PaneAnswer, PaneState, Programs, Rhythm, Server,
-    ServerIdentity, SessionAnswer, SessionId, SessionLook, Want, When,
+    ServerIdentity, SessionAnswer, SessionId, SessionLook, Target, Want, When,
 };
+use crate::track::Death;
 
 /// Waits at the panes of one tmux server. All that wait at the same time share its one gateway, and
 /// with it the tmux processes.
@@ -103,7 +104,7 @@ impl Waits {
             wait,
             session_id: session.session_id,
             identity: listing.server.clone(),
-            only: only(target.as_str(), &panes, &listing),
+            only: only(target, &panes, &listing),
             gateway,
             clock: &self.clock,
             stop,
@@ -123,11 +124,10 @@ impl Waits {
 }
 
 /// The panes that are meant, or `None` for all of a session, those that will come included.
-fn only(target: &str, panes: &[PaneState], listing: &Listing) -> Option<Vec<PaneId>> {
+fn only(target: &Target, panes: &[PaneState], listing: &Listing) -> Option<Vec<PaneId>> {
     let session = panes.first()?.session_id;
     let is_all = listing.panes_of(session).count() == panes.len();
-    let names_panes = target.contains(['%', ':', '@', '.']);
-    (!is_all || names_panes).then(|| panes.iter().map(PaneState::pane).collect())
+    (!is_all || target.may_be_part()).then(|| panes.iter().map(PaneState::pane).collect())
 }
 
 /// The other panes of the session.
@@ -135,41 +135,6 @@ fn not_meant(panes: &[PaneState], listing: &Listing, session: SessionId) -> Hash
     let ids: HashSet<PaneId> = panes.iter().map(PaneState::pane).collect();
     let all = listing.panes_of(session).map(PaneState::pane);
     all.filter(|id| !ids.contains(id)).collect()
-}
-
-/// A wait for a tmux channel, on a thread of its own.
-struct Channel {
-    done: Receiver<Result<()>>,
-    running: Option<StopGuard>,
-    thread: Option<Handle<()>>,
-}
-
-impl Channel {
-    fn wait_for(server: &Server, name: &str, clock: &Clock) -> Result<Self> {
-        let (running, stop) = stop_pair();
-        let (tell, done) = bounded(1);
-        let (server, name, clock) = (server.clone(), name.to_owned(), clock.clone());
-        let thread = thread::spawn("td-channel", move || {
-            // Whoever waited may have got another answer meanwhile.
-            let _ = tell.send(server.wait_for(&name, stop, &clock));
-        })?;
-        Ok(Self {
-            done,
-            running: Some(running),
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Channel {
-    fn drop(&mut self) {
-        self.running = None;
-        if let Some(thread) = self.thread.take()
-            && let Err(panicked) = thread.join()
-        {
-            log::error!("{panicked}");
-        }
-    }
 }
 
 struct Work<'a> {
@@ -344,15 +309,12 @@ impl Work<'_> {
                 self.last_lines = pane.last_lines();
             }
         }
-        let status = |pane: &Watched| {
-            let dead = pane.dead?;
-            dead.status.or(dead.signal.map(|signal| 128 + signal))
-        };
         if self.panes.is_empty() {
             return Some(self.gone("the pane is gone"));
         }
         if self.panes.values().all(|pane| pane.dead.is_some()) {
-            self.exit_status = self.panes.values().find_map(status);
+            let deaths = self.panes.values().filter_map(|pane| pane.dead);
+            self.exit_status = deaths.filter_map(Death::exit_status).next();
             return Some(self.gone("the program has ended"));
         }
         None

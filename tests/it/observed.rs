@@ -5,12 +5,26 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use td_observe::log::{LogReader, Query, RunDirectory};
 use td_observe::tmux::{Server, Target};
 use td_observe::{
     Builder, Clock, Delivery, Engine, Envelope, Report, Subscription, TdEvent, Watch,
 };
 
 use crate::support::{CEILING, TmuxServer};
+
+/// What a reader has of a run; nothing is to be wrong with it.
+#[track_caller]
+pub fn read(run: &RunDirectory) -> Vec<Envelope> {
+    let mut log = LogReader::open(run, Query::all()).unwrap();
+    let events = (&mut log).map(|record| record.envelope).collect();
+    let report = log.report();
+    assert!(
+        report.broken == 0 && report.torn == 0 && report.problems.is_empty(),
+        "{report:?}"
+    );
+    events
+}
 
 /// A running engine and its events.
 pub struct Observed {

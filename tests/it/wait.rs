@@ -118,13 +118,15 @@ fn silence_and_ends_are_waited_for() {
         "exit"
     );
     let gone = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| waited(&server, &at("other").needle(needle("NEEDLE"))));
+        let waits = Waits::new(server.server()).unwrap();
+        let waiting = scope.spawn(move || waits.wait(&at("other").needle(needle("NEEDLE"))));
         server.kill();
-        // It may have been gone before anybody waited.
-        waiting.join()
+        waiting.join().unwrap()
     });
-    if let Ok(gone) = gone {
-        assert!(matches!(gone.end, WaitEnd::Ended(_)), "{gone:?}");
+    match gone {
+        Ok(gone) => assert!(matches!(gone.end, WaitEnd::Ended(_)), "{gone:?}"),
+        // It was gone before anybody waited.
+        Err(error) => assert!(error.is_gone(), "{error:?}"),
     }
 }
 

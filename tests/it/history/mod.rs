@@ -5,10 +5,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use td_observe::log::{LogReader, Query, Rotation, RunDirectory, parse_line};
+use td_observe::log::{Rotation, RunDirectory, parse_line};
 use td_observe::{Envelope, TdEvent, Timestamp};
 
 use crate::bench::Bench;
+use crate::observed::read;
 
 #[cfg(feature = "cli")]
 mod export;
@@ -159,19 +160,6 @@ fn accounted<'a>(events: impl IntoIterator<Item = &'a Envelope>, first: u64) -> 
         next = last + 1;
     }
     next
-}
-
-/// What a reader has of a run; nothing is to be wrong with it.
-#[track_caller]
-fn read(run: &RunDirectory) -> Vec<Envelope> {
-    let mut log = LogReader::open(run, Query::all()).unwrap();
-    let events = (&mut log).map(|record| record.envelope).collect();
-    let report = log.report();
-    assert!(
-        report.broken == 0 && report.problems.is_empty(),
-        "{report:?}"
-    );
-    events
 }
 
 /// So many milliseconds into what is recorded here.

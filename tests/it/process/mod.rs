@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use td_observe::log::{DataDir, LogReader, Query};
+use td_observe::log::DataDir;
 use td_observe::process::{Command, Outcome};
 use td_observe::{Envelope, EventBus, TdEvent};
 
+use crate::observed::read;
 use crate::support::{CEILING, wait_for};
 
 mod bytes;
@@ -128,16 +129,7 @@ fn kept(data: &Path) -> Vec<Envelope> {
 /// The events of a run.
 #[track_caller]
 fn kept_of(data: &Path, id: &str) -> Vec<Envelope> {
-    let run = DataDir::new(data).run(&id.into());
-    let mut log = LogReader::open(&run, Query::all()).unwrap();
-    let events = (&mut log).map(|record| record.envelope);
-    let header = |envelope: &Envelope| matches!(envelope.event, TdEvent::LogOpened { .. });
-    let events: Vec<Envelope> = events.filter(|envelope| !header(envelope)).collect();
-    let report = log.report();
-    assert!(
-        report.broken == 0 && report.torn == 0 && report.problems.is_empty(),
-        "{report:?}"
-    );
+    let events = read(&DataDir::new(data).run(&id.into()));
     for (envelope, number) in events.iter().zip(1..) {
         assert_eq!(envelope.seq, Some(number), "{envelope:?}");
     }
