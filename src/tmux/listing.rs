@@ -59,12 +59,20 @@ impl Listing {
     pub(super) fn ask(server: &Server, clock: &Clock, commands: bool) -> Result<Self> {
         let nonce = Nonce::fresh();
         let answer = server.batch(question(&nonce, commands), clock)?;
-        read(&nonce, &answer.text).ok_or_else(|| {
-            let complaint = answer.complaints.trim();
-            Error::other(format!(
-                "cannot read the list of panes of {server}: {complaint}"
-            ))
-        })
+        if let Some(listing) = read(&nonce, &answer.text) {
+            return Ok(listing);
+        }
+        let is_whole = answer.text.ends_with(&end(&nonce));
+        if answer.is_silent() && !is_whole {
+            return Err(server.ended());
+        }
+        let complaint = match answer.complaints.trim() {
+            "" => "the answer is not of the form that was asked for",
+            complaint => complaint,
+        };
+        Err(Error::other(format!(
+            "cannot read the list of panes of {server}: {complaint}"
+        )))
     }
 
     /// What is known, with the numbers that have changed since. `None` when there are other panes
@@ -181,6 +189,11 @@ fn question(nonce: &Nonce, commands: bool) -> String {
     );
     let _ = writeln!(lines, "display-message -p '{mark}z'");
     lines
+}
+
+/// How an answer ends that was not cut off.
+fn end(nonce: &Nonce) -> String {
+    format!("{}z\n", nonce.as_str())
 }
 
 fn read(nonce: &Nonce, answer: &str) -> Option<Listing> {

@@ -145,7 +145,7 @@ impl Server {
     }
 
     /// Runs command lists, one a line, in one tmux process. An error in one line ends that line
-    /// only and stands in the answer's complaints.
+    /// only and stands in the answer's complaints. Each batch prints at least a mark.
     ///
     /// # Errors
     /// `is_gone()`, `is_timeout()` and `is_missing_program()` as for [`Server::run`].
@@ -156,7 +156,16 @@ impl Server {
             lines.into_bytes(),
             clock,
         )?;
-        self.answer(finished)
+        let answer = self.answer(finished)?;
+        match answer.text.is_empty() && answer.is_silent() {
+            true => Err(self.ended()),
+            false => Ok(answer),
+        }
+    }
+
+    /// The server was told to end while it was asked: the client then ends without a word.
+    pub(super) fn ended(&self) -> Error {
+        Error::gone(format!("{self} ended before it had answered"))
     }
 
     fn start(&self, args: Vec<OsString>, stdin: Vec<u8>, clock: &Clock) -> Result<Finished> {
@@ -220,6 +229,13 @@ pub(super) struct Answer {
     pub(super) complaints: String,
     /// Whether the answer was too long and its end is missing.
     pub(super) truncated: bool,
+}
+
+impl Answer {
+    /// Whether nothing explains why the end of the answer is missing, if it is.
+    pub(super) fn is_silent(&self) -> bool {
+        self.complaints.is_empty() && !self.truncated
+    }
 }
 
 /// Causes for which a socket cannot be used at all.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use td_observe::tmux::{
-    BASELINE_ROWS, Gateway, GatewayHandle, Margin, PaneAnswer, Pending, Programs, Seen,
+    BASELINE_ROWS, Gateway, GatewayHandle, Listing, Margin, PaneAnswer, Pending, Programs, Seen,
     SessionAnswer, SessionId, SessionLook, Want, Wish,
 };
 use td_observe::track::Look;
@@ -158,6 +158,29 @@ fn a_server_that_is_gone_says_so_and_a_new_one_is_another() {
     let answer = ask.look(look()).unwrap();
     assert_eq!(answer, SessionAnswer::OtherServer);
     gateway.shutdown().unwrap();
+}
+
+#[test]
+fn a_server_that_ends_while_it_is_asked_is_gone() {
+    // tmux's client then ends without a word, when the moment is met.
+    for _ in 0..25 {
+        let tmux = TmuxServer::new();
+        tmux.new_session("one", 20, 5, STAY);
+        std::thread::scope(|scope| {
+            let ask = || {
+                let until_it_fails = std::iter::repeat_with(|| {
+                    Listing::take(&tmux.server(), &Clock::system()).err()
+                });
+                until_it_fails.flatten().next().unwrap()
+            };
+            let asking: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+            tmux.tmux(&["kill-server"]);
+            for asking in asking {
+                let error = asking.join().unwrap();
+                assert!(error.is_gone(), "{error:?}");
+            }
+        });
+    }
 }
 
 #[test]

@@ -125,8 +125,8 @@ fn silence_and_ends_are_waited_for() {
     });
     match gone {
         Ok(gone) => assert!(matches!(gone.end, WaitEnd::Ended(_)), "{gone:?}"),
-        // It was gone before anybody waited.
-        Err(error) => assert!(error.is_gone(), "{error:?}"),
+        // It was gone before anybody waited, or there still was a server, without sessions.
+        Err(error) => assert!(error.is_gone() || error.is_invalid_input(), "{error:?}"),
     }
 }
 
