@@ -111,7 +111,9 @@ macro_rules! event_table {
                 exit_code: ExitStatus, signal: ExitStatus, duration_ms: u64
             }
             /// An agent finished its turn.
-            TurnCompleted turn_completed life { marker: String, summary: String }
+            TurnCompleted turn_completed life {
+                marker: String, summary: String, pane: MaybePane, evidence: MaybeText
+            }
             /// A background agent comes under observation.
             AgentRegistered agent_registered life { agent_id: String, output_file: String }
             /// A background agent has finished its work.
@@ -389,7 +391,7 @@ impl TdEvent {
             | Self::OutputRevised { pane, .. }
             | Self::ScreenUpdate { pane, .. }
             | Self::OutputGap { pane, .. } => Some(pane),
-            Self::AgentState { pane, .. } => pane.as_ref(),
+            Self::AgentState { pane, .. } | Self::TurnCompleted { pane, .. } => pane.as_ref(),
             _ => None,
         }
     }

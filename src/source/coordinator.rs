@@ -302,6 +302,7 @@ impl Work {
             emitter: run.emitter.clone(),
             gateway: self.handle.clone(),
             rhythm: self.watch.rhythm,
+            turns: self.watch.turns.clone(),
             selection: selection.clone(),
             // One that was there and not watched has a past that is not said.
             fresh: !self.first && !self.listed.contains(&session.id),

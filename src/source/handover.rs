@@ -86,7 +86,7 @@ impl Handover {
 mod tests {
     use super::*;
     use crate::bus::EventBus;
-    use crate::source::pane::{Begin, Out};
+    use crate::source::pane::{Begin, Manner, Out};
     use crate::tmux::{PaneState, Seen};
     use crate::track::Look;
 
@@ -97,12 +97,16 @@ mod tests {
             recall: &mut Recall::begin(),
             now: std::time::Instant::now(),
         };
-        let how = (&Begin::Baseline, std::time::Duration::ZERO);
+        let manner = Manner {
+            begin: &Begin::Baseline,
+            settle: std::time::Duration::ZERO,
+            turns: None,
+        };
         Pane::open(
             &PaneState::default(),
             &Look::default(),
             Seen::default(),
-            how,
+            manner,
             out,
         )
     }

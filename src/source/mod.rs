@@ -8,6 +8,7 @@ mod pane;
 mod poller;
 mod recall;
 mod roster;
+mod turns;
 mod watch;
 
 use std::sync::Arc;

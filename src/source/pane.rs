@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::recall::Recall;
+use super::turns::{Due, TurnRules, Turns};
+use crate::agent::Turn;
 use crate::bus::EventEmitter;
 use crate::event::{PaneId, TdEvent};
 use crate::tmux::{Margin, PaneState, Proof, Rhythm, Seen, Want, Wish};
@@ -50,6 +52,18 @@ pub(super) struct Pane {
     last_news: Option<Instant>,
     /// Bytes that the server had read when the pane was last known to show what was seen.
     bytes_after: Option<u64>,
+    /// In AI mode.
+    turns: Option<Turns>,
+}
+
+/// How a pane is observed.
+pub(super) struct Manner<'a> {
+    /// How that begins.
+    pub begin: &'a Begin<'a>,
+    /// How long a line must have stood to be said.
+    pub settle: Duration,
+    /// Where turns end, in AI mode.
+    pub turns: Option<&'a TurnRules>,
 }
 
 impl Pane {
@@ -58,26 +72,41 @@ impl Pane {
         state: &PaneState,
         look: &Look,
         seen: Seen,
-        (begin, settle): (&Begin<'_>, Duration),
+        manner: Manner<'_>,
         out: &mut Out<'_>,
     ) -> Self {
+        let begin = manner.begin;
         let (mut tracker, changes) = match begin {
             Begin::Baseline => (Tracker::baseline(look), Vec::new()),
             Begin::Fresh => Tracker::fresh(look),
             Begin::Resume(recall) => Tracker::resume(look, &recall.lines(), recall.next()),
         };
-        tracker.settle_after(settle);
+        tracker.settle_after(manner.settle);
+        let mut turns = manner.turns.map(Turns::new);
+        if let Some(turns) = &mut turns {
+            turns.sees(look, &seen, &tracker);
+            match begin {
+                Begin::Baseline => turns.stood(tracker.standing(), tracker.next_line(), look),
+                Begin::Fresh => {}
+                Begin::Resume(recall) => {
+                    let lines = recall.lines();
+                    let lines = lines.iter().map(|(number, text)| (*number, text.as_str()));
+                    turns.stood(lines, recall.next(), look);
+                }
+            }
+        }
         let mut pane = Self {
             id: state.pane(),
             tracker,
             pace: Pace::default(),
             seen,
             looked_at: look.at,
-            settle,
+            settle: manner.settle,
             deeper: false,
             dead: None,
             last_news: None,
             bytes_after: look.bytes_after,
+            turns,
         };
         pane.opened(state, out);
         pane.say(changes, out);
@@ -98,18 +127,40 @@ impl Pane {
             seen: (!self.deeper).then(|| self.seen.clone()),
             margin,
             settles: self.tracker.is_waiting().then_some(settles),
+            rests: self.turns.as_ref().is_some_and(Turns::rests),
         })
     }
 
     /// When something that was held back is to be said.
     pub fn next_due(&self) -> Option<Instant> {
-        self.pace.next_due()
+        let turns = self.turns.as_ref().and_then(Turns::next_due);
+        [self.pace.next_due(), turns].into_iter().flatten().min()
     }
 
-    /// Says what was held back and is due.
-    pub fn say_due(&mut self, out: &mut Out<'_>) {
+    /// Says what was held back and is due. Whether something else is to be asked for.
+    pub fn say_due(&mut self, out: &mut Out<'_>) -> bool {
         for paced in self.pace.due(out.now) {
             self.emit(paced, out);
+        }
+        let due = self.turns.as_mut().map(|turns| turns.due(out.now));
+        if let Some(Due::Inferred(summary)) = &due {
+            self.finish(out);
+            let update = self.tracker.next_line();
+            self.complete((update, ""), Completion::Inferred, out);
+            out.emitter.turn_completed(
+                "",
+                summary,
+                Some(self.id.clone()),
+                Some("inferred".to_owned()),
+            );
+        }
+        due == Some(Due::Rests)
+    }
+
+    /// Somebody wants it to be looked at: it does not rest.
+    pub fn wake(&mut self, now: Instant) {
+        if let Some(turns) = &mut self.turns {
+            turns.wake(now);
         }
     }
 
@@ -144,6 +195,9 @@ impl Pane {
         if self.dead.is_some() && respawned {
             self.opened(state, out);
         }
+        if let Some(turns) = &mut self.turns {
+            turns.sees(look, &self.seen, &self.tracker);
+        }
         self.say(changes, out);
         self.bytes_after = look.bytes_after;
         self.seen = seen;
@@ -154,6 +208,9 @@ impl Pane {
     pub fn still(&mut self, state: &PaneState, proof: Proof, out: &mut Out<'_>) {
         self.proved(proof);
         self.seen.renew(state, proof);
+        if let Some(turns) = &mut self.turns {
+            turns.still(proof.at);
+        }
         let changes = self.tracker.still(proof.at, proof.bytes);
         self.say(changes, out);
     }
@@ -184,7 +241,7 @@ impl Pane {
                 let next = self.tracker.next_line();
                 out.emitter.output_gap(&self.id, next, None, "ambiguous");
             }
-            self.complete(None, out);
+            self.complete((self.tracker.next_line(), ""), Completion::Exit(None), out);
         }
         out.emitter
             .pane_closed(&self.id, "closed", self.dead.and_then(Death::exit_status));
@@ -226,16 +283,27 @@ impl Pane {
         if dead.is_some() && self.dead.is_none() {
             self.dead = dead;
             self.finish(out);
-            self.complete(dead.and_then(Death::exit_status), out);
+            let status = dead.and_then(Death::exit_status);
+            self.complete(
+                (self.tracker.next_line(), ""),
+                Completion::Exit(status),
+                out,
+            );
         } else if dead.is_none() {
             self.dead = None;
         }
     }
 
-    fn complete(&self, exit_status: Option<i32>, out: &mut Out<'_>) {
-        let (next, reason) = (self.tracker.next_line(), Some("exit".to_owned()));
+    /// The output up to here is complete: an agent's turn, or a program's life.
+    fn complete(&self, (line, chunk): (i64, &str), why: Completion, out: &mut Out<'_>) {
+        let (reason, exit_status) = match why {
+            Completion::Turn => ("turn", None),
+            Completion::Inferred => ("inferred", None),
+            Completion::Exit(status) => ("exit", status),
+        };
+        let reason = Some(reason.to_owned());
         out.emitter
-            .output_update(&self.id, next, "", true, reason, exit_status);
+            .output_update(&self.id, line, chunk, true, reason, exit_status);
     }
 
     fn finish(&mut self, out: &mut Out<'_>) {
@@ -248,6 +316,49 @@ impl Pane {
         for change in &changes {
             out.recall.note(change);
         }
+        let turns = self.turns.as_mut();
+        let mut turns = turns.map_or_else(Vec::new, |turns| turns.take(&changes, out.now));
+        if turns.is_empty() {
+            return self.say_paced(changes, out);
+        }
+        for change in changes {
+            let Change::Lines { first_line, chunk } = change else {
+                self.say_paced(vec![change], out);
+                continue;
+            };
+            let (mut line, mut rest) = (first_line, chunk.as_str());
+            let end = first_line.saturating_add(chunk.matches('\n').count() as i64);
+            let is_here = |turn: &Turn| turn.line.is_some_and(|at| (first_line..end).contains(&at));
+            let (here, elsewhere): (Vec<_>, Vec<_>) = turns.into_iter().partition(is_here);
+            turns = elsewhere;
+            for turn in here {
+                let next = turn.line.map_or(end, |number| number + 1);
+                let (lines, later) = split_lines(rest, next.abs_diff(line));
+                self.say_turn((line, lines), &turn, out);
+                (line, rest) = (next, later);
+            }
+            if !rest.is_empty() {
+                let chunk = rest.to_owned();
+                let first_line = line;
+                self.say_paced(vec![Change::Lines { first_line, chunk }], out);
+            }
+        }
+        // Those whose markers are not among the new lines.
+        for turn in turns {
+            self.say_turn((self.tracker.next_line(), ""), &turn, out);
+        }
+    }
+
+    /// The lines up to the end of a turn, and that it has ended.
+    fn say_turn(&mut self, update: (i64, &str), turn: &Turn, out: &mut Out<'_>) {
+        self.finish(out);
+        self.complete(update, Completion::Turn, out);
+        let pane = Some(self.id.clone());
+        out.emitter
+            .turn_completed(&turn.marker, &turn.summary, pane, None);
+    }
+
+    fn say_paced(&mut self, changes: Vec<Change>, out: &mut Out<'_>) {
         for paced in self.pace.take(changes, out.now) {
             self.emit(paced, out);
         }
@@ -307,6 +418,26 @@ impl Pane {
             out.emitter.emit_live(event)
         };
     }
+}
+
+/// Why output is complete.
+#[derive(Clone, Copy)]
+enum Completion {
+    /// An agent's turn has ended.
+    Turn,
+    /// The same, as far as silence tells.
+    Inferred,
+    /// The program has ended, with this status where it is known.
+    Exit(Option<i32>),
+}
+
+/// So many lines, and those behind them.
+fn split_lines(chunk: &str, count: u64) -> (&str, &str) {
+    let last = usize::try_from(count)
+        .ok()
+        .and_then(|count| count.checked_sub(1));
+    let end = last.and_then(|last| chunk.match_indices('\n').nth(last));
+    chunk.split_at(end.map_or(0, |(at, _)| at + 1))
 }
 
 /// Where a pane's events go, and what of them is remembered.

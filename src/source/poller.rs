@@ -183,7 +183,10 @@ impl Work {
             select_biased! {
                 recv(self.poller.stop) -> _ => return Woken::Stopped,
                 recv(self.poller.control) -> control => match control {
-                    Ok(Control::PollNow) => return Woken::AskAgain,
+                    Ok(Control::PollNow) => {
+                        self.poller.roster.wake(self.poller.clock.now());
+                        return Woken::AskAgain;
+                    }
                     Ok(Control::Select(selection)) => {
                         self.poller.roster.select(selection);
                         return Woken::AskAgain;
@@ -197,7 +200,9 @@ impl Work {
                 recv(timer) -> _ => return Woken::AskAgain,
                 recv(due) -> now => {
                     let now = now.unwrap_or_else(|_| self.poller.clock.now());
-                    self.poller.roster.say_due(now);
+                    if self.poller.roster.say_due(now) && asked.is_some() {
+                        return Woken::AskAgain;
+                    }
                 }
             }
         }

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::handover::{Arrival, Handover, Moving};
-use super::pane::{Begin, Out, Pane, settle_time};
+use super::pane::{Begin, Manner, Out, Pane, settle_time};
 use super::recall::Recall;
+use super::turns::TurnRules;
 use super::watch::Baseline;
 use crate::bus::EventEmitter;
 use crate::event::PaneId;
@@ -43,6 +44,8 @@ pub(super) struct Outfit {
     pub emitter: EventEmitter,
     pub gateway: GatewayHandle,
     pub rhythm: Rhythm,
+    /// Where turns end, in AI mode.
+    pub turns: Option<TurnRules>,
     pub selection: Selection,
     /// The session appeared while the server was observed.
     pub fresh: bool,
@@ -126,6 +129,7 @@ impl Roster {
             seen: None,
             margin: Margin::All,
             settles: None,
+            rests: false,
         };
         let to_open = self.to_open.iter();
         wants
@@ -139,16 +143,23 @@ impl Roster {
         self.panes.values().filter_map(Pane::next_due).min()
     }
 
-    /// Says what was held back and is due.
-    pub fn say_due(&mut self, now: Instant) {
+    /// Says what was held back and is due. Whether other things are to be asked for from now on.
+    pub fn say_due(&mut self, now: Instant) -> bool {
+        let mut asks_otherwise = false;
         for (id, pane) in &mut self.panes {
             let recall = self.outfit.recalls.entry(id.clone()).or_default();
-            pane.say_due(&mut Out {
+            asks_otherwise |= pane.say_due(&mut Out {
                 emitter: &self.outfit.emitter,
                 recall,
                 now,
             });
         }
+        asks_otherwise
+    }
+
+    /// Somebody wants the panes to be looked at: none of them rests.
+    pub fn wake(&mut self, now: Instant) {
+        self.panes.values_mut().for_each(|pane| pane.wake(now));
     }
 
     /// Takes in what became of all panes.
@@ -303,14 +314,12 @@ impl Roster {
             id,
             moment.now,
         );
-        let settle = settle_time(&self.outfit.rhythm);
-        Some(Pane::open(
-            &state,
-            look,
-            seen.clone(),
-            (begin, settle),
-            &mut out,
-        ))
+        let manner = Manner {
+            begin,
+            settle: settle_time(&self.outfit.rhythm),
+            turns: self.outfit.turns.as_ref(),
+        };
+        Some(Pane::open(&state, look, seen.clone(), manner, &mut out))
     }
 
     /// The state with the program in the pane's foreground. A pane that has just appeared is asked

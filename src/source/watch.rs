@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::turns::TurnRules;
+use crate::agent::Markers;
 use crate::event::{ExecutionId, PaneId};
 use crate::tmux::{Rhythm, Server, Target};
 
@@ -26,6 +28,7 @@ pub struct Watch {
     pub(super) server: Server,
     pub(super) targets: Vec<Target>,
     pub(super) rhythm: Rhythm,
+    pub(super) turns: Option<TurnRules>,
     pub(super) execution_id: Option<ExecutionId>,
     pub(super) leave_out: Vec<PaneId>,
     pub(super) include_observers: bool,
@@ -39,6 +42,7 @@ impl Watch {
             server,
             targets: Vec::new(),
             rhythm: Rhythm::default(),
+            turns: None,
             execution_id: None,
             leave_out: Vec::new(),
             include_observers: false,
@@ -60,6 +64,22 @@ impl Watch {
     /// In what rhythm to look; as [`Rhythm::default`] unless told otherwise.
     pub fn rhythm(mut self, rhythm: Rhythm) -> Self {
         self.rhythm = rhythm;
+        self
+    }
+
+    /// AI mode: an agent's turn ends where one of these markers stands alone on its line. It is told
+    /// by an [`OutputUpdate`](crate::TdEvent::OutputUpdate) that is complete, and by a
+    /// [`TurnCompleted`](crate::TdEvent::TurnCompleted). Then the pane rests: it is not looked at
+    /// before it changes, or [`Engine::poll_now`](crate::Engine::poll_now) is called.
+    pub fn turns(mut self, markers: Markers) -> Self {
+        self.turns.get_or_insert_default().markers = markers;
+        self
+    }
+
+    /// AI mode, where a marker may be missing: after so long a silence a turn is taken to be over,
+    /// and told with the evidence `inferred`.
+    pub fn infer_turns_after(mut self, silence: Duration) -> Self {
+        self.turns.get_or_insert_default().inferred_after = Some(silence);
         self
     }
 

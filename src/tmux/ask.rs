@@ -65,6 +65,9 @@ pub struct Wish {
     pub margin: Margin,
     /// From when on, in the gateway's time, it is news that nothing has changed.
     pub settles: Option<Duration>,
+    /// It is not looked at before the listing shows that it has changed: another size, cursor or
+    /// history, or, where its window has no other pane, a later second of activity.
+    pub rests: bool,
 }
 
 /// What became of a session.

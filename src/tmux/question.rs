@@ -37,6 +37,17 @@ pub(super) struct Facts<'a> {
     pub screens: &'a HashMap<u32, String>,
 }
 
+impl Facts<'_> {
+    /// Whether the listing shows that a pane was active: it knows that of windows only.
+    fn shows_activity(&self, seen: &Seen, listed: &PaneState) -> bool {
+        let is_alone = || {
+            let mut panes = self.listing.panes.iter();
+            !panes.any(|other| other.window_id == listed.window_id && other.pane != listed.pane)
+        };
+        seen.window_activity != listed.window_activity && is_alone()
+    }
+}
+
 /// What a question came to.
 #[derive(Debug)]
 pub(super) enum Verdict {
@@ -67,10 +78,10 @@ impl Question {
             checks: HashMap::new(),
         };
         let rechecks = question.wishes().map(|(pane, wish, seen)| {
-            let check = seen.proof.at + question.check(pane);
-            wish.settles.map_or(check, |settles| settles.min(check))
+            let check = (!wish.rests).then(|| seen.proof.at + question.check(pane));
+            [check, wish.settles].into_iter().flatten().min()
         });
-        question.recheck = rechecks.min();
+        question.recheck = rechecks.flatten().min();
         question
     }
 
@@ -136,7 +147,7 @@ impl Question {
             let due = now.at >= seen.proof.at + self.check(pane)
                 || wish.settles.is_some_and(|at| at <= now.at);
             let useful = due && !seen.is_final(now.bytes) && seen.is_proved_by_screen(now.bytes);
-            useful.then_some(Screen {
+            (useful && !wish.rests).then_some(Screen {
                 pane: pane_number(pane)?,
                 height: seen.height,
             })
@@ -224,6 +235,7 @@ impl Question {
         let seen = wish.seen.as_mut()?;
         match seen.standing(listed, bytes) {
             Standing::Changed => return None,
+            Standing::Unsure if wish.rests && !facts.shows_activity(seen, listed) => {}
             Standing::Still => {}
             Standing::Unsure => match facts.screens.get(&listed.pane_number()) {
                 Some(screen) if **screen == *seen.screen && seen.is_proved_by_screen(bytes) => {
@@ -356,6 +368,7 @@ mod tests {
             seen: Some(Seen::of(&view, proof)),
             margin: Margin::Rows(10),
             settles,
+            rests: false,
         }
     }
 

@@ -78,6 +78,7 @@ impl Watched {
             },
             // What is new matches at once, settled or not.
             settles: None,
+            rests: false,
         })
     }
 

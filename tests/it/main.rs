@@ -30,6 +30,7 @@ mod redact_samples;
 mod source_text;
 mod tmux;
 mod tmux_gateway;
+mod turns;
 mod wait;
 mod watch;
 mod wire;

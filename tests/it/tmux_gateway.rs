@@ -56,6 +56,7 @@ fn again(panes: &[PaneAnswer], seen: &mut HashMap<PaneId, Seen>) -> HashMap<Pane
             seen: Some(seen.clone()),
             margin: Margin::Rows(20),
             settles: None,
+            rests: false,
         })
     };
     seen.iter()

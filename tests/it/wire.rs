@@ -72,7 +72,11 @@ enum Wire {
         #[serde(skip_serializing_if = "Option::is_none")] signal: Option<i32>,
         duration_ms: u64,
     },
-    TurnCompleted { execution_id: String, marker: String, summary: String },
+    TurnCompleted {
+        execution_id: String, marker: String, summary: String,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] evidence: Option<String>,
+    },
     AgentRegistered { execution_id: String, agent_id: String, output_file: String },
     AgentCompleted { execution_id: String, agent_id: String, result: String, evidence: String },
     AgentFailed { execution_id: String, agent_id: String, error: String, evidence: String },
@@ -189,7 +193,9 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         K::ExecutionCompleted => [(None, Some(9)), (Some(0), None)].map(|(exit_code, signal)| E::ExecutionCompleted {
             execution_id: execution_id.clone(), exit_code, signal, duration_ms: 5,
         }).into(),
-        K::TurnCompleted => one(E::TurnCompleted { execution_id, marker: s("DONE"), summary: s("s") }),
+        K::TurnCompleted => [(None, None), (Some(pane), Some(s("inferred")))].map(|(pane, evidence)| E::TurnCompleted {
+            execution_id: execution_id.clone(), marker: s("DONE"), summary: s("s"), pane, evidence,
+        }).into(),
         K::AgentRegistered => one(E::AgentRegistered { execution_id, agent_id: s("a1"), output_file: s("/tmp/o") }),
         K::AgentCompleted => one(E::AgentCompleted { execution_id, agent_id: s("a1"), result: s("r"), evidence: s("e") }),
         K::AgentFailed => one(E::AgentFailed { execution_id, agent_id: s("a1"), error: s("r"), evidence: s("e") }),

@@ -1,0 +1,7 @@
+//! What agents write and show, read as it comes: where their turns end (pure).
+
+mod decoration;
+mod page;
+mod turn;
+
+pub use turn::{DEFAULT_MARKER, Disturbance, Markers, Sight, Turn, TurnDetector};

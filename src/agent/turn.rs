@@ -1,0 +1,368 @@
+//! Where an agent's turn ends: at a marker that stands alone on its line, once (pure).
+//!
+//! A marker is looked for in settled lines, without the decorations that agents' screens put around
+//! a line. It does not count
+//!
+//! - with anything else on its line, as in a prompt that asks for it;
+//! - in what was typed over several lines: below a line that begins with `>`, `❯`, `›` or `»`, and
+//!   further in than that;
+//! - when it was there before: an agent that draws its screen anew, after a resize or on its own,
+//!   shows the same text before the same marker, within two seconds of what it has wiped away.
+//!
+//! What cannot be told: a marker typed alone on a line of its own, with no prompt before it, and a
+//! turn that reads letter for letter as one that was wiped away in the two seconds before.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::decoration::bare;
+use super::page::{Context, Page};
+use crate::error::{Error, Result};
+use crate::event::ScreenRow;
+use crate::track::{Change, GapReason};
+
+/// The marker of the seed's agents.
+pub const DEFAULT_MARKER: &str = "[Output Complete]";
+
+/// How long a text that was wiped away may take to be drawn again: programs draw their screens in
+/// one go, but a look may come in between.
+const REDRAW: Duration = Duration::from_secs(2);
+
+/// Turns that may be drawn again.
+const PAST_MAX: usize = 256;
+
+/// Finds the ends of turns in what a tracker says.
+///
+/// ```
+/// use std::time::Duration;
+/// use td_observe::agent::{Markers, Sight, TurnDetector};
+/// use td_observe::track::Change;
+///
+/// let mut detector = TurnDetector::new(Markers::default());
+/// let chunk = "> then say [Output Complete]\n⏺ It is done.\n\n⏺ [Output Complete]\n".to_owned();
+/// let turns = detector.look(&[Change::Lines { first_line: 1, chunk }], Sight::default());
+/// assert_eq!(turns[0].line, Some(4));
+/// assert_eq!(turns[0].summary, "It is done.");
+/// ```
+#[derive(Debug)]
+pub struct TurnDetector {
+    markers: Markers,
+    page: Page,
+    /// The number behind the last settled line.
+    next: i64,
+    past: VecDeque<Past>,
+    /// The line with which the screen began when it was wiped last.
+    drawn_from: i64,
+    /// The screen of a full-screen program.
+    screen: Screen,
+    /// It is shown.
+    is_full_screen: bool,
+}
+
+/// What ends a turn: one of these, alone on its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Markers(Vec<String>);
+
+impl Markers {
+    /// These, instead of the default one.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` when there is none, or one is empty or has a line end.
+    pub fn new<S: AsRef<str>>(markers: impl IntoIterator<Item = S>) -> Result<Self> {
+        let markers: Vec<String> = markers
+            .into_iter()
+            .map(|marker| marker.as_ref().trim().to_owned())
+            .collect();
+        if markers.is_empty() || markers.iter().any(String::is_empty) {
+            return Err(Error::invalid("a marker is empty"));
+        }
+        if let Some(marker) = markers.iter().find(|marker| marker.contains(['\n', '\r'])) {
+            return Err(Error::invalid(format!(
+                "the marker {marker:?} is more than one line"
+            )));
+        }
+        Ok(Self(markers))
+    }
+
+    /// The marker that a line is, by number.
+    fn find(&self, line: &str) -> Option<usize> {
+        let text = bare(line).text;
+        let line = line.trim();
+        let is_it = |marker: &String| marker == text || marker == line;
+        self.0.iter().position(is_it)
+    }
+
+    fn text(&self, marker: usize) -> String {
+        self.0.get(marker).cloned().unwrap_or_default()
+    }
+}
+
+impl Default for Markers {
+    fn default() -> Self {
+        Self(vec![DEFAULT_MARKER.to_owned()])
+    }
+}
+
+/// The circumstances of a look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// When, on the looks' clock.
+    pub at: Duration,
+    /// What happened to the pane as a whole.
+    pub disturbance: Disturbance,
+    /// A full-screen program is shown.
+    pub alternate: bool,
+}
+
+/// What makes programs draw all of their screen anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Disturbance {
+    /// Nothing of the kind.
+    #[default]
+    None,
+    /// The pane has another size.
+    Resized,
+    /// The screen or the history was wiped: what stands there now begins with this line.
+    Wiped {
+        /// The number of the line at the top of the screen.
+        first_line: i64,
+    },
+}
+
+/// The end of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The number of the marker's line; none on the screen of a full-screen program.
+    pub line: Option<i64>,
+    /// The marker.
+    pub marker: String,
+    /// The last paragraph before it; at most 300 characters.
+    pub summary: String,
+}
+
+/// The end of a turn that was told, or stood there before.
+#[derive(Debug)]
+struct Past {
+    line: i64,
+    context: Context,
+    gone: Option<Gone>,
+}
+
+/// How the end of a turn was wiped away.
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    at: Duration,
+    /// Its line reads otherwise; else all that stood there may be drawn anew.
+    alone: bool,
+}
+
+impl TurnDetector {
+    /// Looks for these.
+    #[must_use]
+    pub fn new(markers: Markers) -> Self {
+        Self {
+            markers,
+            page: Page::default(),
+            next: 1,
+            past: VecDeque::new(),
+            drawn_from: i64::MIN,
+            screen: Screen::default(),
+            is_full_screen: false,
+        }
+    }
+
+    /// What stood there when observation began, by number: its turns have ended before.
+    pub fn stood<'a>(&mut self, lines: impl IntoIterator<Item = (i64, &'a str)>, next: i64) {
+        for (number, text) in lines {
+            self.page.set(number, text, self.markers.find(text));
+        }
+        let standing: Vec<i64> = self.page.markers().map(|(number, _)| number).collect();
+        for line in standing.into_iter().filter(|line| *line < next) {
+            if !self.page.is_input(line) {
+                self.remember(line);
+            }
+        }
+        self.next = next;
+    }
+
+    /// What stood on the screen of a full-screen program when observation began, by row.
+    pub fn stood_on_screen(&mut self, rows: &[ScreenRow]) {
+        let height = rows.iter().map(|row| row.row).max();
+        self.is_full_screen = true;
+        self.drawn(height.map_or(0, |last| last.saturating_add(1)), rows);
+    }
+
+    /// Takes in what a look brought; the turns that it ended, in order.
+    pub fn look(&mut self, changes: &[Change], sight: Sight) -> Vec<Turn> {
+        let is_gap = |change: &Change| match change {
+            Change::Gap { reason, .. } => !matches!(reason, GapReason::HistoryTrimmed),
+            _ => false,
+        };
+        if let Disturbance::Wiped { first_line } = sight.disturbance {
+            self.drawn_from = first_line;
+        }
+        if sight.disturbance != Disturbance::None || changes.iter().any(is_gap) {
+            for past in &mut self.past {
+                past.gone = Some(Gone {
+                    at: sight.at,
+                    alone: false,
+                });
+            }
+        }
+        let (mut appeared, mut turns) = (Vec::new(), Vec::new());
+        let is_new_screen = sight.alternate && !self.is_full_screen;
+        self.is_full_screen = sight.alternate;
+        if is_new_screen {
+            self.screen.page = Page::default();
+        }
+        for change in changes {
+            match change {
+                Change::Lines { first_line, chunk } => {
+                    for (number, text) in (*first_line..).zip(chunk.split_terminator('\n')) {
+                        self.reads(number, text, sight.at);
+                        self.next = number + 1;
+                        appeared.extend(self.markers.find(text).map(|marker| (number, marker)));
+                    }
+                }
+                Change::Revised { line, text } => {
+                    let was_marker = self.page.is_marker(*line);
+                    self.reads(*line, text, sight.at);
+                    if *line < self.next && !was_marker {
+                        appeared.extend(self.markers.find(text).map(|marker| (*line, marker)));
+                    }
+                }
+                Change::Screen { height, rows, .. } => {
+                    let drawn = self.drawn(*height, rows);
+                    // What a program shows when it comes, or comes back, was there before.
+                    if !is_new_screen {
+                        turns.extend(drawn);
+                    }
+                }
+                Change::Gap { .. } => {}
+            }
+        }
+        appeared.sort_unstable();
+        appeared.dedup();
+        for (line, marker) in appeared {
+            if !self.page.is_input(line) && !self.is_drawn_again(line, sight.at) {
+                self.remember(line);
+                turns.push(Turn {
+                    line: Some(line),
+                    marker: self.markers.text(marker),
+                    summary: self.page.summary(line),
+                });
+            }
+        }
+        turns
+    }
+
+    /// The last paragraph of what was said, for a turn that is over without a marker.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        match self.is_full_screen {
+            true => self.screen.page.summary(self.screen.page.end()),
+            false => self.page.summary(self.next),
+        }
+    }
+
+    /// A line reads so now.
+    fn reads(&mut self, number: i64, text: &str, at: Duration) {
+        let marker = self.markers.find(text);
+        if marker.is_none()
+            && self.page.is_marker(number)
+            && let Some(past) = self.past.iter_mut().find(|past| past.line == number)
+        {
+            past.gone = Some(Gone { at, alone: true });
+        }
+        self.page.set(number, text, marker);
+    }
+
+    /// Whether a marker is one that was wiped away just now, and is again where it was in the text.
+    fn is_drawn_again(&mut self, line: i64, at: Duration) -> bool {
+        let context = self.page.context(line, i64::MIN);
+        // A screen that was wiped may be drawn anew from the middle of the text on.
+        let drawn = self.page.context(line, self.drawn_from);
+        let is_same = |known: &Context| {
+            known.is_same(&context) || drawn.is_telling() && known.is_same(&drawn)
+        };
+        let again = self.past.iter_mut().find(|past| match past.gone {
+            // It has moved.
+            Some(gone) if gone.alone && gone.at == at => past.context.is_near(&context),
+            Some(gone) if at.saturating_sub(gone.at) <= REDRAW => is_same(&past.context),
+            Some(_) | None => false,
+        });
+        let Some(past) = again else { return false };
+        // What stood before it at first is kept: now it may be less.
+        past.line = line;
+        past.gone = None;
+        true
+    }
+
+    fn remember(&mut self, line: i64) {
+        if self.past.len() >= PAST_MAX {
+            self.past.pop_front();
+        }
+        self.past.push_back(Past {
+            line,
+            context: self.page.context(line, i64::MIN),
+            gone: None,
+        });
+    }
+
+    /// Rows of a full-screen program that have changed.
+    fn drawn(&mut self, height: u32, rows: &[ScreenRow]) -> Vec<Turn> {
+        self.screen.update(height, rows, &self.markers);
+        let found = self.screen.new_turns();
+        let turn = |(row, marker): (i64, usize)| Turn {
+            line: None,
+            marker: self.markers.text(marker),
+            summary: self.screen.page.summary(row),
+        };
+        found.into_iter().map(turn).collect()
+    }
+}
+
+/// The screen of a full-screen program, which has no lines: its rows come and go as it scrolls.
+#[derive(Debug, Default)]
+struct Screen {
+    page: Page,
+    /// What stood before the markers that it has shown.
+    shown: VecDeque<Context>,
+}
+
+impl Screen {
+    fn update(&mut self, height: u32, rows: &[ScreenRow], markers: &Markers) {
+        self.page.cut(i64::from(height));
+        for row in rows {
+            let marker = markers.find(&row.text);
+            self.page.set(i64::from(row.row), &row.text, marker);
+        }
+    }
+
+    /// The markers that it has not shown before, in order. One that it has shown once and that
+    /// stands there twice is new.
+    fn new_turns(&mut self) -> Vec<(i64, usize)> {
+        let mut unseen: Vec<&Context> = self.shown.iter().collect();
+        let mut new = Vec::new();
+        for (row, marker) in self.page.markers() {
+            if self.page.is_input(row) {
+                continue;
+            }
+            let context = self.page.context(row, i64::MIN);
+            match unseen.iter().position(|known| known.is_same(&context)) {
+                Some(known) => drop(unseen.swap_remove(known)),
+                None => new.push((row, marker, context)),
+            }
+        }
+        let found = new.iter().map(|(row, marker, _)| (*row, *marker)).collect();
+        self.shown
+            .extend(new.into_iter().map(|(_, _, context)| context));
+        while self.shown.len() > PAST_MAX {
+            self.shown.pop_front();
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const MARKER: &str = DEFAULT_MARKER;
+
+/// A detector, and a clock that goes on a second with each look.
+struct Seen {
+    detector: TurnDetector,
+    at: Duration,
+    next: i64,
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self {
+            detector: TurnDetector::new(Markers::default()),
+            at: Duration::ZERO,
+            next: 1,
+        }
+    }
+
+    fn look(&mut self, changes: &[Change], disturbed: bool) -> usize {
+        self.at += Duration::from_secs(1);
+        let sight = Sight {
+            at: self.at,
+            disturbance: match disturbed {
+                true => Disturbance::Wiped {
+                    first_line: self.next,
+                },
+                false => Disturbance::None,
+            },
+            alternate: changes
+                .iter()
+                .any(|change| matches!(change, Change::Screen { .. })),
+        };
+        self.detector.look(changes, sight).len()
+    }
+
+    fn chunk(&mut self, lines: &str) -> Change {
+        let chunk = Change::Lines {
+            first_line: self.next,
+            chunk: lines.to_owned(),
+        };
+        self.next += lines.lines().count() as i64;
+        chunk
+    }
+
+    fn prints(&mut self, lines: &str) -> usize {
+        let chunk = self.chunk(lines);
+        self.look(&[chunk], false)
+    }
+
+    fn revises(&mut self, lines: &[(i64, &str)]) -> usize {
+        let revised: Vec<Change> = lines
+            .iter()
+            .map(|(line, text)| Change::Revised {
+                line: *line,
+                text: (*text).to_owned(),
+            })
+            .collect();
+        self.look(&revised, false)
+    }
+
+    fn draws(&mut self, rows: &[&str]) -> usize {
+        let rows = (0..).zip(rows).map(|(row, text)| ScreenRow {
+            row,
+            text: (*text).to_owned(),
+        });
+        let screen = Change::Screen {
+            width: 40,
+            height: 8,
+            cursor: crate::event::Cursor::default(),
+            rows: rows.collect(),
+        };
+        self.look(&[screen], false)
+    }
+}
+
+const TURN: &str = "> say [Output Complete] when done\n⏺ It is done.\n[Output Complete]\n";
+
+#[test]
+fn a_marker_alone_on_its_line_ends_a_turn() {
+    for line in [
+        "[Output Complete]",
+        "  [Output Complete]  ",
+        "⏺ [Output Complete]",
+        "│ [Output Complete]      │",
+        "│ ● [Output Complete]",
+    ] {
+        assert_eq!(
+            Seen::new().prints(&format!("answer\n{line}\n")),
+            1,
+            "{line}"
+        );
+    }
+    for line in [
+        "> [Output Complete]",
+        "❯ [Output Complete]",
+        "$ echo '[Output Complete]'",
+        "say [Output Complete]",
+        "[Output Complete].",
+        "\"[Output Complete]\"",
+        "[output complete]",
+        "- [Output Complete]",
+    ] {
+        assert_eq!(
+            Seen::new().prints(&format!("answer\n{line}\n")),
+            0,
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn each_question_has_one_turn_also_when_all_read_alike() {
+    let mut seen = Seen::new();
+    assert_eq!(seen.prints(&TURN.repeat(3)), 3);
+    assert_eq!(seen.prints(TURN), 1);
+    assert_eq!(seen.prints("⏺ more of it\n"), 0);
+    let typed = "> first, and then\n\n  [Output Complete]\n\n";
+    assert_eq!(seen.prints(typed), 0);
+    assert_eq!(seen.prints("⏺ So it is.\n  [Output Complete]\n"), 1);
+}
+
+#[test]
+fn what_stood_there_is_no_turn_and_drawn_anew_neither() {
+    let mut seen = Seen::new();
+    let lines = [(-1, "⏺ It is done."), (0, MARKER), (1, "> ")];
+    seen.detector.stood(lines, 1);
+    assert_eq!(seen.prints("> \n"), 0);
+    let again = seen.chunk("⏺ It is done.\n[Output Complete]\n");
+    assert_eq!(seen.look(&[again], true), 0);
+    assert_eq!(seen.prints("> next\n⏺ It is done.\n[Output Complete]\n"), 1);
+}
+
+#[test]
+fn a_repaint_is_no_turn_and_the_next_turn_is() {
+    let mut seen = Seen::new();
+    assert_eq!(seen.prints(TURN), 1);
+    assert_eq!(
+        seen.prints("> and more?\n⏺ A second answer.\n[Output Complete]\n"),
+        1
+    );
+    // All of it is wiped away and drawn again, in lines that are broken elsewhere.
+    let gap = Change::Gap {
+        first_line: seen.next,
+        lost_lines: None,
+        reason: GapReason::Cleared,
+    };
+    let first = seen.chunk("> say [Output Complete]\n  when done\n⏺ It is\n  done.\n");
+    assert_eq!(seen.look(&[gap, first], false), 0);
+    let rest = "[Output Complete]\n> and\n  more?\n⏺ A second answer.\n[Output Complete]\n";
+    assert_eq!(seen.prints(rest), 0);
+    assert_eq!(
+        seen.prints("> and more?\n⏺ A second answer.\n[Output Complete]\n"),
+        1
+    );
+}
+
+#[test]
+fn a_marker_that_moves_is_no_turn_and_one_in_its_place_later_is() {
+    let mut seen = Seen::new();
+    assert_eq!(seen.prints("a header\n⏺ Done.\n[Output Complete]\n\n"), 1);
+    let moved = [(2, "one more"), (3, "⏺ Done."), (4, MARKER)];
+    assert_eq!(seen.revises(&moved), 0);
+    // Wiped away in one look, and there again in the next.
+    assert_eq!(seen.revises(&[(3, ""), (4, "")]), 0);
+    assert_eq!(seen.revises(&[(3, "⏺ Done."), (4, MARKER)]), 0);
+    // A status line that says it again, much later.
+    assert_eq!(seen.revises(&[(4, "working")]), 0);
+    seen.at += REDRAW;
+    assert_eq!(seen.revises(&[(4, MARKER)]), 1);
+    assert_eq!(seen.revises(&[(4, "⏺ [Output Complete]")]), 0);
+}
+
+#[test]
+fn what_is_not_settled_does_not_count() {
+    let mut seen = Seen::new();
+    assert_eq!(seen.revises(&[(1, MARKER)]), 0);
+    assert_eq!(seen.prints("[Output Complete]\n"), 1);
+}
+
+#[test]
+fn a_full_screen_program_has_turns_too() {
+    let mut seen = Seen::new();
+    assert_eq!(seen.draws(&["title", "", "", "", "", "", "", "input"]), 0);
+    assert_eq!(seen.draws(&["title", "> ask", "answer one", MARKER]), 1);
+    assert_eq!(
+        seen.draws(&["title", "> ask", "answer one", MARKER, "> more"]),
+        0
+    );
+    // It scrolls, and comes back.
+    let more = ["answer one", MARKER, "> more", "answer two", MARKER];
+    assert_eq!(seen.draws(&more), 1);
+    assert_eq!(
+        seen.draws(&["title", "> ask", "answer one", MARKER, "> more"]),
+        0
+    );
+    assert_eq!(seen.draws(&more), 0);
+    assert_eq!(seen.look(&[], false), 0, "left");
+    assert_eq!(
+        seen.draws(&more),
+        0,
+        "what it shows when it comes was there"
+    );
+}
+
+#[test]
+fn markers_are_lines() {
+    assert!(Markers::new([" DONE "]).unwrap().find("  DONE").is_some());
+    assert!(Markers::new(["● over"]).unwrap().find("● over").is_some());
+    for markers in [&[][..], &[""], &["a", " "], &["a\nb"]] {
+        assert!(Markers::new(markers).unwrap_err().is_invalid_input());
+    }
+}
+
+fn line() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(MARKER.to_owned()),
+        Just(format!("⏺ {MARKER}")),
+        Just(format!("> {MARKER}")),
+        Just(String::new()),
+        "[│> ⏺a-c]{0,8}",
+        "\\PC{0,20}",
+    ]
+}
+
+proptest! {
+    /// However settled lines come, the same turns end.
+    #[test]
+    fn turns_do_not_depend_on_the_looks(
+        lines in prop::collection::vec(line(), 0..60),
+        cuts in prop::collection::vec(any::<bool>(), 60),
+    ) {
+        let text = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let mut at_once = Seen::new();
+        let all = at_once.prints(&text(&lines));
+        let mut bit_by_bit = Seen::new();
+        let (mut sum, mut from) = (0, 0);
+        for end in 1..=lines.len() {
+            if cuts[end - 1] || end == lines.len() {
+                sum += bit_by_bit.prints(&text(&lines[from..end]));
+                from = end;
+            }
+        }
+        prop_assert_eq!(sum, all);
+    }
+
+    /// Whatever is said, nothing panics, and no look has more turns than lines.
+    #[test]
+    fn nothing_panics(
+        looks in prop::collection::vec((any::<bool>(), prop::collection::vec((any::<u8>(), -9..40i64, line()), 0..8)), 0..30),
+    ) {
+        let mut seen = Seen::new();
+        for (disturbed, look) in looks {
+            let changes: Vec<Change> = look.into_iter().map(|(kind, line, text)| match kind % 4 {
+                0 => Change::Lines { first_line: line, chunk: format!("{text}\n") },
+                1 => Change::Revised { line, text },
+                2 => Change::Screen {
+                    width: 9, height: 7, cursor: crate::event::Cursor::default(),
+                    rows: vec![ScreenRow { row: line.unsigned_abs() as u32, text }],
+                },
+                _ => Change::Gap { first_line: line, lost_lines: None, reason: GapReason::Cleared },
+            }).collect();
+            let count = changes.len();
+            prop_assert!(seen.look(&changes, disturbed) <= count * 40);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What AI mode adds to a pane: where its turns end, and when it may rest (pure).
+
+use std::time::{Duration, Instant};
+
+use crate::agent::{Disturbance, Markers, Sight, Turn, TurnDetector};
+use crate::event::ScreenRow;
+use crate::tmux::Seen;
+use crate::track::{Change, Look, Row, Tracker};
+
+/// How long a pane must be quiet after a turn before it rests. What comes within this time, such as
+/// a new prompt, belongs to the end of the turn.
+const REST_AFTER: Duration = Duration::from_secs(2);
+
+/// How AI mode finds the ends of turns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TurnRules {
+    pub markers: Markers,
+    /// After so long a silence a turn is taken to be over without its marker.
+    pub inferred_after: Option<Duration>,
+}
+
+/// The turns of one pane.
+#[derive(Debug)]
+pub(super) struct Turns {
+    detector: TurnDetector,
+    inferred_after: Option<Duration>,
+    sight: Sight,
+    /// The changes that come next are of something new.
+    news: bool,
+    /// When the last turn ended, as long as nothing new has been shown.
+    done_at: Option<Instant>,
+    /// When something new was shown last, or was asked for.
+    busy_at: Option<Instant>,
+    /// Something was shown since the last turn.
+    has_more: bool,
+    rests: bool,
+}
+
+impl Turns {
+    pub fn new(rules: &TurnRules) -> Self {
+        Self {
+            detector: TurnDetector::new(rules.markers.clone()),
+            inferred_after: rules.inferred_after,
+            sight: Sight::default(),
+            news: false,
+            done_at: None,
+            busy_at: None,
+            has_more: false,
+            rests: false,
+        }
+    }
+
+    /// What stood there when observation began: the lines, and the look.
+    pub fn stood<'a>(
+        &mut self,
+        lines: impl IntoIterator<Item = (i64, &'a str)>,
+        next: i64,
+        look: &Look,
+    ) {
+        self.detector.stood(lines, next);
+        if look.alternate {
+            let screen = (0..).zip(&look.rows[look.history_rows()..]);
+            let row = |(row, shown): (u32, &Row)| ScreenRow {
+                row,
+                text: shown.text.clone(),
+            };
+            let rows: Vec<ScreenRow> = screen.map(row).collect();
+            self.detector.stood_on_screen(&rows);
+        }
+    }
+
+    /// The circumstances of the changes that come next: of a look that the tracker has taken in, and
+    /// before which this was seen.
+    pub fn sees(&mut self, look: &Look, before: &Seen, tracker: &Tracker) {
+        self.news = tracker.had_news();
+        let resized = (look.width, look.height) != (before.width, before.height);
+        self.sight = Sight {
+            at: look.at,
+            disturbance: match was_wiped(look, before) {
+                true => Disturbance::Wiped {
+                    first_line: tracker.cursor_line() - lines_above_cursor(look),
+                },
+                false if resized => Disturbance::Resized,
+                false => Disturbance::None,
+            },
+            alternate: look.alternate,
+        };
+    }
+
+    /// The same of a moment at which nothing had changed.
+    pub fn still(&mut self, at: Duration) {
+        self.news = false;
+        self.sight.at = at;
+        self.sight.disturbance = Disturbance::None;
+    }
+
+    /// Takes in changes; the turns that they end.
+    pub fn take(&mut self, changes: &[Change], now: Instant) -> Vec<Turn> {
+        let turns = self.detector.look(changes, self.sight);
+        if self.news {
+            self.busy_at = Some(now);
+            self.rests = false;
+            self.has_more = true;
+            if !self.done_at.is_some_and(|done| is_short(done, now)) {
+                self.done_at = None;
+            }
+        }
+        if !turns.is_empty() {
+            self.done(now);
+        }
+        turns
+    }
+
+    /// Whether the pane is to be left alone until the listing shows that it has changed.
+    pub fn rests(&self) -> bool {
+        self.rests
+    }
+
+    /// Somebody wants it to be looked at.
+    pub fn wake(&mut self, now: Instant) {
+        self.rests = false;
+        self.busy_at = Some(now);
+    }
+
+    /// When [`Turns::due`] will have something to say, if nothing happens.
+    pub fn next_due(&self) -> Option<Instant> {
+        let rest = self.rest_at().filter(|_| !self.rests);
+        [rest, self.inferred_at()].into_iter().flatten().min()
+    }
+
+    /// What has come due.
+    pub fn due(&mut self, now: Instant) -> Due {
+        if self.inferred_at().is_some_and(|at| at <= now) {
+            self.done(now);
+            return Due::Inferred(self.detector.summary());
+        }
+        if !self.rests && self.rest_at().is_some_and(|at| at <= now) {
+            self.rests = true;
+            return Due::Rests;
+        }
+        Due::Nothing
+    }
+
+    fn done(&mut self, now: Instant) {
+        self.done_at = Some(now);
+        self.has_more = false;
+    }
+
+    fn rest_at(&self) -> Option<Instant> {
+        let done = self.done_at?;
+        done.max(self.busy_at.unwrap_or(done))
+            .checked_add(REST_AFTER)
+    }
+
+    fn inferred_at(&self) -> Option<Instant> {
+        let after = self.inferred_after.filter(|_| self.has_more)?;
+        self.busy_at?.checked_add(after)
+    }
+}
+
+/// What time has brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    /// A turn seems to be over; its summary.
+    Inferred(String),
+    /// The pane rests from now on.
+    Rests,
+}
+
+fn is_short(since: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(since) < REST_AFTER
+}
+
+/// Whether the screen or the history was wiped. A full history is trimmed by a tenth; and rows only
+/// go into it from the top of a full screen, unless the whole screen is pushed there at once.
+fn was_wiped(look: &Look, before: &Seen) -> bool {
+    let trimmed = before.history_size.saturating_sub(2 * look.trim_step());
+    let pushed = look.history_size > before.history_size
+        && !look.alternate
+        && !before.alternate
+        && look.cursor.y + 1 < look.height
+        && (look.rows.last()).is_some_and(|row| row.text.trim_end().is_empty());
+    look.history_size < trimmed || pushed
+}
+
+/// How many lines stand on the screen above the one that the cursor is in.
+fn lines_above_cursor(look: &Look) -> i64 {
+    let screen = &look.rows[look.history_rows()..];
+    let above = screen.iter().take(look.cursor.y as usize);
+    above.filter(|row| !row.wrapped).count() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn turns(inferred_after: Option<Duration>) -> (Turns, Instant) {
+        let rules = TurnRules {
+            markers: Markers::new(["END"]).unwrap(),
+            inferred_after,
+        };
+        (Turns::new(&rules), Instant::now())
+    }
+
+    impl Turns {
+        /// Something new.
+        fn shows(&mut self, changes: &[Change], now: Instant) -> Vec<Turn> {
+            self.news = true;
+            self.take(changes, now)
+        }
+    }
+
+    fn line(first_line: i64, text: &str) -> Vec<Change> {
+        vec![Change::Lines {
+            first_line,
+            chunk: format!("{text}\n"),
+        }]
+    }
+
+    #[test]
+    fn a_pane_rests_after_a_turn_until_something_new_is_shown_or_wanted() {
+        let (mut turns, now) = turns(None);
+        assert_eq!(turns.shows(&line(1, "an answer"), now), []);
+        assert_eq!(turns.next_due(), None, "never, without a marker");
+        assert_eq!(turns.shows(&line(2, "END"), now).len(), 1);
+        // A prompt that comes a moment later belongs to the end.
+        turns.shows(&[], now + S);
+        assert_eq!(turns.next_due(), Some(now + 3 * S));
+        assert_eq!(turns.due(now + 2 * S), Due::Nothing);
+        assert!(!turns.rests());
+        assert_eq!(turns.due(now + 3 * S), Due::Rests);
+        assert!(turns.rests() && turns.next_due().is_none());
+        turns.wake(now + 4 * S);
+        assert!(!turns.rests());
+        assert_eq!(turns.due(now + 6 * S), Due::Rests);
+        turns.shows(&line(3, "a question"), now + 7 * S);
+        assert!(!turns.rests() && turns.next_due().is_none());
+    }
+
+    #[test]
+    fn silence_ends_a_turn_once_if_that_is_wanted() {
+        let (mut turns, now) = turns(Some(5 * S));
+        assert_eq!(turns.next_due(), None, "nothing was shown");
+        turns.shows(&line(1, "It is done."), now);
+        turns.shows(&line(2, ""), now + S);
+        assert_eq!(turns.next_due(), Some(now + 6 * S));
+        assert_eq!(turns.due(now + 6 * S), Due::Inferred("It is done.".into()));
+        assert_eq!(turns.due(now + 7 * S), Due::Nothing);
+        assert_eq!(turns.due(now + 8 * S), Due::Rests);
+        turns.shows(&line(3, "END"), now + 9 * S);
+        assert_eq!(turns.due(now + 10 * S), Due::Nothing, "it has ended");
+    }
+
+    #[test]
+    fn what_is_wiped_is_told_from_what_scrolls() {
+        let look = |history_size, y, last: &str| Look {
+            width: 10,
+            height: 3,
+            history_size,
+            history_limit: 100,
+            cursor: crate::event::Cursor { x: 0, y },
+            rows: vec![Row {
+                text: last.into(),
+                wrapped: false,
+            }],
+            ..Look::default()
+        };
+        let before = |history_size| {
+            let mut seen = Seen::default();
+            seen.history_size = history_size;
+            seen
+        };
+        for (before, now, wiped) in [
+            (before(5), look(7, 2, ""), false),
+            (before(5), look(7, 1, "x"), false),
+            (before(5), look(7, 1, ""), true),
+            (before(5), look(5, 0, ""), false),
+            (before(100), look(91, 2, ""), false),
+            (before(50), look(0, 0, ""), true),
+        ] {
+            assert_eq!(was_wiped(&now, &before), wiped, "{before:?} {now:?}");
+        }
+    }
+}

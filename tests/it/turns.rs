@@ -1,0 +1,287 @@
+//! AI mode on real panes: each turn is told once, whatever is typed, drawn anew or resized, and the
+//! pane rests after it.
+
+use std::time::Duration;
+
+use td_observe::agent::Markers;
+use td_observe::tmux::Target;
+use td_observe::{Envelope, TdEvent, Watch};
+
+use crate::observed::{Observed, Replay, shown};
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+const MARKER: &str = "[Output Complete]";
+
+/// Answers each line it is asked with one and the marker; `again` draws the screen anew.
+const AGENT: &str = r#"
+all=''
+say() { all="$all$1
+"; printf '%s\n' "$1"; }
+redraw() { clear; printf '%s' "$all"; }
+trap redraw WINCH
+while printf '> '; do
+  IFS= read -r asked || continue
+  case "$asked" in
+    again) redraw; continue;;
+    push) printf '\033[2J\033[H'; printf '%s' "$all" | tail -n 7; continue;;
+  esac
+  all="$all> $asked
+"
+  say "⏺ You asked: $asked"
+  say ''
+  say '[Output Complete]'
+done"#;
+
+fn ai(watch: Watch) -> Watch {
+    watch.turns(Markers::default())
+}
+
+fn turns(seen: &[Envelope]) -> Vec<&TdEvent> {
+    let is_turn = |event: &&TdEvent| matches!(event, TdEvent::TurnCompleted { .. });
+    seen.iter()
+        .map(|envelope| &envelope.event)
+        .filter(is_turn)
+        .collect()
+}
+
+/// An agent that is watched.
+struct Agent {
+    server: TmuxServer,
+    pane: String,
+    observed: Observed,
+}
+
+impl Agent {
+    fn new(script: &str, set: impl FnOnce(Watch) -> Watch) -> Self {
+        let server = TmuxServer::new();
+        let file = server.directory().join("agent.sh");
+        std::fs::write(&file, script).unwrap();
+        let command = format!("exec bash {}", file.display());
+        let pane = server.new_session("agent", 60, 12, &command);
+        server.wait_for_text(&pane, ">");
+        let target = Target::parse(&pane).unwrap();
+        let mut observed = Observed::start(&server, |watch| set(watch.target(target)));
+        observed.until_started(1);
+        Self {
+            server,
+            pane,
+            observed,
+        }
+    }
+
+    fn types(&self, text: &str) {
+        self.server
+            .tmux(&["send-keys", "-t", &self.pane, "-l", text]);
+        self.server.tmux(&["send-keys", "-t", &self.pane, "Enter"]);
+    }
+
+    #[track_caller]
+    fn until_turns(&mut self, count: usize) {
+        let what = format!("{count} turns");
+        self.observed
+            .until(&what, |seen| turns(seen).len() >= count);
+    }
+
+    /// Waits until the screen was drawn anew.
+    #[track_caller]
+    fn until_drawn(&self) {
+        let pane = self.pane.clone();
+        wait_for("a screen that is drawn anew", CEILING, || {
+            let screen = self.server.screen(&pane);
+            // The prompt, and nothing below it.
+            match screen.lines().count() < 10 && screen.trim_end().ends_with('>') {
+                true => Ok(()),
+                false => Err(screen),
+            }
+        });
+    }
+
+    /// How often panes of the server were captured.
+    fn captures(&self) -> u32 {
+        let count = self.server.tmux(&["show-options", "-gqv", "@captures"]);
+        count.parse().unwrap_or(0)
+    }
+}
+
+#[test]
+fn three_questions_that_contain_the_marker_are_three_turns() {
+    let mut agent = Agent::new(AGENT, ai);
+    let questions = [
+        "say [Output Complete]",
+        // Two rows of the pane.
+        "please explain at length what is meant by the words [Output Complete]",
+        MARKER,
+    ];
+    for (count, question) in (1..).zip(questions) {
+        agent.types(question);
+        agent.until_turns(count);
+    }
+    agent.observed.stop();
+    let seen = &agent.observed.seen;
+    assert_eq!(turns(seen).len(), 3, "{}", shown(seen));
+    let mut complete = 0;
+    for (before, after) in seen.iter().zip(&seen[1..]) {
+        let TdEvent::TurnCompleted {
+            marker,
+            pane,
+            summary,
+            evidence,
+            ..
+        } = &after.event
+        else {
+            continue;
+        };
+        assert_eq!((marker.as_str(), evidence), (MARKER, &None));
+        assert_eq!(
+            pane.as_ref().map(|pane| pane.as_str()),
+            Some(agent.pane.as_str())
+        );
+        assert_eq!(summary, &format!("You asked: {}", questions[complete]));
+        let TdEvent::OutputUpdate {
+            chunk,
+            is_complete,
+            reason,
+            ..
+        } = &before.event
+        else {
+            panic!("{before:?}")
+        };
+        assert!(
+            *is_complete && chunk.ends_with(&format!("{MARKER}\n")),
+            "{before:?}"
+        );
+        assert_eq!(reason.as_deref(), Some("turn"));
+        complete += 1;
+    }
+    assert_eq!(complete, 3);
+    let settled = Replay::of(seen, &agent.pane).settled;
+    let markers = settled.iter().filter(|(_, line)| *line == MARKER).count();
+    assert_eq!(markers, 3, "the law holds: {settled:?}");
+}
+
+#[test]
+fn a_repaint_and_a_resize_are_no_turns() {
+    let mut agent = Agent::new(AGENT, ai);
+    agent.types("the first question");
+    agent.until_turns(1);
+    agent.types("the second question");
+    agent.until_turns(2);
+    for (count, redraw) in (3..).zip(["again", "push", "resize"]) {
+        if redraw == "resize" {
+            let window = ["resize-window", "-t", "agent", "-x", "41", "-y", "9"];
+            agent.server.tmux(&window);
+            agent.observed.until("the new size", |seen| {
+                let resized = |event: &TdEvent| matches!(event, TdEvent::PaneResized { .. });
+                seen.iter().any(|envelope| resized(&envelope.event))
+            });
+        } else {
+            agent.types(redraw);
+            agent.until_drawn();
+            if redraw == "push" {
+                // What the screen is like after that has to be seen.
+                agent.observed.until_line("> push");
+            }
+        }
+        // What is asked next is a turn: the third, and no other.
+        let question = format!("after {redraw}");
+        agent.types(&question);
+        agent.until_turns(count);
+        let last = turns(&agent.observed.seen)[count - 1];
+        let TdEvent::TurnCompleted { summary, .. } = last else {
+            unreachable!()
+        };
+        assert_eq!(
+            summary,
+            &format!("You asked: {question}"),
+            "{}",
+            shown(&agent.observed.seen)
+        );
+    }
+    agent.observed.stop();
+    assert_eq!(turns(&agent.observed.seen).len(), 5);
+}
+
+#[test]
+fn a_full_screen_agent_has_turns() {
+    let script = r#"
+printf '\033[?1049h\033[2J\033[Hagent\n'
+n=0
+while printf '> '; do
+  IFS= read -r asked || exit
+  n=$((n+1))
+  printf '⏺ Answer %s to %s\n[Output Complete]\n' "$n" "$asked"
+done"#;
+    let mut agent = Agent::new(script, ai);
+    for count in 1..=6 {
+        // From the third on it scrolls.
+        agent.types("a [Output Complete] question");
+        agent.until_turns(count);
+    }
+    agent.observed.stop();
+    assert_eq!(turns(&agent.observed.seen).len(), 6);
+}
+
+#[test]
+fn silence_ends_a_turn_where_that_is_wanted_and_says_so() {
+    let script = "while printf '> ' && IFS= read -r asked; do echo \"about $asked\"; done";
+    let mut agent = Agent::new(script, |watch| {
+        ai(watch).infer_turns_after(Duration::from_millis(700))
+    });
+    agent.types("this");
+    agent.until_turns(1);
+    let TdEvent::TurnCompleted {
+        marker,
+        evidence,
+        summary,
+        ..
+    } = turns(&agent.observed.seen)[0]
+    else {
+        unreachable!()
+    };
+    assert_eq!(
+        (marker.as_str(), evidence.as_deref()),
+        ("", Some("inferred"))
+    );
+    assert_eq!(summary, "about this");
+    agent.types("that");
+    agent.until_turns(2);
+    agent.observed.stop();
+    assert_eq!(turns(&agent.observed.seen).len(), 2);
+}
+
+#[test]
+fn a_pane_rests_after_its_turn_until_it_changes_or_is_asked_for() {
+    let mut agent = Agent::new(AGENT, ai);
+    let count = "set-option -gF @captures '#{e|+:#{@captures},1}'";
+    agent.server.tmux(&["set-option", "-g", "@captures", "0"]);
+    agent
+        .server
+        .tmux(&["set-hook", "-g", "after-capture-pane", count]);
+    agent.types("a question");
+    agent.until_turns(1);
+    // Beside it, in the same window, much is printed: of a pane that does not rest nothing would be
+    // certain without a capture.
+    let ticks = "while :; do echo tick; sleep 0.05; done";
+    let split = ["split-window", "-d", "-t", &agent.pane, ticks];
+    agent.server.tmux(&split);
+    let mut before = agent.captures();
+    let mut since = std::time::Instant::now();
+    wait_for("three seconds without a capture", CEILING, || {
+        let now = agent.captures();
+        if now != before {
+            (before, since) = (now, std::time::Instant::now());
+        }
+        match since.elapsed() > Duration::from_secs(3) {
+            true => Ok(()),
+            false => Err(now),
+        }
+    });
+    agent.observed.engine().poll_now();
+    wait_for("a capture", CEILING, || match agent.captures() > before {
+        true => Ok(()),
+        false => Err(before),
+    });
+    agent.types("another one");
+    agent.until_turns(2);
+    agent.observed.stop();
+}
