@@ -166,6 +166,11 @@ impl Tracker {
         self.book.next()
     }
 
+    /// The number of the first line of the last look.
+    pub fn first_line(&self) -> i64 {
+        self.first
+    }
+
     /// The lines that stand on the screen, or just above it, as the last look had them, said or not.
     pub fn standing(&self) -> impl Iterator<Item = (i64, &str)> {
         self.book.lines()

@@ -9,6 +9,7 @@ use crate::thread::{self, Handle, StopGuard, stop_pair};
 use crate::tmux::Server;
 
 /// A wait for a channel. Dropped, it waits no longer.
+#[derive(Debug)]
 pub(super) struct Channel {
     /// Gets a message when the channel was signalled, or the server is gone.
     pub done: Receiver<Result<()>>,

@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "give it to Waits::wait"]
+#[must_use = "give it to Waits::wait or Waits::begin"]
 pub struct Wait {
     pub(super) target: Target,
     pub(super) needles: Needles,
@@ -121,7 +121,8 @@ pub struct Waited {
     pub ts: Timestamp,
     /// How long was waited.
     pub elapsed: Duration,
-    /// Lines were lost on the way: what was waited for may have been among them.
+    /// Lines were lost on the way, or a pane that is gone may have printed more than was seen of
+    /// it: what was waited for may have been among them.
     pub lost_lines: bool,
     /// The last lines of the pane, oldest first; of several, of the one that decided.
     pub last_lines: Vec<String>,
@@ -137,9 +138,10 @@ pub enum WaitEnd {
     Stopped(Found),
     /// The target ended first; why.
     Ended(&'static str),
-    /// The time was up, and nothing was missed.
+    /// The time was up; it had not been printed until then.
     TimedOut,
-    /// The time was up, and lines were lost on the way: it may have been there.
+    /// The time was up, and lines were lost on the way, or tmux did not answer at the end: it may
+    /// have been there.
     Lost,
 }
 

@@ -1,6 +1,6 @@
 //! Looks at one pane against what is waited for: what is new, and is not an echo, matches (pure).
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use super::echo::Echo;
 use super::needle::Needle;
@@ -14,6 +14,12 @@ const LAST_LINES: usize = 20;
 pub(super) struct Needles {
     pub wanted: Vec<Needle>,
     pub stops: Vec<Needle>,
+}
+
+impl Needles {
+    pub fn is_empty(&self) -> bool {
+        self.wanted.is_empty() && self.stops.is_empty()
+    }
 }
 
 /// A line that was looked for.
@@ -35,6 +41,12 @@ pub(super) struct Matcher {
     before: HashMap<i64, String>,
     /// The same by text: a program that draws its screen anew, one row further down, prints nothing.
     before_texts: HashSet<String>,
+    /// Where the cursor stood: what comes from there on is printed, what changes above is drawn.
+    cursor_line: i64,
+    /// What lies before this line was there, too, and was not looked at.
+    oldest: i64,
+    /// Lines of which only the end was seen, the rows before it being lost.
+    cut: BTreeSet<i64>,
     echo: Echo,
     last: VecDeque<(i64, String)>,
 }
@@ -46,16 +58,27 @@ pub(super) struct Shown<'a> {
     pub standing: Vec<(i64, &'a str)>,
     /// The line of the cursor, and how much of its text stands before the cursor.
     pub cursor: (i64, &'a str),
+    pub numbers: Numbers,
+    /// The line that follows a hole: its beginning may be lost with what was before it.
+    pub after_hole: Option<i64>,
+}
+
+/// What became of the numbers of lines with a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// Each line has the one that it had.
+    GoOn,
+    /// What stood on the screen may stand there still, under another one.
+    Anew,
+    /// Any line may have another one.
+    Lost,
 }
 
 impl Matcher {
     /// Begins with what stands on a pane.
     pub fn baseline(needles: Needles, standing: &[(i64, &str)], cursor: (i64, &str)) -> Self {
         let mut matcher = Self::fresh(needles);
-        for (number, text) in standing {
-            matcher.before.insert(*number, (*text).to_owned());
-            matcher.before_texts.insert(text.trim_end().to_owned());
-        }
+        matcher.stand_on(standing, cursor.0);
         matcher.keep_last(standing);
         matcher.echo.note(cursor.0, cursor.1);
         matcher
@@ -67,21 +90,46 @@ impl Matcher {
             needles,
             before: HashMap::new(),
             before_texts: HashSet::new(),
+            cursor_line: i64::MIN,
+            oldest: i64::MIN,
+            cut: BTreeSet::new(),
             echo: Echo::default(),
             last: VecDeque::new(),
         }
     }
 
+    /// A full-screen program shows these rows already.
+    pub fn baseline_screen<'a>(&mut self, rows: impl Iterator<Item = &'a str>) {
+        let texts = rows.map(|text| text.trim_end().to_owned());
+        self.before_texts.extend(texts);
+    }
+
+    /// What stands there is not new, nor is what lies before it.
+    fn stand_on(&mut self, standing: &[(i64, &str)], cursor_line: i64) {
+        for (number, text) in standing {
+            self.before.insert(*number, (*text).to_owned());
+            self.before_texts.insert(text.trim_end().to_owned());
+        }
+        self.cursor_line = cursor_line;
+        self.oldest = standing.first().map_or(i64::MIN, |(number, _)| *number);
+    }
+
     /// The first line that matches.
     pub fn look(&mut self, shown: &Shown<'_>) -> Option<Hit> {
+        match shown.numbers {
+            Numbers::GoOn => {}
+            Numbers::Anew => self.find_again(shown),
+            Numbers::Lost => self.stand_on(&shown.standing, shown.cursor.0),
+        }
+        if let Some((first, _)) = shown.standing.first() {
+            // What has scrolled away is looked at no more.
+            self.cut.retain(|line| line >= first);
+        }
+        self.cut.extend(shown.after_hole);
         let mut found = None;
-        for change in shown.changes {
-            if let Change::Lines { first_line, chunk } = change {
-                for (number, text) in (*first_line..).zip(chunk.split_terminator('\n')) {
-                    self.keep(number, text);
-                    first(&mut found, self.hit(number, text));
-                }
-            }
+        for (number, text) in shown.changes.iter().flat_map(lines_of) {
+            self.keep(number, text);
+            first(&mut found, self.hit(number, text));
         }
         for (number, text) in &shown.standing {
             first(&mut found, self.hit(*number, text));
@@ -107,15 +155,31 @@ impl Matcher {
         self.last.iter().map(|(_, text)| text.clone()).collect()
     }
 
+    /// Lines that read as something that stood there are taken to be the same: what is printed
+    /// anew would be told from it by nothing.
+    fn find_again(&mut self, shown: &Shown<'_>) {
+        let lines = shown.changes.iter().flat_map(lines_of);
+        for (number, text) in lines.chain(shown.standing.iter().copied()) {
+            if self.before_texts.contains(text.trim_end()) {
+                self.before.insert(number, text.to_owned());
+            }
+        }
+    }
+
     fn hit(&self, number: i64, text: &str) -> Option<Hit> {
+        if number < self.oldest {
+            return None;
+        }
         let mut known = 0;
         if let Some(before) = self.before.get(&number) {
-            if before.trim_end() == text.trim_end() {
+            let stood_somewhere = self.before_texts.contains(text.trim_end());
+            let is_drawn = number < self.cursor_line && stood_somewhere;
+            if before.trim_end() == text.trim_end() || is_drawn {
                 return None;
             }
             if text.starts_with(before.as_str()) {
                 known = before.len();
-            } else if self.before_texts.contains(text.trim_end()) {
+            } else if stood_somewhere {
                 return None;
             }
         }
@@ -126,7 +190,11 @@ impl Matcher {
     }
 
     fn matched(&self, line: i64, text: &str, known: usize) -> Option<Hit> {
-        let find = |needles: &[Needle]| needles.iter().position(|needle| needle.is_in(text, known));
+        let is_in = |needle: &Needle| match self.cut.contains(&line) {
+            true => needle.is_in_end(text),
+            false => needle.is_in(text, known),
+        };
+        let find = |needles: &[Needle]| needles.iter().position(is_in);
         let (is_stop, needle) = match find(&self.needles.wanted) {
             Some(needle) => (false, needle),
             None => (true, find(&self.needles.stops)?),
@@ -159,6 +227,15 @@ impl Matcher {
     }
 }
 
+/// The lines that have settled with a change.
+fn lines_of(change: &Change) -> impl Iterator<Item = (i64, &str)> {
+    let (first_line, chunk) = match change {
+        Change::Lines { first_line, chunk } => (*first_line, chunk.as_str()),
+        _ => (0, ""),
+    };
+    (first_line..).zip(chunk.split_terminator('\n'))
+}
+
 /// Keeps the one whose line comes first.
 fn first(found: &mut Option<Hit>, hit: Option<Hit>) {
     if let Some(hit) = hit
@@ -184,6 +261,8 @@ mod tests {
             changes,
             standing: standing.to_vec(),
             cursor: standing.last().copied().unwrap_or_default(),
+            numbers: Numbers::GoOn,
+            after_hole: None,
         }
     }
 
@@ -211,6 +290,64 @@ mod tests {
         assert_eq!(hit, Some(1));
         assert_eq!(found(&mut matcher, &[], &[(2, "DONE")]), Some(2));
         assert_eq!(found(&mut matcher, &[lines(7, "DONE\n")], &[]), Some(7));
+    }
+
+    #[test]
+    fn what_lies_before_all_that_was_seen_is_not_new() {
+        let before = [(-1, "one"), (0, "two"), (1, "")];
+        let mut matcher = Matcher::baseline(needles(), &before, (1, ""));
+        // A wider pane shows more of its history.
+        let wider = [(-2, "DONE"), (-1, "one"), (0, "two"), (1, "")];
+        assert_eq!(found(&mut matcher, &[], &wider), None);
+    }
+
+    #[test]
+    fn what_is_drawn_on_a_blank_row_above_the_cursor_is_not_new() {
+        let before = [(-1, "DONE"), (0, ""), (1, "")];
+        let mut matcher = Matcher::baseline(needles(), &before, (1, ""));
+        let drawn = [(-1, ""), (0, "DONE"), (1, "")];
+        assert_eq!(found(&mut matcher, &[], &drawn), None);
+        // Where the cursor stood it is printed.
+        assert_eq!(found(&mut matcher, &[], &[(1, "DONE")]), Some(1));
+    }
+
+    #[test]
+    fn where_numbers_begin_anew_what_stood_there_is_not_new() {
+        let before = [(0, "DONE"), (1, "")];
+        for (numbers, new) in [(Numbers::Anew, Some(8)), (Numbers::Lost, None)] {
+            let mut matcher = Matcher::baseline(needles(), &before, (1, ""));
+            let standing = [(6, "DONE"), (8, "DONE at last"), (9, "")];
+            let mut anew = shown(&[], &standing);
+            anew.numbers = numbers;
+            assert_eq!(matcher.look(&anew).map(|hit| hit.line), new, "{numbers:?}");
+            assert_eq!(found(&mut matcher, &[], &[(6, "DONE"), (9, "")]), None);
+            assert_eq!(found(&mut matcher, &[], &[(9, "DONE")]), Some(9));
+        }
+    }
+
+    #[test]
+    fn what_follows_a_hole_may_be_the_end_of_a_line() {
+        let mut matcher = Matcher::baseline(needles(), &[(1, "")], (1, ""));
+        let changes = [lines(50, "error: but only at the end\nx\n")];
+        let mut after_hole = shown(&changes, &[(50, "error"), (51, "x")]);
+        after_hole.after_hole = Some(50);
+        assert_eq!(matcher.look(&after_hole), None);
+        assert_eq!(found(&mut matcher, &[], &[(50, "error"), (52, "")]), None);
+        let hit = found(&mut matcher, &[], &[(52, "error: at its beginning")]);
+        assert_eq!(hit, Some(52));
+    }
+
+    #[test]
+    fn what_a_full_screen_program_shows_already_is_not_new() {
+        let mut matcher = Matcher::baseline(needles(), &[], (1, ""));
+        matcher.baseline_screen(["DONE", "~"].into_iter());
+        let row = |row, text: &str| crate::event::ScreenRow {
+            row,
+            text: text.to_owned(),
+        };
+        assert_eq!(matcher.screen(&[row(0, "DONE"), row(1, "~")]), None);
+        let hit = matcher.screen(&[row(1, "DONE again")]);
+        assert_eq!(hit.map(|hit| hit.line), Some(1));
     }
 
     #[test]

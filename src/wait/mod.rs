@@ -10,6 +10,7 @@ mod channel;
 mod config;
 mod waits;
 mod watched;
+mod work;
 
 mod echo;
 mod matcher;
@@ -17,4 +18,4 @@ mod needle;
 
 pub use config::{Found, Wait, WaitEnd, Waited};
 pub use needle::Needle;
-pub use waits::Waits;
+pub use waits::{Begun, Waits};

@@ -67,6 +67,20 @@ impl Needle {
     }
 }
 
+impl Needle {
+    /// Whether it stands in the end of a line whose beginning is not known: that is nowhere `^`.
+    pub(super) fn is_in_end(&self, end: &str) -> bool {
+        match &self.0 {
+            Kind::Text(text) => end.contains(text.as_str()),
+            Kind::Regex(regex) => {
+                // Stands for what is missing; no word and no blank, as little as can be said.
+                let unknown = char::REPLACEMENT_CHARACTER;
+                regex.is_match_at(&format!("{unknown}{end}"), unknown.len_utf8())
+            }
+        }
+    }
+}
+
 impl fmt::Display for Needle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -97,6 +111,15 @@ mod tests {
             assert_eq!(regex.is_in(line, from), has_regex, "{line:?} {from}");
         }
         assert!(Needle::regex("^$").unwrap().is_in("", 0));
+    }
+
+    #[test]
+    fn the_end_of_a_line_has_no_beginning() {
+        for (pattern, is_in) in [("^ERROR", false), ("ERROR$", true), (r"\bERR", true)] {
+            let regex = Needle::regex(pattern).unwrap();
+            assert_eq!(regex.is_in_end("ERROR"), is_in, "{pattern}");
+        }
+        assert!(Needle::text("ERR").unwrap().is_in_end("ERROR"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::matcher::{Hit, Matcher, Needles, Shown};
+use super::matcher::{Hit, Matcher, Needles, Numbers, Shown};
 use crate::tmux::{Margin, Seen, Want, Wish};
 use crate::track::{Change, Death, GapReason, Look, Outcome, Tracker};
 
@@ -48,7 +48,12 @@ impl Watched {
         let matcher = match begin {
             Begin::Baseline => {
                 let standing: Vec<(i64, &str)> = tracker.standing().collect();
-                Matcher::baseline(needles, &standing, cursor(&tracker, look))
+                let mut matcher = Matcher::baseline(needles, &standing, cursor(&tracker, look));
+                if look.alternate {
+                    let screen = &look.rows[look.history_rows()..];
+                    matcher.baseline_screen(screen.iter().map(|row| row.text.as_str()));
+                }
+                matcher
             }
             Begin::Existing | Begin::Fresh => Matcher::fresh(needles),
         };
@@ -117,6 +122,11 @@ impl Watched {
             changes,
             standing: self.tracker.standing().collect(),
             cursor: cursor(&self.tracker, look),
+            numbers: numbers_after(changes),
+            after_hole: changes
+                .iter()
+                .any(is_hole)
+                .then(|| self.tracker.first_line()),
         };
         let hit = self.matcher.look(&shown);
         hit.or_else(|| {
@@ -126,6 +136,37 @@ impl Watched {
             })
         })
     }
+}
+
+/// Whether rows are missing before the first one that a look had.
+fn is_hole(change: &Change) -> bool {
+    use GapReason::{Ambiguous, HistoryTrimmed, Truncated};
+    let Change::Gap { reason, .. } = change else {
+        return false;
+    };
+    matches!(reason, Ambiguous | HistoryTrimmed | Truncated)
+}
+
+/// What became of the numbers of lines with these changes.
+fn numbers_after(changes: &[Change]) -> Numbers {
+    let of = |change: &Change| match change {
+        // What the tracker could not place it takes for known.
+        Change::Gap {
+            reason: GapReason::Resized,
+            ..
+        } => Numbers::Lost,
+        // Some of what it takes for new may have been on the screen before.
+        Change::Gap {
+            reason: GapReason::Cleared,
+            ..
+        } => Numbers::Anew,
+        _ => Numbers::GoOn,
+    };
+    changes
+        .iter()
+        .map(of)
+        .find(|numbers| *numbers != Numbers::GoOn)
+        .unwrap_or(Numbers::GoOn)
 }
 
 /// The line of the cursor, where the cursor stands at its end: there something may be typed.

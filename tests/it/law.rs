@@ -10,21 +10,9 @@ use std::time::Duration;
 use td_observe::tmux::{Rhythm, Target};
 
 use crate::observed::{Observed, Replay, shown};
-use crate::support::TmuxServer;
-
-/// Numbers that only look random.
-struct Dice(u64);
+use crate::support::{Dice, TmuxServer};
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        // Knuth's MMIX constants.
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-
     fn text(&mut self) -> String {
         const WORDS: [&str; 8] = [
             "a",

@@ -5,12 +5,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
+use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use td_observe::Clock;
 use td_observe::child::{self, Finished, Invocation};
@@ -38,6 +40,20 @@ pub fn within<T, E>(ceiling: Duration, mut look: impl FnMut() -> Result<T, E>) -
             Err(_) if began.elapsed() < ceiling => thread::sleep(Duration::from_millis(5)),
             done => return done,
         }
+    }
+}
+
+/// Numbers that only look random.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        // Knuth's MMIX constants.
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
     }
 }
 
@@ -195,6 +211,14 @@ impl TmuxServer {
                 Err(screen)
             }
         });
+    }
+
+    /// The terminal of a pane: what is written to it the pane shows as printed by its program.
+    #[track_caller]
+    pub fn terminal(&self, pane: &str) -> File {
+        let path = self.tmux(&["display-message", "-p", "-t", pane, "#{pane_tty}"]);
+        let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::CLOEXEC;
+        File::from(rustix::fs::open(path, flags, Mode::empty()).unwrap())
     }
 
     /// The server's process.

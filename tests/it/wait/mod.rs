@@ -1,5 +1,8 @@
 //! Waits on real panes: what is new is found, what stood there is not, and every wait ends.
 
+mod begun;
+mod race;
+
 use std::time::Duration;
 
 use td_observe::tmux::Target;
