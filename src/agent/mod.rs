@@ -2,6 +2,8 @@
 
 mod decoration;
 mod page;
+mod sight;
 mod turn;
 
+pub use sight::Sights;
 pub use turn::{DEFAULT_MARKER, Disturbance, Markers, Sight, Turn, TurnDetector};

@@ -19,7 +19,7 @@ use super::decoration::bare;
 use super::page::{Context, Page};
 use crate::error::{Error, Result};
 use crate::event::ScreenRow;
-use crate::track::{Change, GapReason};
+use crate::track::{Change, GapReason, Look, Row};
 
 /// The marker of the seed's agents.
 pub const DEFAULT_MARKER: &str = "[Output Complete]";
@@ -185,11 +185,19 @@ impl TurnDetector {
         self.next = next;
     }
 
-    /// What stood on the screen of a full-screen program when observation began, by row.
-    pub fn stood_on_screen(&mut self, rows: &[ScreenRow]) {
-        let height = rows.iter().map(|row| row.row).max();
+    /// What stood on the screen when observation began, if it is that of a full-screen program.
+    pub fn stood_on_screen(&mut self, look: &Look) {
+        if !look.alternate {
+            return;
+        }
         self.is_full_screen = true;
-        self.drawn(height.map_or(0, |last| last.saturating_add(1)), rows);
+        let screen = (0..).zip(&look.rows[look.history_rows()..]);
+        let row = |(row, shown): (u32, &Row)| ScreenRow {
+            row,
+            text: shown.text.clone(),
+        };
+        let rows: Vec<ScreenRow> = screen.map(row).collect();
+        self.drawn(look.height, &rows);
     }
 
     /// Takes in what a look brought; the turns that it ended, in order.
@@ -292,9 +300,11 @@ impl TurnDetector {
             Some(_) | None => false,
         });
         let Some(past) = again else { return false };
-        // What stood before it at first is kept: now it may be less.
         past.line = line;
-        past.gone = None;
+        if past.gone.take().is_some_and(|gone| gone.alone) {
+            past.context = context;
+        }
+        // Else what stood before it at first is kept: now it may be less.
         true
     }
 

@@ -114,10 +114,16 @@ Examples:
   td-observe watch build:1.0 %7        one pane of a session, and the pane %7
   td-observe watch -L work --lines 20  another server; the last 20 lines of each pane first
   td-observe watch --json build | jq -j '.event.chunk // empty'
+  td-observe watch agent --mode ai --on-turn 'notify-send \"$TD_SESSION\" \"$TD_SUMMARY\"'
+  td-observe watch build --on-end 'echo $TD_SESSION ended: ${TD_EXIT_STATUS:-?}'
 
 Names are exact: job-1 never means job-10. A target that is not there yet is waited for. Lines
 marked ~ are lines shown before that read differently now. A line that is not finished, such as a
-prompt, is shown last on a terminal; elsewhere it is shown when its pane ends with it.";
+prompt, is shown last on a terminal; elsewhere it is shown when its pane ends with it.
+
+Commands given with --on-turn and --on-end get the event as JSON on standard input, and what it says
+in TD_EVENT (its type), TD_EXECUTION_ID, TD_SESSION, TD_PANE, TD_MARKER, TD_SUMMARY, TD_EVIDENCE,
+TD_REASON and TD_EXIT_STATUS, as far as it says it. What they print is shown on standard error.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = WATCH_EXAMPLES)]
@@ -135,9 +141,26 @@ pub(super) struct TypedWatch {
     /// How to look: poll
     #[arg(long, value_name = "HOW", default_value = "poll", value_parser = parse_source)]
     pub source: AsItIs,
-    /// What to make of the output: human
-    #[arg(long, value_name = "MODE", default_value = "human", value_parser = parse_mode)]
-    pub mode: AsItIs,
+    /// What to make of the output: human; or ai: say where an agent's turn ends, then let its pane
+    /// rest
+    #[arg(long, value_name = "MODE", value_enum, default_value = "human")]
+    pub mode: Mode,
+    /// With --mode ai: a turn ends where this stands alone on its line; several: any of them
+    /// [default: "[Output Complete]"]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub marker: Vec<String>,
+    /// With --mode ai: after so long a silence a turn is taken to be over without its marker
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub infer_after: Option<Duration>,
+    /// Run this with sh -c at the end of each turn (--mode ai); the event is on its standard input
+    #[arg(long, value_name = "CMD")]
+    pub on_turn: Option<String>,
+    /// Run this with sh -c when a session, or the program of one of its panes, has ended
+    #[arg(long, value_name = "CMD")]
+    pub on_end: Option<String>,
+    /// How long such a command may take; then it is killed
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration)]
+    pub on_timeout: Duration,
     /// Show the last N lines of what stands on each pane at the start
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub lines: usize,
@@ -204,6 +227,7 @@ const WAIT_EXAMPLES: &str = "\
 Examples:
   td-observe wait build --text 'BUILD SUCCESS' --stop '^(ERROR|FAILED)' --timeout 10m
   td-observe wait %7 --regex 'listening on port \\d+'
+  td-observe wait agent --turn --timeout 30m  the agent says [Output Complete], alone on a line
   td-observe wait agent --idle 5s             nothing new for five seconds
   td-observe wait build --exit                its programs have ended
   td-observe wait build --channel done        tmux wait-for -S done, as a command can do at its end
@@ -226,6 +250,18 @@ pub(super) struct TypedWait {
     /// For a line that matches; several: any of them
     #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
     pub regex: Vec<String>,
+    /// For the end of an agent's turn
+    #[arg(long)]
+    pub turn: bool,
+    /// With --turn: it ends where this stands alone on its line; several: any of them
+    /// [default: "[Output Complete]"]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        requires = "turn"
+    )]
+    pub marker: Vec<String>,
     /// For the end of the target
     #[arg(long)]
     pub exit: bool,
@@ -249,6 +285,12 @@ pub(super) struct TypedWait {
     pub include_existing: bool,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Mode {
+    Human,
+    Ai,
+}
+
 /// The one choice that there is so far: nothing to hand on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AsItIs;
@@ -258,14 +300,6 @@ fn parse_source(text: &str) -> Result<AsItIs, String> {
         "poll" => Ok(AsItIs),
         "stream" => Err("not available yet, use --source poll".to_owned()),
         _ => Err("the source is poll".to_owned()),
-    }
-}
-
-fn parse_mode(text: &str) -> Result<AsItIs, String> {
-    match text {
-        "human" => Ok(AsItIs),
-        "ai" => Err("not available yet, use --mode human".to_owned()),
-        _ => Err("the mode is human".to_owned()),
     }
 }
 

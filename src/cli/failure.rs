@@ -149,10 +149,7 @@ mod tests {
                 &["td-observe", "watch", "--source", "stream"],
                 "not available yet",
             ),
-            (
-                &["td-observe", "watch", "--mode", "ai"],
-                "not available yet",
-            ),
+            (&["td-observe", "watch", "--mode", "robot"], "human, ai"),
             (&["td-observe", "watch", "--lines", "-3"], "-3"),
             (
                 &["td-observe", "watch", "--sync", "x\ny"],

@@ -83,6 +83,14 @@ fn show(
     Ok(Some(Printing::start(events, view, clock.clone())?))
 }
 
+/// How a watch ended.
+#[derive(Clone, Copy)]
+pub(super) struct Ended {
+    pub code: ExitCode,
+    /// The user wanted it.
+    pub interrupted: bool,
+}
+
 /// Waits until the sources are done, a signal comes, nobody reads any more or the time is up; then
 /// stops the engine, prints what is left, and says what went wrong.
 pub(super) fn until_done<T>(
@@ -91,7 +99,7 @@ pub(super) fn until_done<T>(
     signals: &Signals,
     time_up: &Receiver<T>,
     clock: &Clock,
-) -> ExitCode {
+) -> Ended {
     let done = engine.done();
     let printed = printing.as_ref().map_or_else(never, Printing::ended);
     let mut interrupted = false;
@@ -101,11 +109,12 @@ pub(super) fn until_done<T>(
         recv(done) -> _ => {}
         recv(time_up) -> _ => {}
     }
-    if finish(engine, printing, interrupted, signals, clock) {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
+    let failed = finish(engine, printing, interrupted, signals, clock);
+    let code = match failed {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    };
+    Ended { code, interrupted }
 }
 
 /// Stops the engine, prints what is left, and says what went wrong; whether something did. Who was

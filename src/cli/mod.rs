@@ -14,6 +14,8 @@ mod run;
 mod wait;
 mod watch;
 
+mod hooks;
+
 mod history;
 mod history_args;
 mod keeping;

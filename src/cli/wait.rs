@@ -10,6 +10,7 @@ use super::failure::Failure;
 use super::options::Options;
 use super::signals::Signals;
 use super::watch;
+use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::thread::stop_pair;
 use crate::tmux::Target;
@@ -35,6 +36,9 @@ pub(super) fn wait_of(typed: &TypedWait) -> Result<Wait, Failure> {
     for pattern in &typed.stop {
         wait = wait.stop(Needle::regex(pattern).map_err(|error| of("--stop", error))?);
     }
+    if typed.turn {
+        wait = wait.turn(markers(&typed.marker)?);
+    }
     if typed.exit {
         wait = wait.exit();
     }
@@ -55,10 +59,18 @@ pub(super) fn wait_of(typed: &TypedWait) -> Result<Wait, Failure> {
     }
     if !wait.waits_for_anything() {
         return Err(Failure::usage(
-            "nothing is waited for: give --text, --regex, --exit, --idle or --channel",
+            "nothing is waited for: give --text, --regex, --turn, --exit, --idle or --channel",
         ));
     }
     Ok(wait)
+}
+
+/// The markers that were typed, or the default one.
+pub(super) fn markers(typed: &[String]) -> Result<Markers, Failure> {
+    match typed {
+        [] => Ok(Markers::default()),
+        typed => Markers::new(typed).map_err(|error| of("--marker", error)),
+    }
 }
 
 fn of(option: &str, error: crate::Error) -> Failure {

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded, never};
 
-use super::args::TypedWatch;
+use super::args::{Mode, TypedWatch};
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
+use super::hooks::{self, Hooks};
 use super::keeping;
 use super::live;
 use super::options::Options;
 use super::signals::Signals;
+use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::redact::Rules;
@@ -34,6 +36,8 @@ pub(super) struct Config {
     lines: usize,
     execution_id: Option<String>,
     include_self: bool,
+    turns: Option<(Markers, Option<Duration>)>,
+    hooks: hooks::Config,
     keeping: TypedKeeping,
 }
 
@@ -47,8 +51,28 @@ impl Config {
         if typed.execution_id.as_ref().is_some_and(String::is_empty) {
             return Err(Failure::usage("--execution-id: the id is empty"));
         }
+        let is_ai = typed.mode == Mode::Ai;
+        for (option, is_given) in [
+            ("--marker", !typed.marker.is_empty()),
+            ("--infer-after", typed.infer_after.is_some()),
+            ("--on-turn", typed.on_turn.is_some()),
+        ] {
+            if is_given && !is_ai {
+                return Err(Failure::usage(format!("{option} needs --mode ai")));
+            }
+        }
+        let turns = match is_ai {
+            true => Some((super::wait::markers(&typed.marker)?, typed.infer_after)),
+            false => None,
+        };
         Ok(Self {
             targets: targets?,
+            turns,
+            hooks: hooks::Config {
+                on_turn: typed.on_turn,
+                on_end: typed.on_end,
+                timeout: typed.on_timeout,
+            },
             rhythm: rhythm(typed.interval, typed.budget),
             lines: typed.lines,
             execution_id: typed.execution_id,
@@ -78,14 +102,13 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let (show, standing) = bounded(STANDING_PANES);
     let printing = live::print(&engine, options, standing, &clock)?;
+    let hooks = Hooks::start(&engine, config.hooks.clone(), &clock)?;
     engine.watch(watch(options, config, server, rules, show))?;
-    Ok(live::until_done(
-        engine,
-        printing,
-        &signals,
-        &never::<Instant>(),
-        &clock,
-    ))
+    let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
+    if let Some(hooks) = hooks {
+        hooks.finish(ended.interrupted, &signals, &clock);
+    }
+    Ok(ended.code)
 }
 
 /// Whether a server can ever be reached there. One that is absent or silent is waited for.
@@ -128,6 +151,12 @@ fn watch(
     }
     if let Some(id) = config.execution_id {
         watch = watch.execution_id(id);
+    }
+    if let Some((markers, inferred_after)) = config.turns {
+        watch = watch.turns(markers);
+        if let Some(silence) = inferred_after {
+            watch = watch.infer_turns_after(silence);
+        }
     }
     if config.include_self {
         watch = watch.include_observers();

@@ -82,9 +82,9 @@ impl Pane {
             Begin::Resume(recall) => Tracker::resume(look, &recall.lines(), recall.next()),
         };
         tracker.settle_after(manner.settle);
-        let mut turns = manner.turns.map(Turns::new);
+        let mut turns = manner.turns.map(|rules| Turns::new(rules, look));
         if let Some(turns) = &mut turns {
-            turns.sees(look, &seen, &tracker);
+            turns.sees(look, &tracker);
             match begin {
                 Begin::Baseline => turns.stood(tracker.standing(), tracker.next_line(), look),
                 Begin::Fresh => {}
@@ -196,7 +196,7 @@ impl Pane {
             self.opened(state, out);
         }
         if let Some(turns) = &mut self.turns {
-            turns.sees(look, &self.seen, &self.tracker);
+            turns.sees(look, &self.tracker);
         }
         self.say(changes, out);
         self.bytes_after = look.bytes_after;

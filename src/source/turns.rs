@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::agent::{Disturbance, Markers, Sight, Turn, TurnDetector};
-use crate::event::ScreenRow;
-use crate::tmux::Seen;
-use crate::track::{Change, Look, Row, Tracker};
+use crate::agent::{Markers, Sight, Sights, Turn, TurnDetector};
+use crate::track::{Change, Look, Tracker};
 
 /// How long a pane must be quiet after a turn before it rests. What comes within this time, such as
 /// a new prompt, belongs to the end of the turn.
@@ -24,6 +22,7 @@ pub(super) struct TurnRules {
 pub(super) struct Turns {
     detector: TurnDetector,
     inferred_after: Option<Duration>,
+    sights: Sights,
     sight: Sight,
     /// The changes that come next are of something new.
     news: bool,
@@ -37,10 +36,12 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    pub fn new(rules: &TurnRules) -> Self {
+    /// Begins with the first look.
+    pub fn new(rules: &TurnRules, look: &Look) -> Self {
         Self {
             detector: TurnDetector::new(rules.markers.clone()),
             inferred_after: rules.inferred_after,
+            sights: Sights::new(look),
             sight: Sight::default(),
             news: false,
             done_at: None,
@@ -58,40 +59,19 @@ impl Turns {
         look: &Look,
     ) {
         self.detector.stood(lines, next);
-        if look.alternate {
-            let screen = (0..).zip(&look.rows[look.history_rows()..]);
-            let row = |(row, shown): (u32, &Row)| ScreenRow {
-                row,
-                text: shown.text.clone(),
-            };
-            let rows: Vec<ScreenRow> = screen.map(row).collect();
-            self.detector.stood_on_screen(&rows);
-        }
+        self.detector.stood_on_screen(look);
     }
 
-    /// The circumstances of the changes that come next: of a look that the tracker has taken in, and
-    /// before which this was seen.
-    pub fn sees(&mut self, look: &Look, before: &Seen, tracker: &Tracker) {
+    /// The circumstances of the changes that come next: of a look that the tracker has taken in.
+    pub fn sees(&mut self, look: &Look, tracker: &Tracker) {
         self.news = tracker.had_news();
-        let resized = (look.width, look.height) != (before.width, before.height);
-        self.sight = Sight {
-            at: look.at,
-            disturbance: match was_wiped(look, before) {
-                true => Disturbance::Wiped {
-                    first_line: tracker.cursor_line() - lines_above_cursor(look),
-                },
-                false if resized => Disturbance::Resized,
-                false => Disturbance::None,
-            },
-            alternate: look.alternate,
-        };
+        self.sight = self.sights.look(look, tracker);
     }
 
     /// The same of a moment at which nothing had changed.
     pub fn still(&mut self, at: Duration) {
         self.news = false;
-        self.sight.at = at;
-        self.sight.disturbance = Disturbance::None;
+        self.sight = self.sights.still(at);
     }
 
     /// Takes in changes; the turns that they end.
@@ -172,25 +152,6 @@ fn is_short(since: Instant, now: Instant) -> bool {
     now.saturating_duration_since(since) < REST_AFTER
 }
 
-/// Whether the screen or the history was wiped. A full history is trimmed by a tenth; and rows only
-/// go into it from the top of a full screen, unless the whole screen is pushed there at once.
-fn was_wiped(look: &Look, before: &Seen) -> bool {
-    let trimmed = before.history_size.saturating_sub(2 * look.trim_step());
-    let pushed = look.history_size > before.history_size
-        && !look.alternate
-        && !before.alternate
-        && look.cursor.y + 1 < look.height
-        && (look.rows.last()).is_some_and(|row| row.text.trim_end().is_empty());
-    look.history_size < trimmed || pushed
-}
-
-/// How many lines stand on the screen above the one that the cursor is in.
-fn lines_above_cursor(look: &Look) -> i64 {
-    let screen = &look.rows[look.history_rows()..];
-    let above = screen.iter().take(look.cursor.y as usize);
-    above.filter(|row| !row.wrapped).count() as i64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,7 +163,7 @@ mod tests {
             markers: Markers::new(["END"]).unwrap(),
             inferred_after,
         };
-        (Turns::new(&rules), Instant::now())
+        (Turns::new(&rules, &Look::default()), Instant::now())
     }
 
     impl Turns {
@@ -252,36 +213,5 @@ mod tests {
         assert_eq!(turns.due(now + 8 * S), Due::Rests);
         turns.shows(&line(3, "END"), now + 9 * S);
         assert_eq!(turns.due(now + 10 * S), Due::Nothing, "it has ended");
-    }
-
-    #[test]
-    fn what_is_wiped_is_told_from_what_scrolls() {
-        let look = |history_size, y, last: &str| Look {
-            width: 10,
-            height: 3,
-            history_size,
-            history_limit: 100,
-            cursor: crate::event::Cursor { x: 0, y },
-            rows: vec![Row {
-                text: last.into(),
-                wrapped: false,
-            }],
-            ..Look::default()
-        };
-        let before = |history_size| {
-            let mut seen = Seen::default();
-            seen.history_size = history_size;
-            seen
-        };
-        for (before, now, wiped) in [
-            (before(5), look(7, 2, ""), false),
-            (before(5), look(7, 1, "x"), false),
-            (before(5), look(7, 1, ""), true),
-            (before(5), look(5, 0, ""), false),
-            (before(100), look(91, 2, ""), false),
-            (before(50), look(0, 0, ""), true),
-        ] {
-            assert_eq!(was_wiped(&now, &before), wiped, "{before:?} {now:?}");
-        }
     }
 }

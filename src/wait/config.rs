@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::matcher::Needles;
 use super::needle::Needle;
+use crate::agent::Markers;
 use crate::event::PaneId;
 use crate::stamp::Timestamp;
 use crate::tmux::Target;
@@ -31,6 +32,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 pub struct Wait {
     pub(super) target: Target,
     pub(super) needles: Needles,
+    pub(super) turn: Option<Markers>,
     pub(super) exit: bool,
     pub(super) idle: Option<Duration>,
     pub(super) channel: Option<String>,
@@ -45,6 +47,7 @@ impl Wait {
         Self {
             target,
             needles: Needles::default(),
+            turn: None,
             exit: false,
             idle: None,
             channel: None,
@@ -63,6 +66,13 @@ impl Wait {
     /// A line that has this ends the wait without success.
     pub fn stop(mut self, needle: Needle) -> Self {
         self.needles.stops.push(needle);
+        self
+    }
+
+    /// For the end of an agent's turn: one of these markers alone on its settled line, as
+    /// [`TurnDetector`](crate::agent::TurnDetector) finds it.
+    pub fn turn(mut self, markers: Markers) -> Self {
+        self.turn = Some(markers);
         self
     }
 
@@ -102,9 +112,15 @@ impl Wait {
         self
     }
 
+    /// Whether lines are looked for.
+    pub(super) fn looks_at_lines(&self) -> bool {
+        !self.needles.is_empty() || self.turn.is_some()
+    }
+
     /// Whether anything but the end of the target would end it.
     pub(crate) fn waits_for_anything(&self) -> bool {
         !self.needles.wanted.is_empty()
+            || self.turn.is_some()
             || self.exit
             || self.idle.is_some()
             || self.channel.is_some()
@@ -149,16 +165,16 @@ pub enum WaitEnd {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Found {
-    /// What it was: `text`, `exit`, `idle` or `channel`.
+    /// What it was: `text`, `turn`, `exit`, `idle` or `channel`.
     pub condition: &'static str,
     /// The pane where it was, where it was one.
     pub pane: Option<PaneId>,
     /// The number of the line, counted from the line of the cursor at the beginning, which is 1;
     /// of a full-screen program the row.
     pub line: Option<i64>,
-    /// What the line reads.
+    /// What the line reads; of a turn, its last paragraph.
     pub text: Option<String>,
-    /// The needle, or the stop, that is in it.
+    /// The needle, or the stop, that is in it; of a turn, its marker.
     pub needle: Option<String>,
     /// What the pane's program exited with, where that is known.
     pub exit_status: Option<i32>,

@@ -25,12 +25,20 @@ impl Needles {
 /// A line that was looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hit {
-    /// It is one that ends the wait without success.
-    pub is_stop: bool,
-    /// Which of the needles.
-    pub needle: usize,
+    pub what: What,
     pub line: i64,
     pub text: String,
+}
+
+/// What was looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// One of the needles.
+    Wanted(usize),
+    /// One of those that end the wait without success.
+    Stop(usize),
+    /// The end of a turn, with this marker.
+    Turn(String),
 }
 
 /// Matches the lines of one pane.
@@ -195,13 +203,12 @@ impl Matcher {
             false => needle.is_in(text, known),
         };
         let find = |needles: &[Needle]| needles.iter().position(is_in);
-        let (is_stop, needle) = match find(&self.needles.wanted) {
-            Some(needle) => (false, needle),
-            None => (true, find(&self.needles.stops)?),
+        let what = match find(&self.needles.wanted) {
+            Some(needle) => What::Wanted(needle),
+            None => What::Stop(find(&self.needles.stops)?),
         };
         Some(Hit {
-            is_stop,
-            needle,
+            what,
             line,
             text: text.to_owned(),
         })
@@ -237,7 +244,7 @@ fn lines_of(change: &Change) -> impl Iterator<Item = (i64, &str)> {
 }
 
 /// Keeps the one whose line comes first.
-fn first(found: &mut Option<Hit>, hit: Option<Hit>) {
+pub(super) fn first(found: &mut Option<Hit>, hit: Option<Hit>) {
     if let Some(hit) = hit
         && found.as_ref().is_none_or(|known| hit.line < known.line)
     {
@@ -354,9 +361,9 @@ mod tests {
     fn the_first_line_decides_and_the_needle_in_one_line() {
         let mut matcher = Matcher::fresh(needles());
         let hit = matcher.look(&shown(&[lines(3, "x\nerror: y\nDONE\n")], &[]));
-        assert!(hit.is_some_and(|hit| hit.is_stop && hit.line == 4));
+        assert!(hit.is_some_and(|hit| hit.what == What::Stop(0) && hit.line == 4));
         let hit = matcher.look(&shown(&[], &[(9, "error DONE")]));
-        assert!(hit.is_some_and(|hit| !hit.is_stop));
+        assert!(hit.is_some_and(|hit| hit.what == What::Wanted(0)));
     }
 
     #[test]

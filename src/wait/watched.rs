@@ -1,9 +1,11 @@
 //! One pane that is waited at: its tracker and its matcher, fed with looks.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::matcher::{Hit, Matcher, Needles, Numbers, Shown};
-use crate::tmux::{Margin, Seen, Want, Wish};
+use super::config::Wait;
+use super::matcher::{Hit, Matcher, Numbers, Shown, What, first};
+use crate::agent::{Sights, Turn, TurnDetector};
+use crate::tmux::{Margin, Proof, Seen, Want, Wish};
 use crate::track::{Change, Death, GapReason, Look, Outcome, Tracker};
 
 /// A pane that is waited at.
@@ -11,6 +13,8 @@ use crate::track::{Change, Death, GapReason, Look, Outcome, Tracker};
 pub(super) struct Watched {
     tracker: Tracker,
     matcher: Matcher,
+    /// Where turns end, if that is waited for.
+    turns: Option<Turns>,
     seen: Seen,
     /// The last look was too short.
     pub deeper: bool,
@@ -37,7 +41,7 @@ impl Watched {
     pub fn begin(
         look: &Look,
         seen: Seen,
-        needles: Needles,
+        wait: &Wait,
         begin: Begin,
         now: Instant,
     ) -> (Self, Option<Hit>) {
@@ -45,6 +49,16 @@ impl Watched {
             Begin::Baseline | Begin::Existing => (Tracker::baseline(look), Vec::new()),
             Begin::Fresh => Tracker::fresh(look),
         };
+        let needles = wait.needles.clone();
+        let mut turns = wait.turn.clone().map(|markers| Turns {
+            detector: TurnDetector::new(markers),
+            sights: Sights::new(look),
+        });
+        if let Some(turns) = turns.as_mut().filter(|_| begin == Begin::Baseline) {
+            let next = tracker.next_line();
+            turns.detector.stood(tracker.standing(), next);
+            turns.detector.stood_on_screen(look);
+        }
         let matcher = match begin {
             Begin::Baseline => {
                 let standing: Vec<(i64, &str)> = tracker.standing().collect();
@@ -60,6 +74,7 @@ impl Watched {
         let mut watched = Self {
             tracker,
             matcher,
+            turns,
             seen,
             deeper: false,
             has_lost: false,
@@ -81,8 +96,8 @@ impl Watched {
                 true => Margin::All,
                 false => Margin::Rows(self.tracker.margin()),
             },
-            // What is new matches at once, settled or not.
-            settles: None,
+            // What is new matches at once, settled or not; only the end of a turn has to stand.
+            settles: self.waits_to_settle().then_some(Duration::ZERO),
             rests: false,
         })
     }
@@ -128,13 +143,57 @@ impl Watched {
                 .any(is_hole)
                 .then(|| self.tracker.first_line()),
         };
-        let hit = self.matcher.look(&shown);
-        hit.or_else(|| {
+        let mut hit = self.matcher.look(&shown).or_else(|| {
             changes.iter().find_map(|change| match change {
                 Change::Screen { rows, .. } => self.matcher.screen(rows),
                 _ => None,
             })
-        })
+        });
+        if let Some(turns) = &mut self.turns {
+            let sight = turns.sights.look(look, &self.tracker);
+            first(
+                &mut hit,
+                turns.detector.look(changes, sight).first().map(of_turn),
+            );
+        }
+        hit
+    }
+
+    /// At this moment nothing had changed since the last look: what stood there has settled, and
+    /// with it perhaps the end of a turn.
+    pub fn still(&mut self, proof: Proof) -> Option<Hit> {
+        let changes = self.tracker.still(proof.at, proof.bytes);
+        let turns = self.turns.as_mut()?;
+        let sight = turns.sights.still(proof.at);
+        turns.detector.look(&changes, sight).first().map(of_turn)
+    }
+
+    /// The pane is gone: what was seen of it last is final.
+    pub fn end(&mut self) -> Option<Hit> {
+        let changes = self.tracker.end();
+        let turns = self.turns.as_mut()?;
+        let sight = turns.sights.still(Duration::MAX);
+        turns.detector.look(&changes, sight).first().map(of_turn)
+    }
+
+    fn waits_to_settle(&self) -> bool {
+        self.turns.is_some() && self.tracker.is_waiting()
+    }
+}
+
+/// Where turns end in a pane.
+#[derive(Debug)]
+struct Turns {
+    detector: TurnDetector,
+    sights: Sights,
+}
+
+fn of_turn(turn: &Turn) -> Hit {
+    Hit {
+        what: What::Turn(turn.marker.clone()),
+        // A full-screen program has no lines.
+        line: turn.line.unwrap_or(i64::MAX),
+        text: turn.summary.clone(),
     }
 }
 

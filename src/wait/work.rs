@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, never, select_biased};
 
 use super::channel::Channel;
 use super::config::{Found, Wait, WaitEnd, Waited};
-use super::matcher::Hit;
+use super::matcher::{Hit, Needles, What};
 use super::watched::{Begin, Watched};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -43,6 +43,8 @@ pub(super) struct Work<'a> {
     lost_panes: bool,
     /// The last look was not answered.
     unanswered: bool,
+    /// What the end of a pane brought to light.
+    at_end: Option<(PaneId, Hit)>,
     last_lines: Vec<String>,
     exit_status: Option<i32>,
     is_first: bool,
@@ -93,6 +95,7 @@ impl<'a> Work<'a> {
             left_out: not_meant(&panes, listing, session_id),
             lost_panes: false,
             unanswered: false,
+            at_end: None,
             last_lines: Vec::new(),
             exit_status: None,
             is_first: true,
@@ -272,8 +275,16 @@ impl<'a> Work<'a> {
                 self.left_out.insert(id);
                 continue;
             }
-            let PaneAnswer::Look { look, seen, .. } = answer else {
-                continue;
+            let (look, seen) = match answer {
+                PaneAnswer::Look { look, seen, .. } => (look, seen),
+                PaneAnswer::Still(_, proof) => {
+                    let pane = self.panes.get_mut(&id);
+                    if let Some(found) = pane.and_then(|pane| pane.still(*proof)) {
+                        hit.get_or_insert((id, found));
+                    }
+                    continue;
+                }
+                PaneAnswer::There(_) => continue,
             };
             let found = match self.panes.get_mut(&id) {
                 Some(pane) if !deepest || pane.deeper => {
@@ -286,8 +297,8 @@ impl<'a> Work<'a> {
                         (true, true) => Begin::Existing,
                         (true, false) => Begin::Baseline,
                     };
-                    let needles = self.wait.needles.clone();
-                    let (pane, hit) = Watched::begin(look, (**seen).clone(), needles, begin, now);
+                    let (pane, hit) =
+                        Watched::begin(look, (**seen).clone(), &self.wait, begin, now);
                     self.panes.insert(id.clone(), pane);
                     hit
                 }
@@ -304,6 +315,9 @@ impl<'a> Work<'a> {
         let gone = self.panes.keys().filter(|id| !there.contains(*id));
         for id in gone.cloned().collect::<Vec<_>>() {
             self.lose(&id, &left);
+        }
+        if let Some((pane, hit)) = self.at_end.take() {
+            return Some(self.hit(pane, hit));
         }
         if self.panes.is_empty() {
             return Some(self.gone("the pane is gone"));
@@ -325,13 +339,16 @@ impl<'a> Work<'a> {
     /// A pane is gone, and took with it what it printed after the last look, if it did: whatever
     /// the server has read since may have been that.
     fn lose(&mut self, id: &PaneId, left: &HashMap<PaneId, Left>) {
-        let Some(pane) = self.panes.remove(id) else {
+        let Some(mut pane) = self.panes.remove(id) else {
             return;
         };
+        if let Some(found) = pane.end() {
+            self.at_end.get_or_insert((id.clone(), found));
+        }
         let proved = left.get(id).and_then(|left| left.proof?.bytes);
         let was_all =
             pane.dead.is_some() || proved.is_some() && proved == bytes_read_by(self.identity.pid);
-        self.lost_panes |= pane.has_lost || !self.wait.needles.is_empty() && !was_all;
+        self.lost_panes |= pane.has_lost || self.wait.looks_at_lines() && !was_all;
         self.last_lines = pane.last_lines();
     }
 
@@ -339,25 +356,29 @@ impl<'a> Work<'a> {
         if let Some(shown) = self.panes.get(&pane) {
             self.last_lines = shown.last_lines();
         }
-        let needles = &self.wait.needles;
-        let needle = match hit.is_stop {
-            true => needles.stops.get(hit.needle),
-            false => needles.wanted.get(hit.needle),
+        let Needles { wanted, stops } = &self.wait.needles;
+        let (condition, needle) = match &hit.what {
+            What::Wanted(needle) => ("text", wanted.get(*needle).map(ToString::to_string)),
+            What::Stop(needle) => ("text", stops.get(*needle).map(ToString::to_string)),
+            What::Turn(marker) => ("turn", Some(marker.clone())),
         };
         let found = Found {
             pane: Some(pane),
-            line: Some(hit.line),
+            line: (hit.line != i64::MAX).then_some(hit.line),
             text: Some(hit.text),
-            needle: needle.map(ToString::to_string),
-            ..Found::of("text")
+            needle,
+            ..Found::of(condition)
         };
-        match hit.is_stop {
-            true => WaitEnd::Stopped(found),
-            false => WaitEnd::Found(found),
+        match hit.what {
+            What::Stop(_) => WaitEnd::Stopped(found),
+            What::Wanted(_) | What::Turn(_) => WaitEnd::Found(found),
         }
     }
 
-    fn gone(&self, why: &'static str) -> WaitEnd {
+    fn gone(&mut self, why: &'static str) -> WaitEnd {
+        if let Some((pane, hit)) = self.at_end.take() {
+            return self.hit(pane, hit);
+        }
         match self.wait.exit {
             true => WaitEnd::Found(Found {
                 exit_status: self.exit_status,
@@ -380,7 +401,7 @@ impl<'a> Work<'a> {
     }
 
     /// `wait-for` comes back when it is signalled, and when the server dies.
-    fn signalled(&self, signalled: Result<()>) -> Result<WaitEnd> {
+    fn signalled(&mut self, signalled: Result<()>) -> Result<WaitEnd> {
         let is_there = self.gateway.ask_listing(Programs::LeftOut)?.wait();
         match (signalled, is_there) {
             (Ok(()), Ok(listing)) if listing.server == self.identity => {

@@ -129,7 +129,7 @@ fn wrong_usage_is_one_line_and_2() {
         &["watch", "--interval", "0ms"],
         &["watch", "--interval=-5s"],
         &["watch", "--nonsense"],
-        &["watch", "--mode", "ai"],
+        &["watch", "--mode", "robot"],
         &["watch", "--source", "stream"],
         &["watch", ""],
         &["watch", "--execution-id", ""],

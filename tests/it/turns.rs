@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use td_observe::agent::Markers;
 use td_observe::tmux::Target;
+use td_observe::wait::{Wait, WaitEnd, Waits};
 use td_observe::{Envelope, TdEvent, Watch};
 
+use crate::cli::{Running, assert_code, program, text};
 use crate::observed::{Observed, Replay, shown};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
@@ -247,6 +249,112 @@ fn silence_ends_a_turn_where_that_is_wanted_and_says_so() {
     agent.until_turns(2);
     agent.observed.stop();
     assert_eq!(turns(&agent.observed.seen).len(), 2);
+}
+
+#[test]
+fn a_turn_is_waited_for() {
+    let server = TmuxServer::new();
+    let script = "echo '[Output Complete]'; while printf '> ' && IFS= read -r asked; do \
+        echo \"about $asked\"; echo '● [Output Complete]'; done";
+    let pane = server.new_session("agent", 60, 12, script);
+    server.wait_for_text(&pane, ">");
+    let waits = Waits::new(server.server()).unwrap();
+    let agent = Wait::at(Target::parse("agent").unwrap()).turn(Markers::default());
+    let stale = waits.wait(&agent.clone().timeout(Duration::from_millis(400)));
+    assert_eq!(stale.unwrap().end, WaitEnd::TimedOut, "it stood there");
+    for question in ["one [Output Complete] question", "another"] {
+        let begun = waits.begin(&agent.clone().timeout(CEILING)).unwrap();
+        server.tmux(&["send-keys", "-t", &pane, "-l", question]);
+        server.tmux(&["send-keys", "-t", &pane, "Enter"]);
+        let waited = begun.finish().unwrap();
+        let WaitEnd::Found(found) = &waited.end else {
+            panic!("{waited:?}")
+        };
+        assert_eq!(
+            (found.condition, found.needle.as_deref()),
+            ("turn", Some(MARKER))
+        );
+        assert_eq!(found.text, Some(format!("about {question}")));
+    }
+    // An agent that ends right after its marker.
+    let begun = waits.begin(&agent.clone().timeout(CEILING)).unwrap();
+    let last = [
+        "respawn-pane",
+        "-k",
+        "-t",
+        &pane,
+        "printf 'last\n[Output Complete]\n'",
+    ];
+    server.tmux(&last);
+    let waited = begun.finish().unwrap();
+    let is_honest = match &waited.end {
+        WaitEnd::Found(found) => found.text.as_deref() == Some("last"),
+        WaitEnd::Ended(_) => waited.lost_lines,
+        _ => false,
+    };
+    assert!(is_honest, "{waited:?}");
+}
+
+#[test]
+fn commands_are_run_at_the_ends_of_turns_and_sessions_once_each() {
+    let server = TmuxServer::new();
+    let script = "while printf '> ' && IFS= read -r asked && [ \"$asked\" != quit ]; do \
+        echo \"about $asked\"; echo '[Output Complete]'; done";
+    let pane = server.new_session("agent", 60, 12, script);
+    server.wait_for_text(&pane, ">");
+    let (told, data) = (
+        server.directory().join("told"),
+        server.directory().join("data"),
+    );
+    let tell = |what: &str| {
+        format!(
+            "read -r event; echo \"{what} $TD_EVENT $TD_SESSION $TD_SUMMARY $event\" >> {}; echo seen",
+            told.display()
+        )
+    };
+    let socket = server.socket();
+    let (on_turn, on_end) = (tell("turn"), tell("end"));
+    let args = [
+        "-S",
+        socket.to_str().unwrap(),
+        "watch",
+        "agent",
+        "--mode",
+        "ai",
+        "--on-turn",
+        &on_turn,
+        "--on-end",
+        &on_end,
+    ];
+    let mut watch = Running::start(program(&args, &data));
+    watch.wait_for("watching");
+    let lines = || {
+        let text = std::fs::read_to_string(&told).unwrap_or_default();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (count, question) in (1..).zip(["one", "two"]) {
+        server.tmux(&["send-keys", "-t", &pane, question, "Enter"]);
+        wait_for("the command", CEILING, || match lines().len() >= count {
+            true => Ok(()),
+            false => Err(lines()),
+        });
+    }
+    server.tmux(&["send-keys", "-t", &pane, "quit", "Enter"]);
+    let ended = watch.end();
+    assert_code(&ended, 0);
+    let lines = lines();
+    let begins = [
+        "turn TurnCompleted agent about one {\"seq\":",
+        "turn TurnCompleted agent about two {\"seq\":",
+        "end SessionEnded agent  {\"seq\":",
+    ];
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    for (line, begin) in lines.iter().zip(begins) {
+        assert!(line.starts_with(begin), "{line}");
+        let event = &line[line.find('{').unwrap()..];
+        td_observe::log::parse_line(event.as_bytes()).unwrap();
+    }
+    assert!(text(&ended.stderr).contains("[on-turn] seen"), "{ended:?}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         sessions = sessions.target(Target::parse(name)?);
     }
     engine.watch(sessions)?;
-    let code = live::until_done(
+    let ended = live::until_done(
         engine,
         printing,
         &signals,
@@ -88,5 +88,5 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if !options.quiet && !options.json {
         super::say("that was the demo; your own sessions: td-observe watch");
     }
-    Ok(code)
+    Ok(ended.code)
 }

@@ -1,0 +1,339 @@
+//! Commands that a watch runs when something has happened: at the end of a turn, or of a session.
+//!
+//! `td-hooks` blocks on its own subscription and hands what is to be run to a few `td-hook` threads,
+//! each of which blocks on one command at a time; nothing waits for them but the program's end. They
+//! end when the bus is closed and the last command is over, or when they are stopped.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+
+use super::failure::Failure;
+use super::signals::Signals;
+use crate::bus::{Delivery, Filter, RecvError, SubscribeOptions, Subscription};
+use crate::child::{self, Invocation};
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::event::{Envelope, EventKind, ExecutionId, PaneId, TdEvent};
+use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
+
+/// Commands that run at the same time.
+const AT_ONCE: usize = 4;
+
+/// Commands that wait for their turn; more are not run, which is said.
+const WAITING_MAX: usize = 256;
+
+/// How long the end of a program waits for the end of its session, which then stands for both.
+const HOLD: Duration = Duration::from_millis(500);
+
+/// What is shown of what a command prints.
+const OUTPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// How long commands may still take when the user wants the end.
+const LAST_SECOND: Duration = Duration::from_secs(1);
+
+/// What is run, and when.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    pub on_turn: Option<String>,
+    pub on_end: Option<String>,
+    pub timeout: Duration,
+}
+
+/// The commands of one watch.
+pub(super) struct Hooks {
+    dispatcher: Handle<()>,
+    workers: Vec<Handle<()>>,
+    running: StopGuard,
+    /// Closed when the last command is over.
+    done: Stop,
+}
+
+impl Hooks {
+    /// Begins, if there is anything to run; call it before sources are attached.
+    pub fn start(engine: &Engine, config: Config, clock: &Clock) -> Result<Option<Self>, Failure> {
+        if config.on_turn.is_none() && config.on_end.is_none() {
+            return Ok(None);
+        }
+        let mut kinds = vec![
+            EventKind::SessionStarted,
+            EventKind::SessionRenamed,
+            EventKind::TurnCompleted,
+        ];
+        if config.on_end.is_some() {
+            kinds.extend([EventKind::SessionEnded, EventKind::OutputUpdate]);
+        }
+        let events = engine.subscribe_with(SubscribeOptions {
+            filter: Filter::all().kinds(kinds),
+            // Bounded by its bytes.
+            capacity: Some(usize::MAX),
+            ..Default::default()
+        });
+        let (running, stop) = stop_pair();
+        let (alive, done) = stop_pair();
+        let (jobs, queue) = bounded(WAITING_MAX);
+        let alive = std::sync::Arc::new(alive);
+        let mut workers = Vec::new();
+        for _ in 0..AT_ONCE {
+            let (queue, clock, stop) = (queue.clone(), clock.clone(), stop.clone());
+            let alive = std::sync::Arc::clone(&alive);
+            workers.push(thread::spawn("td-hook", move || {
+                let _alive = alive;
+                work(&queue, &clock, &stop);
+            })?);
+        }
+        let mut dispatcher = Dispatcher {
+            config,
+            clock: clock.clone(),
+            jobs,
+            names: HashMap::new(),
+            panes: HashMap::new(),
+            held: Vec::new(),
+        };
+        let dispatcher = thread::spawn("td-hooks", move || dispatcher.run(events))?;
+        Ok(Some(Self {
+            dispatcher,
+            workers,
+            running,
+            done,
+        }))
+    }
+
+    /// Waits for the commands, after the engine's end; not for long if the user wants the end.
+    pub fn finish(self, interrupted: bool, signals: &Signals, clock: &Clock) {
+        let Self {
+            dispatcher,
+            workers,
+            running,
+            done,
+        } = self;
+        if interrupted {
+            select_biased! {
+                recv(done) -> _ => {}
+                recv(clock.after(LAST_SECOND)) -> _ => {}
+            }
+        } else {
+            select_biased! {
+                recv(done) -> _ => {}
+                recv(signals.first()) -> _ => {}
+            }
+        }
+        drop(running);
+        for handle in workers.into_iter().chain([dispatcher]) {
+            if let Err(panicked) = handle.join() {
+                super::say(&panicked.to_string());
+            }
+        }
+    }
+}
+
+/// Decides what is run.
+struct Dispatcher {
+    config: Config,
+    clock: Clock,
+    jobs: Sender<Invocation>,
+    /// What the sessions are called: by the runs that they are, and by their panes.
+    names: HashMap<ExecutionId, String>,
+    panes: HashMap<PaneId, String>,
+    /// Ends of programs, and when they are to be told.
+    held: Vec<(Instant, Envelope)>,
+}
+
+impl Dispatcher {
+    fn run(&mut self, mut events: Subscription) {
+        loop {
+            let due = self.held.iter().map(|(at, _)| *at).min();
+            let next = match due {
+                Some(at) => events.recv_deadline(at),
+                None => events.recv(),
+            };
+            match next {
+                Ok(Delivery::Event(event)) => self.happened(event.into_envelope()),
+                Ok(Delivery::Lagged { missed }) => {
+                    super::say(&format!("--on-turn, --on-end: {missed} events were missed"));
+                }
+                Err(RecvError::Empty) => {}
+                Err(RecvError::Closed) => break,
+            }
+            let now = self.clock.now();
+            self.tell_held(|at, _| at <= now);
+        }
+        self.tell_held(|_, _| true);
+    }
+
+    fn happened(&mut self, envelope: Envelope) {
+        let id = ExecutionId::from(envelope.event.execution_id());
+        match &envelope.event {
+            TdEvent::SessionStarted { session, panes, .. } => {
+                let named = panes.iter().map(|pane| (pane.clone(), session.clone()));
+                self.panes.extend(named);
+                self.names.insert(id, session.clone());
+            }
+            TdEvent::SessionRenamed { from, to, .. } => {
+                let names = self.names.values_mut().chain(self.panes.values_mut());
+                names
+                    .filter(|name| *name == from)
+                    .for_each(|name| name.clone_from(to));
+            }
+            TdEvent::TurnCompleted { .. } => {
+                if let Some(command) = self.config.on_turn.clone() {
+                    self.start("--on-turn", &command, &envelope);
+                }
+            }
+            TdEvent::OutputUpdate {
+                is_complete: true,
+                reason,
+                ..
+            } if reason.as_deref() == Some("exit") => {
+                self.held.push((self.clock.now() + HOLD, envelope));
+            }
+            TdEvent::SessionEnded { reason, .. } if reason != "detached" => {
+                self.held
+                    .retain(|(_, held)| held.event.execution_id() != envelope.event.execution_id());
+                self.ended(&envelope);
+                self.names.remove(&id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells the ends of programs whose sessions go on.
+    fn tell_held(&mut self, is_due: impl Fn(Instant, &Envelope) -> bool) {
+        let held = std::mem::take(&mut self.held);
+        let (due, held): (Vec<_>, Vec<_>) =
+            held.into_iter().partition(|(at, held)| is_due(*at, held));
+        self.held = held;
+        for (_, envelope) in due {
+            self.ended(&envelope);
+        }
+    }
+
+    fn ended(&self, envelope: &Envelope) {
+        if let Some(command) = &self.config.on_end {
+            self.start("--on-end", command, envelope);
+        }
+    }
+
+    fn start(&self, option: &str, command: &str, envelope: &Envelope) {
+        let mut stdin = match serde_json::to_vec(envelope) {
+            Ok(line) => line,
+            Err(error) => return super::say(&format!("{option}: {error}")),
+        };
+        stdin.push(b'\n');
+        let invocation = Invocation {
+            program: "sh".into(),
+            args: vec!["-c".into(), command.into(), option.into()],
+            env: self.variables(&envelope.event),
+            directory: ".".into(),
+            stdin,
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            timeout: self.config.timeout,
+        };
+        if self.jobs.try_send(invocation).is_err() {
+            super::say(&format!(
+                "{option}: {WAITING_MAX} commands wait already, one more is not run"
+            ));
+        }
+    }
+
+    /// What an event says, as far as it says it.
+    fn variables(&self, event: &TdEvent) -> Vec<(OsString, OsString)> {
+        let session = event
+            .pane()
+            .and_then(|pane| self.panes.get(pane))
+            .or_else(|| self.names.get(event.execution_id()));
+        let status = |status: &Option<i32>| status.map(|status| status.to_string());
+        let mut said: Vec<(&str, Option<String>)> = vec![
+            ("TD_EVENT", Some(event.kind().name().to_owned())),
+            ("TD_EXECUTION_ID", Some(event.execution_id().to_owned())),
+            ("TD_PANE", event.pane().map(|pane| pane.as_str().to_owned())),
+            ("TD_SESSION", session.cloned()),
+        ];
+        match event {
+            TdEvent::TurnCompleted {
+                marker,
+                summary,
+                evidence,
+                ..
+            } => said.extend([
+                ("TD_MARKER", Some(marker.clone())),
+                ("TD_SUMMARY", Some(summary.clone())),
+                ("TD_EVIDENCE", evidence.clone()),
+            ]),
+            TdEvent::SessionEnded {
+                session,
+                reason,
+                exit_status,
+                ..
+            } => said.extend([
+                ("TD_SESSION", Some(session.clone())),
+                ("TD_REASON", Some(reason.clone())),
+                ("TD_EXIT_STATUS", status(exit_status)),
+            ]),
+            TdEvent::OutputUpdate {
+                reason,
+                exit_status,
+                ..
+            } => said.extend([
+                ("TD_REASON", reason.clone()),
+                ("TD_EXIT_STATUS", status(exit_status)),
+            ]),
+            _ => {}
+        }
+        let said = said.into_iter();
+        // What is not said is empty, whatever this program's own environment has. No variable may
+        // have a NUL in it.
+        said.map(|(name, value)| {
+            (
+                name.into(),
+                value.unwrap_or_default().replace('\0', "").into(),
+            )
+        })
+        .collect()
+    }
+}
+
+/// Runs one command after the other.
+fn work(queue: &Receiver<Invocation>, clock: &Clock, stop: &Stop) {
+    for invocation in queue {
+        if thread::is_stopped(stop) {
+            return;
+        }
+        let option = invocation.args[2].to_string_lossy();
+        match child::run_unless(&invocation, clock, stop) {
+            Ok(finished) => {
+                for line in [&finished.stdout, &finished.stderr]
+                    .into_iter()
+                    .flat_map(|text| text.split(|byte| *byte == b'\n'))
+                    .filter(|line| !line.is_empty())
+                {
+                    show(&option, &String::from_utf8_lossy(line));
+                }
+                if !finished.status.success() {
+                    super::say(&format!(
+                        "{option}: the command failed: {}",
+                        finished.status
+                    ));
+                }
+            }
+            Err(error) if error.is_gone() => {
+                super::say(&format!("{option}: the command was stopped"));
+            }
+            Err(error) => super::say(&format!("{option}: {error}")),
+        }
+    }
+}
+
+/// A line that a command printed, on standard error, without control characters.
+fn show(option: &str, line: &str) {
+    // Nobody is left to be told where standard error is gone.
+    let _ = writeln!(
+        std::io::stderr(),
+        "[{}] {}",
+        option.trim_start_matches('-'),
+        crate::view::one_line(line)
+    );
+}
