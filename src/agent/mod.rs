@@ -1,0 +1,5 @@
+//! What agents write, and what it means: their streams and transcripts as events (pure).
+
+mod stream;
+
+pub use stream::{AgentEvent, Format, Standing, StreamFormat, StreamParser};
