@@ -2,4 +2,4 @@
 
 mod stream;
 
-pub use stream::{AgentEvent, Format, Standing, StreamFormat, StreamParser};
+pub use stream::{AgentEvent, Format, ParseFormatError, Standing, StreamFormat, StreamParser};

@@ -216,8 +216,8 @@ impl Chooser {
             ..
         } = self;
         lines.push(bytes, |line| sight.line(&line, frames, may_be, *bytes_max));
-        if self.pending.len() - self.sight.bytes.min(self.pending.len()) > self.bytes_max {
-            // A line that is too long is none of a format that is known.
+        if self.lines.is_too_long() {
+            // It is no record of a format that is known.
             self.sight.give_up(self.may_be);
         }
         self.sight.chosen
@@ -272,8 +272,7 @@ impl Sight {
         }
         match line {
             Line::Whole(bytes) => {
-                // With one byte of its end: less than all that is pending, never more.
-                self.bytes += bytes.len() + 1;
+                self.bytes += bytes.len();
                 self.lines += usize::from(!bytes.is_empty());
                 frames.line(line, &mut |event| self.event(event, may_be));
             }

@@ -81,6 +81,11 @@ impl Lines {
         &self.open
     }
 
+    /// Whether that line is longer than a line may be already.
+    pub fn is_too_long(&self) -> bool {
+        self.skipped > 0
+    }
+
     /// Takes it: what comes is a line of its own.
     pub fn take_open(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.open)

@@ -36,6 +36,6 @@ mod parser;
 mod tests;
 
 pub use event::AgentEvent;
-pub use format::{Format, StreamFormat};
+pub use format::{Format, ParseFormatError, StreamFormat};
 pub use parser::StreamParser;
 pub use standing::Standing;

@@ -174,7 +174,8 @@ impl StreamParser {
         }
     }
 
-    /// Where the agent stands.
+    /// Where the agent stands. A reader that began in the middle and finds it `Unknown` saw no
+    /// record that says: it has to begin further ahead.
     pub fn standing(&self) -> Standing {
         self.scribe.standing()
     }

@@ -14,7 +14,8 @@ pub(super) struct Recent {
     order: VecDeque<u64>,
 }
 
-fn hash(id: &str) -> u64 {
+/// An id of bounded size, for one of any.
+pub(super) fn hash(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
     hasher.finish()

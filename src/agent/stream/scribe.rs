@@ -104,9 +104,10 @@ impl Scribe {
 
     /// A tool begins, if it did not begin before.
     pub fn tool_begins(&mut self, id: &str, name: &str, args: &str, when: When, is_own: bool) {
-        if self.tools.begin(id, name, when, is_own) {
+        let tool_name = summary(name);
+        if self.tools.begin(id, &tool_name, when, is_own) {
             self.out.push(AgentEvent::ToolCallStarted {
-                tool_name: summary(name),
+                tool_name,
                 tool_args_summary: summary(args),
             });
         }
@@ -116,7 +117,7 @@ impl Scribe {
     pub fn tool_answers(&mut self, id: &str, success: bool, text: &str, when: When) {
         if let Some(answered) = self.tools.answer(id, when) {
             self.out.push(AgentEvent::ToolCallCompleted {
-                tool_name: summary(&answered.name),
+                tool_name: answered.name,
                 success,
                 result_summary: summary(text),
                 duration_ms: answered.duration_ms,

@@ -1,6 +1,6 @@
 //! Tools that have begun and not answered yet, by id (pure).
 
-use super::recent::Recent;
+use super::recent::{Recent, hash};
 use crate::stamp::Timestamp;
 
 /// Tools that may be open: an answer to one that began longer ago is one to an unknown tool.
@@ -30,7 +30,7 @@ impl When {
 
 #[derive(Debug)]
 struct Open {
-    id: Box<str>,
+    id: u64,
     name: Box<str>,
     begun: When,
     /// A tool of the agent itself, not of one that it sent out.
@@ -63,7 +63,7 @@ impl Tools {
             self.open.remove(0);
         }
         self.open.push(Open {
-            id: id.into(),
+            id: hash(id),
             name: name.into(),
             begun,
             is_own,
@@ -74,7 +74,8 @@ impl Tools {
 
     /// Who has answered; `None` if it has done so before.
     pub fn answer(&mut self, id: &str, when: When) -> Option<Answered> {
-        if let Some(at) = self.open.iter().rposition(|open| &*open.id == id) {
+        let hashed = hash(id);
+        if let Some(at) = self.open.iter().rposition(|open| open.id == hashed) {
             let open = self.open.remove(at);
             return Some(Answered {
                 duration_ms: open.begun.millis_to(when),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::super::lenient::{Maybe, Str};
-use super::super::recent::Recent;
+use super::super::recent::{Recent, hash};
 
 /// Tasks that may be known at once.
 const TASKS_MAX: usize = 1_024;
@@ -34,7 +34,8 @@ struct Task<'a> {
 /// Tasks that have not ended.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    open: Vec<Box<str>>,
+    /// By the hashes of their ids.
+    open: Vec<u64>,
     ended: Recent,
     /// So many more are counted by the records, whose beginning was not seen.
     uncounted: usize,
@@ -46,9 +47,9 @@ impl Tasks {
     }
 
     fn begin(&mut self, id: &str) {
-        let is_known = self.ended.contains(id) || self.open.iter().any(|open| &**open == id);
+        let is_known = self.ended.contains(id) || self.open.contains(&hash(id));
         if !is_known && self.open.len() < TASKS_MAX {
-            self.open.push(id.into());
+            self.open.push(hash(id));
         }
     }
 
@@ -57,7 +58,7 @@ impl Tasks {
         if !self.ended.insert(id) {
             return;
         }
-        match self.open.iter().position(|open| &**open == id) {
+        match self.open.iter().position(|open| *open == hash(id)) {
             Some(at) => {
                 self.open.remove(at);
             }

@@ -139,6 +139,8 @@ impl Item<'_> {
 /// The meaning of `codex exec --json`.
 #[derive(Debug, Default)]
 pub struct Exec {
+    /// A turn is open.
+    is_open: bool,
     has_tool_calls: bool,
     /// What the stream said of an error, if the turn does not say it.
     error: String,
@@ -154,16 +156,18 @@ impl Grammar for Exec {
                     scribe.cut("another thread began");
                 }
                 scribe.forget_tools();
-                self.begin();
+                self.begin(false);
+                scribe.working("thread.started");
             }
             "turn.started" => {
-                if scribe.standing() == Standing::Working {
+                if self.is_open {
                     scribe.cut("another turn began");
                 }
-                self.begin();
+                self.begin(true);
                 scribe.working("turn.started");
             }
             "turn.completed" => {
+                self.is_open = false;
                 let usage = record.usage.0.unwrap_or_default();
                 let usage = Usage {
                     input_tokens: usage.input_tokens.0.unwrap_or(0),
@@ -175,6 +179,7 @@ impl Grammar for Exec {
                 scribe.completed("turn.completed");
             }
             "turn.failed" => {
+                self.is_open = false;
                 let error = record.error.0.unwrap_or_default();
                 let error = error.message.get().unwrap_or(&self.error);
                 scribe.failed(error, "turn.failed");
@@ -210,7 +215,8 @@ impl Grammar for Exec {
 }
 
 impl Exec {
-    fn begin(&mut self) {
+    fn begin(&mut self, is_turn: bool) {
+        self.is_open = is_turn;
         self.has_tool_calls = false;
         self.error.clear();
     }
