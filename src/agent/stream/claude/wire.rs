@@ -153,7 +153,7 @@ impl Block<'_> {
     }
 }
 
-/// An event of the API's stream.
+/// An event of the API's stream. Most are small and many: what is rare is boxed.
 #[derive(Debug, Default, Deserialize)]
 pub struct Event<'a> {
     #[serde(default, borrow, rename = "type")]
@@ -167,7 +167,7 @@ pub struct Event<'a> {
     #[serde(default, borrow)]
     delta: Maybe<Delta<'a>>,
     #[serde(default)]
-    usage: Maybe<Usage>,
+    usage: Maybe<Box<Usage>>,
     #[serde(default, borrow)]
     pub error: Maybe<Box<Failure<'a>>>,
 }
@@ -179,7 +179,7 @@ struct Delta<'a> {
     #[serde(default, borrow)]
     partial_json: Str<'a>,
     #[serde(default, borrow)]
-    stop_reason: Str<'a>,
+    stop_reason: Option<Box<Str<'a>>>,
 }
 
 /// What an error says.
@@ -278,7 +278,8 @@ impl Live {
                 }
             }
             "message_delta" => {
-                if let Some(reason) = event.delta.0.unwrap_or_default().stop_reason.get() {
+                let reason = event.delta.0.and_then(|delta| delta.stop_reason);
+                if let Some(reason) = reason.as_ref().and_then(|reason| reason.get()) {
                     self.stop_reason = reason.to_owned();
                 }
                 if let Some(usage) = event.usage.0 {
