@@ -34,7 +34,7 @@
 //! | `gap` | what was dropped, by number (pure) |
 //! | [`redact`] | secrets in text, as data: taken out before anybody sees them (pure) |
 //! | [`track`] | the heart: looks at a pane in; settled lines, revisions, gaps out (pure) |
-//! | [`agent`] | what agents write and show: where their turns end (pure) |
+//! | [`agent`] | what agents write and show, as events: formats, tools, turns, where they stand (pure) |
 //! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`], the fan-out, the limiter |
 //! | [`log`] | line format, run directory, writer; knows no bus |
 //! | `child` | the one way to run a child process |

@@ -1,9 +1,8 @@
-//! What agents write and show, read as it comes: where their turns end (pure).
+//! What agents write and show, read as it comes: their streams as events, where they stand, and where
+//! their turns end on a screen (pure).
 
-mod decoration;
-mod page;
-mod sight;
+mod stream;
 mod turn;
 
-pub use sight::Sights;
-pub use turn::{DEFAULT_MARKER, Disturbance, Markers, Sight, Turn, TurnDetector};
+pub use stream::{AgentEvent, Format, ParseFormatError, Standing, StreamFormat, StreamParser};
+pub use turn::{DEFAULT_MARKER, Disturbance, Markers, Sight, Sights, Turn, TurnDetector};

@@ -12,11 +12,17 @@
 //! What cannot be told: a marker typed alone on a line of its own, with no prompt before it, and a
 //! turn that reads letter for letter as one that was wiped away in the two seconds before.
 
+mod decoration;
+mod page;
+mod sight;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::decoration::bare;
-use super::page::{Context, Page};
+use decoration::bare;
+use page::{Context, Page};
+pub use sight::Sights;
+
 use crate::error::{Error, Result};
 use crate::event::ScreenRow;
 use crate::track::{Change, GapReason, Look, Row};

@@ -7,6 +7,8 @@ use std::path::Path;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+#[path = "../fuzz/bodies/agent.rs"]
+mod agent;
 #[path = "../fuzz/bodies/envelope.rs"]
 mod envelope;
 #[path = "../fuzz/bodies/log_tail.rs"]
@@ -174,8 +176,39 @@ proptest! {
     }
 }
 
+/// Records of agents, and what may stand between them.
+const AGENTS: &[&str] = &[
+    "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}\n",
+    "{\"type\":\"assistant\",\"message\":{\"id\":\"m\",\"content\":[{\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"n\"}]},\"session_id\":\"s\"}",
+    "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false}\n",
+    "{\"type\":\"user\",\"isSidechain\":false,\"message\":{\"content\":\"p\"},\"sessionId\":\"s\"}\n",
+    "{\"type\":\"turn.started\"}\n",
+    "{\"type\":\"event_msg\",\"payload\":{\"type\":\"task_started\"}}\n",
+    "{\"type\":\"tool_use\",\"tool_id\":\"t\"}\r\n",
+    "{\"id\":\"1\",\"type\":\"gemini\",\"content\":\"x\"}\n",
+    "data: {\"type\":\"message_delta\",\"delta\":{}}\n\n",
+    "data: {\"object\":\"chat.completion.chunk\",\"id\":\"1\",\"choices\":[{\"finish_reason\":\"stop\"}]}\r\r",
+    "data: [DONE]\n\n",
+    "data: {\"type\":\"response.completed\",\"response\":{}}\n\n",
+    "\n",
+    "\0",
+    "{\"",
+    "}",
+    "x",
+];
+
 proptest! {
     #![proptest_config(cases(1000))]
+
+    #[test]
+    fn agent_on_records(how in any::<[u8; 2]>(), parts in vec(proptest::sample::select(AGENTS), 0..12)) {
+        agent::run(&[&how, parts.concat().as_bytes()].concat());
+    }
+
+    #[test]
+    fn agent_on_any_bytes(how in any::<[u8; 2]>(), bytes in any::<Vec<u8>>()) {
+        agent::run(&[&how[..], &bytes].concat());
+    }
 
     #[test]
     fn redact_on_texts_with_secrets(how in any::<[u8; 3]>(), parts in vec(proptest::sample::select(SECRETS), 0..20)) {
@@ -194,7 +227,8 @@ proptest! {
 fn corpus() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
     for (name, body) in [
-        ("reader", reader::run as fn(&[u8])),
+        ("agent", agent::run as fn(&[u8])),
+        ("reader", reader::run),
         ("query", query::run),
         ("redact", redact::run),
     ] {

@@ -7,6 +7,7 @@
     missing_docs
 )]
 
+mod agent;
 mod bench;
 mod observed;
 mod resources;

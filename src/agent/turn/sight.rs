@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::turn::{Disturbance, Sight};
+use super::{Disturbance, Sight};
 use crate::track::{Look, Tracker};
 
 /// Sees looks at one pane, one after the other.

@@ -1,0 +1,173 @@
+//! Tasks that an agent left running: what began them, and what says that they have ended (pure).
+
+use serde::Deserialize;
+
+use super::super::lenient::{Maybe, Str};
+use super::super::recent::{Recent, hash};
+
+/// Tasks that may be known at once.
+const TASKS_MAX: usize = 1_024;
+
+/// How a tool's result tells of a task: `toolUseResult` of a transcript.
+#[derive(Debug, Default, Deserialize)]
+pub struct Launch<'a> {
+    #[serde(default, borrow)]
+    status: Str<'a>,
+    #[serde(default, borrow, rename = "agentId")]
+    agent_id: Str<'a>,
+    #[serde(default, borrow, rename = "backgroundTaskId")]
+    background_task_id: Str<'a>,
+    #[serde(default, borrow, rename = "shellId")]
+    shell_id: Str<'a>,
+    #[serde(default, borrow)]
+    task: Maybe<Task<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Task<'a> {
+    #[serde(default, borrow)]
+    task_id: Str<'a>,
+    #[serde(default, borrow)]
+    status: Str<'a>,
+}
+
+/// Tasks that have not ended.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    /// By the hashes of their ids.
+    open: Vec<u64>,
+    ended: Recent,
+    /// So many more are counted by the records, whose beginning was not seen.
+    uncounted: usize,
+}
+
+impl Tasks {
+    pub fn len(&self) -> usize {
+        self.open.len() + self.uncounted
+    }
+
+    fn begin(&mut self, id: &str) {
+        let is_known = self.ended.contains(id) || self.open.contains(&hash(id));
+        if !is_known && self.open.len() < TASKS_MAX {
+            self.open.push(hash(id));
+        }
+    }
+
+    /// A task has ended; it is told in several places, and counts once.
+    pub fn end(&mut self, id: &str) {
+        if !self.ended.insert(id) {
+            return;
+        }
+        match self.open.iter().position(|open| *open == hash(id)) {
+            Some(at) => {
+                self.open.remove(at);
+            }
+            None => self.uncounted = self.uncounted.saturating_sub(1),
+        }
+    }
+
+    /// A record says how many there are.
+    pub fn counted(&mut self, count: usize) {
+        self.uncounted = count.saturating_sub(self.open.len());
+    }
+
+    /// A tool's result may begin a task, or say that one has ended.
+    pub fn tool_result(&mut self, result: &Launch<'_>) {
+        let status = result.status.as_str();
+        if status == "async_launched"
+            && let Some(id) = result.agent_id.get()
+        {
+            self.begin(id);
+        }
+        if let Some(id) = result.background_task_id.get() {
+            self.begin(id);
+        }
+        if let Some(id) = result.shell_id.get()
+            && has_ended(status)
+        {
+            self.end(id);
+        }
+        if let Some(task) = &result.task.0
+            && has_ended(task.status.as_str())
+            && let Some(id) = task.task_id.get()
+        {
+            self.end(id);
+        }
+    }
+}
+
+/// The end of a task, as the agent is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notification<'a> {
+    pub task_id: &'a str,
+    pub status: &'a str,
+}
+
+impl<'a> Notification<'a> {
+    /// Reads `<task-notification>` with its elements; nothing else is one.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let body = text.trim_start().strip_prefix("<task-notification>")?;
+        Some(Self {
+            task_id: element(body, "<task-id>", "</task-id>")?,
+            status: element(body, "<status>", "</status>").unwrap_or_default(),
+        })
+    }
+
+    pub fn has_ended(&self) -> bool {
+        has_ended(self.status)
+    }
+}
+
+/// The first element of this name. Free text (a summary, a result) comes behind those that are
+/// asked for.
+fn element<'a>(body: &'a str, begin: &str, end: &str) -> Option<&'a str> {
+    let (_, rest) = body.split_once(begin)?;
+    let (text, _) = rest.split_once(end)?;
+    Some(text.trim())
+}
+
+fn has_ended(status: &str) -> bool {
+    matches!(
+        status,
+        "completed" | "failed" | "killed" | "stopped" | "cancelled"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notification_is_read_and_a_quotation_is_none() {
+        let text = "<task-notification>\n<task-id>a1</task-id>\n<status>killed</status>\n<result><task-id>b2</task-id></result>";
+        let found = Notification::parse(text).unwrap();
+        assert_eq!((found.task_id, found.status), ("a1", "killed"));
+        assert_eq!(Notification::parse(&format!("I saw {text}")), None);
+        assert_eq!(Notification::parse("<task-notification>"), None);
+    }
+
+    #[test]
+    fn a_task_ends_once() {
+        let mut tasks = Tasks::default();
+        let launch = |json| serde_json::from_str::<Launch<'_>>(json).unwrap();
+        tasks.tool_result(&launch(r#"{"status":"async_launched","agentId":"a"}"#));
+        tasks.tool_result(&launch(r#"{"backgroundTaskId":"b"}"#));
+        tasks.tool_result(&launch(r#"{"status":"completed","agentId":"c"}"#));
+        assert_eq!(tasks.len(), 2);
+        tasks.tool_result(&launch(r#"{"shellId":"b","status":"running"}"#));
+        tasks.end("a");
+        tasks.end("a");
+        assert_eq!(tasks.len(), 1);
+        tasks.tool_result(&launch(r#"{"task":{"task_id":"b","status":"killed"}}"#));
+        assert_eq!(tasks.len(), 0);
+    }
+
+    #[test]
+    fn tasks_that_began_unseen_are_counted() {
+        let mut tasks = Tasks::default();
+        tasks.counted(2);
+        tasks.end("x");
+        tasks.end("x");
+        assert_eq!(tasks.len(), 1);
+    }
+}

@@ -1,0 +1,138 @@
+//! Claude Code: what `claude -p --output-format stream-json` prints, and session transcripts (pure).
+
+mod background;
+mod print;
+mod transcript;
+mod wire;
+
+pub(super) use print::Print;
+pub(super) use transcript::Transcript;
+pub(super) use wire::{Event, Live, Streamed};
+
+use super::messages::Messages;
+use super::scribe::Scribe;
+use super::tools::When;
+use wire::{Content, Message};
+
+/// What stands in the place of a model when Claude Code itself wrote the message.
+const SYNTHETIC: &str = "<synthetic>";
+
+/// Who speaks in a record.
+#[derive(Clone, Copy, Debug)]
+struct Speaker {
+    /// The agent itself, not one that it sent out.
+    is_own: bool,
+    /// Its text came as deltas before.
+    is_repeated: bool,
+}
+
+/// What was in an assistant's record.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    has_text: bool,
+    has_tool: bool,
+}
+
+/// Tells what an assistant's record holds: tokens, tools, and its share of a message.
+fn assistant(
+    message: Message<'_>,
+    speaker: Speaker,
+    when: When,
+    messages: &mut Messages,
+    scribe: &mut Scribe,
+) -> Said {
+    let mut said = Said::default();
+    let is_synthetic = message.model.as_str() == SYNTHETIC;
+    if speaker.is_own && !is_synthetic {
+        // The message before is complete, and stands before what this one begins.
+        messages.open(message.id.as_str(), true, scribe);
+    }
+    let Message {
+        id, content, usage, ..
+    } = message;
+    let mut text = String::new();
+    match content {
+        Content::None => {}
+        Content::Text(whole) => {
+            said.has_text = !whole.is_empty();
+            text.push_str(&whole);
+            if speaker.is_own && !speaker.is_repeated {
+                scribe.token(whole);
+            }
+        }
+        Content::Blocks(blocks) => {
+            for block in blocks {
+                if block.is_tool_use() {
+                    said.has_tool = true;
+                    scribe.tool_begins(
+                        block.id.as_str(),
+                        block.name.as_str(),
+                        block.args(),
+                        when,
+                        speaker.is_own,
+                    );
+                } else if let Some(id) = block.tool_use_id.get() {
+                    // Tools that the API runs itself answer in the same message.
+                    scribe.tool_answers(id, block.is_success(), block.content.text.as_str(), when);
+                } else if block.kind.as_str() == "text"
+                    && let Some(piece) = block.text.into_inner()
+                {
+                    said.has_text = true;
+                    text.push_str(&piece);
+                    if speaker.is_own && !speaker.is_repeated {
+                        scribe.token(piece);
+                    }
+                }
+            }
+        }
+    }
+    if speaker.is_own {
+        scribe.said(&text);
+    }
+    if !is_synthetic && let Some(open) = messages.open(id.as_str(), speaker.is_own, scribe) {
+        if !open.text.is_empty() && !text.is_empty() {
+            open.text.push("\n");
+        }
+        open.text.push(&text);
+        open.has_tool_calls |= said.has_tool;
+        if let Some(usage) = usage.0 {
+            usage.replace(&mut open.usage);
+        }
+    }
+    said
+}
+
+/// Tells the answers of tools in a user's record; whether there were any.
+fn answers(content: &Content<'_>, when: When, scribe: &mut Scribe) -> bool {
+    let Content::Blocks(blocks) = content else {
+        return false;
+    };
+    let mut found = false;
+    for block in blocks {
+        if block.kind.as_str() == "tool_result"
+            && let Some(id) = block.tool_use_id.get()
+        {
+            found = true;
+            scribe.tool_answers(id, block.is_success(), block.content.text.as_str(), when);
+        }
+    }
+    found
+}
+
+/// What Claude Code writes in the place of a prompt when a human stopped it.
+fn is_interruption(text: &str) -> bool {
+    text.starts_with("[Request interrupted by user")
+}
+
+/// What a human did beside the conversation: commands and their output, which no model is shown as
+/// a prompt.
+fn is_aside(text: &str) -> bool {
+    [
+        "<command-name>",
+        "<local-command-",
+        "<bash-input>",
+        "<bash-stdout>",
+    ]
+    .iter()
+    .any(|begin| text.starts_with(begin))
+}

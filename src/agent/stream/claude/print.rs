@@ -1,0 +1,226 @@
+//! `claude -p --output-format stream-json`: runs that begin with an init and end with a result (pure).
+
+use serde::Deserialize;
+
+use super::super::grammar::Grammar;
+use super::super::lenient::{Count, Flag, Maybe, Str, Time};
+use super::super::messages::Messages;
+use super::super::scribe::Scribe;
+use super::super::standing::Standing;
+use super::wire::{Event, Live, Message, Streamed};
+use super::{Speaker, answers, assistant, is_aside, is_interruption};
+
+/// A line of the stream.
+#[derive(Debug, Default, Deserialize)]
+pub struct Record<'a> {
+    #[serde(default, borrow, rename = "type")]
+    kind: Str<'a>,
+    #[serde(default, borrow)]
+    subtype: Str<'a>,
+    #[serde(default, borrow)]
+    event: Maybe<Box<Event<'a>>>,
+    #[serde(default, borrow)]
+    message: Maybe<Box<Message<'a>>>,
+    #[serde(default, borrow)]
+    parent_tool_use_id: Str<'a>,
+    #[serde(default, borrow)]
+    timestamp: Time<'a>,
+    #[serde(default, rename = "isReplay")]
+    is_replay: Flag,
+    #[serde(default, rename = "isSynthetic")]
+    is_synthetic: Flag,
+    // Of a result.
+    #[serde(default)]
+    is_error: Flag,
+    #[serde(default, borrow)]
+    result: Str<'a>,
+    #[serde(default)]
+    errors: super::super::lenient::Gist,
+    #[serde(default, borrow)]
+    stop_reason: Str<'a>,
+    #[serde(default, borrow)]
+    terminal_reason: Str<'a>,
+    #[serde(default)]
+    result_index: Count,
+    // Of a retry.
+    #[serde(default)]
+    attempt: Count,
+    #[serde(default)]
+    max_retries: Count,
+    #[serde(default)]
+    retry_delay_ms: Count,
+    #[serde(default)]
+    error_status: Count,
+    // Of a limit.
+    #[serde(default, borrow)]
+    rate_limit_info: Maybe<Box<RateLimit<'a>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct RateLimit<'a> {
+    #[serde(default, borrow)]
+    status: Str<'a>,
+}
+
+/// The meaning of stream-json.
+#[derive(Debug, Default)]
+pub struct Print {
+    messages: Messages,
+    /// The message whose deltas come; only with partial messages.
+    live: Live,
+    is_live: bool,
+    result_index: Option<u64>,
+}
+
+impl Grammar for Print {
+    type Record<'a> = Record<'a>;
+
+    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        match record.kind.as_str() {
+            "stream_event" => self.event(record, scribe),
+            "assistant" => self.assistant(record, scribe),
+            "user" => self.user(record, scribe),
+            "result" => self.result(&record, scribe),
+            "system" => self.system(&record, scribe),
+            "rate_limit_event" => {
+                let limit = record.rate_limit_info.0.unwrap_or_default();
+                if limit.status.as_str() == "rejected" {
+                    scribe.warn("the rate limit is reached".to_owned());
+                }
+            }
+            // Of a newer version.
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, scribe: &mut Scribe) {
+        self.messages.tell_all(scribe);
+        scribe.end();
+    }
+}
+
+impl Print {
+    fn system(&mut self, record: &Record<'_>, scribe: &mut Scribe) {
+        match record.subtype.as_str() {
+            "init" => {
+                self.messages.tell_all(scribe);
+                if scribe.standing() == Standing::Working {
+                    scribe.cut("another run began");
+                }
+                self.is_live = false;
+                scribe.working("system/init");
+            }
+            "api_retry" => {
+                let number = |count: Count| count.0.map_or("?".to_owned(), |n| n.to_string());
+                scribe.warn(format!(
+                    "the API is asked again: attempt {} of {}, in {} ms, after status {}",
+                    number(record.attempt),
+                    number(record.max_retries),
+                    number(record.retry_delay_ms),
+                    number(record.error_status),
+                ));
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        // What a sub-agent streams comes again as its whole messages.
+        let (Some(event), true) = (record.event.0, record.parent_tool_use_id.is_absent()) else {
+            return;
+        };
+        if event.kind.as_str() == "message_start" {
+            scribe.working("a message");
+            self.is_live = true;
+        } else if !self.is_live {
+            // Begun in the middle: the whole message follows.
+            return;
+        }
+        let when = scribe.when(record.timestamp.read());
+        if self.live.event(*event, when, true, scribe) == Streamed::Stopped {
+            self.is_live = false;
+            let id = std::mem::take(&mut self.live.id);
+            if let Some(open) = self.messages.open(&id, true, scribe) {
+                open.usage = self.live.usage;
+                open.has_tool_calls |= self.live.has_tool_calls;
+                if open.text.is_empty() {
+                    open.text = std::mem::take(&mut self.live.text);
+                }
+            }
+            self.live.id = id;
+            self.messages.tell_own(scribe);
+        }
+    }
+
+    fn assistant(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        let Some(message) = record.message.0 else {
+            return;
+        };
+        let is_own = record.parent_tool_use_id.is_absent();
+        let speaker = Speaker {
+            is_own,
+            is_repeated: self.live.has_deltas && message.id.as_str() == self.live.id,
+        };
+        if is_own {
+            scribe.working("an assistant's message");
+        }
+        let when = scribe.when(record.timestamp.read());
+        assistant(*message, speaker, when, &mut self.messages, scribe);
+    }
+
+    fn user(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        let Some(message) = record.message.0 else {
+            return;
+        };
+        let is_own = record.parent_tool_use_id.is_absent();
+        let when = scribe.when(record.timestamp.read());
+        if answers(&message.content, when, scribe) {
+            if is_own {
+                scribe.working("a tool's result");
+            }
+            return;
+        }
+        let text = message.content.text();
+        if !is_own
+            || record.is_replay.is_set()
+            || record.is_synthetic.is_set()
+            || text.is_empty()
+            || is_aside(text)
+            || is_interruption(text)
+        {
+            return;
+        }
+        self.messages.tell_own(scribe);
+        scribe.working("a prompt");
+        scribe.prompt(text);
+    }
+
+    fn result(&mut self, record: &Record<'_>, scribe: &mut Scribe) {
+        self.messages.tell_own(scribe);
+        self.is_live = false;
+        if let (Some(last), Some(now)) = (self.result_index, record.result_index.0)
+            && now > last + 1
+        {
+            let lost = now - last - 1;
+            scribe.warn(format!("{lost} results were lost before this one"));
+        }
+        self.result_index = record.result_index.0.or(self.result_index);
+        let subtype = record.subtype.as_str();
+        let is_error = record.is_error.is_set();
+        let mut evidence = format!("result: subtype {subtype}, is_error {is_error}");
+        if let Some(reason) = record.terminal_reason.get() {
+            evidence.push_str(", terminal_reason ");
+            evidence.push_str(reason);
+        }
+        if !is_error && subtype == "success" {
+            scribe.said(record.result.as_str());
+            scribe.turn_completed(record.stop_reason.get().unwrap_or("result"));
+            scribe.completed(evidence);
+        } else {
+            let error = [record.result.as_str(), record.errors.text.as_str(), subtype]
+                .into_iter()
+                .find(|text| !text.trim().is_empty());
+            scribe.failed(error.unwrap_or("an error that says nothing"), evidence);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! `codex exec --json`: threads of turns, and items that begin and complete (pure).
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::grammar::Grammar;
+use super::super::lenient::{Count, Gist, Int, Maybe, Str};
+use super::super::scribe::{Scribe, Usage};
+use super::super::standing::Standing;
+
+/// A line of the stream.
+#[derive(Debug, Default, Deserialize)]
+pub struct Record<'a> {
+    #[serde(default, borrow, rename = "type")]
+    kind: Str<'a>,
+    #[serde(default, borrow)]
+    item: Maybe<Box<Item<'a>>>,
+    #[serde(default)]
+    usage: Maybe<Tokens>,
+    #[serde(default, borrow)]
+    message: Str<'a>,
+    #[serde(default, borrow)]
+    error: Maybe<Failure<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct Tokens {
+    #[serde(default)]
+    input_tokens: Count,
+    #[serde(default)]
+    output_tokens: Count,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Failure<'a> {
+    #[serde(default, borrow)]
+    message: Str<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Item<'a> {
+    #[serde(default, borrow)]
+    id: Str<'a>,
+    // Of older versions, `item_type`.
+    #[serde(default, borrow, rename = "type")]
+    kind: Str<'a>,
+    #[serde(default, borrow)]
+    item_type: Str<'a>,
+    #[serde(default, borrow)]
+    status: Str<'a>,
+    #[serde(default, borrow)]
+    text: Str<'a>,
+    #[serde(default, borrow)]
+    message: Str<'a>,
+    #[serde(default, borrow)]
+    command: Str<'a>,
+    #[serde(default)]
+    aggregated_output: Gist,
+    #[serde(default)]
+    exit_code: Int,
+    #[serde(default, borrow)]
+    changes: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    server: Str<'a>,
+    #[serde(default, borrow)]
+    tool: Str<'a>,
+    #[serde(default, borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    prompt: Str<'a>,
+    #[serde(default, borrow)]
+    query: Str<'a>,
+    #[serde(default)]
+    result: Gist,
+    #[serde(default, borrow)]
+    error: Maybe<Failure<'a>>,
+}
+
+impl Item<'_> {
+    fn kind(&self) -> &str {
+        self.kind.get().unwrap_or(self.item_type.as_str())
+    }
+
+    /// A tool's name and arguments, where the item is a tool's.
+    fn tool(&self) -> Option<(String, &str)> {
+        let raw = |value: Option<&RawValue>| value.map_or("", |value| value.get()).len();
+        let kind = self.kind();
+        match kind {
+            "command_execution" => Some((kind.to_owned(), self.command.as_str())),
+            "file_change" => Some((kind.to_owned(), self.changes.map_or("", RawValue::get))),
+            "web_search" => Some((kind.to_owned(), self.query.as_str())),
+            "mcp_tool_call" | "collab_tool_call" => {
+                let name = match (self.server.as_str(), self.tool.as_str()) {
+                    ("", "") => kind.to_owned(),
+                    ("", tool) => tool.to_owned(),
+                    (server, tool) => format!("{server}.{tool}"),
+                };
+                let args = match raw(self.arguments) {
+                    0 => self.prompt.as_str(),
+                    _ => self.arguments.map_or("", RawValue::get),
+                };
+                Some((name, args))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the tool did what it was to do. A command that is `completed` without an exit code
+    /// was abandoned.
+    fn is_success(&self) -> bool {
+        let ended_well = match self.status.get() {
+            Some(status) => status == "completed",
+            // A search has no status.
+            None => true,
+        };
+        let exit = self.exit_code.0;
+        let exited_well = self.kind() != "command_execution" || exit == Some(0);
+        ended_well && exited_well && self.error.0.is_none()
+    }
+
+    fn result(&self) -> &str {
+        let error = self.error.0.as_ref();
+        let texts = [
+            error.map_or("", |error| error.message.as_str()),
+            self.aggregated_output.text.as_str(),
+            self.result.text.as_str(),
+        ];
+        let text = texts.into_iter().find(|text| !text.is_empty());
+        match text {
+            Some(text) => text,
+            None if self.kind() == "command_execution" && self.exit_code.0.is_none() => {
+                "abandoned: no exit code"
+            }
+            None => self.query.as_str(),
+        }
+    }
+}
+
+/// The meaning of `codex exec --json`.
+#[derive(Debug, Default)]
+pub struct Exec {
+    /// A turn is open.
+    is_open: bool,
+    has_tool_calls: bool,
+    /// What the stream said of an error, if the turn does not say it.
+    error: String,
+}
+
+impl Grammar for Exec {
+    type Record<'a> = Record<'a>;
+
+    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        match record.kind.as_str() {
+            "thread.started" => {
+                if scribe.standing() == Standing::Working {
+                    scribe.cut("another thread began");
+                }
+                scribe.forget_tools();
+                self.begin(false);
+                scribe.working("thread.started");
+            }
+            "turn.started" => {
+                if self.is_open {
+                    scribe.cut("another turn began");
+                }
+                self.begin(true);
+                scribe.working("turn.started");
+            }
+            "turn.completed" => {
+                self.is_open = false;
+                let usage = record.usage.0.unwrap_or_default();
+                let usage = Usage {
+                    input_tokens: usage.input_tokens.0.unwrap_or(0),
+                    output_tokens: usage.output_tokens.0.unwrap_or(0),
+                };
+                let answer = scribe.answer().to_owned();
+                scribe.response(&answer, usage, self.has_tool_calls);
+                scribe.turn_completed("turn.completed");
+                scribe.completed("turn.completed");
+            }
+            "turn.failed" => {
+                self.is_open = false;
+                let error = record.error.0.unwrap_or_default();
+                let error = error.message.get().unwrap_or(&self.error);
+                scribe.failed(error, "turn.failed");
+            }
+            "error" => {
+                // A turn may go on (`Reconnecting... 1/5`); if it does not, it says so.
+                record.message.as_str().clone_into(&mut self.error);
+                scribe.warn(format!("codex says: {}", record.message.as_str()));
+            }
+            "item.started" | "item.updated" => {
+                if let Some(item) = record.item.0 {
+                    self.begins(&item, scribe);
+                }
+            }
+            "item.completed" => {
+                if let Some(item) = record.item.0 {
+                    self.completes(item, scribe);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, scribe: &mut Scribe) {
+        if scribe.standing() == Standing::Working && !self.error.is_empty() {
+            scribe.failed(
+                &self.error,
+                "an error, and the stream ended without turn.failed",
+            );
+        }
+        scribe.end();
+    }
+}
+
+impl Exec {
+    fn begin(&mut self, is_turn: bool) {
+        self.is_open = is_turn;
+        self.has_tool_calls = false;
+        self.error.clear();
+    }
+
+    fn begins(&mut self, item: &Item<'_>, scribe: &mut Scribe) {
+        if let Some((name, args)) = item.tool() {
+            self.has_tool_calls = true;
+            let when = scribe.when(None);
+            scribe.tool_begins(item.id.as_str(), &name, args, when, true);
+        }
+    }
+
+    fn completes(&mut self, item: Box<Item<'_>>, scribe: &mut Scribe) {
+        match item.kind() {
+            "agent_message" | "assistant_message" => {
+                if let Some(text) = item.text.into_inner() {
+                    scribe.said(&text);
+                    scribe.token(text);
+                }
+            }
+            "error" => scribe.warn(format!("codex says: {}", item.message.as_str())),
+            _ => {
+                // Some items are only told when they are complete.
+                self.begins(&item, scribe);
+                if item.tool().is_some() {
+                    let when = scribe.when(None);
+                    let id = item.id.as_str();
+                    scribe.tool_answers(id, item.is_success(), item.result(), when);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What a tool's output in a rollout says of its success: the exit code in its head (pure).
+
+use serde::Deserialize;
+
+use super::super::lenient::{Flag, Gist, Int, Maybe};
+
+/// An output that is JSON in a string.
+#[derive(Default, Deserialize)]
+struct Wrapped {
+    #[serde(default)]
+    output: Gist,
+    #[serde(default)]
+    metadata: Maybe<Metadata>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    exit_code: Int,
+}
+
+/// An output that is an object.
+#[derive(Debug, Default, Deserialize)]
+pub struct Outcome {
+    #[serde(default)]
+    pub success: Flag,
+}
+
+/// Whether the output says that a command failed, and what it printed.
+pub fn judge(text: &str) -> (bool, String) {
+    if text.starts_with('{')
+        && let Ok(wrapped) = serde_json::from_str::<Wrapped>(text)
+        && let Some(metadata) = wrapped.metadata.0
+    {
+        let success = metadata.exit_code.0.unwrap_or(0) == 0;
+        return (success, wrapped.output.text.as_str().to_owned());
+    }
+    (exit_code(text).unwrap_or(0) == 0, text.to_owned())
+}
+
+/// The exit code in the head of an output: lines of which each has a form of its own, up to
+/// `Output:`. What a command printed stands behind that, and decides nothing.
+fn exit_code(text: &str) -> Option<i64> {
+    let mut code = None;
+    for line in text.lines().take(8) {
+        if line == "Output:" {
+            return code;
+        }
+        let number = line
+            .strip_prefix("Exit code: ")
+            .or_else(|| line.strip_prefix("Process exited with code "));
+        if let Some(number) = number.and_then(|number| number.trim().parse().ok()) {
+            code = Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_tells_and_what_was_printed_does_not() {
+        for (text, success) in [
+            ("plain", true),
+            ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\nx", false),
+            (
+                "Exit code: 0\nWall time: 0.1 seconds\nOutput:\nExit code: 1\nOutput:",
+                true,
+            ),
+            (
+                "Wall time: 1 s\nProcess exited with code 2\nOutput:\n",
+                false,
+            ),
+            ("Exit code: 1\n", true),
+            (
+                r#"{"output":"x","metadata":{"exit_code":1,"duration_seconds":0.1}}"#,
+                false,
+            ),
+            (r#"{"output":"x","metadata":{"exit_code":0}}"#, true),
+            (r#"{"error":"mine"}"#, true),
+        ] {
+            assert_eq!(judge(text).0, success, "{text}");
+        }
+    }
+}

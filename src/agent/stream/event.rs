@@ -1,0 +1,132 @@
+//! What an agent did, without saying which agent it was: the caller knows that (pure).
+
+use crate::event::{ExecutionId, TdEvent};
+
+/// One thing that an agent's stream says has happened.
+///
+/// The fields are those of the [`TdEvent`] of the same name. Summaries are cut to a few hundred
+/// characters; a token count that the stream does not tell is 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(
+    missing_docs,
+    reason = "the fields are those of the events of the same name"
+)]
+pub enum AgentEvent {
+    /// A prompt went to the model.
+    PromptSent {
+        prompt_summary: String,
+        token_count: u64,
+    },
+    /// A piece of the answer's text: a delta, or the whole where there were no deltas.
+    TokenReceived { token: String },
+    /// One message of the model is complete; its usage is counted here, and only once.
+    ResponseCompleted {
+        response_summary: String,
+        input_tokens: u64,
+        output_tokens: u64,
+        has_tool_calls: bool,
+    },
+    /// A tool begins; once for each id.
+    ToolCallStarted {
+        tool_name: String,
+        tool_args_summary: String,
+    },
+    /// A tool has answered. Where its beginning was not seen, its name is `unknown`.
+    ToolCallCompleted {
+        tool_name: String,
+        success: bool,
+        result_summary: String,
+        duration_ms: u64,
+    },
+    /// The agent finished its turn; `marker` is what said so.
+    TurnCompleted { marker: String, summary: String },
+    /// The agent has done its work.
+    AgentCompleted { result: String, evidence: String },
+    /// The agent has failed, was stopped, or its stream was cut.
+    AgentFailed { error: String, evidence: String },
+    /// Something is not as it should be: a broken record, a retry, a tool without an answer.
+    Warning { context: String, message: String },
+}
+
+impl AgentEvent {
+    /// The event of this agent, in an iteration of this execution.
+    pub fn into_event(self, execution_id: &ExecutionId, agent_id: &str, iteration: u32) -> TdEvent {
+        let execution_id = execution_id.clone();
+        let agent_id = || agent_id.to_owned();
+        match self {
+            Self::PromptSent {
+                prompt_summary,
+                token_count,
+            } => TdEvent::PromptSent {
+                execution_id,
+                iteration,
+                prompt_summary,
+                token_count,
+            },
+            Self::TokenReceived { token } => TdEvent::TokenReceived {
+                execution_id,
+                iteration,
+                token,
+            },
+            Self::ResponseCompleted {
+                response_summary,
+                input_tokens,
+                output_tokens,
+                has_tool_calls,
+            } => TdEvent::ResponseCompleted {
+                execution_id,
+                iteration,
+                response_summary,
+                input_tokens,
+                output_tokens,
+                has_tool_calls,
+            },
+            Self::ToolCallStarted {
+                tool_name,
+                tool_args_summary,
+            } => TdEvent::ToolCallStarted {
+                execution_id,
+                iteration,
+                tool_name,
+                tool_args_summary,
+            },
+            Self::ToolCallCompleted {
+                tool_name,
+                success,
+                result_summary,
+                duration_ms,
+            } => TdEvent::ToolCallCompleted {
+                execution_id,
+                iteration,
+                tool_name,
+                success,
+                result_summary,
+                duration_ms,
+            },
+            Self::TurnCompleted { marker, summary } => TdEvent::TurnCompleted {
+                execution_id,
+                marker,
+                summary,
+                pane: None,
+                evidence: None,
+            },
+            Self::AgentCompleted { result, evidence } => TdEvent::AgentCompleted {
+                execution_id,
+                agent_id: agent_id(),
+                result,
+                evidence,
+            },
+            Self::AgentFailed { error, evidence } => TdEvent::AgentFailed {
+                execution_id,
+                agent_id: agent_id(),
+                error,
+                evidence,
+            },
+            Self::Warning { context, message } => TdEvent::Warning {
+                execution_id,
+                context,
+                message,
+            },
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `gemini --output-format stream-json`: runs that begin with an init and end with a result (pure).
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::grammar::Grammar;
+use super::super::lenient::{Count, Flag, Gist, Maybe, Str, Time};
+use super::super::scribe::{Scribe, Usage};
+use super::super::standing::Standing;
+use super::super::summary::Beginning;
+
+/// A line of the stream.
+#[derive(Debug, Default, Deserialize)]
+pub struct Record<'a> {
+    #[serde(default, borrow, rename = "type")]
+    kind: Str<'a>,
+    #[serde(default, borrow)]
+    timestamp: Time<'a>,
+    #[serde(default, borrow)]
+    role: Str<'a>,
+    #[serde(default, borrow)]
+    content: Str<'a>,
+    #[serde(default)]
+    delta: Flag,
+    #[serde(default, borrow)]
+    tool_name: Str<'a>,
+    #[serde(default, borrow)]
+    tool_id: Str<'a>,
+    #[serde(default, borrow)]
+    parameters: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    status: Str<'a>,
+    #[serde(default)]
+    output: Gist,
+    #[serde(default, borrow)]
+    error: Maybe<Failure<'a>>,
+    #[serde(default, borrow)]
+    severity: Str<'a>,
+    #[serde(default, borrow)]
+    message: Str<'a>,
+    #[serde(default)]
+    stats: Maybe<Stats>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Failure<'a> {
+    #[serde(default, borrow)]
+    message: Str<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Stats {
+    #[serde(default)]
+    input_tokens: Count,
+    #[serde(default)]
+    output_tokens: Count,
+}
+
+/// The meaning of Gemini's stream-json.
+#[derive(Debug, Default)]
+pub struct Print {
+    /// The text since the last tool or prompt, from deltas.
+    text: Beginning,
+    text_bytes: usize,
+    has_tool_calls: bool,
+}
+
+impl Grammar for Print {
+    type Record<'a> = Record<'a>;
+
+    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        let when = scribe.when(record.timestamp.read());
+        match record.kind.as_str() {
+            "init" => {
+                if scribe.standing() == Standing::Working {
+                    scribe.cut("another run began");
+                }
+                scribe.forget_tools();
+                self.begin_text();
+                self.has_tool_calls = false;
+                scribe.working("init");
+            }
+            "message" => self.message(record, scribe),
+            "tool_use" => {
+                scribe.working("tool_use");
+                self.begin_text();
+                self.has_tool_calls = true;
+                let args = record.parameters.map_or("", RawValue::get);
+                let (id, name) = (record.tool_id.as_str(), record.tool_name.as_str());
+                scribe.tool_begins(id, name, args, when, true);
+            }
+            "tool_result" => {
+                scribe.working("tool_result");
+                self.begin_text();
+                let error = record.error.0.unwrap_or_default();
+                let text = match record.output.text.as_str() {
+                    "" => error.message.as_str(),
+                    text => text,
+                };
+                let success = record.status.as_str() == "success";
+                scribe.tool_answers(record.tool_id.as_str(), success, text, when);
+            }
+            "error" => {
+                let severity = record.severity.get().unwrap_or("error");
+                scribe.warn(format!(
+                    "gemini says: {severity}: {}",
+                    record.message.as_str()
+                ));
+            }
+            "result" => self.result(record, scribe),
+            _ => {}
+        }
+    }
+}
+
+impl Print {
+    fn begin_text(&mut self) {
+        self.text.clear();
+        self.text_bytes = 0;
+    }
+
+    fn message(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        let Some(text) = record.content.into_inner() else {
+            return;
+        };
+        match record.role.as_str() {
+            "user" => {
+                self.begin_text();
+                scribe.working("a prompt");
+                scribe.prompt(&text);
+            }
+            "assistant" => {
+                scribe.working("an answer");
+                // What came in deltas may come again as a whole.
+                let is_repeated = !record.delta.is_set()
+                    && self.text_bytes > 0
+                    && text.len() == self.text_bytes
+                    && text.starts_with(self.text.as_str());
+                if is_repeated {
+                    return;
+                }
+                self.text.push(&text);
+                self.text_bytes += text.len();
+                scribe.said(self.text.as_str());
+                scribe.token(text);
+            }
+            _ => {}
+        }
+    }
+
+    fn result(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        let status = record.status.as_str();
+        let evidence = format!("result: status {status}");
+        let stats = record.stats.0.unwrap_or_default();
+        let usage = Usage {
+            input_tokens: stats.input_tokens.0.unwrap_or(0),
+            output_tokens: stats.output_tokens.0.unwrap_or(0),
+        };
+        if status == "success" {
+            let answer = scribe.answer().to_owned();
+            scribe.response(&answer, usage, self.has_tool_calls);
+            scribe.turn_completed("result");
+            scribe.completed(evidence);
+        } else {
+            let error = record.error.0.unwrap_or_default();
+            scribe.failed(error.message.get().unwrap_or(status), evidence);
+        }
+        self.begin_text();
+        self.has_tool_calls = false;
+    }
+}

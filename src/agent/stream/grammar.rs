@@ -1,0 +1,34 @@
+//! What the records of a format mean: one type a format, between the reader and the scribe (pure).
+
+use serde::Deserialize;
+
+use super::scribe::Scribe;
+
+/// A format's meaning.
+pub(super) trait Grammar {
+    /// The fields of a record that matter.
+    type Record<'a>: Deserialize<'a>;
+
+    /// A record was read.
+    fn record(&mut self, record: Self::Record<'_>, scribe: &mut Scribe);
+
+    /// The API says that no more comes (`[DONE]`).
+    fn done(&mut self, _scribe: &mut Scribe) {}
+
+    /// The stream has ended: what is held back is told.
+    fn end(&mut self, scribe: &mut Scribe) {
+        scribe.end();
+    }
+}
+
+/// How bytes become records: the frame of a format, with its grammar in it.
+pub(super) trait Reading: Send {
+    /// Takes bytes as they were read, cut anywhere.
+    fn push(&mut self, bytes: &[u8], scribe: &mut Scribe);
+
+    /// No more came for a while: what is whole of an open record is taken.
+    fn settle(&mut self, _scribe: &mut Scribe) {}
+
+    /// The stream has ended.
+    fn finish(&mut self, scribe: &mut Scribe);
+}

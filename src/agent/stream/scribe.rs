@@ -1,0 +1,265 @@
+//! Writes the events of a stream and knows where its agent stands, whatever the format (pure).
+
+use std::borrow::Cow;
+
+use super::event::AgentEvent;
+use super::standing::Standing;
+use super::summary::{result, summary};
+use super::tools::{Tools, When};
+use crate::stamp::Timestamp;
+
+/// What warnings of this room are about.
+const CONTEXT: &str = "agent output";
+
+/// Lines that are no records are each told, up to so many; the rest is counted. A program that
+/// prints text where records are expected prints much of it.
+const STRAY_MAX: u64 = 20;
+
+/// Tokens that a message of the model took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+}
+
+/// Events on their way out, and what must be remembered to write them.
+#[derive(Debug, Default)]
+pub(super) struct Scribe {
+    /// When what is being read has arrived.
+    pub now: Timestamp,
+    /// The caller's list while something is read.
+    pub out: Vec<AgentEvent>,
+    tools: Tools,
+    standing: Standing,
+    evidence: Cow<'static, str>,
+    /// What the agent said last, as far as a result needs it.
+    answer: String,
+    /// How the run ended was told.
+    is_told: bool,
+    stray: u64,
+}
+
+impl Scribe {
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    pub fn evidence(&self) -> &str {
+        &self.evidence
+    }
+
+    pub fn answer(&self) -> &str {
+        &self.answer
+    }
+
+    /// When a record that says `recorded` happened.
+    pub fn when(&self, recorded: Option<Timestamp>) -> When {
+        When {
+            arrived: self.now,
+            recorded,
+        }
+    }
+
+    pub fn stand(&mut self, standing: Standing, evidence: impl Into<Cow<'static, str>>) {
+        self.standing = standing;
+        self.evidence = evidence.into();
+    }
+
+    /// The agent works: whatever was told of its end is over.
+    pub fn working(&mut self, evidence: &'static str) {
+        self.is_told = false;
+        self.stand(Standing::Working, evidence);
+    }
+
+    pub fn prompt(&mut self, text: &str) {
+        self.out.push(AgentEvent::PromptSent {
+            prompt_summary: summary(text),
+            token_count: 0,
+        });
+    }
+
+    pub fn token(&mut self, text: Cow<'_, str>) {
+        if !text.is_empty() {
+            self.out.push(AgentEvent::TokenReceived {
+                token: text.into_owned(),
+            });
+        }
+    }
+
+    /// Remembers what the agent said last.
+    pub fn said(&mut self, text: &str) {
+        if !text.trim().is_empty() {
+            self.answer = result(text);
+        }
+    }
+
+    pub fn response(&mut self, text: &str, usage: Usage, has_tool_calls: bool) {
+        self.out.push(AgentEvent::ResponseCompleted {
+            response_summary: summary(text),
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            has_tool_calls,
+        });
+    }
+
+    /// A tool begins, if it did not begin before.
+    pub fn tool_begins(&mut self, id: &str, name: &str, args: &str, when: When, is_own: bool) {
+        let tool_name = summary(name);
+        if self.tools.begin(id, &tool_name, when, is_own) {
+            self.out.push(AgentEvent::ToolCallStarted {
+                tool_name,
+                tool_args_summary: summary(args),
+            });
+        }
+    }
+
+    /// A tool has answered, if it did not answer before.
+    pub fn tool_answers(&mut self, id: &str, success: bool, text: &str, when: When) {
+        if let Some(answered) = self.tools.answer(id, when) {
+            self.out.push(AgentEvent::ToolCallCompleted {
+                tool_name: answered.name,
+                success,
+                result_summary: summary(text),
+                duration_ms: answered.duration_ms,
+            });
+        }
+    }
+
+    /// Tools that still wait for an answer will get none: they are said.
+    pub fn tools_over(&mut self) {
+        let names = self.tools.turn_over();
+        if !names.is_empty() {
+            let message = format!("{} had no result: {}", tools(names.len()), list(&names));
+            self.warn(message);
+        }
+    }
+
+    /// Tools of another run: ids begin anew.
+    pub fn forget_tools(&mut self) {
+        self.tools.clear();
+    }
+
+    pub fn turn_completed(&mut self, marker: &str) {
+        self.tools_over();
+        self.out.push(AgentEvent::TurnCompleted {
+            marker: summary(marker),
+            summary: summary(&self.answer),
+        });
+    }
+
+    /// The agent has done its work.
+    pub fn completed(&mut self, evidence: impl Into<Cow<'static, str>>) {
+        let evidence = evidence.into();
+        self.out.push(AgentEvent::AgentCompleted {
+            result: self.answer.clone(),
+            evidence: evidence.clone().into_owned(),
+        });
+        self.is_told = true;
+        self.stand(Standing::Done, evidence);
+    }
+
+    /// The agent has failed.
+    pub fn failed(&mut self, error: &str, evidence: impl Into<Cow<'static, str>>) {
+        let evidence = evidence.into();
+        self.tools_over();
+        self.out.push(AgentEvent::AgentFailed {
+            error: result(error),
+            evidence: evidence.clone().into_owned(),
+        });
+        self.is_told = true;
+        self.stand(Standing::Failed, evidence);
+    }
+
+    /// How the run ended is to be told: it went on since.
+    pub fn told_anew(&mut self) {
+        self.is_told = false;
+    }
+
+    /// The stream has no agent that could complete, or nothing more is to be said of its end.
+    pub fn told(&mut self) {
+        self.is_told = true;
+    }
+
+    /// The run ended without the record that ends a run.
+    pub fn cut(&mut self, how: &str) {
+        let pending: Vec<&str> = self.tools.pending().collect();
+        let evidence = match pending.len() {
+            0 => format!("{how}; last: {}", self.evidence),
+            count => format!(
+                "{how}; {} without a result: {}",
+                tools(count),
+                list(&pending)
+            ),
+        };
+        // They are told with the cut.
+        self.tools.turn_over();
+        self.failed("the run was cut off before its end", evidence);
+    }
+
+    /// The stream ends: how that leaves the agent is said, if it was not said before.
+    pub fn end(&mut self) {
+        if self.stray > STRAY_MAX {
+            let more = self.stray - STRAY_MAX;
+            self.warn(format!("{more} more lines were no records"));
+        }
+        if self.is_told {
+            return;
+        }
+        match self.standing {
+            Standing::Unknown | Standing::Failed => {}
+            Standing::Working => self.cut("the stream ended"),
+            Standing::MaybeDone => {
+                self.turn_completed("inferred: the stream ended after an answer");
+                self.completed("inferred: the stream ended after an answer");
+            }
+            Standing::Done => {
+                let evidence = std::mem::take(&mut self.evidence);
+                self.completed(evidence);
+            }
+            Standing::Background { tasks } => {
+                let evidence = format!("{tasks} background tasks had not ended with the stream");
+                self.failed(
+                    "the run was cut off before its background tasks ended",
+                    evidence,
+                );
+            }
+            Standing::Interrupted => {
+                let evidence = std::mem::take(&mut self.evidence);
+                self.failed("interrupted", evidence.clone());
+                self.stand(Standing::Interrupted, evidence);
+            }
+        }
+    }
+
+    pub fn warn(&mut self, message: String) {
+        self.out.push(AgentEvent::Warning {
+            context: CONTEXT.to_owned(),
+            message,
+        });
+    }
+
+    /// Text where a record should be.
+    pub fn stray(&mut self, text: &str) {
+        self.stray += 1;
+        if self.stray <= STRAY_MAX {
+            self.warn(format!("a line is no record: {}", summary(text)));
+        }
+    }
+}
+
+fn tools(count: usize) -> String {
+    match count {
+        1 => "1 tool".to_owned(),
+        count => format!("{count} tools"),
+    }
+}
+
+/// The names, or the first of them.
+fn list(names: &[&str]) -> String {
+    const NAMES_MAX: usize = 5;
+    let mut text = names[..names.len().min(NAMES_MAX)].join(", ");
+    if names.len() > NAMES_MAX {
+        text.push('…');
+    }
+    summary(&text)
+}

@@ -1,0 +1,179 @@
+//! Bytes as server-sent events: lines, fields, and a blank line that hands the event on (pure).
+
+use super::super::grammar::{Grammar, Reading};
+use super::super::lines::{Ends, Line, Lines};
+use super::super::scribe::Scribe;
+use super::super::values;
+
+/// What comes out of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The data of an event.
+    Data(&'a [u8]),
+    /// Data of so many bytes was too long.
+    TooLong(u64),
+    /// A line that is no field.
+    Stray(&'a [u8]),
+}
+
+/// The data of the event that is open.
+#[derive(Debug)]
+pub struct Frames {
+    bytes_max: usize,
+    data: Vec<u8>,
+    has_data: bool,
+    skipped: u64,
+}
+
+/// Room that is kept for the next event after a long one.
+const ROOM_KEPT: usize = 1024 * 1024;
+
+impl Frames {
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            data: Vec::new(),
+            has_data: false,
+            skipped: 0,
+        }
+    }
+
+    /// Takes a line without its end.
+    pub fn line(&mut self, line: &Line<'_>, take: &mut impl FnMut(Event<'_>)) {
+        let line = match line {
+            Line::Whole(line) => *line,
+            Line::TooLong(bytes) => {
+                self.skipped += bytes;
+                return;
+            }
+        };
+        let Some(first) = line.first() else {
+            return self.dispatch(take);
+        };
+        match (first, line.strip_prefix(b"data")) {
+            // Recordings of payloads alone: nothing else in this format begins so.
+            (b'{', _) => take(Event::Data(line)),
+            (_, Some(rest)) if rest.is_empty() || rest[0] == b':' => {
+                let value = rest.strip_prefix(b":").unwrap_or(rest);
+                self.data(value.strip_prefix(b" ").unwrap_or(value));
+            }
+            // The name of the event stands in its data too.
+            _ if is_field(line) => {}
+            _ => take(Event::Stray(line)),
+        }
+    }
+
+    fn data(&mut self, value: &[u8]) {
+        if self.has_data {
+            self.data.push(b'\n');
+        }
+        self.has_data = true;
+        if self.skipped > 0 || self.data.len() + value.len() > self.bytes_max {
+            self.skipped += (self.data.len() + value.len()) as u64;
+            self.data = Vec::new();
+        } else {
+            self.data.extend_from_slice(value);
+        }
+    }
+
+    /// The event is complete; at the end of the stream it has to be.
+    pub fn dispatch(&mut self, take: &mut impl FnMut(Event<'_>)) {
+        let skipped = std::mem::take(&mut self.skipped);
+        if skipped > 0 {
+            take(Event::TooLong(skipped));
+        } else if self.has_data {
+            take(Event::Data(&self.data));
+        }
+        self.has_data = false;
+        self.data.clear();
+        self.data.shrink_to(ROOM_KEPT);
+    }
+}
+
+/// Whether a line is a comment or a field that SSE knows.
+fn is_field(line: &[u8]) -> bool {
+    let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+    matches!(name, b"" | b"event" | b"id" | b"retry")
+}
+
+/// Server-sent events with a meaning.
+#[derive(Debug)]
+pub struct SseEvents<G> {
+    lines: Lines,
+    frames: Frames,
+    grammar: G,
+}
+
+impl<G: Grammar> SseEvents<G> {
+    pub fn new(grammar: G, bytes_max: usize) -> Self {
+        Self {
+            lines: Lines::new(Ends::Any, bytes_max),
+            frames: Frames::new(bytes_max),
+            grammar,
+        }
+    }
+}
+
+fn tell<G: Grammar>(event: Event<'_>, grammar: &mut G, scribe: &mut Scribe) {
+    match event {
+        Event::Data(b"[DONE]") => grammar.done(scribe),
+        Event::Data(data) => values::read(data, grammar, scribe),
+        Event::TooLong(bytes) => {
+            scribe.warn(format!("a record is too long: {bytes} bytes skipped"));
+        }
+        Event::Stray(line) => scribe.stray(&String::from_utf8_lossy(line)),
+    }
+}
+
+impl<G: Grammar + Send> Reading for SseEvents<G> {
+    fn push(&mut self, bytes: &[u8], scribe: &mut Scribe) {
+        let (frames, grammar) = (&mut self.frames, &mut self.grammar);
+        self.lines.push(bytes, |line| {
+            frames.line(&line, &mut |event| tell(event, grammar, scribe));
+        });
+    }
+
+    fn finish(&mut self, scribe: &mut Scribe) {
+        let (frames, grammar) = (&mut self.frames, &mut self.grammar);
+        self.lines.finish(|line| {
+            frames.line(&line, &mut |event| tell(event, grammar, scribe));
+        });
+        frames.dispatch(&mut |event| tell(event, grammar, scribe));
+        grammar.end(scribe);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut lines = Lines::new(Ends::Any, 20);
+        let mut frames = Frames::new(20);
+        let mut take = |event: Event<'_>| {
+            found.push(match event {
+                Event::Data(data) => String::from_utf8_lossy(data).into_owned(),
+                Event::TooLong(bytes) => format!("{bytes} skipped"),
+                Event::Stray(line) => format!("? {}", String::from_utf8_lossy(line)),
+            });
+        };
+        lines.push(text.as_bytes(), |line| frames.line(&line, &mut take));
+        lines.finish(|line| frames.line(&line, &mut take));
+        frames.dispatch(&mut take);
+        found
+    }
+
+    #[test]
+    fn fields_comments_and_line_ends() {
+        let text = ": hello\nevent: x\ndata: a\ndata:b\rdata\r\n\r\nid: 7\n\ndata:  c\n\nwhat\n{\"d\":1}\ndata: e";
+        assert_eq!(events(text), ["a\nb\n", " c", "? what", "{\"d\":1}", "e"]);
+    }
+
+    #[test]
+    fn data_that_is_too_long_is_counted() {
+        let text =
+            "data: 12345678901234\ndata: 123456\n\ndata: 123456789012345678901\n\ndata: a\n\n";
+        assert_eq!(events(text), ["21 skipped", "27 skipped", "a"]);
+    }
+}

@@ -1,0 +1,81 @@
+//! Gemini CLI: stream-json and session files; and JSON of nobody that is known.
+
+use super::*;
+
+#[test]
+fn a_run() {
+    let text = r#"{"type":"init","timestamp":"2026-11-21T21:12:29.000Z","session_id":"s","model":"m"}
+{"type":"message","timestamp":"2026-11-21T21:12:29.000Z","role":"user","content":"go"}
+{"type":"message","timestamp":"2026-11-21T21:12:29.000Z","role":"assistant","content":"one ","delta":true}
+{"type":"message","timestamp":"2026-11-21T21:12:29.000Z","role":"assistant","content":"two","delta":true}
+{"type":"message","timestamp":"2026-11-21T21:12:29.000Z","role":"assistant","content":"one two"}
+{"type":"tool_use","timestamp":"2026-11-21T21:12:29.000Z","tool_name":"ls","tool_id":"t","parameters":{}}
+{"type":"tool_result","timestamp":"2026-11-21T21:12:29.063Z","tool_id":"t","status":"error","error":{"message":"no"}}
+{"type":"result","timestamp":"2026-11-21T21:12:30.000Z","status":"success","stats":{"input_tokens":7,"output_tokens":2}}
+{"type":"init","timestamp":"2026-11-21T21:12:31.000Z","session_id":"s","model":"m"}
+{"type":"result","timestamp":"2026-11-21T21:12:32.000Z","status":"error","error":{"message":"quota"}}
+{"type":"init","timestamp":"2026-11-21T21:12:31.000Z","session_id":"s","model":"m"}
+"#;
+    assert_eq!(
+        told(Format::Auto, text),
+        [
+            "prompt go",
+            "token one ",
+            "token two",
+            "tool ls {}",
+            "failed ls no 63ms",
+            "response 7/2 tools",
+            "turn result",
+            "completed one two",
+            "failed quota",
+            "failed the run was cut off before its end",
+        ]
+    );
+}
+
+#[test]
+fn a_session_whose_messages_are_written_again() {
+    let text = r#"{"sessionId":"s","projectHash":"h","startTime":"2026-06-11T21:05:11.000Z","kind":"main"}
+{"$set":{"messages":[{"id":"0","type":"user","content":[{"text":"context"}]}]}}
+{"id":"1","timestamp":"2026-06-11T21:05:24.000Z","type":"user","content":[{"text":"go"}]}
+{"id":"2","timestamp":"2026-06-11T21:05:29.000Z","type":"gemini","content":"I run it","tokens":{"input":7,"output":1}}
+{"id":"2","timestamp":"2026-06-11T21:05:29.000Z","type":"gemini","content":"I run it.","toolCalls":[{"id":"t","name":"ls","args":{},"status":"success","timestamp":"2026-06-11T21:05:29.500Z","result":[{"functionResponse":{"response":{"output":"x"}}}]}],"tokens":{"input":7,"output":2}}
+{"id":"3","timestamp":"2026-06-11T21:05:29.000Z","type":"user","content":[{"functionResponse":{"id":"t"}}]}
+{"id":"4","timestamp":"2026-06-11T21:05:31.000Z","type":"gemini","content":"done","tokens":{"input":8,"output":1}}
+{"$set":{"lastUpdated":"2026-06-11T21:05:31.000Z"}}
+"#;
+    assert_eq!(stands(text), Standing::MaybeDone);
+    assert_eq!(
+        told(Format::Auto, text),
+        [
+            "prompt go",
+            "token I run it",
+            "token .",
+            "tool ls {}",
+            "ok ls x 500ms",
+            "response 7/2 tools",
+            "token done",
+            "response 8/1",
+            "turn inferred: the stream ended after an answer",
+            "completed done",
+        ]
+    );
+    let failed = r#"{"id":"5","type":"error","content":"[API Error]","timestamp":"2026-06-11T21:05:31.000Z"}"#;
+    assert_eq!(stands(&[text, failed].concat()), Standing::Failed);
+}
+
+#[test]
+fn json_that_nobody_knows() {
+    let text = r#"{"what":"\"type\":\"result\""}
+{"message":{"content":"hi","stop_reason":"end_turn"}}
+{"type":"result","result":"ok"}
+{"type":"result","error":{"message":"no"}}
+"#;
+    assert_eq!(
+        told(Format::Auto, text),
+        ["turn end_turn", "turn result", "completed ok", "failed no"]
+    );
+    assert!(told(Format::Auto, "{\"a\":1}\n").is_empty());
+    assert!(told(Format::Auto, "plain text\n{\"a\":1}\nmore\n").is_empty());
+    assert!(told(Format::Text, text).is_empty());
+}

@@ -1,0 +1,153 @@
+//! Tools that have begun and not answered yet, by id (pure).
+
+use super::recent::{Recent, hash};
+use crate::stamp::Timestamp;
+
+/// Tools that may be open: an answer to one that began longer ago is one to an unknown tool.
+const OPEN_MAX: usize = 1_024;
+
+/// What a tool is called whose beginning was not seen.
+pub(super) const UNKNOWN: &str = "unknown";
+
+/// When something happened: when it arrived, and when its record says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct When {
+    pub arrived: Timestamp,
+    pub recorded: Option<Timestamp>,
+}
+
+impl When {
+    /// Milliseconds from then to `later`: by the records where both say, else by arrival. Records
+    /// may be out of order; nothing takes less than no time.
+    fn millis_to(self, later: Self) -> u64 {
+        let (from, to) = match (self.recorded, later.recorded) {
+            (Some(from), Some(to)) => (from, to),
+            _ => (self.arrived, later.arrived),
+        };
+        u64::try_from(to.micros().saturating_sub(from.micros()) / 1_000).unwrap_or(0)
+    }
+}
+
+#[derive(Debug)]
+struct Open {
+    id: u64,
+    name: Box<str>,
+    begun: When,
+    /// A tool of the agent itself, not of one that it sent out.
+    is_own: bool,
+    /// The turn in which it began is over.
+    is_stale: bool,
+}
+
+/// The open tools, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    open: Vec<Open>,
+    seen: Recent,
+}
+
+/// An answer that was waited for.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub name: String,
+    pub duration_ms: u64,
+}
+
+impl Tools {
+    /// Whether this is the tool's beginning, and not told before.
+    pub fn begin(&mut self, id: &str, name: &str, begun: When, is_own: bool) -> bool {
+        if !self.seen.insert(id) {
+            return false;
+        }
+        if self.open.len() >= OPEN_MAX {
+            self.open.remove(0);
+        }
+        self.open.push(Open {
+            id: hash(id),
+            name: name.into(),
+            begun,
+            is_own,
+            is_stale: false,
+        });
+        true
+    }
+
+    /// Who has answered; `None` if it has done so before.
+    pub fn answer(&mut self, id: &str, when: When) -> Option<Answered> {
+        let hashed = hash(id);
+        if let Some(at) = self.open.iter().rposition(|open| open.id == hashed) {
+            let open = self.open.remove(at);
+            return Some(Answered {
+                duration_ms: open.begun.millis_to(when),
+                name: open.name.into(),
+            });
+        }
+        self.seen.insert(id).then(|| Answered {
+            name: UNKNOWN.to_owned(),
+            duration_ms: 0,
+        })
+    }
+
+    /// The agent's turn is over: which of its tools have not answered. They are said once, and may
+    /// answer later.
+    pub fn turn_over(&mut self) -> Vec<&str> {
+        let open = self.open.iter_mut();
+        open.filter_map(|open| {
+            let is_new = open.is_own && !std::mem::replace(&mut open.is_stale, true);
+            is_new.then_some(&*open.name)
+        })
+        .collect()
+    }
+
+    /// The tools of the turn that is not over.
+    pub fn pending(&self) -> impl Iterator<Item = &str> {
+        let open = self.open.iter();
+        open.filter(|open| !open.is_stale).map(|open| &*open.name)
+    }
+
+    /// Another run begins, whose ids may be the same.
+    pub fn clear(&mut self) {
+        self.open.clear();
+        self.seen.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn when(arrived: i64, recorded: Option<i64>) -> When {
+        When {
+            arrived: Timestamp::from_micros(arrived * 1_000),
+            recorded: recorded.map(|millis| Timestamp::from_micros(millis * 1_000)),
+        }
+    }
+
+    #[test]
+    fn durations_are_by_records_where_both_have_a_time() {
+        for (begun, ended, millis) in [
+            (when(10, None), when(25, None), 15),
+            (when(10, Some(100)), when(25, Some(107)), 7),
+            (when(10, Some(100)), when(25, None), 15),
+            (when(10, Some(100)), when(25, Some(90)), 0),
+        ] {
+            let mut tools = Tools::default();
+            assert!(tools.begin("a", "Bash", begun, true));
+            assert!(!tools.begin("a", "Bash", begun, true), "told twice");
+            assert_eq!(tools.answer("a", ended).unwrap().duration_ms, millis);
+            assert!(tools.answer("a", ended).is_none(), "answered twice");
+        }
+    }
+
+    #[test]
+    fn what_is_open_is_bounded() {
+        let mut tools = Tools::default();
+        for number in 0..=OPEN_MAX {
+            tools.begin(&number.to_string(), "Bash", when(0, None), true);
+        }
+        assert_eq!(tools.pending().count(), OPEN_MAX);
+        assert_eq!(tools.turn_over().len(), OPEN_MAX);
+        assert_eq!(tools.turn_over().len(), 0, "said once");
+        assert_eq!(tools.answer("1", when(0, None)).unwrap().name, "Bash");
+    }
+}

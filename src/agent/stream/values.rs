@@ -1,0 +1,259 @@
+//! One line as JSON values: one as a rule, or several, or what can be saved of a broken one (pure).
+
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
+
+use super::grammar::Grammar;
+use super::lenient::Maybe;
+use super::scribe::Scribe;
+use super::summary::summary;
+
+/// Reads all records of a line. What is no record is said, and no record behind it is lost.
+pub(super) fn read<G: Grammar>(line: &[u8], grammar: &mut G, scribe: &mut Scribe) {
+    match std::str::from_utf8(line) {
+        Ok(text) => read_text(text, grammar, scribe),
+        Err(_) => read_text(&String::from_utf8_lossy(line), grammar, scribe),
+    }
+}
+
+/// Whether a line is nothing but whole objects, so that its end adds nothing.
+pub(super) fn is_whole(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    // Most of what is open is not whole, and is seen at once.
+    if !(line.starts_with(b"{") && line.ends_with(b"}")) {
+        return false;
+    }
+    let mut values = serde_json::Deserializer::from_slice(line).into_iter::<IgnoredAny>();
+    values.all(|value| value.is_ok())
+}
+
+fn read_text<G: Grammar>(text: &str, grammar: &mut G, scribe: &mut Scribe) {
+    let text = text.trim_start_matches('\u{feff}');
+    let Some(at) = read_values(text, grammar, scribe) else {
+        return;
+    };
+    // Node writes half of a character that a delta cut in two; serde takes no halves.
+    match mended(&text[at..]) {
+        Cow::Borrowed(rest) => salvage(rest, grammar, scribe),
+        Cow::Owned(rest) => {
+            if let Some(at) = read_values(&rest, grammar, scribe) {
+                salvage(&rest[at..], grammar, scribe);
+            }
+        }
+    }
+}
+
+/// Reads values, one behind the other, and says where something else begins.
+fn read_values<G: Grammar>(text: &str, grammar: &mut G, scribe: &mut Scribe) -> Option<usize> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Maybe<G::Record<'_>>>();
+    loop {
+        let at = values.byte_offset();
+        match values.next()? {
+            Ok(Maybe(Some(record))) => grammar.record(record, scribe),
+            Ok(Maybe(None)) => scribe.stray(&text[at..values.byte_offset()]),
+            Err(_) => return Some(at),
+        }
+    }
+}
+
+/// What stands behind a broken record on the same line: the process died while it wrote, and
+/// another went on. A record begins with `{"`; one that stands behind `:`, `,` or `[` is a part of
+/// the broken one, and no record.
+fn salvage<G: Grammar>(text: &str, grammar: &mut G, scribe: &mut Scribe) {
+    let mut rest = text;
+    // Where what is broken ends, as far as known.
+    let mut from = 0;
+    while let Some(at) = next_record(rest, from) {
+        let mut values =
+            serde_json::Deserializer::from_str(&rest[at..]).into_iter::<Maybe<G::Record<'_>>>();
+        let Some(Ok(Maybe(Some(record)))) = values.next() else {
+            from = at + 1;
+            continue;
+        };
+        skip(&rest[..at], scribe);
+        grammar.record(record, scribe);
+        rest = &rest[at + values.byte_offset()..];
+        from = 0;
+    }
+    skip(rest, scribe);
+}
+
+/// Where a record may begin, at `from` or behind it.
+fn next_record(text: &str, from: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let places = memchr::memchr_iter(b'{', bytes.get(from..)?).map(|at| from + at);
+    for at in places {
+        let begins = bytes[at + 1..]
+            .iter()
+            .find(|byte| !byte.is_ascii_whitespace())
+            .is_some_and(|byte| *byte == b'"');
+        let before = bytes[..at].iter().rfind(|byte| !byte.is_ascii_whitespace());
+        if begins && !before.is_some_and(|byte| b":,[".contains(byte)) {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Says what was skipped, if it was anything.
+fn skip(text: &str, scribe: &mut Scribe) {
+    let is_blank = |c: char| c.is_whitespace();
+    let text = text.trim_matches(is_blank);
+    if text.is_empty() {
+        return;
+    }
+    let bytes = text.len();
+    let visible = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+    if visible.is_empty() {
+        scribe.warn(format!("{bytes} NUL bytes skipped"));
+    } else if visible.starts_with(['{', '[', '"']) {
+        let begins = summary(visible);
+        scribe.warn(format!(
+            "a record is broken: {bytes} bytes skipped: {begins}"
+        ));
+    } else {
+        scribe.stray(visible);
+    }
+}
+
+/// Halves of characters (`\ud83d` without its other half) as `\ufffd`.
+fn mended(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let mut mended = String::new();
+    // What is in `mended` already, and where to look.
+    let (mut done, mut at) = (0, 0);
+    while let Some(found) = memchr::memchr(b'\\', bytes.get(at..).unwrap_or_default()) {
+        at += found;
+        let Some(unit) = unit_at(bytes, at) else {
+            // Any other escape has one more byte at least, which may be a backslash.
+            at += 2;
+            continue;
+        };
+        let next = unit_at(bytes, at + 6);
+        match unit {
+            0xd800..=0xdbff if next.is_some_and(|next| (0xdc00..=0xdfff).contains(&next)) => {
+                at += 12;
+            }
+            0xd800..=0xdfff => {
+                mended.push_str(&text[done..at]);
+                mended.push_str("\\ufffd");
+                at += 6;
+                done = at;
+            }
+            _ => at += 6,
+        }
+    }
+    if done == 0 {
+        return Cow::Borrowed(text);
+    }
+    mended.push_str(&text[done..]);
+    Cow::Owned(mended)
+}
+
+/// The UTF-16 unit that is escaped here.
+fn unit_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    digits.iter().try_fold(0, |unit, digit| {
+        Some(unit * 16 + char::from(*digit).to_digit(16)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::super::event::AgentEvent;
+    use super::super::lenient::Str;
+    use super::*;
+
+    /// Writes each record's `a` as a token.
+    struct Letters;
+
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Record<'a> {
+        #[serde(borrow)]
+        a: Str<'a>,
+    }
+
+    impl Grammar for Letters {
+        type Record<'a> = Record<'a>;
+
+        fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+            scribe.token(record.a.as_str().to_owned().into());
+        }
+    }
+
+    fn told(line: &[u8]) -> Vec<String> {
+        let mut scribe = Scribe::default();
+        read(line, &mut Letters, &mut scribe);
+        let events = scribe.out.into_iter();
+        events
+            .map(|event| match event {
+                AgentEvent::TokenReceived { token } => token,
+                AgentEvent::Warning { message, .. } => format!("! {message}"),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_a_line_may_hold() {
+        let cases: &[(&[u8], &[&str])] = &[
+            (b"", &[]),
+            (b" \t\r", &[]),
+            (b"\xef\xbb\xbf{\"a\":\"x\"}\r", &["x"]),
+            (
+                b"{\"a\":\"x\"}{\"a\":\"y\"} {\"a\":\"z\"}",
+                &["x", "y", "z"],
+            ),
+            (
+                b"{\"b\":{\"a\":\"p\"},\"a\":\"cut{\"a\":\"x\"}",
+                &[
+                    "! a record is broken: 23 bytes skipped: {\"b\":{\"a\":\"p\"},\"a\":\"cut",
+                    "x",
+                ],
+            ),
+            (
+                b"{\"b\":[{\"a\":\"p\"}, {\"a\":\"q\"},",
+                &["! a record is broken: 27 bytes skipped: {\"b\":[{\"a\":\"p\"}, {\"a\":\"q\"},"],
+            ),
+            (
+                b"{\"a\":\"x\"}{\"a\":{\"a\":\"p\"}{\"a\":\"y\"}{\"a\":\"z",
+                &[
+                    "x",
+                    "! a record is broken: 14 bytes skipped: {\"a\":{\"a\":\"p\"}",
+                    "y",
+                    "! a record is broken: 7 bytes skipped: {\"a\":\"z",
+                ],
+            ),
+            (
+                b"\0\0\0{\"a\":\"x\"}\0",
+                &["! 3 NUL bytes skipped", "x", "! 1 NUL bytes skipped"],
+            ),
+            (
+                b"Warning: no stdin{\"a\":\"x\"}",
+                &["! a line is no record: Warning: no stdin", "x"],
+            ),
+            (
+                b"[\"a\",{\"a\":1}]",
+                &["! a line is no record: [\"a\",{\"a\":1}]"],
+            ),
+            (b"{\"a\":\"\xff\"}", &["\u{fffd}"]),
+            (
+                br#"{"a":"\ud83d"}{"a":"\ud83d\ude00\\ud83d"}"#,
+                &["\u{fffd}", "\u{1f600}\\ud83d"],
+            ),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(told(line), *expected, "{}", String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn many_broken_records_take_no_time() {
+        let line = "{\"a\":\"b{\"".repeat(200_000);
+        assert!(!told(line.as_bytes()).is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! Any stream of an agent cut anywhere: the same events, each tool begun and answered once, a run ended once.
+//!
+//! The first byte says which format is asked for and how long a record may be, the second how the
+//! stream is cut.
+
+use td_observe::Timestamp;
+use td_observe::agent::{AgentEvent, Format, Standing, StreamParser};
+
+pub fn run(bytes: &[u8]) {
+    let Some((&[how, cuts], stream)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let format = Format::ALL[usize::from(how) % Format::ALL.len()];
+    let bytes_max = if how >= 128 { 100 } else { 1_000_000 };
+    let whole = events(format, bytes_max, &[stream]);
+    let (mut state, mut rest, mut pieces) = (u32::from(cuts), stream, Vec::new());
+    while !rest.is_empty() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let most = 1 + usize::from(cuts);
+        let (piece, more) = rest.split_at((1 + (state >> 16) as usize % most).min(rest.len()));
+        pieces.push(piece);
+        rest = more;
+    }
+    assert_eq!(events(format, bytes_max, &pieces), whole, "cut otherwise");
+    for event in &whole.0 {
+        if let AgentEvent::ToolCallStarted {
+            tool_name,
+            tool_args_summary,
+        } = event
+        {
+            // Two hundred characters of four bytes, and one that says there were more.
+            assert!(tool_name.len() <= 803 && tool_args_summary.len() <= 803);
+        }
+    }
+    settled(format, bytes_max, &pieces);
+}
+
+fn events(format: Format, bytes_max: usize, pieces: &[&[u8]]) -> (Vec<AgentEvent>, Standing) {
+    let mut parser = StreamParser::with_record_bytes_max(format, bytes_max);
+    let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
+    for piece in pieces {
+        parser.push(piece, now, &mut events);
+    }
+    parser.finish(now, &mut events);
+    let count = events.len();
+    parser.finish(now, &mut events);
+    assert_eq!(events.len(), count, "the end is told once");
+    (events, parser.standing())
+}
+
+/// A reader that looks at what is whole between pieces loses nothing and stops at nothing.
+fn settled(format: Format, bytes_max: usize, pieces: &[&[u8]]) {
+    let mut parser = StreamParser::with_record_bytes_max(format, bytes_max);
+    let mut events = Vec::new();
+    for (piece, micros) in pieces.iter().zip(0..) {
+        let now = Timestamp::from_micros(micros);
+        parser.push(piece, now, &mut events);
+        parser.settle(now, &mut events);
+    }
+    parser.finish(Timestamp::from_micros(0), &mut events);
+}

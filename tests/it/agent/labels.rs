@@ -1,0 +1,42 @@
+//! What a label of a recording means for where its agent stands.
+
+use td_observe::agent::Standing;
+
+const DONE: &[Standing] = &[Standing::Done];
+const MAYBE: &[Standing] = &[Standing::MaybeDone];
+const WORKING: &[Standing] = &[Standing::Working];
+const FAILED: &[Standing] = &[Standing::Failed];
+const INTERRUPTED: &[Standing] = &[Standing::Interrupted];
+/// A version that writes no stop reason, or a format without an end, may only be believed.
+const COMPLETED: &[Standing] = &[Standing::Done, Standing::MaybeDone];
+
+/// The standings that a label allows, where it says one.
+pub fn standing(file: &str, label: &str) -> Option<&'static [Standing]> {
+    let directory = file.split('/').next().unwrap_or_default();
+    if !super::DIRECTORIES.contains(&directory) {
+        return None;
+    }
+    Some(match label {
+        "completed" if directory == "gemini-sessions" => COMPLETED,
+        "completed text, stop null" => MAYBE,
+        // Another run, or a record that says nothing, follows.
+        "run 1 completed, run 2 in progress"
+        | "2 completed, 3rd in progress"
+        | "3 completed, 4th in progress"
+        | "5 cut runs"
+        | "18 failed, 19th just started" => WORKING,
+        // Its records were written in a turn that is confirmed by none.
+        "interrupted earlier" | "long line; progress tail" => MAYBE,
+        "main turn done while 3 background agents ran; they were then stopped" => DONE,
+        "0 lost records, completed" => DONE,
+        "not complete yet: working" => WORKING,
+        "tool_use-ending" | "tool_use-ending, killed" | "in progress" => WORKING,
+        // The broken record is a title; the turn before it is whole.
+        "tail incomplete: wait" => DONE,
+        "interrupted" => INTERRUPTED,
+        "error" => FAILED,
+        label if label.starts_with("completed") => DONE,
+        label if label.starts_with("failed") => FAILED,
+        _ => return None,
+    })
+}

@@ -1,0 +1,159 @@
+//! What agents write, on real recordings: counted by the parser, and again by hand from their records.
+//!
+//! The recordings lie beside the repository. The second count shares nothing with the parser: it
+//! builds whole values and asks them in its own words.
+
+mod counted;
+mod labels;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use td_observe::Timestamp;
+use td_observe::agent::{AgentEvent, Format, Standing, StreamFormat, StreamParser};
+
+/// The recordings of formats that are known here, by the directory they lie in.
+const DIRECTORIES: &[&str] = &[
+    "claude-code-subagents",
+    "claude-code-transcripts",
+    "claude-stream-json",
+    "codex-exec-json",
+    "codex-rollouts",
+    "derived-corruptions",
+    "gemini-sessions",
+    "gemini-stream-json",
+    "sse-payload-lines",
+    "sse-raw",
+];
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    tools: usize,
+    answered: usize,
+    failed_tools: usize,
+    turns: usize,
+    failures: usize,
+    output_tokens: u64,
+}
+
+/// Where the recordings are; says so when they are nowhere.
+fn recordings() -> Option<PathBuf> {
+    let root = std::env::var_os("TD_RECORDINGS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
+        PathBuf::from,
+    );
+    if !root.is_dir() {
+        eprintln!("NOT TESTED: no recordings in {}", root.display());
+        return None;
+    }
+    Some(root)
+}
+
+/// The files of the known formats; what an observer wrote beside them is none of an agent's.
+fn files(root: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = DIRECTORIES
+        .iter()
+        .filter_map(|directory| fs::read_dir(root.join(directory)).ok())
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| !path.to_string_lossy().ends_with(".growth-events.jsonl"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// What the parser makes of a recording: its events, and where it stood before the end was known.
+fn parsed(bytes: &[u8], piece: usize) -> (Vec<AgentEvent>, Standing, Option<StreamFormat>) {
+    let mut parser = StreamParser::new(Format::Auto);
+    let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
+    for piece in bytes.chunks(piece) {
+        parser.push(piece, now, &mut events);
+    }
+    parser.settle(now, &mut events);
+    let standing = parser.standing();
+    parser.finish(now, &mut events);
+    (events, standing, parser.format())
+}
+
+fn counts(events: &[AgentEvent]) -> Counts {
+    let mut counts = Counts::default();
+    for event in events {
+        match event {
+            AgentEvent::ToolCallStarted { .. } => counts.tools += 1,
+            AgentEvent::ToolCallCompleted { success, .. } => {
+                counts.answered += 1;
+                counts.failed_tools += usize::from(!success);
+            }
+            AgentEvent::TurnCompleted { .. } => counts.turns += 1,
+            AgentEvent::AgentFailed { .. } => counts.failures += 1,
+            AgentEvent::ResponseCompleted { output_tokens, .. } => {
+                counts.output_tokens += output_tokens;
+            }
+            _ => {}
+        }
+    }
+    counts
+}
+
+#[test]
+fn recordings_give_what_their_records_count() {
+    let Some(root) = recordings() else { return };
+    let files = files(&root);
+    assert!(files.len() > 50, "where are they? {files:?}");
+    let mut wrong = Vec::new();
+    for path in &files {
+        let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+        let bytes = fs::read(path).unwrap();
+        let (events, standing, format) = parsed(&bytes, usize::MAX);
+        let found = counts(&events);
+        let expected = counted::count(name, &bytes);
+        eprintln!("{name}\t{format:?}\t{found:?}\t{standing:?}");
+        if found != expected {
+            wrong.push(format!(
+                "{name}:\n  parsed  {found:?}\n  counted {expected:?}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn recordings_are_the_same_in_pieces() {
+    let Some(root) = recordings() else { return };
+    for path in files(&root) {
+        let bytes = fs::read(&path).unwrap();
+        // `settle` between pieces would see lines that are not whole: it is no part of this.
+        let whole = parsed(&bytes, usize::MAX);
+        for piece in [4_093, 65_536] {
+            assert_eq!(parsed(&bytes, piece), whole, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn transcripts_stand_as_they_are_labelled() {
+    let Some(root) = recordings() else { return };
+    let sources = fs::read_to_string(root.join("SOURCES.tsv")).unwrap();
+    let mut judged = 0;
+    let mut wrong = Vec::new();
+    for line in sources.lines() {
+        let mut fields = line.split('\t');
+        let (Some(file), Some(label)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let Some(expected) = labels::standing(file, label) else {
+            continue;
+        };
+        let Ok(bytes) = fs::read(root.join(file)) else {
+            continue;
+        };
+        judged += 1;
+        let (_, standing, _) = parsed(&bytes, usize::MAX);
+        if !expected.contains(&standing) {
+            wrong.push(format!("{file}: {label:?}: {standing:?}, not {expected:?}"));
+        }
+    }
+    assert!(judged > 40, "only {judged} of the labels are understood");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
