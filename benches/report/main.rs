@@ -23,6 +23,7 @@ mod polling;
 
 mod latency;
 mod rate;
+mod waits;
 
 mod processes;
 
@@ -44,6 +45,7 @@ const SECTIONS: &[Section] = &[
     ("neighbours", neighbours::run),
     ("latency", latency::run),
     ("rate", rate::run),
+    ("waits", waits::run),
     ("processes", processes::run),
     ("memory", memory::run),
     ("disks", disks::run),

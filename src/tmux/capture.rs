@@ -72,14 +72,8 @@ pub fn capture(
     let question = question(&nonce, shots);
     let bytes_before = bytes_read_by(server_pid);
     let answer = server.batch(question, clock)?;
-    let bytes_after = bytes_read_by(server_pid);
     let mut shown = read(&nonce, server_pid, &answer.text, shots);
-    for one in &mut shown {
-        if let Shown::View(view) = one {
-            view.look.bytes_before = bytes_before;
-            view.look.bytes_after = bytes_after;
-        }
-    }
+    date(&mut shown, bytes_before, bytes_read_by(server_pid));
     let unreadable = shown
         .iter()
         .filter(|one| **one == Shown::Unreadable)
@@ -93,6 +87,16 @@ pub fn capture(
         );
     }
     Ok(shown)
+}
+
+/// Notes what the server had read before looks and after them.
+pub(super) fn date(shown: &mut [Shown], bytes_before: Option<u64>, bytes_after: Option<u64>) {
+    for one in shown {
+        if let Shown::View(view) = one {
+            view.look.bytes_before = bytes_before;
+            view.look.bytes_after = bytes_after;
+        }
+    }
 }
 
 /// How many bytes a process has read in its life. Of a tmux server these are, but for the names of
@@ -113,7 +117,7 @@ pub(super) fn depth_max(width: u32) -> u32 {
     MAX_ROWS.min(u32::try_from(fitting).unwrap_or(u32::MAX))
 }
 
-fn question(nonce: &Nonce, shots: &[Shot]) -> String {
+pub(super) fn question(nonce: &Nonce, shots: &[Shot]) -> String {
     let mark = nonce.as_str();
     let mut lines = String::new();
     for Shot { pane, depth, saved } in shots {
@@ -141,7 +145,7 @@ fn question(nonce: &Nonce, shots: &[Shot]) -> String {
     lines
 }
 
-fn read(nonce: &Nonce, server_pid: u32, answer: &str, shots: &[Shot]) -> Vec<Shown> {
+pub(super) fn read(nonce: &Nonce, server_pid: u32, answer: &str, shots: &[Shot]) -> Vec<Shown> {
     let frames = nonce.frames(answer).unwrap_or_default();
     // Without its end an answer was cut off, and what stands last may be a part only.
     let (frames, whole) = match frames.split_last() {

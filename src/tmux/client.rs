@@ -18,6 +18,7 @@ use super::server::Server;
 use super::state::PaneState;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::event::PaneId;
 use crate::thread::{Stop, is_stopped};
 
 /// How old a listing may be that serves as long as the server has read nothing.
@@ -30,6 +31,9 @@ const NAMES_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// The longest pause after a process: twice as long as a batch may take.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
+
+/// What a process takes to start and to end, in which the server is free for others.
+const STARTING: Duration = Duration::from_millis(2);
 
 /// Asks one server, and leaves it time for others in between.
 pub(super) struct Client {
@@ -77,7 +81,26 @@ pub(super) struct Found {
     pub listing: Arc<Listing>,
     /// The moment before.
     pub proof: Proof,
+    /// The server was asked for it.
+    pub is_new: bool,
     screens: HashMap<u32, String>,
+    /// Looks that came along.
+    looks: HashMap<PaneId, Guessed>,
+}
+
+/// A look that was taken before it was known whether it is wanted.
+struct Guessed {
+    shot: Shot,
+    shown: Shown,
+    moment: Proof,
+}
+
+impl Guessed {
+    /// Whether it shows what another look was to show.
+    fn serves(&self, wanted: &Shot) -> bool {
+        let is_view = matches!(self.shown, Shown::View(_));
+        is_view && self.shot.depth >= wanted.depth && (self.shot.saved || !wanted.saved)
+    }
 }
 
 impl Found {
@@ -118,6 +141,13 @@ impl Client {
         bytes_read_by(self.known.as_ref()?.pid)
     }
 
+    /// When the server was last asked about all of its panes, and what it had read before, as far
+    /// as that is known.
+    pub fn asked(&self) -> Option<(Duration, u64)> {
+        let last = self.last.as_ref()?;
+        Some((last.at, last.bytes?))
+    }
+
     /// This moment, before a question.
     pub fn moment(&self) -> Proof {
         Proof {
@@ -133,8 +163,9 @@ impl Client {
         (self.now() < last.at + NUMBERS_AGE_MAX).then_some(&last.listing)
     }
 
-    /// Finds out what the server holds, with as little as will do.
-    pub fn find(&mut self, extent: Extent, screens: &[Screen]) -> Result<Found> {
+    /// Finds out what the server holds, with as little as will do. Where it has to be asked, looks
+    /// may come along.
+    pub fn find(&mut self, extent: Extent, screens: &[Screen], shots: Vec<Shot>) -> Result<Found> {
         let mut proof = self.moment();
         let Some(last) = self.last.take() else {
             return self.list(extent, proof);
@@ -147,19 +178,24 @@ impl Client {
         if extent == Extent::Panes && screens.is_empty() && serves {
             let listing = Arc::clone(&last.listing);
             self.last = Some(last);
-            return Ok(found(listing, proof, HashMap::new()));
+            return Ok(Found {
+                is_new: false,
+                ..found(listing, proof, HashMap::new())
+            });
         }
         let (beside, alone) = screens_max(last.listing.panes.len());
         let (first, more) = screens.split_at(screens.len().min(beside));
-        let (listing, mut shown) = self.probe(Some(&last.listing), first)?;
-        let Some(listing) = listing else {
+        let moment = self.moment();
+        let probed = self.probe(Some(&last.listing), first, &shots)?;
+        let Some(listing) = probed.listing else {
             proof = self.moment();
             return self.list(extent, proof);
         };
         let listing = Arc::new(listing);
+        let mut shown = by_pane(first, probed.screens);
         for more in more.chunks(alone) {
             // What is shown later proves more.
-            shown.extend(self.probe(None, more)?.1);
+            shown.extend(by_pane(more, self.probe(None, more, &[])?.screens));
         }
         self.last = Some(Listed {
             listing: Arc::clone(&listing),
@@ -167,23 +203,31 @@ impl Client {
             at: proof.at,
             named_at: last.named_at,
         });
-        Ok(found(listing, proof, shown))
+        let guessed = shots.into_iter().zip(probed.looks).map(|(shot, shown)| {
+            let guessed = Guessed {
+                shot,
+                shown,
+                moment,
+            };
+            (guessed.shot.pane.clone(), guessed)
+        });
+        Ok(Found {
+            looks: guessed.collect(),
+            ..found(listing, proof, shown)
+        })
     }
 
     fn probe(
         &mut self,
         known: Option<&Listing>,
         screens: &[Screen],
-    ) -> Result<(Option<Listing>, HashMap<u32, String>)> {
-        let Probed {
-            listing,
-            screens: shown,
-        } = self.ask(|server, clock| probe(server, clock, known, screens))?;
-        let panes = screens.iter().map(|screen| screen.pane);
-        Ok((listing, panes.zip(shown).collect()))
+        shots: &[Shot],
+    ) -> Result<Probed> {
+        let pid = self.known.as_ref().map_or(0, |known| known.pid);
+        self.ask(|server, clock| probe(server, clock, known, screens, (pid, shots)))
     }
 
-    /// Runs one tmux process. One that took long is followed by a pause of the same length
+    /// Runs one tmux process. One that took long is followed by a pause of about the same length
     /// (within limits): in it the server serves others, who would wait for all batches otherwise.
     fn ask<T>(&mut self, question: impl FnOnce(&Server, &Clock) -> Result<T>) -> Result<T> {
         if let Some(pause) = self.free_at.checked_duration_since(self.clock.now()) {
@@ -196,7 +240,7 @@ impl Client {
         let began = self.clock.now();
         let answer = question(&self.server, &self.clock);
         let ended = self.clock.now();
-        self.free_at = ended + (ended - began).min(PAUSE_MAX);
+        self.free_at = ended + (ended - began).saturating_sub(STARTING).min(PAUSE_MAX);
         answer
     }
 
@@ -223,8 +267,10 @@ impl Client {
 
     /// Takes the looks that are missing, a batch at a time, and answers each session when it has
     /// all of its own.
-    pub fn look(&mut self, tellings: Vec<Telling>, server_pid: u32) {
+    pub fn look(&mut self, tellings: Vec<Telling>, found: &mut Found) {
+        let server_pid = found.listing.server.pid;
         let mut tasks: Vec<Task> = Vec::new();
+        let mut of_pane: HashMap<PaneId, usize> = HashMap::new();
         let mut visits: Vec<Option<Visit>> = Vec::new();
         for mut telling in tellings {
             let looks = std::mem::take(&mut telling.looks);
@@ -234,13 +280,32 @@ impl Client {
             }
             let left = looks.len();
             let visit = visits.len();
-            tasks.extend(looks.into_iter().map(|(listed, shot)| Task {
-                visit,
-                listed,
-                shot,
-            }));
+            for (listed, shot) in looks {
+                // A pane that several look at is captured once, as deep as the deepest of them.
+                match of_pane.get(&shot.pane).map(|at| &mut tasks[*at]) {
+                    Some(task) => task.join(visit, &shot),
+                    None => {
+                        of_pane.insert(shot.pane.clone(), tasks.len());
+                        let visits = vec![visit];
+                        tasks.push(Task {
+                            visits,
+                            listed,
+                            shot,
+                        });
+                    }
+                }
+            }
             visits.push(Some(Visit { telling, left }));
         }
+        tasks.retain(|task| {
+            let guessed = found.looks.remove(&task.shot.pane);
+            let Some(guessed) = guessed.filter(|guessed| guessed.serves(&task.shot)) else {
+                return true;
+            };
+            let answer = self.answer(task, guessed.shown, server_pid, guessed.moment);
+            task.tell(&mut visits, &answer);
+            false
+        });
         let costs: Vec<Cost> = tasks
             .iter()
             .map(|task| Cost::of(&task.shot, task.listed.height))
@@ -253,8 +318,8 @@ impl Client {
             let batch: Vec<&Task> = tasks[batch]
                 .iter()
                 .filter(|task| {
-                    let visit = visits[task.visit].as_ref();
-                    visit.is_some_and(|visit| visit.telling.is_awaited())
+                    let mut visits = task.visits.iter().filter_map(|at| visits[*at].as_ref());
+                    visits.any(|visit| visit.telling.is_awaited())
                 })
                 .collect();
             let shots: Vec<Shot> = batch.iter().map(|task| task.shot.clone()).collect();
@@ -271,55 +336,36 @@ impl Client {
                 }
             };
             for (task, shown) in batch.into_iter().zip(shown) {
-                let Some(visit) = visits[task.visit].take() else {
-                    continue;
-                };
-                visits[task.visit] = self.shown(visit, task, shown, server_pid, moment);
+                let answer = self.answer(task, shown, server_pid, moment);
+                task.tell(&mut visits, &answer);
             }
         }
     }
 
-    /// Adds a look to a visit and answers it if that was the last; gives it back otherwise.
-    fn shown(
+    /// What a look showed, for those who wait for it; `None` where the pane is gone.
+    fn answer(
         &mut self,
-        mut visit: Visit,
         task: &Task,
         shown: Shown,
         server_pid: u32,
         moment: Proof,
-    ) -> Option<Visit> {
-        match self.readable(server_pid, task, shown) {
-            Ok(Shown::View(mut view)) => {
+    ) -> Result<Option<PaneAnswer>> {
+        match self.readable(server_pid, task, shown)? {
+            Shown::View(mut view) => {
                 view.look.at = moment.at;
                 let proof = Proof {
                     bytes: view.look.bytes_before,
                     second: view.second.unwrap_or(moment.second),
                     ..moment
                 };
-                visit
-                    .telling
-                    .add(PaneAnswer::look(&task.listed, *view, proof));
+                Ok(Some(PaneAnswer::look(&task.listed, *view, proof)))
             }
-            // A pane that is not in the answer is gone.
-            Ok(Shown::Gone) => {}
-            Ok(Shown::Unreadable) => {
-                visit.telling.fail(Error::other(format!(
-                    "{} gave an answer about pane {} that cannot be read",
-                    self.server, task.shot.pane
-                )));
-                return None;
-            }
-            Err(error) => {
-                visit.telling.fail(error);
-                return None;
-            }
+            Shown::Gone => Ok(None),
+            Shown::Unreadable => Err(Error::other(format!(
+                "{} gave an answer about pane {} that cannot be read",
+                self.server, task.shot.pane
+            ))),
         }
-        visit.left -= 1;
-        if visit.left == 0 {
-            visit.telling.tell();
-            return None;
-        }
-        Some(visit)
     }
 
     /// A look whose answer was cut off, because rows are full of combining marks or other panes
@@ -343,6 +389,11 @@ impl Client {
     }
 }
 
+fn by_pane(screens: &[Screen], shown: Vec<String>) -> HashMap<u32, String> {
+    let panes = screens.iter().map(|screen| screen.pane);
+    panes.zip(shown).collect()
+}
+
 fn found(listing: Arc<Listing>, asked: Proof, screens: HashMap<u32, String>) -> Found {
     let proof = Proof {
         second: listing.second.unwrap_or(asked.second),
@@ -351,7 +402,9 @@ fn found(listing: Arc<Listing>, asked: Proof, screens: HashMap<u32, String>) -> 
     Found {
         listing,
         proof,
+        is_new: true,
         screens,
+        looks: HashMap::new(),
     }
 }
 
@@ -362,9 +415,48 @@ struct Visit {
     left: usize,
 }
 
+impl Visit {
+    /// Adds what a look showed, and answers if that was the last; gives itself back otherwise.
+    fn shown(mut self, answer: &Result<Option<PaneAnswer>>) -> Option<Self> {
+        match answer {
+            Ok(Some(pane)) => self.telling.add(pane.clone()),
+            // A pane that is not in the answer is gone.
+            Ok(None) => {}
+            Err(error) => {
+                self.telling.fail(again(error));
+                return None;
+            }
+        }
+        self.left -= 1;
+        if self.left == 0 {
+            self.telling.tell();
+            return None;
+        }
+        Some(self)
+    }
+}
+
 /// A look that is to be taken.
 struct Task {
-    visit: usize,
+    /// Who waits for it.
+    visits: Vec<usize>,
     listed: PaneState,
     shot: Shot,
+}
+
+impl Task {
+    /// Serves one more.
+    fn join(&mut self, visit: usize, shot: &Shot) {
+        self.visits.push(visit);
+        self.shot.depth = self.shot.depth.max(shot.depth);
+        self.shot.saved |= shot.saved;
+    }
+
+    /// Tells those who wait for it.
+    fn tell(&self, visits: &mut [Option<Visit>], answer: &Result<Option<PaneAnswer>>) {
+        for at in &self.visits {
+            let visit = visits[*at].take();
+            visits[*at] = visit.and_then(|visit| visit.shown(answer));
+        }
+    }
 }

@@ -16,6 +16,7 @@ mod ask;
 mod client;
 mod gateway;
 mod grid;
+mod guess;
 mod observers;
 mod plan;
 mod probe;

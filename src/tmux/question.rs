@@ -99,15 +99,23 @@ impl Question {
         self.wanted.when == When::Now
     }
 
-    pub fn adaptive(&self) -> Option<&Adaptive> {
+    /// In what rhythm it is weighed, unless it is to be answered at once.
+    pub fn rhythm(&self) -> Option<&Rhythm> {
         match &self.wanted.when {
-            When::News(Rhythm::Adaptive(adaptive)) => Some(adaptive),
-            When::Now | When::News(Rhythm::Fixed(_)) => None,
+            When::News(rhythm) => Some(rhythm),
+            When::Now => None,
+        }
+    }
+
+    pub fn adaptive(&self) -> Option<&Adaptive> {
+        match self.rhythm()? {
+            Rhythm::Adaptive(adaptive) => Some(adaptive),
+            Rhythm::Fixed(_) => None,
         }
     }
 
     /// When it is to be weighed, as far as is known: the server has read `bytes` by now. `tick`
-    /// gives the first tick of an interval after a moment.
+    /// gives the first tick of an interval after a moment, or an earlier one.
     pub fn due(
         &self,
         tempo: &Tempo,
@@ -122,7 +130,7 @@ impl Question {
     }
 
     /// Panes with something to be compared.
-    fn wishes(&self) -> impl Iterator<Item = (&PaneId, &Wish, &Seen)> {
+    pub fn wishes(&self) -> impl Iterator<Item = (&PaneId, &Wish, &Seen)> {
         let wants = self.wanted.wants.iter();
         wants.filter_map(|(pane, want)| match want {
             Want::Look(wish) => Some((pane, wish, wish.seen.as_ref()?)),

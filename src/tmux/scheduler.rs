@@ -14,11 +14,12 @@ use super::ask::{Asker, Message, Programs, again};
 use super::client::{Client, Extent};
 use super::gateway::INBOX_MESSAGES_MAX;
 use super::grid::next_tick;
+use super::guess::guesses;
 use super::listing::Listing;
 use super::probe::Screen;
 use super::question::{Question, Verdict};
 use super::server::Server;
-use super::tempo::{Brought, Tempo};
+use super::tempo::{Brought, Early, Rhythm, Tempo, glance};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
@@ -36,6 +37,7 @@ pub(super) struct Scheduler {
     clock: Clock,
     stop: Stop,
     tempo: Tempo,
+    early: Early,
     /// At most one for each poller.
     questions: Vec<Question>,
     /// Who asked for a listing.
@@ -49,6 +51,7 @@ impl Scheduler {
             clock,
             stop,
             tempo: Tempo::default(),
+            early: Early::default(),
             questions: Vec::new(),
             lists: Vec::new(),
         }
@@ -117,12 +120,16 @@ impl Scheduler {
     fn wake(&self) -> Option<Instant> {
         let (now, bytes) = (self.client.now(), self.bytes());
         let wakes = self.questions.iter().map(|question| {
-            let due = question.due(&self.tempo, bytes, |after, interval| {
-                self.tick(after, interval)
-            });
-            match question.adaptive() {
-                Some(adaptive) => self.tempo.look_again(adaptive, bytes, (now, due)),
-                None => due,
+            let due = self.due(question, bytes);
+            match &question.rhythm() {
+                Some(Rhythm::Adaptive(adaptive)) => {
+                    self.tempo.look_again(adaptive, bytes, (now, due))
+                }
+                // Whether the server reads something is seen between its ticks.
+                Some(Rhythm::Fixed(interval)) if bytes.is_some() => {
+                    due.min(self.tick(now, glance(*interval)))
+                }
+                Some(Rhythm::Fixed(_)) | None => due,
             }
         });
         wakes.min().map(|at| self.client.epoch() + at)
@@ -130,11 +137,18 @@ impl Scheduler {
 
     /// What the server has read, where that matters.
     fn bytes(&self) -> Option<u64> {
-        let adapts = self
-            .questions
-            .iter()
-            .any(|question| question.adaptive().is_some());
-        adapts.then(|| self.client.bytes())?
+        let waits = self.questions.iter().any(|question| !question.is_urgent());
+        waits.then(|| self.client.bytes())?
+    }
+
+    /// When a question is to be weighed, as far as is known.
+    fn due(&self, question: &Question, bytes: Option<u64>) -> Duration {
+        let asked = self.client.asked();
+        let early = |interval| self.early.due(interval, asked, bytes);
+        question.due(&self.tempo, bytes, |after, interval| {
+            let tick = self.tick(after, interval);
+            early(interval).map_or(tick, |early| tick.min(early))
+        })
     }
 
     /// The first tick of an interval after a moment.
@@ -148,9 +162,7 @@ impl Scheduler {
         let (now, bytes) = (self.client.now(), self.bytes());
         let questions = std::mem::take(&mut self.questions);
         let (due, later) = questions.into_iter().partition(|question| {
-            let due = question.due(&self.tempo, bytes, |after, interval| {
-                self.tick(after, interval)
-            });
+            let due = self.due(question, bytes);
             // A listing that somebody asked for serves those who adapt, where it costs no looks
             // that would not have been taken soon.
             let listed = !self.lists.is_empty() && question.adaptive().is_some();
@@ -201,7 +213,8 @@ impl Scheduler {
         // A pane that two ask for is captured once.
         screens.sort_by_key(|screen| screen.pane);
         screens.dedup_by_key(|screen| screen.pane);
-        let found = match self.client.find(extent, &screens) {
+        let shots = guesses(due.iter().flat_map(Question::wishes), began);
+        let mut found = match self.client.find(extent, &screens, shots) {
             Ok(found) => found,
             Err(error) => {
                 fail(due, &error);
@@ -211,6 +224,10 @@ impl Scheduler {
                 return Err(error);
             }
         };
+        let is_fixed = |question: &Question| matches!(question.rhythm(), Some(Rhythm::Fixed(_)));
+        if found.is_new && due.iter().any(is_fixed) {
+            self.early.round(began.at);
+        }
         for (asker, _) in lists {
             asker.answer(Ok(Arc::clone(&found.listing)));
         }
@@ -236,7 +253,7 @@ impl Scheduler {
                 }
             }
         }
-        self.client.look(tellings, found.listing.server.pid);
+        self.client.look(tellings, &mut found);
         if adapts {
             self.tempo
                 .round(began.at, self.client.now(), began.bytes, brought);

@@ -109,7 +109,7 @@ impl Seen {
         self.window_activity.saturating_add(1) < self.proof.second
     }
 
-    fn nothing_read(&self, server_bytes: Option<u64>) -> bool {
+    pub(super) fn nothing_read(&self, server_bytes: Option<u64>) -> bool {
         self.proof.bytes.is_some() && self.proof.bytes == server_bytes
     }
 

@@ -207,6 +207,7 @@ impl Server {
             text: lossy(finished.stdout),
             complaints,
             truncated: finished.truncated,
+            killed: finished.status.code().is_none(),
         })
     }
 }
@@ -229,12 +230,14 @@ pub(super) struct Answer {
     pub(super) complaints: String,
     /// Whether the answer was too long and its end is missing.
     pub(super) truncated: bool,
+    /// Whether somebody killed the client: that says nothing about the server.
+    killed: bool,
 }
 
 impl Answer {
     /// Whether nothing explains why the end of the answer is missing, if it is.
     pub(super) fn is_silent(&self) -> bool {
-        self.complaints.is_empty() && !self.truncated
+        self.complaints.is_empty() && !self.truncated && !self.killed
     }
 }
 

@@ -22,10 +22,57 @@ const ASLEEP: Duration = Duration::from_millis(40);
 const URGENT_BYTES: std::ops::RangeInclusive<u64> = 1024..=8192;
 const BYTES_A_ROW: u64 = 4;
 
+/// Between two ticks of a grid it is seen so many times whether the server has read something.
+const GLANCES: u32 = 4;
+
+/// The shortest time between two of them.
+const GLANCE_LEAST: Duration = Duration::from_millis(10);
+
+/// How often it is seen, between the ticks of an interval, whether the server has read something.
+pub(super) fn glance(interval: Duration) -> Duration {
+    (interval / GLANCES).max(GLANCE_LEAST).min(interval)
+}
+
+/// The last rounds on grids that asked the server, as far as they decide when one may come before
+/// its tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Early {
+    /// When the last began, and the one before it.
+    rounds: [Option<Duration>; 2],
+}
+
+impl Early {
+    /// Notes a round that began then.
+    pub fn round(&mut self, began: Duration) {
+        self.rounds = [Some(began), self.rounds[0]];
+    }
+
+    /// When a look comes before its tick: where something was read after a silence, there is
+    /// nothing to be gained by waiting. `asked` is when the server was last asked for anything, and
+    /// what it had read before. However much is printed, rounds stay an interval apart; after a
+    /// while without any, two may follow each other sooner.
+    pub fn due(
+        &self,
+        interval: Duration,
+        asked: Option<(Duration, u64)>,
+        bytes: Option<u64>,
+    ) -> Option<Duration> {
+        let (asked, then) = asked?;
+        if bytes? == then {
+            return None;
+        }
+        let [last, before] = self.rounds;
+        let apart = last.map_or(Duration::ZERO, |last| last + interval);
+        let two_apart = before.map_or(Duration::ZERO, |before| before + interval * 2);
+        Some(apart.min(two_apart).max(asked + glance(interval)))
+    }
+}
+
 /// In what rhythm panes are looked at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rhythm {
-    /// Once in an interval, on one grid for all.
+    /// Once in an interval, on one grid for all; sooner where the server reads something after it
+    /// has read nothing for as long.
     Fixed(Duration),
     /// As the panes print.
     Adaptive(Adaptive),
@@ -307,6 +354,42 @@ mod tests {
             let all = (due - ms(1000)).as_secs_f64();
             prop_assert!(ms(took).as_secs_f64() <= share * all + 1e-6);
             prop_assert!(due >= ms(1020));
+        }
+    }
+
+    #[test]
+    fn a_silence_ends_before_the_tick_and_rounds_stay_apart() {
+        let (interval, asked) = (ms(40), Some((ms(200), 7)));
+        let mut early = Early::default();
+        for (round, due) in [
+            (None, 210),
+            (Some(80), 210),
+            (Some(200), 210),
+            (Some(210), 250),
+        ] {
+            if let Some(round) = round {
+                early.round(ms(round));
+            }
+            assert_eq!(
+                early.due(interval, asked, Some(8)),
+                Some(ms(due)),
+                "{round:?}"
+            );
+        }
+        assert_eq!(
+            early.due(interval, asked, Some(7)),
+            None,
+            "nothing was read"
+        );
+        assert_eq!(early.due(interval, asked, None), None);
+        assert_eq!(early.due(interval, None, Some(8)), None);
+        // While much is printed, the grid stays as it is.
+        early.round(ms(240));
+        early.round(ms(280));
+        let due = early.due(interval, Some((ms(280), 8)), Some(9));
+        assert_eq!(due, Some(ms(320)));
+        for (interval, often) in [(50, 12), (200, 50), (20, 10), (4, 4)] {
+            assert_eq!(glance(ms(interval)).as_millis(), often);
         }
     }
 

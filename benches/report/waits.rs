@@ -1,0 +1,145 @@
+//! Waits: how soon after a text stands on a pane a wait comes back, and what fifty at once cost.
+//!
+//! A program in the pane prints the time at which it prints, so that the same clock dates both ends.
+//! What counts as cost is CPU time: of this process, of its children, and of the server beyond what
+//! it takes without a wait. One wait and fifty are measured in turn on the same fifty panes.
+
+use std::thread;
+use std::time::Duration;
+
+use td_observe::tmux::Target;
+use td_observe::wait::{Needle, Wait, WaitEnd, Waits};
+
+use crate::common::cpu::{Spent, spent};
+use crate::common::panes::server;
+use crate::common::program::{Program, monotonic_ns};
+use crate::common::stats::{median, percentile};
+use crate::common::support::{CEILING, TmuxServer};
+use crate::common::table::{Bar, Row, Table};
+
+const MANY: usize = 50;
+const ROUNDS: usize = 3;
+const WHILE: Duration = Duration::from_secs(5);
+/// What a wait costs at its beginning is no tick like the others.
+const SETTLE: Duration = Duration::from_millis(700);
+/// How often waits look, unless told otherwise.
+const USUAL: Duration = Duration::from_millis(50);
+/// Beyond half the interval, which is what looking now and then costs.
+const SLACK_MS: f64 = 10.0;
+
+/// Lines that are waited for, one after the other, for one figure.
+const STAMPS: u64 = 80;
+/// No multiple of an interval, so that each moment between two looks is hit; and no less than the
+/// longest of them, since who waits for a text does not wait for what comes all the time.
+const PERIOD_MS: u64 = 439;
+
+/// The section.
+pub fn run(table: &mut Table) {
+    for (what, others) in [
+        ("nothing else prints", 0),
+        ("20 other panes print a line a second", 20),
+    ] {
+        for interval_ms in [50, 200] {
+            woken(table, what, others, interval_ms);
+        }
+    }
+    for (what, printing) in [
+        ("quiet panes", 0),
+        ("panes that print a line a second", MANY),
+    ] {
+        cost(table, what, printing);
+    }
+}
+
+fn woken(table: &mut Table, what: &str, others: usize, interval_ms: u64) {
+    let latencies = latencies(others, interval_ms);
+    let (p50, p99) = (percentile(&latencies, 0.5), percentile(&latencies, 0.99));
+    let bar_ms = interval_ms as f64 / 2.0 + SLACK_MS;
+    table.row(&Row {
+        what: &format!("text → a wait is back, looking each {interval_ms} ms, {what}, p50 / p99"),
+        ours: format!("{p50:.1} / {p99:.1} ms"),
+        instead: String::new(),
+        ratio: None,
+        bar: Bar::Says(&format!("p50 ≤ {bar_ms:.0} ms"), p50 <= bar_ms),
+    });
+}
+
+/// From the write to the return of the wait for it, in ms.
+fn latencies(others: usize, interval_ms: u64) -> Vec<f64> {
+    let server = server(others.max(1), others);
+    let program = Program::Stamps {
+        period_ms: PERIOD_MS,
+        // Some are printed before the next wait has begun.
+        count: STAMPS * 3,
+    };
+    let pane = server.new_session("stamps", 80, 24, &program.command_on_go());
+    server.wait_for_text(&pane, "ready");
+    let waits = Waits::new(server.server()).unwrap();
+    server.tmux(&["wait-for", "-S", "go"]);
+    (0..STAMPS).map(|_| latency(&waits, interval_ms)).collect()
+}
+
+fn latency(waits: &Waits, interval_ms: u64) -> f64 {
+    let wait = at("stamps")
+        .needle(Needle::regex(r"^stamp \d+ \d+ *$").unwrap())
+        .interval(Duration::from_millis(interval_ms));
+    let WaitEnd::Found(found) = waits.wait(&wait).unwrap().end else {
+        panic!("the next line comes");
+    };
+    let back = monotonic_ns();
+    let text = found.text.unwrap();
+    let written: u64 = text.trim_end().rsplit(' ').next().unwrap().parse().unwrap();
+    (back - written) as f64 / 1e6
+}
+
+/// One wait beside fifty, each at its own pane, and all at one.
+fn cost(table: &mut Table, what: &str, printing: usize) {
+    let server = server(MANY, printing);
+    let own: Vec<usize> = (0..MANY).collect();
+    let (mut one, mut each, mut same) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let pid = server.pid().as_raw_nonzero().get() as u32;
+        let unwatched = spent(pid, || thread::sleep(WHILE)).server;
+        let take = |costs: &mut Vec<f64>, panes: &[usize]| {
+            let spent = waiting(&server, pid, panes);
+            costs.push(spent.watcher + (spent.server - unwatched).max(0.0));
+        };
+        take(&mut one, &[0]);
+        take(&mut each, &own);
+        take(&mut same, &[0; MANY]);
+    }
+    let one = median(one);
+    for (place, fifty) in [
+        ("each at its own", median(each)),
+        ("all at one", median(same)),
+    ] {
+        table.row(&Row {
+            what: &format!("{MANY} waits at once, looking each 50 ms, {MANY} {what}, {place}"),
+            ours: format!("{fifty:.1} ms CPU a second"),
+            instead: format!("one wait: {one:.1} ms"),
+            ratio: Some(fifty / one),
+            bar: Bar::AtMost(3.0),
+        });
+    }
+}
+
+/// What waits take that wait for nothing that comes.
+fn waiting(server: &TmuxServer, pid: u32, panes: &[usize]) -> Spent {
+    let waits = Waits::new(server.server()).unwrap();
+    thread::scope(|scope| {
+        for pane in panes {
+            let wait = at(&format!("s{pane}"))
+                .needle(Needle::text("what no pane prints").unwrap())
+                .interval(USUAL)
+                .timeout(SETTLE + WHILE + SETTLE);
+            let waits = &waits;
+            scope.spawn(move || assert_eq!(waits.wait(&wait).unwrap().end, WaitEnd::TimedOut));
+        }
+        thread::sleep(SETTLE);
+        spent(pid, || thread::sleep(WHILE))
+    })
+}
+
+fn at(target: &str) -> Wait {
+    Wait::at(Target::parse(target).unwrap()).timeout(CEILING)
+}
