@@ -27,7 +27,7 @@ pub(super) fn guesses<'a>(
         let Margin::Rows(rows) = wish.margin else {
             continue;
         };
-        if seen.nothing_read(now.bytes) {
+        if wish.rests || seen.nothing_read(now.bytes) {
             continue;
         }
         let depth = rows.saturating_add(ROWS);
@@ -54,6 +54,11 @@ mod tests {
             seen: None,
             margin: Margin::Rows(rows),
             settles: None,
+            rests: false,
+        };
+        let resting = Wish {
+            rests: true,
+            ..wish(0)
         };
         let deep = Wish {
             margin: Margin::All,
@@ -82,5 +87,6 @@ mod tests {
             ..Seen::default()
         };
         assert!(of(&[(0, &few)], &quiet, now).is_empty(), "nothing was read");
+        assert!(of(&[(0, &resting)], &seen, now).is_empty(), "it rests");
     }
 }
