@@ -204,6 +204,13 @@ impl Console {
                         .note(&label, Tone::Dim, "[full-screen program]", out);
                 }
             }
+            TdEvent::TurnCompleted { evidence, .. } => {
+                let text = match evidence {
+                    Some(evidence) => format!("[turn completed ({evidence})]"),
+                    None => "[turn completed]".to_owned(),
+                };
+                self.rows.note(&label, Tone::Good, &text, out);
+            }
             TdEvent::SessionStarted { session, panes, .. } => {
                 let label = self.names.label_of_session(id, session);
                 let panes = panes.len();

@@ -56,6 +56,16 @@ fn gap(lost_lines: Option<u64>) -> TdEvent {
     }
 }
 
+fn turn(evidence: Option<&str>) -> TdEvent {
+    TdEvent::TurnCompleted {
+        execution_id: "x".into(),
+        marker: "END".into(),
+        summary: "It is done.".into(),
+        pane: Some("%1".into()),
+        evidence: evidence.map(str::to_owned),
+    }
+}
+
 fn screen() -> TdEvent {
     TdEvent::ScreenUpdate {
         execution_id: "x".into(),
@@ -112,6 +122,10 @@ fn each_event_has_its_line() {
                 revised(1, ""),
             ],
             "job | [watching 1 pane]\njob | 100%\njob ~ done\n",
+        ),
+        (
+            vec![update(1, "a\n"), turn(None), turn(Some("inferred"))],
+            "job | [watching 1 pane]\njob | a\njob | [turn completed]\njob | [turn completed (inferred)]\n",
         ),
         // An unanswered prompt is what a session ends with.
         (
