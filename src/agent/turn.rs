@@ -30,12 +30,15 @@ use crate::track::{Change, GapReason, Look, Row};
 /// The marker of the seed's agents.
 pub const DEFAULT_MARKER: &str = "[Output Complete]";
 
-/// How long a text that was wiped away may take to be drawn again: programs draw their screens in
-/// one go, but a look may come in between.
+/// How long a text that was wiped away as a whole may take to be drawn again: programs draw their
+/// screens in one go, but a look may come in between.
 const REDRAW: Duration = Duration::from_secs(2);
 
+/// The same of a line that reads otherwise for a moment.
+const REWRITE: Duration = Duration::from_millis(300);
+
 /// Turns that may be drawn again.
-const PAST_MAX: usize = 256;
+const PAST_MAX: usize = 64;
 
 /// Finds the ends of turns in what a tracker says.
 ///
@@ -160,6 +163,15 @@ struct Gone {
     at: Duration,
     /// Its line reads otherwise; else all that stood there may be drawn anew.
     alone: bool,
+}
+
+impl Gone {
+    fn redraw(self) -> Duration {
+        match self.alone {
+            true => REWRITE,
+            false => REDRAW,
+        }
+    }
 }
 
 impl TurnDetector {
@@ -302,7 +314,7 @@ impl TurnDetector {
         let again = self.past.iter_mut().find(|past| match past.gone {
             // It has moved.
             Some(gone) if gone.alone && gone.at == at => past.context.is_near(&context),
-            Some(gone) if at.saturating_sub(gone.at) <= REDRAW => is_same(&past.context),
+            Some(gone) if at.saturating_sub(gone.at) <= gone.redraw() => is_same(&past.context),
             Some(_) | None => false,
         });
         let Some(past) = again else { return false };
@@ -355,24 +367,32 @@ impl Screen {
         }
     }
 
-    /// The markers that it has not shown before, in order. One that it has shown once and that
-    /// stands there twice is new.
+    /// The markers that it has not shown before, in order. The screen shows a stretch of what there
+    /// is: those at its top are the last that were shown, or, where it was scrolled back, all of
+    /// them were shown one after the other.
     fn new_turns(&mut self) -> Vec<(i64, usize)> {
-        let mut unseen: Vec<&Context> = self.shown.iter().collect();
-        let mut new = Vec::new();
-        for (row, marker) in self.page.markers() {
-            if self.page.is_input(row) {
-                continue;
-            }
-            let context = self.page.context(row, i64::MIN);
-            match unseen.iter().position(|known| known.is_same(&context)) {
-                Some(known) => drop(unseen.swap_remove(known)),
-                None => new.push((row, marker, context)),
-            }
+        let rows = self.page.markers();
+        let there: Vec<(i64, usize, Context)> = rows
+            .filter(|(row, _)| !self.page.is_input(*row))
+            .map(|(row, marker)| (row, marker, self.page.context(row, i64::MIN)))
+            .collect();
+        let shown = self.shown.make_contiguous();
+        let is_stretch = |shown: &[Context]| {
+            let mut pairs = shown.iter().zip(&there);
+            pairs.all(|(known, (_, _, context))| known.is_same(context))
+        };
+        let mut lengths = (0..=there.len().min(shown.len())).rev();
+        let known = match shown.windows(there.len().max(1)).any(is_stretch) {
+            true => there.len(),
+            false => lengths
+                .find(|length| is_stretch(&shown[shown.len() - length..]))
+                .unwrap_or(0),
+        };
+        let mut found = Vec::new();
+        for (row, marker, context) in there.into_iter().skip(known) {
+            found.push((row, marker));
+            self.shown.push_back(context);
         }
-        let found = new.iter().map(|(row, marker, _)| (*row, *marker)).collect();
-        self.shown
-            .extend(new.into_iter().map(|(_, _, context)| context));
         while self.shown.len() > PAST_MAX {
             self.shown.pop_front();
         }

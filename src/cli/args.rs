@@ -123,7 +123,10 @@ prompt, is shown last on a terminal; elsewhere it is shown when its pane ends wi
 
 Commands given with --on-turn and --on-end get the event as JSON on standard input, and what it says
 in TD_EVENT (its type), TD_EXECUTION_ID, TD_SESSION, TD_PANE, TD_MARKER, TD_SUMMARY, TD_EVIDENCE,
-TD_REASON and TD_EXIT_STATUS, as far as it says it. What they print is shown on standard error.";
+TD_REASON and TD_EXIT_STATUS, as far as it says it. Four run at the same time, begun in order. What
+they print is shown on standard error. An inferred end has the evidence inferred and no marker; a
+marker that comes later is told all the same. A program whose pane is kept (remain-on-exit) ends
+first, and its session when it is killed: two ends.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = WATCH_EXAMPLES)]
@@ -235,8 +238,14 @@ Examples:
 What stands on the panes at the beginning does not match, nor does the echo of what is typed at a
 prompt, as far as that can be told: see README. The line that was found is printed.
 
-Exit codes: 0 found; 1 a stop came first, or the target ended; 2 wrong usage, or there is no such
-target; 3 the time was up, but lines were lost on the way; 124 the time was up.";
+With --turn a marker may have ⏺, ●, │ and other edges of boxes around it, but no other text on its
+line, which must have ended. --json prints one object: outcome (found, stopped, ended, timed_out, lost,
+interrupted), condition, pane, line, text, needle, exit_status as far as they are known, ts,
+elapsed_ms, lost_lines and last_lines.
+
+Exit codes: 0 found; 1 a stop came first, the target ended, or (--exit) its program is known to have
+failed; 2 wrong usage, or there is no such target; 3 the time was up, but lines were lost on the way;
+124 the time was up; 130 Ctrl-C.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = WAIT_EXAMPLES)]
@@ -262,7 +271,7 @@ pub(super) struct TypedWait {
         requires = "turn"
     )]
     pub marker: Vec<String>,
-    /// For the end of the target
+    /// For the end of the target: all its panes are gone, or their programs have ended
     #[arg(long)]
     pub exit: bool,
     /// For so long a time without anything new
@@ -280,7 +289,7 @@ pub(super) struct TypedWait {
     /// How often to look
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration)]
     pub interval: Duration,
-    /// What stands there already counts, too
+    /// What stands on the screen already counts, too, for lines as for turns
     #[arg(long)]
     pub include_existing: bool,
 }

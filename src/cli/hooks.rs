@@ -48,6 +48,8 @@ pub(super) struct Hooks {
     dispatcher: Handle<()>,
     workers: Vec<Handle<()>>,
     running: StopGuard,
+    /// What waits to be run.
+    queue: Receiver<Invocation>,
     /// Closed when the last command is over.
     done: Stop,
 }
@@ -98,6 +100,7 @@ impl Hooks {
             dispatcher,
             workers,
             running,
+            queue,
             done,
         }))
     }
@@ -108,6 +111,7 @@ impl Hooks {
             dispatcher,
             workers,
             running,
+            queue,
             done,
         } = self;
         if interrupted {
@@ -126,6 +130,13 @@ impl Hooks {
             if let Err(panicked) = handle.join() {
                 super::say(&panicked.to_string());
             }
+        }
+        match queue.len() {
+            0 => {}
+            1 => super::say("--on-turn, --on-end: one command was not run any more"),
+            left => super::say(&format!(
+                "--on-turn, --on-end: {left} commands were not run any more"
+            )),
         }
     }
 }
@@ -298,10 +309,9 @@ impl Dispatcher {
 
 /// Runs one command after the other.
 fn work(queue: &Receiver<Invocation>, clock: &Clock, stop: &Stop) {
-    for invocation in queue {
-        if thread::is_stopped(stop) {
-            return;
-        }
+    while !thread::is_stopped(stop)
+        && let Ok(invocation) = queue.recv()
+    {
         let option = invocation.args[2].to_string_lossy();
         match child::run_unless(&invocation, clock, stop) {
             Ok(finished) => {

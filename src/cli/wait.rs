@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
+use signal_hook::consts::SIGINT;
 
 use super::args::TypedWait;
 use super::failure::Failure;
@@ -93,17 +94,25 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
         drop(waits);
         waited
     })?;
+    let mut signal = None;
     crossbeam_channel::select_biased! {
         recv(done) -> _ => {}
-        // As for every command, one Ctrl-C stops in order.
-        recv(first) -> _ => drop(running),
+        recv(first) -> number => {
+            signal = number.ok();
+            drop(running);
+        }
     }
     let waited = match waiter.join() {
         Ok(waited) => waited.map_err(of_target)?,
         Err(panicked) => return Err(Failure::other(panicked.to_string())),
     };
     let Some(waited) = waited else {
-        return Ok(ExitCode::SUCCESS);
+        // Stopped in order, but nothing was found: what comes after `&&` must not go on.
+        if options.json {
+            print(&json!({"outcome": "interrupted"}).to_string())?;
+        }
+        let code = 128 + signal.unwrap_or(SIGINT);
+        return Ok(ExitCode::from(u8::try_from(code).unwrap_or(NOT_FOUND)));
     };
     tell(options, &waited)?;
     Ok(ExitCode::from(code(&waited.end)))
@@ -143,7 +152,10 @@ fn tell(options: &Options, waited: &Waited) -> Result<(), Failure> {
                 return Ok(());
             }
             WaitEnd::TimedOut => {
-                super::say(&format!("it did not come within {:?}", waited.elapsed));
+                super::say(&format!(
+                    "it did not come within {:.1} s",
+                    waited.elapsed.as_secs_f64()
+                ));
                 return Ok(());
             }
             WaitEnd::Lost => {
@@ -154,6 +166,10 @@ fn tell(options: &Options, waited: &Waited) -> Result<(), Failure> {
             }
         }
     };
+    print(&line)
+}
+
+fn print(line: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     unless_broken_pipe(writeln!(out, "{line}").and_then(|()| out.flush()))
         .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))

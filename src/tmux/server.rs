@@ -134,14 +134,25 @@ impl Server {
         )))
     }
 
-    /// Waits until somebody signals a channel (`tmux wait-for -S`), or has signalled it already;
-    /// or until the server is gone, which looks the same: look again.
+    /// Waits until somebody signals a channel (`tmux wait-for -S`), or has signalled it already.
     ///
     /// # Errors
-    /// As for [`Server::run`]; `is_gone()` also when it was stopped.
+    /// As for [`Server::run`]; `is_gone()` also when the server ended, or it was stopped.
     pub(crate) fn wait_for(&self, channel: &str, stop: Stop, clock: &Clock) -> Result<()> {
         let server = self.clone().until(stop).with_timeout(LONGEST_WAIT);
-        server.run(["wait-for", channel], clock).map(drop)
+        let mut args: Vec<OsString> = ["wait-for", "--", channel]
+            .map(|arg| literal(arg.as_ref()))
+            .into();
+        args.extend([";", "list-sessions", "-F", SIGNALLED].map(OsString::from));
+        let finished = server.start(args, Vec::new(), clock)?;
+        let answer = server.answer(finished)?;
+        if answer.text.starts_with(SIGNALLED) {
+            return Ok(());
+        }
+        match answer.complaints.trim() {
+            "" => Err(server.ended()),
+            complaint => Err(Error::other(format!("{self}: {complaint}"))),
+        }
     }
 
     /// Runs command lists, one a line, in one tmux process. An error in one line ends that line
@@ -240,6 +251,10 @@ impl Answer {
         self.complaints.is_empty() && !self.truncated && !self.killed
     }
 }
+
+/// What is printed for each session when a channel was signalled. `wait-for` also comes back,
+/// without complaint, when its server ends; but then there is no session any more.
+const SIGNALLED: &str = "signalled";
 
 /// Causes for which a socket cannot be used at all.
 const UNUSABLE: [&str; 3] = [

@@ -68,7 +68,11 @@ impl Echo {
 /// The prompt that a line begins with, without the blanks behind it.
 fn prompt_of(text: &str) -> Option<&str> {
     let trimmed = text.trim_end();
-    if trimmed.ends_with(ENDS) {
+    // A percentage is progress, which may go on with what is waited for.
+    let is_share = trimmed
+        .strip_suffix('%')
+        .is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()));
+    if trimmed.ends_with(ENDS) && !is_share {
         return Some(trimmed);
     }
     // Something was typed already.
@@ -94,6 +98,7 @@ mod tests {
             ("> ", Some(">")),
             ("~/x ❯ cargo", Some("~/x ❯")),
             ("50% of it", None),
+            ("copied 50%", None),
             ("a > b", None),
             ("Compiling... ", None),
             ("", None),

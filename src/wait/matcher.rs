@@ -51,6 +51,8 @@ pub(super) struct Matcher {
     before_texts: HashSet<String>,
     /// Where the cursor stood: what comes from there on is printed, what changes above is drawn.
     cursor_line: i64,
+    /// What of it stands on other lines now.
+    moved: HashMap<i64, String>,
     /// What lies before this line was there, too, and was not looked at.
     oldest: i64,
     /// Lines of which only the end was seen, the rows before it being lost.
@@ -99,6 +101,7 @@ impl Matcher {
             before: HashMap::new(),
             before_texts: HashSet::new(),
             cursor_line: i64::MIN,
+            moved: HashMap::new(),
             oldest: i64::MIN,
             cut: BTreeSet::new(),
             echo: Echo::default(),
@@ -129,6 +132,7 @@ impl Matcher {
             Numbers::Anew => self.find_again(shown),
             Numbers::Lost => self.stand_on(&shown.standing, shown.cursor.0),
         }
+        self.find_moved(&shown.standing);
         if let Some((first, _)) = shown.standing.first() {
             // What has scrolled away is looked at no more.
             self.cut.retain(|line| line >= first);
@@ -174,6 +178,40 @@ impl Matcher {
         }
     }
 
+    /// Lines that stood there, and of which others have taken the place, may have been moved up or
+    /// down on the screen: as often as they are gone, the same text elsewhere is not new.
+    fn find_moved(&mut self, standing: &[(i64, &str)]) {
+        let mut gone: HashMap<&str, usize> = HashMap::new();
+        for (number, text) in standing {
+            if let Some(before) = self.before.get(number).map(|before| before.trim_end())
+                && !before.is_empty()
+                && !text.starts_with(before)
+            {
+                *gone.entry(before).or_default() += 1;
+            }
+        }
+        if gone.is_empty() {
+            return;
+        }
+        let elsewhere = standing
+            .iter()
+            .filter(|(number, _)| !self.before.contains_key(number));
+        let was_moved = |(number, text): &&(i64, &str)| {
+            let known = self.moved.get(number);
+            known.is_some_and(|known| known == text.trim_end())
+        };
+        let (known, others): (Vec<_>, Vec<_>) = elsewhere.partition(was_moved);
+        let mut moved = HashMap::new();
+        for (number, text) in known.into_iter().chain(others) {
+            let text = text.trim_end();
+            if let Some(left) = gone.get_mut(text).filter(|left| **left > 0) {
+                *left -= 1;
+                moved.insert(number, text.to_owned());
+            }
+        }
+        self.moved = moved;
+    }
+
     fn hit(&self, number: i64, text: &str) -> Option<Hit> {
         if number < self.oldest {
             return None;
@@ -191,7 +229,9 @@ impl Matcher {
                 return None;
             }
         }
-        if self.echo.is_typed(number, text) {
+        let moved = self.moved.get(&number);
+        let was_moved = moved.is_some_and(|moved| moved == text.trim_end());
+        if was_moved || self.echo.is_typed(number, text) {
             return None;
         }
         self.matched(number, text, known)
@@ -355,6 +395,24 @@ mod tests {
         assert_eq!(matcher.screen(&[row(0, "DONE"), row(1, "~")]), None);
         let hit = matcher.screen(&[row(1, "DONE again")]);
         assert_eq!(hit.map(|hit| hit.line), Some(1));
+    }
+
+    #[test]
+    fn what_was_moved_is_not_new_and_its_twin_is() {
+        let before = [(-1, "DONE"), (0, "x"), (1, "$ ")];
+        let mut matcher = Matcher::baseline(needles(), &before, (1, "$ "));
+        let moved = [(-1, ""), (0, ""), (1, "$ z"), (2, "DONE"), (3, "x")];
+        assert_eq!(found(&mut matcher, &[], &moved), None);
+        assert_eq!(found(&mut matcher, &[], &moved), None, "nor later");
+        let twin = [
+            (-1, ""),
+            (0, ""),
+            (1, "$ z"),
+            (2, "DONE"),
+            (3, "x"),
+            (4, "DONE"),
+        ];
+        assert_eq!(found(&mut matcher, &[], &twin), Some(4));
     }
 
     #[test]

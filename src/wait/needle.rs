@@ -39,6 +39,9 @@ impl Needle {
     /// # Errors
     /// `is_invalid_input()` when it is none.
     pub fn regex(pattern: &str) -> Result<Self> {
+        if pattern.is_empty() {
+            return Err(Error::invalid("an empty expression is in every line"));
+        }
         let regex = Regex::new(pattern).map_err(|cause| {
             // The text has a picture of several lines: its last line says what is wrong.
             let text = cause.to_string();

@@ -94,6 +94,7 @@ impl Waits {
     }
 
     /// Waits until it is stopped; `None` then.
+    #[cfg(feature = "cli")]
     pub(crate) fn wait_or_stop(&self, wait: &Wait, stop: &Stop) -> Result<Option<Waited>> {
         match self.begin_or_stop(wait, stop)? {
             Some(begun) => begun.finish_or_stop(),

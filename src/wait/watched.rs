@@ -59,6 +59,19 @@ impl Watched {
             turns.detector.stood(tracker.standing(), next);
             turns.detector.stood_on_screen(look);
         }
+        let mut changes = changes;
+        if begin == Begin::Existing && turns.is_some() {
+            // As if all that has settled had just been said.
+            let settled = tracker.standing();
+            changes.extend(
+                settled
+                    .take_while(|(number, _)| *number < tracker.next_line())
+                    .map(|(first_line, text)| Change::Lines {
+                        first_line,
+                        chunk: format!("{text}\n"),
+                    }),
+            );
+        }
         let matcher = match begin {
             Begin::Baseline => {
                 let standing: Vec<(i64, &str)> = tracker.standing().collect();

@@ -10,11 +10,13 @@ const LINES_MAX: usize = 400;
 /// Of each line so many characters are kept.
 const LINE_CHARS_MAX: usize = 1000;
 
-/// How many letters and digits tell one place from another.
-const CONTEXT_CHARS: usize = 96;
+/// How many letters and digits tell one place from another: answers may end alike.
+const CONTEXT_CHARS: usize = 400;
 
-/// So many of them must be the same; of a line that moves, while others come above it, fewer.
-const SAME_CHARS: usize = 32;
+/// So many are enough where a screen is drawn anew from the middle of the text on.
+const TELLING_CHARS: usize = 16;
+
+/// So many, where a line moves while others come above it.
 const NEAR_CHARS: usize = 4;
 
 /// What a summary may take, in characters.
@@ -50,12 +52,12 @@ impl Context {
             true => own.min(others),
             false => own.max(others),
         };
-        self.shared(other) >= known.min(SAME_CHARS)
+        self.shared(other) >= known
     }
 
     /// Whether it says enough to be compared by itself, where it is cut.
     pub fn is_telling(&self) -> bool {
-        self.nearest.len() >= SAME_CHARS / 2
+        self.nearest.len() >= TELLING_CHARS
     }
 
     /// Whether what stands right before is the same.

@@ -4,7 +4,7 @@ use super::*;
 
 const MARKER: &str = DEFAULT_MARKER;
 
-/// A detector, and a clock that goes on a second with each look.
+/// A detector, and a clock that goes on a tenth of a second with each look.
 struct Seen {
     detector: TurnDetector,
     at: Duration,
@@ -21,7 +21,7 @@ impl Seen {
     }
 
     fn look(&mut self, changes: &[Change], disturbed: bool) -> usize {
-        self.at += Duration::from_secs(1);
+        self.at += Duration::from_millis(100);
         let sight = Sight {
             at: self.at,
             disturbance: match disturbed {
@@ -169,7 +169,7 @@ fn a_marker_that_moves_is_no_turn_and_one_in_its_place_later_is() {
     assert_eq!(seen.revises(&[(3, "⏺ Done."), (4, MARKER)]), 0);
     // A status line that says it again, much later.
     assert_eq!(seen.revises(&[(4, "working")]), 0);
-    seen.at += REDRAW;
+    seen.at += REWRITE;
     assert_eq!(seen.revises(&[(4, MARKER)]), 1);
     assert_eq!(seen.revises(&[(4, "⏺ [Output Complete]")]), 0);
 }
@@ -204,6 +204,40 @@ fn a_full_screen_program_has_turns_too() {
         0,
         "what it shows when it comes was there"
     );
+}
+
+#[test]
+fn a_full_screen_program_that_scrolls_has_each_turn_at_once() {
+    let mut seen = Seen::new();
+    let mut text: Vec<String> = (0..20).map(|n| format!("old {n}")).collect();
+    let filler = "x".repeat(120);
+    fn bottom(text: &[String]) -> Vec<&str> {
+        text[text.len() - 8..].iter().map(String::as_str).collect()
+    }
+    assert_eq!(seen.draws(&bottom(&text)), 0);
+    for turn in 0..9 {
+        for line in [
+            format!("> question {turn}"),
+            format!("answer {turn} {filler}"),
+        ] {
+            text.push(line);
+            assert_eq!(seen.draws(&bottom(&text)), 0);
+        }
+        text.push(MARKER.to_owned());
+        assert_eq!(seen.draws(&bottom(&text)), 1, "turn {turn}");
+        assert_eq!(seen.draws(&bottom(&text[..text.len() - 4])), 0, "back");
+        assert_eq!(seen.draws(&bottom(&text)), 0, "and there again");
+    }
+}
+
+#[test]
+fn a_resize_hides_no_turn_that_ends_as_the_one_before() {
+    let mut seen = Seen::new();
+    let filler = "y".repeat(120);
+    for turn in 0..4 {
+        let chunk = seen.chunk(&format!("turn {turn} {filler}\n[Output Complete]\n"));
+        assert_eq!(seen.look(&[chunk], true), 1);
+    }
 }
 
 #[test]

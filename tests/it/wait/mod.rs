@@ -8,7 +8,11 @@ use std::time::Duration;
 use td_observe::tmux::Target;
 use td_observe::wait::{Found, Needle, Wait, WaitEnd, Waited, Waits};
 
-use crate::support::{CEILING, TmuxServer};
+use rustix::process::Signal;
+use td_observe::agent::Markers;
+
+use crate::cli::{Running, assert_code, on, program, text};
+use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// Long enough for many looks, and for a test that waits it out.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -178,4 +182,71 @@ fn what_is_not_there_is_an_error_at_once() {
     assert!(error.is_invalid_input(), "{error:?}");
     let error = waits.wait(&at("job-10")).unwrap_err();
     assert!(error.is_invalid_input(), "{error:?}");
+}
+
+#[test]
+fn a_channel_is_not_signalled_by_the_end_of_its_server() {
+    for _ in 0..8 {
+        let server = TmuxServer::new();
+        server.new_session("job-1", 40, 8, "exec cat");
+        let waits = Waits::new(server.server()).unwrap();
+        let begun = waits.begin(&at("job-1").channel("-done")).unwrap();
+        server.tmux(&["kill-server"]);
+        let waited = begun.finish().unwrap();
+        assert!(matches!(waited.end, WaitEnd::Ended(_)), "{waited:?}");
+    }
+}
+
+#[test]
+fn a_wait_that_is_interrupted_has_found_nothing() {
+    let server = TmuxServer::new();
+    server.new_session("job-1", 40, 8, "exec cat");
+    server.tmux(&["set-hook", "-g", "after-capture-pane", "set -g @looked yes"]);
+    let socket = server.socket();
+    let args = ["wait", "job-1", "--text", "never", "--json"];
+    let args = on(socket.to_str().unwrap(), &args);
+    let wait = Running::start(program(&args, server.directory()));
+    // Signals are caught before it looks for the first time.
+    wait_for("a look", CEILING, || {
+        match server.tmux(&["show", "-gqv", "@looked"]) {
+            looked if looked.is_empty() => Err("none yet"),
+            _ => Ok(()),
+        }
+    });
+    wait.signal(Signal::INT);
+    let output = wait.end();
+    assert_code(&output, 130);
+    assert_eq!(text(&output.stdout), "{\"outcome\":\"interrupted\"}\n");
+}
+
+#[test]
+fn a_turn_that_stood_there_counts_where_that_is_wanted() {
+    let server = TmuxServer::new();
+    let pane = server.new_session(
+        "job-1",
+        40,
+        8,
+        "echo It is.; echo '[Output Complete]'; exec cat",
+    );
+    server.wait_for_text(&pane, "Complete]");
+    let wait = at("job-1").turn(Markers::default()).include_existing();
+    assert_eq!(
+        found(&waited(&server, &wait)).text.as_deref(),
+        Some("It is.")
+    );
+}
+
+#[test]
+fn what_is_moved_on_the_screen_is_not_new() {
+    let server = TmuxServer::new();
+    let moves =
+        "echo STALE; read -r go; printf '\\033[H\\033[3L'; sleep 0.3; echo; echo moved; exec cat";
+    let pane = server.new_session("job-1", 40, 12, moves);
+    server.wait_for_text(&pane, "STALE");
+    let waits = Waits::new(server.server()).unwrap();
+    let wait = at("job-1").needle(needle("STALE")).stop(needle("moved"));
+    let begun = waits.begin(&wait).unwrap();
+    server.tmux(&["send-keys", "-t", &pane, "Enter"]);
+    let waited = begun.finish().unwrap();
+    assert!(matches!(waited.end, WaitEnd::Stopped(_)), "{waited:?}");
 }
