@@ -8,6 +8,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 use super::duration::{parse_duration, parse_rhythm, parse_share};
 use super::history_args::{TypedExport, TypedKeeping, TypedLog, TypedReplay, TypedRuns};
+use crate::agent::Format;
 use crate::tmux::Rhythm;
 
 const EXAMPLES: &str = "\
@@ -180,6 +181,8 @@ Examples:
   td-observe run --timeout 10m -- ./check -v  ended after ten minutes, with its whole group: 124
   td-observe run --pty cargo build           with a terminal of its own: colours, progress bars
   td-observe run --stdin sudo apt upgrade    the command gets your terminal, and asks for itself
+  td-observe run --as claude -- claude -p --verbose --output-format stream-json 'fix the tests'
+                                             what an agent says and does, as events
   td-observe run --json make | jq -j '.event.text // empty'
   td-observe log make                        what the last make printed
 
@@ -202,9 +205,11 @@ pub(super) struct TypedRun {
     /// How long it may take to end after TERM; then it is killed
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,
-    /// What the output is: text
-    #[arg(long = "as", value_name = "FORMAT", default_value = "text", value_parser = parse_format)]
-    pub format: AsItIs,
+    /// What its standard output is: text, or the records of an agent: claude, codex, gemini, sse,
+    /// json; auto finds out. Records become events: prompts, tokens, tools, turns; they are not shown
+    /// raw. Lines that are no records are shown as they are
+    #[arg(long = "as", value_name = "FORMAT", default_value = "text")]
+    pub format: Format,
     /// The name of the run [default: PROGRAM@SECONDS]
     #[arg(long, value_name = "ID")]
     pub execution_id: Option<String>,
@@ -300,16 +305,6 @@ fn parse_source(text: &str) -> Result<AsItIs, String> {
         "poll" => Ok(AsItIs),
         "stream" => Err("not available yet, use --source poll".to_owned()),
         _ => Err("the source is poll".to_owned()),
-    }
-}
-
-fn parse_format(text: &str) -> Result<AsItIs, String> {
-    match text {
-        "text" => Ok(AsItIs),
-        "claude" | "codex" | "gemini" | "auto" => {
-            Err("not available yet, use --as text".to_owned())
-        }
-        _ => Err("the format is text".to_owned()),
     }
 }
 
