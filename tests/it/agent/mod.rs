@@ -4,7 +4,7 @@
 //! builds whole values and asks them in its own words.
 
 mod counted;
-mod labels;
+pub mod labels;
 
 use std::fs;
 use std::path::{Path, PathBuf};
