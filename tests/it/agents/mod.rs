@@ -1,5 +1,7 @@
 //! Background agents' files: whether they are judged as people judged them, and at what cost.
 
+#[cfg(feature = "cli")]
+mod program;
 mod replay;
 
 use std::fs::{self, File};

@@ -87,10 +87,7 @@ fn people_read_answers_and_tools() {
     ] {
         assert!(shown.contains(row), "no {row:?} in {shown}");
     }
-    assert!(
-        !shown.contains("\n{"),
-        "records stand raw: {shown}"
-    );
+    assert!(!shown.contains("\n{"), "records stand raw: {shown}");
 }
 
 #[test]
