@@ -7,7 +7,8 @@
 //! ```text
 //! sources (a thread each)          bus                          sinks (a thread each)
 //! ┌ pane poller ──────┐                                   ┌──> log writer ──> events.jsonl
-//! ├ command ──────────┤  bounded      ┌──────────┐ batches│    (bounded by bytes)
+//! ├ command ──────────┤                                   │    (bounded by bytes)
+//! ├ agents' files ────┤  bounded      ┌──────────┐ batches│
 //! ├ your emitter ─────┼─ never waits> │ fan-out  │────────┘
 //! └ …                 ┘               │ seq, ts  │  a lossy lane per subscription,
 //!                                     └──────────┘──> exact Lagged(n): console, your code
@@ -40,7 +41,7 @@
 //! | `child` | the one way to run a child process |
 //! | [`tmux`] | the only room that knows tmux: targets, listing, captures, gateway |
 //! | [`process`] | child processes: what a command prints, while it prints it; knows no tmux |
-//! | `source` | the coordinator, the pollers, commands that are observed |
+//! | `source` | the coordinator, the pollers, commands that are observed, background agents |
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus |
 //! | `engine` | [`Builder`], [`Engine`], [`Report`]: puts it together, takes it apart in order |
 //!
@@ -103,7 +104,9 @@ pub use event::{
     Cursor, Envelope, EventKind, ExecutionId, ExitStatus, Extra, IterationOutcome, LineCount,
     MaybePane, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows, TdEvent, UnknownEvent,
 };
-pub use source::{Execution, Watch};
+pub use source::{
+    AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Execution, Polling, Watch, WatchedAgents,
+};
 pub use stamp::{ParseTimestampError, Timestamp};
 pub use thread::Panicked;
 

@@ -8,6 +8,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 use super::duration::{parse_duration, parse_rhythm, parse_share};
 use super::history_args::{TypedExport, TypedKeeping, TypedLog, TypedReplay, TypedRuns};
+use crate::agent::Format;
 use crate::tmux::Rhythm;
 
 const EXAMPLES: &str = "\
@@ -17,6 +18,7 @@ Examples:
   td-observe watch build agent:1      one session, and one window of another
   td-observe watch --json | jq .      for programs: one event a line
   td-observe run make test            a command, its output as it comes, its exit code
+  td-observe agents tasks/            when each background agent is done
   td-observe runs                     what was observed before
   td-observe log build --follow       what the session build has printed, and what it prints
   td-observe replay build --speed 4   the same as it happened, four times as fast
@@ -85,6 +87,8 @@ pub(super) enum Command {
     Watch(TypedWatch),
     /// Run a command, show what it prints while it prints it, and exit as it does
     Run(TypedRun),
+    /// Tell when background agents are done, by the files that they write
+    Agents(TypedAgents),
     /// Wait until a pane shows a line, ends or falls silent
     Wait(TypedWait),
     /// List the history: what was observed, its state and its size; prune it
@@ -183,6 +187,8 @@ Examples:
   td-observe run --timeout 10m -- ./check -v  ended after ten minutes, with its whole group: 124
   td-observe run --pty cargo build           with a terminal of its own: colours, progress bars
   td-observe run --stdin sudo apt upgrade    the command gets your terminal, and asks for itself
+  td-observe run --as claude -- claude -p --verbose --output-format stream-json 'fix the tests'
+                                             what an agent says and does, as events
   td-observe run --json make | jq -j '.event.text // empty'
   td-observe log make                        what the last make printed
 
@@ -205,9 +211,11 @@ pub(super) struct TypedRun {
     /// How long it may take to end after TERM; then it is killed
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,
-    /// What the output is: text
-    #[arg(long = "as", value_name = "FORMAT", default_value = "text", value_parser = parse_format)]
-    pub format: AsItIs,
+    /// What its standard output is: text, or the records of an agent: claude, codex, gemini, sse,
+    /// json; auto finds out. Records become events: prompts, tokens, tools, turns; they are not shown
+    /// raw. Lines that are no records are shown as they are
+    #[arg(long = "as", value_name = "FORMAT", default_value = "text")]
+    pub format: Format,
     /// The name of the run [default: PROGRAM@SECONDS]
     #[arg(long, value_name = "ID")]
     pub execution_id: Option<String>,
@@ -222,6 +230,40 @@ pub(super) struct TypedRun {
     /// Show and keep so many lines at most; a warning says where it is cut
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_lines: Option<u64>,
+    #[command(flatten)]
+    pub keeping: TypedKeeping,
+}
+
+const AGENTS_EXAMPLES: &str = "\
+Examples:
+  td-observe agents /tmp/claude-1000/*/*/tasks   the tasks of Claude Code that run in the background
+  td-observe agents a.jsonl b.jsonl --poll 1s    two transcripts; what is not there yet is waited for
+  td-observe agents 'out/agent-*.jsonl'          a pattern: new files are found, too
+  td-observe agents tasks/ --json | jq -r '.event | select(.result) | .agent_id + \": \" + .result'
+
+Of a directory all *.jsonl and *.output are agents' files. What an agent wrote says whether it is done:
+the records of Claude Code, Codex and Gemini, and of others a stop_reason end_turn or a type result.
+Where nothing says so, a file that was not changed for --stable is taken for an end, and the evidence
+begins with inferred; never while a tool or a background task is under way. Files that are deleted,
+replaced, cut, compressed or unreadable give one warning, and are looked at all the same.
+
+Exit codes: 0 all have completed, or Ctrl-C; 1 one has failed; 2 wrong usage.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = AGENTS_EXAMPLES)]
+pub(super) struct TypedAgents {
+    /// Files, directories, or patterns with * and ? in their last part
+    #[arg(value_name = "FILE|DIR|GLOB", required = true)]
+    pub places: Vec<OsString>,
+    /// How often to look
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    pub poll: Duration,
+    /// How long a file must be unchanged where its records do not say
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    pub stable: Duration,
+    /// The name of the run [default: agents@SECONDS]
+    #[arg(long, value_name = "ID")]
+    pub execution_id: Option<String>,
     #[command(flatten)]
     pub keeping: TypedKeeping,
 }
@@ -309,16 +351,6 @@ fn parse_source(text: &str) -> Result<AsItIs, String> {
         "poll" => Ok(AsItIs),
         "stream" => Err("not available yet, use --source poll".to_owned()),
         _ => Err("the source is poll".to_owned()),
-    }
-}
-
-fn parse_format(text: &str) -> Result<AsItIs, String> {
-    match text {
-        "text" => Ok(AsItIs),
-        "claude" | "codex" | "gemini" | "auto" => {
-            Err("not available yet, use --as text".to_owned())
-        }
-        _ => Err("the format is text".to_owned()),
     }
 }
 

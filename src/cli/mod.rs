@@ -9,6 +9,7 @@ mod options;
 
 mod failure;
 
+mod agents;
 mod demo;
 mod run;
 mod wait;
@@ -66,6 +67,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed, &options)?),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
         Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),
+        Command::Agents(typed) => agents::run(&options, agents::Config::from_typed(typed)?),
         Command::Wait(typed) => wait::run(&options, &typed),
         Command::Runs(typed) => runs::run(&options, typed),
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),

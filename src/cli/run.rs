@@ -42,7 +42,8 @@ impl Config {
         };
         let mut command = Command::new(program)
             .args(words.collect::<Vec<OsString>>())
-            .grace(typed.grace);
+            .grace(typed.grace)
+            .format(typed.format);
         if let Some(timeout) = typed.timeout {
             command = command.timeout(timeout);
         }

@@ -23,7 +23,10 @@ use crate::log::{
 };
 use crate::process::Command;
 use crate::redact::Rules;
-use crate::source::{Context, Coordinator, Execution, Job, RunName, Source, Watch, poke};
+use crate::source::{
+    AgentWatch, AgentsJob, Context, Coordinator, Execution, Job, RunName, Source, Watch,
+    WatchedAgents, poke,
+};
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
 use keeper::Keeper;
@@ -284,6 +287,30 @@ impl Engine {
         let (job, execution) = Job::new(name, command);
         self.attach(job)?;
         Ok(execution)
+    }
+
+    /// Looks at the output files of background agents until all have ended; their ends are events
+    /// of one run.
+    ///
+    /// ```no_run
+    /// use td_observe::AgentWatch;
+    ///
+    /// # fn main() -> td_observe::Result<()> {
+    /// let mut engine = td_observe::Builder::new().data_dir("/tmp/observed").start()?;
+    /// let agents = engine.watch_agents(AgentWatch::new().place("/tmp/tasks")?)?;
+    /// println!("{:?}", agents.wait()?);
+    /// engine.shutdown();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When there is nothing to look at, or the interval is zero; when the system has no threads to
+    /// give.
+    pub fn watch_agents(&mut self, watch: AgentWatch) -> Result<WatchedAgents> {
+        let (job, agents) = AgentsJob::new(watch)?;
+        self.attach(job)?;
+        Ok(agents)
     }
 
     /// Looks at everything at once, without waiting for the tick: after a command was typed into a

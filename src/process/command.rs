@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::control::Control;
 use super::terminal::Screen;
+use crate::agent::Format;
 use crate::bus::EventEmitter;
 use crate::child::OutputStream;
 use crate::clock::Clock;
@@ -69,6 +70,7 @@ pub struct Command {
     pub(super) grace: Duration,
     pub(super) lines_max: Option<u64>,
     pub(super) collected_bytes: usize,
+    pub(super) format: Format,
     pub(super) on_output: Option<OnOutput>,
     pub(super) mirror: Option<Box<dyn Write + Send>>,
     pub(super) control: Control,
@@ -89,6 +91,7 @@ impl Command {
             grace: GRACE,
             lines_max: None,
             collected_bytes: COLLECTED_BYTES,
+            format: Format::Text,
             on_output: None,
             mirror: None,
             control: Control::new(),
@@ -163,6 +166,24 @@ impl Command {
     pub fn collect(mut self, bytes_max: usize) -> Self {
         self.collected_bytes = bytes_max;
         self
+    }
+
+    /// What its standard output is: plain text, unless told otherwise.
+    ///
+    /// With another format [`Command::observe`] makes typed events of its records, those of
+    /// iteration 1, beside `ExecutionStarted` and `ExecutionCompleted`: prompts, tokens, tools,
+    /// turns, and how the agent ended; a stream that just ends was cut, and that is said. A record
+    /// does not come again as text. Lines that are no records are `ExecutionOutput` as ever, in
+    /// their place, and so is all of standard error; [`Command::on_output`] and
+    /// [`Command::line_limit`] have to do with these alone. The exit code stays the command's.
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// The format of its output.
+    pub(crate) fn output_format(&self) -> Format {
+        self.format
     }
 
     /// Called with each piece of text while it is printed, on the thread that runs the command,

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! command ─start─> child (own group) ─bytes─> lines (pure) ─> recorder (pure) ─> closure, events
+//!                                        ├──> records (pure): what an agent says ──> events
 //!                                        └──> collected (pure): what Output has
 //! ```
 //!
 //! A command is run to its end by the thread that asks for it, which reads both outputs, keeps the
-//! time and ends the group; there are no other threads. Nothing here knows what the command is.
+//! time and ends the group; there are no other threads. What the command is nobody knows here, but for
+//! the format of what it prints, where somebody says it.
 //!
 //! Code of this program is seen in the same way: [`Work`] has writers for what it prints, and
 //! [`LogBridge`] takes what it logs.
@@ -30,6 +32,7 @@ mod sinks;
 mod collected;
 mod lines;
 mod recorder;
+mod records;
 
 pub use self::command::{Command, Stdin};
 pub use self::control::Control;

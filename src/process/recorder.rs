@@ -115,7 +115,8 @@ impl<S: Sink> Recorder<S> {
         self.given_at.map(|at| at + BATCH_EVERY)
     }
 
-    fn give_all(&mut self, now: Instant) {
+    /// Hands on what is whole, without waiting for more.
+    pub fn give_all(&mut self, now: Instant) {
         self.give(OutputStream::Stdout, now);
         self.give(OutputStream::Stderr, now);
     }

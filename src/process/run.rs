@@ -9,6 +9,7 @@ use super::command::Command;
 use super::outcome::{Outcome, Output};
 use super::patient::Patient;
 use super::recorder::{Recorder, Sink};
+use super::records::{Piece, Records, Take};
 use super::sinks::{Events, Hearers};
 use super::start::{Started, start};
 use super::terminal::{Lent, Screen};
@@ -16,6 +17,7 @@ use crate::bus::EventEmitter;
 use crate::child::{Attendance, Attended, Bounds, Inlet, Listener, OutputStream};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::stamp::Timestamp;
 use crate::thread::Stop;
 
 /// So long the outputs are read after the end of a command while nothing comes, when somebody
@@ -129,8 +131,16 @@ pub(super) fn attend(
         Keeping::Nothing => 0,
         Keeping::Bytes | Keeping::Lines => command.collected_bytes,
     };
+    let records = match keeping {
+        Keeping::Nothing => Records::new(command.format),
+        // Whoever collects wants it as it is.
+        Keeping::Bytes | Keeping::Lines => None,
+    };
     let mut attention = Attention {
         recorder,
+        records,
+        agent_id: name.clone(),
+        clock: clock.clone(),
         collected: [Collected::new(bytes_max), Collected::new(bytes_max)],
         mirror,
         own,
@@ -170,6 +180,10 @@ pub(super) fn attend(
 /// Hears what a command does.
 struct Attention {
     recorder: Recorder<Hearers>,
+    /// Standard output as records, where it has some.
+    records: Option<Records>,
+    agent_id: String,
+    clock: Clock,
     collected: [Collected; 2],
     mirror: Option<Box<dyn Write + Send>>,
     own: Option<(pty_process::blocking::Pty, Screen)>,
@@ -190,7 +204,11 @@ impl Listener for Attention {
             self.mirror = None;
         }
         self.collected[usize::from(stream == OutputStream::Stderr)].push(bytes);
-        self.recorder.push(stream, bytes, now);
+        if stream == OutputStream::Stdout && self.records.is_some() {
+            self.read(now, |records, wall, take| records.push(bytes, wall, take));
+        } else {
+            self.recorder.push(stream, bytes, now);
+        }
     }
 
     fn tick(&mut self, now: Instant) -> Option<Instant> {
@@ -227,8 +245,23 @@ impl Listener for Attention {
 }
 
 impl Attention {
+    /// Has records read; what they say stands behind all that was printed before them.
+    fn read(&mut self, now: Instant, read: impl FnOnce(&mut Records, Timestamp, Take<'_>)) {
+        let (recorder, agent_id) = (&mut self.recorder, &self.agent_id);
+        if let Some(records) = &mut self.records {
+            read(records, self.clock.wall(), &mut |piece| match piece {
+                Piece::Text(bytes) => recorder.push(OutputStream::Stdout, bytes, now),
+                Piece::Event(event) => {
+                    recorder.give_all(now);
+                    recorder.sink.agent(event, agent_id);
+                }
+            });
+        }
+    }
+
     fn end(mut self, attended: &Attended, clock: &Clock, began: Instant) -> Ran {
         let now = clock.now();
+        self.read(now, Records::finish);
         if attended.is_held {
             self.recorder.sink.warning(
                 "a process that it left behind holds its output: what that prints is not seen",

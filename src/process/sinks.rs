@@ -5,6 +5,7 @@ use std::fmt;
 use super::command::OnOutput;
 use super::patient::Patient;
 use super::recorder::Sink;
+use crate::agent::AgentEvent;
 use crate::child::OutputStream;
 use crate::event::TdEvent;
 
@@ -18,10 +19,23 @@ pub(super) enum Events {
     Validation { to: Patient, iteration: u32 },
 }
 
+/// A command has no loop: what its agent does is one iteration.
+const ITERATION: u32 = 1;
+
 /// Hands text to whoever wants it.
 pub(super) struct Hearers {
     pub on_output: Option<OnOutput>,
     pub events: Events,
+}
+
+impl Hearers {
+    /// Something that the records of an agent say.
+    pub fn agent(&mut self, event: AgentEvent, agent_id: &str) {
+        if let Events::Execution(to) = &mut self.events {
+            let id = to.emitter.execution_id().clone();
+            to.emit(event.into_event(&id, agent_id, ITERATION));
+        }
+    }
 }
 
 impl Sink for Hearers {

@@ -4,6 +4,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use serde_json::Map;
 
 use super::{Context, RunName, Source};
+use crate::agent::Format;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::log::{RunInfo, RunState};
@@ -93,6 +94,9 @@ fn info(command: &Command) -> RunInfo {
     let mut extra = Map::new();
     extra.insert("command".to_owned(), command.line().into());
     extra.insert("cwd".to_owned(), command.directory_shown().into());
+    if command.output_format() != Format::Text {
+        extra.insert("as".to_owned(), command.output_format().name().into());
+    }
     RunInfo {
         kind: "process".to_owned(),
         label: command.name(),

@@ -1,5 +1,6 @@
 //! Sources: threads that observe and emit; what they are given, and who starts them.
 
+mod agents;
 mod choice;
 mod coordinator;
 mod execution;
@@ -13,6 +14,8 @@ mod watch;
 
 use std::sync::Arc;
 
+pub(crate) use agents::AgentsJob;
+pub use agents::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling, WatchedAgents};
 pub(crate) use coordinator::{Coordinator, poke};
 pub use execution::Execution;
 pub(crate) use execution::Job;

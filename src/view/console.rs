@@ -306,7 +306,7 @@ impl Console {
         }
     }
 
-    /// Shows an event of an execution or a check; false for other events.
+    /// Shows an event of an execution, a check or an agent; false for other events.
     fn execution(&mut self, event: &TdEvent, label: &Label, out: &mut String) -> bool {
         let rows = &self.rows;
         let mut before = None;
@@ -324,6 +324,14 @@ impl Console {
             }
             Said::Plain { stream, lines } => {
                 push_rows(out, &rows.before(label), stream, lines, rows.look.coloured);
+            }
+            Said::Agent(row) => {
+                rows.note(
+                    label,
+                    row.tone,
+                    &format!("[{}] {}", row.name, row.text),
+                    out,
+                );
             }
             Said::Completed(outcome, ms) => rows.ended(label, "", outcome, ms, out),
             Said::CheckCompleted(outcome, ms) => rows.ended(label, "check: ", outcome, ms, out),

@@ -1,5 +1,6 @@
-//! What child processes and checks say, from their events, for the console and the tree alike (pure).
+//! What child processes, checks and agents say, from their events, for the console and the tree alike (pure).
 
+use super::agents::{self, Row};
 use super::clean::{cut, push_clean};
 use super::open_lines::{End, Line, Live, OpenLines, Origin};
 use super::tone::{Tone, push_styled};
@@ -22,6 +23,7 @@ pub(super) enum Said<'a> {
     },
     Completed(Outcome, u64),
     CheckCompleted(Outcome, u64),
+    Agent(Row),
 }
 
 /// Executions that are under way.
@@ -31,10 +33,19 @@ pub(super) struct Executions {
 }
 
 impl Executions {
-    /// Says what an event of an execution or a check has to say; false for other events.
+    /// Says what an event of an execution, a check or an agent has to say; false for other events.
     pub fn take(&mut self, event: &TdEvent, say: &mut dyn FnMut(Said<'_>)) -> bool {
         let id = event.execution_id();
+        if agents::ends_answer(event) {
+            self.end(id, Origin::Model, say);
+        }
         match event {
+            TdEvent::TokenReceived { token, .. } => {
+                let lines = &mut self.lines;
+                lines.push(id, Origin::Model, "stdout", token, &mut |line| {
+                    say(Said::Line(line));
+                });
+            }
             TdEvent::ExecutionStarted { command, .. } => {
                 self.end(id, Origin::Child, say);
                 say(Said::Started(command));
@@ -94,7 +105,10 @@ impl Executions {
                 };
                 say(Said::CheckCompleted(outcome, *duration_ms));
             }
-            _ => return false,
+            _ => match agents::row(event) {
+                Some(row) => say(Said::Agent(row)),
+                None => return false,
+            },
         }
         true
     }

@@ -25,6 +25,7 @@ mod cast;
 mod survey;
 mod transcript;
 
+mod agents;
 mod executions;
 mod flow;
 

@@ -92,6 +92,7 @@ impl Tree {
             Said::Plain { stream, lines } => {
                 push_rows(out, &rows.text, stream, lines, rows.look.coloured);
             }
+            Said::Agent(row) => rows.item(row.name, row.tone, &row.text, out),
             Said::Completed(outcome, ms) => rows.completed(outcome, ms, out),
             Said::CheckCompleted(outcome, ms) => {
                 let (tone, text) = match outcome.is_good() {

@@ -67,6 +67,14 @@ fn each_event_has_its_row() {
         first_seq: 4,
         last_seq: 6,
     };
+    let tool = TdEvent::ToolCallCompleted {
+        execution_id: "make@17".into(),
+        iteration: 1,
+        tool_name: "Bash".into(),
+        success: false,
+        result_summary: "no \u{1b}[2J\nfile".into(),
+        duration_ms: 30,
+    };
     let token = TdEvent::TokenReceived {
         execution_id: "make@17".into(),
         iteration: 1,
@@ -105,7 +113,11 @@ fn each_event_has_its_row() {
             vec![output("stdout", "a"), missing, output("stdout", "b\n")],
             "a\n[missing] 3: events 4 to 6 are not in the log\nb\n",
         ),
-        (vec![token], "[TokenReceived]\n"),
+        // An answer comes in pieces, and is over when something else happens.
+        (
+            vec![token.clone(), token.clone(), tool, token],
+            "xx\n[tool] Bash FAILED after 0.03 s: no ^[[2J file\nx\n",
+        ),
         // Nothing to be seen is no row.
         (
             vec![
@@ -178,6 +190,9 @@ proptest! {
             let mut out = String::new();
             for event in [
                 started(&text), output(&name, &text), check(&text, true), output("stdout", &text),
+                TdEvent::TokenReceived { execution_id: id.clone(), iteration: 1, token: text.clone() },
+                TdEvent::ToolCallStarted { execution_id: id.clone(), iteration: 1, tool_name: name.clone(), tool_args_summary: text.clone() },
+                TdEvent::AgentFailed { execution_id: id.clone(), agent_id: name.clone(), error: text.clone(), evidence: text.clone() },
                 TdEvent::Warning { execution_id: id.clone(), context: name.clone(), message: text.clone() },
             ] {
                 out.push_str(&show(&mut tree, event));

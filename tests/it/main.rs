@@ -8,6 +8,7 @@
 )]
 
 mod agent;
+mod agents;
 mod bench;
 mod observed;
 mod resources;

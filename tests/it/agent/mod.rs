@@ -4,7 +4,7 @@
 //! builds whole values and asks them in its own words.
 
 mod counted;
-mod labels;
+pub mod labels;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ struct Counts {
 }
 
 /// Where the recordings are; says so when they are nowhere.
-fn recordings() -> Option<PathBuf> {
+pub fn recordings() -> Option<PathBuf> {
     let root = std::env::var_os("TD_RECORDINGS").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
         PathBuf::from,
@@ -51,7 +51,7 @@ fn recordings() -> Option<PathBuf> {
 }
 
 /// The files of the known formats; what an observer wrote beside them is none of an agent's.
-fn files(root: &Path) -> Vec<PathBuf> {
+pub fn files(root: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = DIRECTORIES
         .iter()
         .filter_map(|directory| fs::read_dir(root.join(directory)).ok())

@@ -68,7 +68,7 @@ fn wrong_usage_is_2_and_runs_nothing() {
         &["--timeout", "0s"],
         &["--max-lines", "0"],
         &["--execution-id", ""],
-        &["--as", "claude"],
+        &["--as", "klaude"],
         &["--nonsense"],
     ] {
         let args = [options, &["--"], &touch].concat();

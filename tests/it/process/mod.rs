@@ -19,6 +19,8 @@ mod many;
 mod validation;
 
 #[cfg(feature = "cli")]
+mod agent;
+#[cfg(feature = "cli")]
 mod codes;
 #[cfg(feature = "cli")]
 mod floods;
@@ -35,7 +37,7 @@ mod own_terminal;
 #[cfg(feature = "cli")]
 mod pane;
 #[cfg(feature = "cli")]
-mod program;
+pub mod program;
 #[cfg(feature = "cli")]
 mod progress;
 

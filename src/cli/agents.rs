@@ -1,0 +1,83 @@
+//! `td-observe agents`: background agents' output files, each end once, until all have ended.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use crossbeam_channel::{never, select_biased};
+
+use super::args::TypedAgents;
+use super::failure::Failure;
+use super::history_args::TypedKeeping;
+use super::keeping;
+use super::live;
+use super::options::Options;
+use super::signals::Signals;
+use crate::clock::Clock;
+use crate::source::AgentWatch;
+use crate::view::Printing;
+
+/// What is looked at, and how.
+#[derive(Debug)]
+pub(super) struct Config {
+    watch: AgentWatch,
+    /// Files that were named and are not there yet.
+    absent: Vec<String>,
+    keeping: TypedKeeping,
+}
+
+impl Config {
+    pub fn from_typed(typed: TypedAgents) -> Result<Self, Failure> {
+        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
+            return Err(Failure::usage("--execution-id: the id is empty"));
+        }
+        let mut watch = AgentWatch::new().every(typed.poll).stable(typed.stable);
+        let mut absent = Vec::new();
+        for place in &typed.places {
+            watch = watch
+                .place(place)
+                .map_err(|error| Failure::usage(error.to_string()))?;
+            let shown = place.to_string_lossy();
+            // Of a pattern nobody expects a file of that name.
+            if !Path::new(place).exists() && !shown.contains(['*', '?']) {
+                absent.push(shown.into_owned());
+            }
+        }
+        if let Some(id) = typed.execution_id {
+            watch = watch.execution_id(id);
+        }
+        Ok(Self {
+            watch,
+            absent,
+            keeping: typed.keeping,
+        })
+    }
+}
+
+/// Looks until all have ended, or until it is stopped.
+pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+    let signals = Signals::catch(|| {})?;
+    let clock = Clock::system();
+    let (builder, _) = keeping::builder(options, &config.keeping, &clock)?;
+    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let printing = live::print_one(&engine, options, &clock)?;
+    for path in &config.absent {
+        super::say(&format!("{path} is not there yet, and is waited for"));
+    }
+    let agents = engine.watch_agents(config.watch)?;
+    let done = engine.done();
+    let printed = printing.as_ref().map_or_else(never, Printing::ended);
+    let mut interrupted = false;
+    select_biased! {
+        recv(signals.first()) -> _ => interrupted = true,
+        recv(printed) -> _ => {}
+        recv(done) -> _ => {}
+    }
+    let has_broken = live::finish(engine, printing, interrupted, &signals, &clock);
+    let report = agents.wait()?;
+    // As for every command, one Ctrl-C stops in order.
+    let has_failed = report.failed > 0 && !interrupted;
+    Ok(match has_failed || has_broken {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}

@@ -1,0 +1,205 @@
+//! What a look at a file finds, and what is wrong with files.
+
+use std::io::Write;
+
+use super::*;
+use crate::clock::Clock;
+
+const STABLE: Duration = Duration::from_secs(10);
+const WORKS: &str = "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n";
+const DONE: &str = "{\"type\":\"item.completed\",\"item\":{\"id\":\"1\",\"type\":\"agent_message\",\"text\":\"All green.\"}}\n{\"type\":\"turn.completed\",\"usage\":{}}\n";
+
+/// A file in a directory of its own, looked at by a clock that is moved by hand: by its wall clock
+/// files are from the future, so that it is only seen when they change.
+struct Case {
+    directory: tempfile::TempDir,
+    file: OutputFile,
+    now: Instant,
+}
+
+impl Case {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = OutputFile::new(directory.path().join("agent.jsonl"));
+        let now = Clock::system().now();
+        Self {
+            directory,
+            file,
+            now,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("agent.jsonl")
+    }
+
+    fn append(&self, text: impl AsRef<[u8]>) {
+        let mut options = OpenOptions::new();
+        let mut file = options.append(true).create(true).open(self.path()).unwrap();
+        file.write_all(text.as_ref()).unwrap();
+    }
+
+    /// Looks after so many seconds; how many bytes it read.
+    fn look(&mut self, seconds: u64) -> (Looked, u64) {
+        self.now += Duration::from_secs(seconds);
+        let moment = Moment {
+            now: self.now,
+            wall: Timestamp::from_micros(0),
+            stable: STABLE,
+        };
+        let mut left = u64::MAX;
+        let looked = self.file.look(moment, &mut left);
+        (looked, u64::MAX - left)
+    }
+
+    #[track_caller]
+    fn warned(&mut self, word: &str) {
+        let (looked, _) = self.look(5);
+        assert!(looked.warnings.len() == 1, "{looked:?}");
+        assert!(looked.warnings[0].contains(word), "{looked:?}");
+        assert_eq!(self.look(5).0.warnings.len(), 0, "said again");
+    }
+}
+
+fn completed(result: &str, evidence: &str) -> Option<Verdict> {
+    Some(Verdict::Completed {
+        result: result.to_owned(),
+        evidence: evidence.to_owned(),
+    })
+}
+
+#[test]
+fn an_end_is_seen_where_the_records_say_it() {
+    let mut case = Case::new();
+    assert_eq!(case.look(5).0.verdict, None);
+    case.append("");
+    assert_eq!(case.look(5).0.verdict, None);
+    case.append(WORKS);
+    for _ in 0..5 {
+        assert_eq!(case.look(100).0.verdict, None, "however long");
+    }
+    let (cut, end) = DONE.split_at(DONE.len() - 9);
+    case.append(cut);
+    assert_eq!(case.look(5).0.verdict, None);
+    // Without its line end.
+    case.append(end.trim_end());
+    assert_eq!(case.look(5).0.verdict, None, "not held yet");
+    let (looked, read) = case.look(5);
+    assert_eq!(looked.verdict, completed("All green.", "turn.completed"));
+    assert_eq!(read, 0, "nothing had changed");
+    assert!(looked.warnings.is_empty());
+}
+
+#[test]
+fn only_what_was_added_is_read() {
+    let mut case = Case::new();
+    let filler = "{\"type\":\"item.updated\"}\n".repeat(100_000);
+    case.append([WORKS, &filler, WORKS].concat());
+    let (_, read) = case.look(5);
+    assert_eq!(read, TAILS[0]);
+    case.append(DONE);
+    assert_eq!(case.look(5).1, DONE.len() as u64);
+    assert!(case.look(5).0.verdict.is_some());
+}
+
+#[test]
+fn a_file_of_a_gigabyte_costs_what_its_end_costs() {
+    let mut case = Case::new();
+    case.append(WORKS);
+    let file = OpenOptions::new().write(true).open(case.path()).unwrap();
+    file.set_len(ENORMOUS_BYTES + 1).unwrap();
+    case.append(["\n", WORKS, &"x".repeat(300_000), "\n", DONE].concat());
+    let (looked, read) = case.look(5);
+    assert!(read <= TAILS.iter().sum(), "{read} bytes were read");
+    assert!(looked.warnings[0].contains("only its end"), "{looked:?}");
+    assert!(case.look(5).0.verdict.is_some());
+}
+
+#[test]
+fn what_happens_to_files_is_said_once() {
+    let mut case = Case::new();
+    case.append(WORKS);
+    assert!(case.look(5).0.warnings.is_empty());
+    // Kept, so that its inode is not given to the next one.
+    let aside = case.directory.path().join("aside");
+    std::fs::rename(case.path(), aside).unwrap();
+    case.warned("gone");
+    // Larger, and with the same beginning: only the inode tells.
+    case.append([WORKS, WORKS].concat());
+    case.warned("replaced");
+    std::fs::write(case.path(), &WORKS[..20]).unwrap();
+    case.warned("shorter");
+    let mut case = Case::new();
+    case.append(b"\x28\xb5\x2f\xfdrest");
+    case.warned("compressed");
+    let mut case = Case::new();
+    std::os::unix::fs::symlink("nowhere", case.path()).unwrap();
+    case.warned("link to nothing");
+    let mut case = Case::new();
+    std::fs::create_dir(case.path()).unwrap();
+    case.warned("no regular file");
+}
+
+#[test]
+fn a_file_that_was_written_over_is_read_anew() {
+    let mut case = Case::new();
+    case.append([WORKS, DONE].concat());
+    assert_eq!(case.look(0).0.verdict, None);
+    // The same inode, larger, and other bytes.
+    let other = [
+        "{\"type\":\"thread.started\",\"thread_id\":\"2\"}\n{\"type\":\"turn.started\"}\n",
+        &" ".repeat(400),
+        "\n",
+    ]
+    .concat();
+    std::fs::write(case.path(), other).unwrap();
+    case.warned("replaced");
+    assert_eq!(case.look(60).0.verdict, None);
+}
+
+#[test]
+fn a_link_is_followed() {
+    let mut case = Case::new();
+    let target = case.directory.path().join("target");
+    std::fs::write(&target, [WORKS, DONE].concat()).unwrap();
+    std::os::unix::fs::symlink(&target, case.path()).unwrap();
+    assert!(case.look(5).0.warnings.is_empty());
+    assert!(case.look(5).0.verdict.is_some());
+}
+
+#[test]
+fn silence_ends_what_nobody_can_read() {
+    for (text, result, evidence) in [
+        ("compiling\nall done\n\n", "all done", "inferred"),
+        ("{\"who\":1}\n", "{\"who\":1}", "inferred"),
+        (
+            "{\"message\":{\"stop_reason\":\"end_turn\"}}\n",
+            "",
+            "stop_reason end_turn",
+        ),
+        (
+            "{\"note\":\"\\\"type\\\":\\\"result\\\"\"}\n",
+            "",
+            "inferred",
+        ),
+        (
+            "{\"type\":\"result\",\"result\":\"ok\"}\n",
+            "",
+            "a record of type result",
+        ),
+    ] {
+        let mut case = Case::new();
+        case.append(text);
+        assert_eq!(case.look(5).0.verdict, None, "{text}");
+        let first = case.look(9).0.verdict;
+        let Some(Verdict::Completed {
+            result: found,
+            evidence: why,
+        }) = first.or_else(|| case.look(2).0.verdict)
+        else {
+            panic!("{text}: it has not ended");
+        };
+        assert!(why.starts_with(evidence), "{text}: {why}");
+        assert!(found.contains(result), "{text}: {found}");
+    }
+}

@@ -1,0 +1,23 @@
+//! Background agents: their output files are looked at by one ticker, and each end is told once.
+//!
+//! ```text
+//! places ─files─> registry ─ticker─> file (tail, identity) ─bytes─> StreamParser (pure)
+//!                    └──> AgentRegistered, AgentCompleted, AgentFailed <── verdict (pure)
+//! ```
+//!
+//! Files are polled: a file may be written through a symbolic link, on a network or by another
+//! machine, where no notification comes. `td-agents` is the ticker of a registry of its own; an
+//! engine's source ticks on its own thread. Both block on files, and between ticks until the next
+//! one is due or they are stopped.
+
+mod job;
+mod registry;
+
+mod places;
+
+mod file;
+mod verdict;
+
+pub(crate) use job::AgentsJob;
+pub use job::{AgentWatch, AgentsReport, WatchedAgents};
+pub use registry::{AgentRegistry, AgentStatus, Polling};

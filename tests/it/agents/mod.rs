@@ -1,0 +1,217 @@
+//! Background agents' files: whether they are judged as people judged them, and at what cost.
+
+#[cfg(feature = "cli")]
+mod program;
+mod replay;
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use td_observe::{AgentRegistry, AgentStatus, EventBus, FakeClock, Polling, Subscription, TdEvent};
+
+use crate::agent::{labels, recordings};
+use crate::support::CEILING;
+
+/// A registry whose time is moved by hand.
+struct Agents {
+    clock: FakeClock,
+    registry: AgentRegistry,
+    events: Subscription,
+    bus: EventBus,
+}
+
+impl Agents {
+    fn new() -> Self {
+        let clock = FakeClock::new();
+        let bus = EventBus::new(100_000);
+        let events = bus.subscribe();
+        let polling = Polling {
+            clock: clock.clock(),
+            ..Polling::default()
+        };
+        let registry = AgentRegistry::new(bus.emitter_for("it"), polling);
+        Self {
+            clock,
+            registry,
+            events,
+            bus,
+        }
+    }
+
+    /// What was told since it was asked last; it is complete.
+    #[track_caller]
+    fn told(&mut self) -> Vec<TdEvent> {
+        self.bus.emitter_for("it").error("mark", "");
+        let mut told = Vec::new();
+        loop {
+            let delivery = self.events.recv_timeout(CEILING).unwrap();
+            let Some(envelope) = delivery.into_envelope() else {
+                panic!("events were missed");
+            };
+            match envelope.event {
+                TdEvent::Error { context, .. } if context == "mark" => return told,
+                event => told.push(event),
+            }
+        }
+    }
+
+    /// A tick after so many seconds.
+    fn tick(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+        self.registry.poll_now();
+    }
+}
+
+#[test]
+fn each_end_is_told_once() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = |name: &str| temp.path().join(name);
+    let mut agents = Agents::new();
+    for name in ["quiet", "absent", "by-hand", "forgotten"] {
+        agents.registry.register(name, path(name)).unwrap();
+    }
+    let twice = agents.registry.register("quiet", path("quiet"));
+    assert!(twice.unwrap_err().is_invalid_input());
+    fs::write(path("quiet"), "text\n").unwrap();
+    fs::write(path("forgotten"), "text\n").unwrap();
+    assert!(agents.registry.complete("by-hand", "ok"));
+    assert!(!agents.registry.fail("by-hand", "no"));
+    assert!(agents.registry.cleanup("forgotten"));
+    for _ in 0..10 {
+        agents.tick(5);
+    }
+    assert!(!agents.registry.complete("quiet", "again"));
+    assert_eq!(
+        agents.registry.status("quiet"),
+        Some(AgentStatus::Completed)
+    );
+    assert_eq!(agents.registry.status("absent"), Some(AgentStatus::Running));
+    assert_eq!(agents.registry.status("forgotten"), None);
+    let told = agents.told();
+    let kinds: Vec<_> = told.iter().map(TdEvent::type_name).collect();
+    assert_eq!(kinds[..4], ["AgentRegistered"; 4]);
+    assert_eq!(kinds[4..], ["AgentCompleted"; 2], "{told:#?}");
+}
+
+#[test]
+fn one_ticker_serves_all_and_stops() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut agents = Agents::new();
+    agents.registry.start_polling().unwrap();
+    agents.registry.start_polling().unwrap();
+    let path = temp.path().join("a");
+    fs::write(&path, "{\"type\":\"result\"}\n").unwrap();
+    agents.registry.register("a", &path).unwrap();
+    crate::support::wait_for("the agent's end", CEILING, || {
+        agents.clock.advance(Duration::from_secs(5));
+        match agents.registry.status("a") {
+            Some(AgentStatus::Completed) => Ok(()),
+            other => Err(other),
+        }
+    });
+    agents.registry.stop_polling();
+    agents.registry.stop_polling();
+    assert_eq!(agents.told().len(), 2);
+}
+
+/// How an agent ends whose file this is, and that never grows again.
+fn end_of(path: &Path) -> Option<TdEvent> {
+    let mut agents = Agents::new();
+    agents.registry.register("a", path).unwrap();
+    for _ in 0..5 {
+        agents.tick(5);
+    }
+    let told = agents.told();
+    told.into_iter().find(|event| {
+        matches!(
+            event,
+            TdEvent::AgentCompleted { .. } | TdEvent::AgentFailed { .. }
+        )
+    })
+}
+
+#[test]
+fn transcripts_are_judged_as_they_are_labelled() {
+    let Some(root) = recordings() else { return };
+    let sources = fs::read_to_string(root.join("SOURCES.tsv")).unwrap();
+    let mut judged = 0;
+    let mut wrong = Vec::new();
+    for line in sources.lines() {
+        let mut fields = line.split('\t');
+        let (Some(file), Some(label)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let path = root.join(file);
+        let (Some(expected), true) = (labels::standing(file, label), path.is_file()) else {
+            continue;
+        };
+        judged += 1;
+        let expected = match expected[0].name() {
+            "working" => None,
+            "done" | "maybe_done" => Some("AgentCompleted"),
+            _ => Some("AgentFailed"),
+        };
+        let end = end_of(&path);
+        let found = end.as_ref().map(TdEvent::type_name);
+        if found != expected {
+            wrong.push(format!("{file}: {label:?}: {end:?}, not {expected:?}"));
+        }
+    }
+    assert!(judged > 40, "only {judged} of the labels are understood");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The CPU time of this thread.
+fn cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap()
+}
+
+#[test]
+fn two_hundred_agents_that_do_nothing_cost_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut agents = Agents::new();
+    let record = "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n";
+    for number in 0..200 {
+        let path = temp.path().join(number.to_string());
+        fs::write(&path, record.repeat(1_000)).unwrap();
+        agents.registry.register(&number.to_string(), path).unwrap();
+    }
+    agents.tick(5);
+    let began = cpu();
+    for _ in 0..100 {
+        agents.tick(5);
+    }
+    let tick = (cpu() - began) / 100;
+    eprintln!("a tick of 200 agents whose files do not change: {tick:?}");
+    // One per cent of the 5 s between two ticks.
+    assert!(tick < Duration::from_millis(50), "{tick:?}");
+    assert_eq!(agents.registry.count(AgentStatus::Running), 200);
+    assert_eq!(agents.told().len(), 200);
+}
+
+#[test]
+fn a_gigabyte_costs_no_more_than_its_end() {
+    let temp = tempfile::tempdir().unwrap();
+    let record = "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n";
+    let of_size = |bytes: u64| {
+        let path = temp.path().join(bytes.to_string());
+        let file = File::create(&path).unwrap();
+        file.set_len(bytes).unwrap();
+        let mut text = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        std::io::Write::write_all(
+            &mut text,
+            ["\n", &record.repeat(10_000)].concat().as_bytes(),
+        )
+        .unwrap();
+        let agents = Agents::new();
+        agents.registry.register("a", &path).unwrap();
+        let began = cpu();
+        agents.tick(5);
+        cpu() - began
+    };
+    let (small, large) = (of_size(1), of_size(1 << 30));
+    eprintln!("the first look at a small file: {small:?}, at 1 GiB: {large:?}");
+    assert!(large < small * 3 + Duration::from_millis(20), "{large:?}");
+}

@@ -1,0 +1,104 @@
+//! `td-observe agents`: what it prints, and what it exits with.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use rustix::process::Signal;
+use td_observe::TdEvent;
+
+use crate::cli::{Running, assert_code, program, text};
+use crate::process::program::events;
+
+const WORKS: &str = "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n";
+const ANSWERS: &str = "{\"type\":\"item.completed\",\"item\":{\"id\":\"1\",\"type\":\"agent_message\",\"text\":\"All \\u001b[2Jgreen.\"}}\n";
+const DONE: &str = "{\"type\":\"turn.completed\",\"usage\":{}}\n";
+const FAILED: &str = "{\"type\":\"turn.failed\",\"error\":{\"message\":\"no quota\"}}\n";
+
+fn started(args: &[&str], data: &Path) -> Running {
+    let fast = ["agents", "--poll", "20ms", "--stable", "300ms"];
+    Running::start(program(&[&fast, args].concat(), data))
+}
+
+fn ended(args: &[&str], data: &Path) -> Output {
+    started(args, data).end()
+}
+
+#[test]
+fn completions_are_printed_once_and_the_code_says_how() {
+    let temp = tempfile::tempdir().unwrap();
+    let (tasks, data) = (temp.path().join("tasks"), temp.path().join("data"));
+    fs::create_dir(&tasks).unwrap();
+    let tasks_shown = tasks.to_str().unwrap();
+    fs::write(tasks.join("a.jsonl"), [WORKS, ANSWERS, DONE].concat()).unwrap();
+    fs::write(tasks.join("b.output"), "done\n").unwrap();
+    fs::write(tasks.join("c.txt"), "not an agent's").unwrap();
+    let output = ended(&[tasks_shown], &data);
+    assert_code(&output, 0);
+    let shown = text(&output.stdout);
+    assert_eq!(shown.matches("COMPLETED").count(), 2, "{shown}");
+    assert!(
+        shown.contains("[agent] a COMPLETED (turn.completed): All ^[[2Jgreen.\n"),
+        "{shown}"
+    );
+    fs::write(tasks.join("d.jsonl"), [WORKS, FAILED].concat()).unwrap();
+    let pattern = tasks.join("?.jsonl");
+    let output = ended(&["--json", pattern.to_str().unwrap()], &data);
+    assert_code(&output, 1);
+    let events = events(&output.stdout);
+    let failed = events.iter().find_map(|envelope| match &envelope.event {
+        TdEvent::AgentFailed {
+            agent_id, error, ..
+        } => Some((agent_id.as_str(), error.as_str())),
+        _ => None,
+    });
+    assert_eq!(failed, Some(("d", "no quota")));
+    assert_eq!(events.len(), 4, "{events:#?}");
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn new_files_are_found_and_absent_ones_waited_for() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir(path("tasks")).unwrap();
+    let mut running = started(&[&path("tasks"), &path("later"), "--no-log"], temp.path());
+    running.wait_for("[agent] later: /");
+    fs::write(path("tasks/new.jsonl"), [WORKS, DONE].concat()).unwrap();
+    running.wait_for("[agent] new COMPLETED");
+    fs::write(path("later"), [WORKS, ANSWERS, DONE].concat()).unwrap();
+    running.wait_for("[agent] later COMPLETED");
+    let output = running.end();
+    assert_code(&output, 0);
+    assert!(text(&output.stderr).contains("later is not there yet"));
+}
+
+#[test]
+fn one_signal_stops_in_order() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("a.jsonl");
+    fs::write(&path, WORKS).unwrap();
+    let mut running = started(&["--json", path.to_str().unwrap()], temp.path());
+    running.wait_for("AgentRegistered");
+    running.signal(Signal::INT);
+    let output = running.end();
+    assert_code(&output, 0);
+    assert_eq!(events(&output.stdout).len(), 1);
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    let temp = tempfile::tempdir().unwrap();
+    for args in [
+        &["agents"][..],
+        &["agents", ""],
+        &["agents", "/dev/null"],
+        &["agents", "*/x.jsonl"],
+        &["agents", "x", "--poll", "0s"],
+        &["agents", "x", "--stable", "soon"],
+    ] {
+        let output = Running::start(program(args, temp.path())).end();
+        assert_code(&output, 2);
+        assert_eq!(text(&output.stderr).matches('\n').count(), 1, "{output:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! `td-observe run --as`: what an agent prints becomes events, whatever it prints.
+
+use std::fs;
+
+use td_observe::agent::Format;
+use td_observe::process::Command;
+use td_observe::{Envelope, TdEvent};
+
+use super::program::{command, events};
+use super::{observed, text_of, warnings};
+use crate::agent::{files, recordings};
+use crate::cli::{Running, assert_code, text};
+
+/// A turn of Codex, between text; its last line is [`END`].
+const TURN: &str = "note\n{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n{\"type\":\"item.started\",\"item\":{\"id\":\"i\",\"type\":\"command_execution\",\"command\":\"ls\",\"status\":\"in_progress\"}}\n{\"type\":\"item.completed\",\"item\":{\"id\":\"i\",\"type\":\"command_execution\",\"command\":\"ls\",\"aggregated_output\":\"a\",\"exit_code\":0,\"status\":\"completed\"}}\n{\"type\":\"item.completed\",\"item\":{\"id\":\"j\",\"type\":\"agent_message\",\"text\":\"It has \\u001b[2J one file.\"}}\n";
+const END: &str =
+    "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":7,\"output_tokens\":2}}\n";
+
+fn names(events: &[Envelope]) -> Vec<&str> {
+    let names = events.iter().map(|envelope| envelope.event.type_name());
+    names.collect()
+}
+
+fn printing(output: &str) -> Command {
+    let script = "printf %s \"$0\"; echo oops >&2; exit 3";
+    Command::new("sh").args(["-c", script, output])
+}
+
+#[test]
+fn records_are_events_and_the_rest_is_text() {
+    for format in [Format::Codex, Format::Auto] {
+        let (outcome, events) = observed(printing(&[TURN, END].concat()).format(format));
+        assert_eq!(outcome.code(), 3);
+        assert_eq!(text_of(&events, "stdout"), "note\n");
+        assert_eq!(text_of(&events, "stderr"), "oops\n");
+        let mut names = names(&events);
+        names.retain(|name| *name != "ExecutionOutput");
+        assert_eq!(
+            names,
+            [
+                "ExecutionStarted",
+                "ToolCallStarted",
+                "ToolCallCompleted",
+                "TokenReceived",
+                "ResponseCompleted",
+                "TurnCompleted",
+                "AgentCompleted",
+                "ExecutionCompleted",
+            ]
+        );
+        let is_of_sh = |envelope: &Envelope| matches!(&envelope.event, TdEvent::AgentCompleted { agent_id, .. } if agent_id == "sh");
+        assert!(events.iter().any(is_of_sh), "{events:#?}");
+    }
+}
+
+#[test]
+fn a_stream_that_just_ends_was_cut() {
+    let (_, events) = observed(printing(TURN).format(Format::Codex));
+    let said = events.iter().find_map(|envelope| match &envelope.event {
+        TdEvent::AgentFailed { error, .. } => Some(error.as_str()),
+        _ => None,
+    });
+    assert_eq!(said, Some("the run was cut off before its end"));
+}
+
+#[test]
+fn the_wrong_format_is_said_and_costs_nothing() {
+    let (_, events) = observed(printing("plain\n").format(Format::Claude));
+    assert_eq!(text_of(&events, "stdout"), "plain\n");
+    assert!(warnings(&events)[0].contains("claude"), "{events:#?}");
+    let (_, events) = observed(printing(TURN));
+    assert_eq!(text_of(&events, "stdout"), TURN);
+}
+
+#[test]
+fn people_read_answers_and_tools() {
+    let data = tempfile::tempdir().unwrap();
+    let output = [TURN, END].concat();
+    let args = ["--as", "auto", "--", "printf", "%s", &output];
+    let output = Running::start(command(&args, data.path())).end();
+    assert_code(&output, 0);
+    let shown = text(&output.stdout);
+    for row in [
+        "\nnote\n[tool] command_execution: ls\n[tool] command_execution done after ",
+        "\nIt has  one file.\n",
+        "\n[turn] ended: turn.completed\n[agent] printf COMPLETED (",
+    ] {
+        assert!(shown.contains(row), "no {row:?} in {shown}");
+    }
+    assert!(!shown.contains("\n{"), "records stand raw: {shown}");
+}
+
+#[test]
+fn every_recording_runs_through() {
+    let Some(root) = recordings() else { return };
+    let files = files(&root);
+    assert!(files.len() > 50, "where are they? {files:?}");
+    let data = tempfile::tempdir().unwrap();
+    for (path, number) in files.iter().zip(0..) {
+        let path = path.to_str().unwrap();
+        let family = ["claude", "codex", "gemini", "sse"]
+            .into_iter()
+            .find(|family| path.rsplit('/').nth(1).unwrap().starts_with(family));
+        // Half of them as it is said, half as it is found; what is of no family is found.
+        let format = family.filter(|_| number % 2 == 0).unwrap_or("auto");
+        let args = ["--json", "--no-log", "--as", format, "--", "cat", path];
+        let output = Running::start(command(&args, data.path())).end();
+        assert_code(&output, 0);
+        assert_eq!(text(&output.stderr), "", "{path}");
+        // Each line is an event, or this panics.
+        let events = events(&output.stdout);
+        let names = names(&events);
+        assert_eq!(names.first(), Some(&"ExecutionStarted"), "{path}");
+        assert_eq!(names.last(), Some(&"ExecutionCompleted"), "{path}");
+        let says = ["TokenReceived", "ToolCallStarted", "AgentFailed"];
+        assert!(
+            says.iter().any(|name| names.contains(name)),
+            "{path} as {format}: {names:?}"
+        );
+        let raw = text_of(&events, "stdout");
+        let records = raw.lines().filter(|line| line.starts_with("{\"")).count();
+        assert_eq!(records, 0, "{path} as {format}: {raw:.300}");
+        // The next one is read as a terminal's user would see it.
+        let args = ["--no-log", "--as", format, "--", "cat", path];
+        let shown = Running::start(command(&args, data.path())).end();
+        assert_code(&shown, 0);
+        let is_control = |c: char| c.is_control() && c != '\n';
+        assert!(!text(&shown.stdout).contains(is_control), "{path}");
+    }
+    assert!(fs::read_dir(data.path().join("runs")).is_err(), "kept");
+}
