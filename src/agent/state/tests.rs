@@ -98,6 +98,8 @@ fn codex_is_read() {
     }
     let asks = "  Would you like to run the following command?\n\n  $ ls\n\n› 1. Yes, proceed (y)\n  2. No, and tell Codex what to do differently (esc)\n\n  Press enter to confirm or esc to cancel";
     assert_eq!(said(asks), "codex waiting");
+    let trust = "> You are in /a\n\n  Do you trust the contents of this directory?\n\n› 1. Yes, continue\n  2. No, quit\n\n  Press enter to continue";
+    assert_eq!(said(trust), "codex waiting");
 }
 
 #[test]
