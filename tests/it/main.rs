@@ -8,6 +8,7 @@
 )]
 
 mod agent;
+mod agent_states;
 mod bench;
 mod observed;
 mod resources;
