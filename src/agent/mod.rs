@@ -1,8 +1,10 @@
-//! What agents write and show, read as it comes: their streams as events, where they stand, and where
-//! their turns end on a screen (pure).
+//! What agents write and show, read as it comes: their streams as events, where they stand, as
+//! their screens say too, and where their turns end (pure).
 
+mod state;
 mod stream;
 mod turn;
 
+pub use state::{Judged, ScreenState, StateRules, StateTracker};
 pub use stream::{AgentEvent, Format, ParseFormatError, Standing, StreamFormat, StreamParser};
 pub use turn::{DEFAULT_MARKER, Disturbance, Markers, Sight, Sights, Turn, TurnDetector};

@@ -8,6 +8,7 @@
 )]
 
 mod agent;
+mod agent_states;
 mod agents;
 mod bench;
 mod observed;

@@ -1,0 +1,86 @@
+//! All agents' rules: the built-in ones, and those that a user puts in their place (pure).
+
+use std::sync::{Arc, LazyLock};
+
+use super::Judged;
+use super::page::Page;
+use super::rule::{Agent, read};
+use crate::error::{Error, Result};
+use crate::event::Cursor;
+
+/// The built-in rules, in the order in which they are tried.
+const BUILTIN: &[&str] = &[
+    include_str!("rules/claude.toml"),
+    include_str!("rules/codex.toml"),
+    include_str!("rules/gemini.toml"),
+    include_str!("rules/opencode.toml"),
+    include_str!("rules/aider.toml"),
+    include_str!("rules/shell.toml"),
+];
+
+/// Agents at most: each is tried on each look.
+const AGENTS_MAX: usize = 100;
+
+/// How agents' screens are read. Cheap to clone.
+///
+/// ```
+/// use td_observe::agent::{ScreenState, StateRules};
+/// let screen = [
+///     "❯ fix the test",
+///     "",
+///     "✻ Herding… (12s · ↓ 300 tokens · esc to interrupt)",
+///     "",
+///     "────────────────────────",
+///     "❯ ",
+///     "────────────────────────",
+///     "  ? for shortcuts",
+/// ];
+/// let judged = StateRules::builtin().judge(&screen, None).unwrap();
+/// assert_eq!((judged.agent.as_str(), judged.state), ("claude", ScreenState::Working));
+/// assert!(!judged.inferred);
+/// ```
+#[derive(Clone, Debug)]
+pub struct StateRules(Arc<Vec<Agent>>);
+
+impl StateRules {
+    /// The rules that come with this library.
+    #[must_use]
+    pub fn builtin() -> Self {
+        static ALL: LazyLock<StateRules> = LazyLock::new(|| {
+            let agents: Result<Vec<Agent>> = BUILTIN.iter().map(|text| read(text)).collect();
+            #[expect(
+                clippy::expect_used,
+                reason = "the texts are fixed, and a test reads them"
+            )]
+            StateRules(Arc::new(agents.expect("the built-in rules are good")))
+        });
+        ALL.clone()
+    }
+
+    /// Adds the rules of an agent, written as in `rules/claude.toml`. They stand in the place of
+    /// those of the same agent; rules of a new agent are tried first.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` for text that is no such TOML, and for rules that cannot be used: which,
+    /// and why.
+    pub fn with_toml(&self, text: &str) -> Result<Self> {
+        let agent = read(text)?;
+        let mut agents = Vec::clone(&self.0);
+        match agents.iter_mut().find(|known| known.name == agent.name) {
+            Some(known) => *known = agent,
+            None => agents.insert(0, agent),
+        }
+        if agents.len() > AGENTS_MAX {
+            return Err(Error::invalid(format!("more than {AGENTS_MAX} agents")));
+        }
+        agents.sort_by_key(|agent| agent.is_fallback);
+        Ok(Self(Arc::new(agents)))
+    }
+
+    /// What a screen says, from its rows, the first at the top. `None` where no rule knows.
+    #[must_use]
+    pub fn judge(&self, rows: &[&str], cursor: Option<Cursor>) -> Option<Judged> {
+        let page = Page::new(rows, cursor);
+        self.0.iter().find_map(|agent| agent.judge(&page))
+    }
+}

@@ -1,0 +1,285 @@
+//! Screens as agents draw them, and the rules that read them.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+use crate::event::Cursor;
+
+const RULE: &str = "────────────────────────────────────────";
+
+fn judge(screen: &str) -> Option<Judged> {
+    let rows: Vec<&str> = screen.lines().collect();
+    StateRules::builtin().judge(&rows, None)
+}
+
+/// `agent state`, with a `?` where it is inferred.
+fn said(screen: &str) -> String {
+    judge(screen).map_or("none".to_owned(), |judged| {
+        let mark = if judged.inferred { "?" } else { "" };
+        format!("{} {}{mark}", judged.agent, judged.state)
+    })
+}
+
+fn claude(above: &str, input: &str, foot: &str) -> String {
+    format!("{above}\n\n{RULE}\n{input}\n{RULE}\n{foot}\n")
+}
+
+#[test]
+fn claude_is_read() {
+    let keys = "  ? for shortcuts";
+    let modes = "  ⏵⏵ accept edits on (shift+tab to cycle) · esc to interrupt";
+    for (screen, expected) in [
+        (claude("⏺ It is.", "❯ ", keys), "claude idle"),
+        (claude("⏺ It is.", "❯ but", keys), "claude idle?"),
+        (claude("⏺ It is.\n\n✻ Baked for 1m 3s", "❯", keys), "claude done"),
+        (claude("✻ Baked for 3s", "❯ and", keys), "claude idle?"),
+        (claude("✻ Baked for 3s\n\n❯ and", "❯", keys), "claude idle"),
+        (claude("✻ Baked for 3s · 1 shell still running", "❯", keys), "claude idle"),
+        (claude("✽ Herding… (3s · thinking)\n  ⎿  ☐ one\n     ☐ two", "❯ ", keys), "claude working"),
+        (claude("⏺ It is.", "❯ ", modes), "claude working"),
+        (claude("⏺ It is.\n\n✢ Herding…", "❯ ", keys), "claude working?"),
+        (claude("⏺ It reads\n\n  ✽ Herding… (3s · esc to interrupt)", "❯ ", keys), "claude idle"),
+        (claude("⏺ It asks\n  ❯ 1. Yes\n  Esc to cancel · Tab to amend", "❯ ", keys), "claude idle"),
+        (claude("❯ go\n  ⎿  API Error: 500 overloaded", "❯ ", keys), "claude error"),
+        (claude("  ⎿  API Error: 500\n\n⏺ It is.", "❯ ", keys), "claude idle"),
+        (claude("⏺ A\n  ⎿  5-hour limit reached ∙ resets 3pm", "❯ ", keys), "claude limited"),
+        (claude("⏺ A\n  ⎿  Interrupted · What now?\n\n✻ Baked for 3s", "❯ ", keys), "claude idle"),
+        (format!("⏺ Bash(ls)\n{RULE}\n Bash command\n\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel · Tab to amend"), "claude waiting"),
+        ("╭────────╮\n│ Do you want to proceed?  │\n│ ❯ 1. Yes      │\n│   2. No, and tell Claude what to do differently (esc) │\n╰────────╯".to_owned(), "claude waiting"),
+    ] {
+        assert_eq!(said(&screen), expected, "{screen}");
+    }
+}
+
+#[test]
+fn codex_is_read() {
+    let foot = "\n\n  gpt-5 default · 98% left · ~/a";
+    for (above, input, expected) in [
+        ("• It is.", "› Ask Codex to do anything", "codex idle?"),
+        (
+            "• Working (1m 03s • esc to interrupt)",
+            "› Ask Codex to do anything",
+            "codex working",
+        ),
+        (
+            "• It shows\n  • Working (3s • esc to interrupt)",
+            "›",
+            "codex idle?",
+        ),
+        (
+            "■ You've hit your usage limit. Try again at 3pm.",
+            "›",
+            "codex limited",
+        ),
+        (
+            "■ stream disconnected before completion",
+            "›",
+            "codex error",
+        ),
+        (
+            "■ Conversation interrupted - tell the model",
+            "›",
+            "codex idle",
+        ),
+        (
+            "─ Worked for 1m 3s ────────\n\n• It is.",
+            "›",
+            "codex idle?",
+        ),
+    ] {
+        assert_eq!(
+            said(&format!("{above}\n\n{input}{foot}")),
+            expected,
+            "{above}"
+        );
+    }
+    let asks = "  Would you like to run the following command?\n\n  $ ls\n\n› 1. Yes, proceed (y)\n  2. No, and tell Codex what to do differently (esc)\n\n  Press enter to confirm or esc to cancel";
+    assert_eq!(said(asks), "codex waiting");
+    let trust = "> You are in /a\n\n  Do you trust the contents of this directory?\n\n› 1. Yes, continue\n  2. No, quit\n\n  Press enter to continue";
+    assert_eq!(said(trust), "codex waiting");
+}
+
+#[test]
+fn gemini_opencode_and_aider_are_read() {
+    let gemini = |above: &str| {
+        format!(
+            "{above}\n\n╭──────╮\n│ >   Type your message or @path/to/file │\n╰──────╯\n ~/a   no sandbox (see /docs)   gemini-2.5-pro (99% context left)"
+        )
+    };
+    let opencode = |above: &str, foot: &str| {
+        format!(
+            "{above}\n\n  ┃\n  ┃\n  ┃  Build  Claude Sonnet 4 Anthropic\n  ╹▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀\n   {foot}"
+        )
+    };
+    for (screen, expected) in [
+        (gemini("✦ It is."), "gemini idle"),
+        (gemini("⠏ Thinking about it (esc to cancel, 3s)"), "gemini working"),
+        (gemini("✕ [API Error: You exceeded your current quota]"), "gemini limited"),
+        (gemini("✕ [API Error: 500]"), "gemini error"),
+        ("╭────╮\n│ ?  Shell ls │\n│ Allow execution of: 'ls'?  │\n│ ● 1. Yes, allow once │\n│   2. No (esc) │\n╰────╯\n⠏ Waiting for user confirmation...".into(), "gemini waiting"),
+        (opencode("     It is.\n\n     ▣  Build · claude-sonnet-4 · 3.2s", "ctrl+t variants  tab agents  ctrl+p commands"), "opencode done"),
+        (opencode("     It is.\n\n     ▣  Build · claude-sonnet-4", "■■■⬝⬝⬝  esc interrupt      ctrl+p commands"), "opencode working"),
+        (opencode("     ▣  Build · claude-sonnet-4 · interrupted", "ctrl+p commands"), "opencode idle"),
+        ("  ┃  △ Permission required\n  ┃  # ls\n  ┃\n  ┃  Allow once   Allow always   Reject   enter confirm".into(), "opencode waiting"),
+        (format!("Aider v0.81.1\nRepo-map: using 4096 tokens\n{RULE}\n> "), "aider idle"),
+        (format!("> hi\n\nHello.\n\nTokens: 8.6k sent, 59 received. Cost: $0.03 message, $0.03 session.\n{RULE}\n> "), "aider done"),
+        (format!("Tokens: 8.6k sent, 59 received.\n{RULE}\n> /add a\nAdded a\n{RULE}\n> "), "aider idle"),
+        ("Tokens: 8.8k sent, 91 received.\na.rs\nAdd file to the chat? (Y)es/(N)o/(D)on't ask again [Yes]:".into(), "aider waiting"),
+    ] {
+        assert_eq!(said(&screen), expected, "{screen}");
+    }
+}
+
+#[test]
+fn a_shell_is_what_is_left() {
+    for (screen, expected) in [
+        ("$ ls\nme@host:~/a$ ", "shell idle?"),
+        ("[sudo] password for me: ", "shell waiting?"),
+        ("Remove it? [y/N] ", "shell waiting?"),
+        ("Remove it? [y/N] y\nremoved", "none"),
+        ("cost is 3$", "none"),
+        ("", "none"),
+    ] {
+        assert_eq!(said(screen), expected, "{screen}");
+    }
+    let rows = ["me@host:~$ ", "the rest of another program"];
+    let judged = StateRules::builtin().judge(&rows, Some(Cursor { x: 11, y: 0 }));
+    assert_eq!(judged.map(|judged| judged.state), Some(ScreenState::Idle));
+}
+
+#[test]
+fn a_users_rules_stand_in_the_place_of_the_built_in_ones() {
+    let own = "agent = \"shell\"\nfallback = true\n[[rule]]\nid = \"mine\"\nstate = \"working\"\nwhere = \"bottom\"\nlines = 1\npattern = 'busy'";
+    let rules = StateRules::builtin().with_toml(own).unwrap();
+    assert_eq!(rules.judge(&["me@host:~$"], None), None);
+    let judged = rules.judge(&["  busy "], None).unwrap();
+    assert_eq!(judged.evidence(), "shell mine (confirmed): busy");
+}
+
+#[test]
+fn an_error_names_the_rule_and_what_to_do() {
+    let file = |rule: &str| {
+        let rule = format!("agent = \"a\"\nfallback = true\n[[rule]]\nid = \"r\"\n{rule}");
+        StateRules::builtin()
+            .with_toml(&rule)
+            .unwrap_err()
+            .to_string()
+    };
+    for (rule, expected) in [
+        (
+            "state = \"idle\"\nwhere = \"input\"\npattern = ''",
+            "describe that in [input]",
+        ),
+        (
+            "state = \"idle\"\nwhere = \"bottom\"\npattern = ''",
+            "write how many lines",
+        ),
+        (
+            "state = \"idle\"\nwhere = \"screen\"\nlines = 3\npattern = ''",
+            "leave them out",
+        ),
+        (
+            "state = \"idle\"\nwhere = \"screen\"\npattern = '('",
+            "pattern: regex parse error",
+        ),
+        (
+            "state = \"idle\"\nwhere = \"screen\"\npattern = '\\w{1000}{1000}'",
+            "pattern:",
+        ),
+        (
+            "state = \"done\"\nwhere = \"screen\"\npattern = ''",
+            "add input = \"empty\"",
+        ),
+    ] {
+        let error = file(rule);
+        let names = error.contains("\"a\": rule 1 (r): ");
+        assert!(names && error.contains(expected), "{error}");
+    }
+    for text in [
+        "",
+        "agent = \"a\"",
+        "agent = \"A b\"\nfallback = true",
+        &"#".repeat(70_000),
+    ] {
+        assert!(
+            StateRules::builtin()
+                .with_toml(text)
+                .unwrap_err()
+                .is_invalid_input()
+        );
+    }
+}
+
+#[test]
+fn a_change_is_told_once_and_when_it_stands() {
+    let judged = |state| {
+        let mut judged = judge("Go on? [y/n]:").unwrap();
+        judged.state = state;
+        Some(judged)
+    };
+    let (working, idle) = (judged(ScreenState::Working), judged(ScreenState::Idle));
+    let mut tracker = StateTracker::new(Duration::from_millis(500));
+    let mut told = Vec::new();
+    for (at, judged) in [
+        (0, &working),
+        (500, &working),
+        (600, &idle),
+        (700, &working),
+        (1_000, &idle),
+        (1_100, &None),
+        (1_600, &idle),
+        (1_700, &working),
+        (2_000, &idle),
+        (2_499, &idle),
+        (2_500, &idle),
+        (9_000, &idle),
+    ] {
+        let change = tracker.look(judged.clone(), Duration::from_millis(at));
+        told.extend(change.map(|change| (at, change.state)));
+    }
+    let expected = [(500, ScreenState::Working), (2_500, ScreenState::Idle)];
+    assert_eq!(told, expected);
+    assert_eq!(tracker.deadline(), None);
+    assert_eq!(tracker.current(), idle.as_ref());
+    let _ = tracker.look(working, Duration::from_secs(10));
+    assert_eq!(tracker.deadline(), Some(Duration::from_millis(10_500)));
+}
+
+proptest! {
+    #[test]
+    fn no_screen_is_too_odd(
+        rows in proptest::collection::vec(
+            prop_oneof![
+                any::<String>(),
+                "[ │┃─╭╰>❯›⏺✻•0-9a-z()…]{0,40}",
+                select(vec![RULE, "❯", "│ > │", "┃", "› ", "✻ Baked for 3s"]).prop_map(str::to_owned),
+            ],
+            0..40,
+        ),
+        x: u32,
+        y in 0..50_u32,
+    ) {
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let _ = StateRules::builtin().judge(&rows, Some(Cursor { x, y }));
+    }
+
+    #[test]
+    fn blanks_and_widths_do_not_matter(
+        blanks in 0..30_usize,
+        width in 4..200_usize,
+        foot in 0..20_usize,
+        above in select(vec!["⏺ It is.", "✻ Baked for 3s", "✽ Herding… (3s)", "❯ a\n  ⎿  API Error: 1"]),
+    ) {
+        let (line, blank) = ("─".repeat(width), " ".repeat(blanks));
+        let plain = claude(above, "❯ ", "  ? for shortcuts");
+        let mut other = plain.replace(RULE, &line).replace('\n', &format!("{blank}\n"));
+        other.push_str(&format!("{blank}\n").repeat(foot));
+        prop_assert_eq!(judge(&plain), judge(&other));
+        let boxed = format!("{above}\n╭{line}╮\n│ > {blank} │\n╰{line}╯\n  ? for shortcuts");
+        let state = |screen: &str| judge(screen).map(|judged| judged.state);
+        prop_assert_eq!(state(&plain), state(&boxed));
+    }
+}

@@ -1,0 +1,80 @@
+//! What the screens of agents say, compared with a list that was written by reading each of them.
+//!
+//! The captures lie beside the repository. Many are cut out of a screen, without its input box:
+//! then nothing is said. `TD_BLESS=1` writes the list anew (then read what is new in it).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use td_observe::agent::StateRules;
+
+const LIST: &str = include_str!("agent_states.txt");
+
+fn files(dir: &Path, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, into);
+        } else {
+            into.push(path);
+        }
+    }
+}
+
+/// Capture, and what it says: agent, state, rule, whether it is confirmed or inferred.
+fn judged() -> Option<BTreeMap<String, String>> {
+    let root = std::env::var_os("TD_RECORDINGS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
+        PathBuf::from,
+    );
+    let root = root.join("pane-captures");
+    if !root.is_dir() {
+        eprintln!("NOT TESTED: no captures in {}", root.display());
+        return None;
+    }
+    let mut paths = Vec::new();
+    files(&root, &mut paths);
+    let rules = StateRules::builtin();
+    let row = |path: &PathBuf| {
+        let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+        let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
+        let rows: Vec<&str> = text.lines().collect();
+        let said = match rules.judge(&rows, None) {
+            Some(judged) => {
+                let how = ["confirmed", "inferred"][usize::from(judged.inferred)];
+                format!("{}\t{}\t{}\t{how}", judged.agent, judged.state, judged.rule)
+            }
+            None => "-\t-\t-\t-".to_owned(),
+        };
+        (name.to_owned(), said)
+    };
+    Some(paths.iter().map(row).collect())
+}
+
+#[test]
+fn what_captures_say_is_known() {
+    let Some(judged) = judged() else { return };
+    if std::env::var_os("TD_BLESS").is_some() {
+        let comments = LIST.lines().filter(|line| line.starts_with('#'));
+        let lines = judged.iter().map(|(name, said)| format!("{name}\t{said}"));
+        let text: Vec<String> = comments.map(str::to_owned).chain(lines).collect();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/agent_states.txt");
+        fs::write(path, text.join("\n") + "\n").unwrap();
+        return;
+    }
+    let listed = LIST.lines().filter(|line| !line.starts_with('#'));
+    let listed = listed.filter_map(|line| line.split_once('\t'));
+    let listed: BTreeMap<&str, &str> = listed.collect();
+    // Captures that came later are judged too, and have to be read and listed.
+    for (name, said) in &judged {
+        let expected = listed.get(name.as_str()).copied();
+        // The one error that is worse than saying nothing.
+        let is_done = |said: &str| said.split('\t').nth(1) == Some("done");
+        assert!(
+            !is_done(said) || expected.is_some_and(is_done),
+            "{name} is taken for done"
+        );
+        assert_eq!(Some(said.as_str()), expected, "{name}");
+    }
+}
