@@ -77,7 +77,9 @@ impl Turns {
     /// Takes in changes; the turns that they end.
     pub fn take(&mut self, changes: &[Change], now: Instant) -> Vec<Turn> {
         let turns = self.detector.look(changes, self.sight);
-        if self.news {
+        // A full-screen program changes nothing of the screen that lines are told of.
+        let is_screen = |change: &Change| matches!(change, Change::Screen { .. });
+        if self.news || changes.iter().any(is_screen) {
             self.busy_at = Some(now);
             self.rests = false;
             self.has_more = true;
@@ -198,6 +200,21 @@ mod tests {
         assert!(!turns.rests());
         assert_eq!(turns.due(now + 6 * S), Due::Rests);
         turns.shows(&line(3, "a question"), now + 7 * S);
+        assert!(!turns.rests() && turns.next_due().is_none());
+    }
+
+    #[test]
+    fn a_full_screen_program_wakes_its_pane() {
+        let (mut turns, now) = turns(None);
+        assert_eq!(turns.shows(&line(1, "END"), now).len(), 1);
+        assert_eq!(turns.due(now + 2 * S), Due::Rests);
+        let drawn = Change::Screen {
+            width: 9,
+            height: 3,
+            cursor: crate::event::Cursor::default(),
+            rows: Vec::new(),
+        };
+        assert_eq!(turns.take(&[drawn], now + 3 * S), []);
         assert!(!turns.rests() && turns.next_due().is_none());
     }
 
