@@ -14,6 +14,7 @@
 
 mod decoration;
 mod page;
+mod screen;
 mod sight;
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use decoration::bare;
 use page::{Context, Page};
+use screen::Screen;
 pub use sight::Sights;
 
 use crate::error::{Error, Result};
@@ -347,56 +349,6 @@ impl TurnDetector {
             summary: self.screen.page.summary(row),
         };
         found.into_iter().map(turn).collect()
-    }
-}
-
-/// The screen of a full-screen program, which has no lines: its rows come and go as it scrolls.
-#[derive(Debug, Default)]
-struct Screen {
-    page: Page,
-    /// What stood before the markers that it has shown.
-    shown: VecDeque<Context>,
-}
-
-impl Screen {
-    fn update(&mut self, height: u32, rows: &[ScreenRow], markers: &Markers) {
-        self.page.cut(i64::from(height));
-        for row in rows {
-            let marker = markers.find(&row.text);
-            self.page.set(i64::from(row.row), &row.text, marker);
-        }
-    }
-
-    /// The markers that it has not shown before, in order. The screen shows a stretch of what there
-    /// is: those at its top are the last that were shown, or, where it was scrolled back, all of
-    /// them were shown one after the other.
-    fn new_turns(&mut self) -> Vec<(i64, usize)> {
-        let rows = self.page.markers();
-        let there: Vec<(i64, usize, Context)> = rows
-            .filter(|(row, _)| !self.page.is_input(*row))
-            .map(|(row, marker)| (row, marker, self.page.context(row, i64::MIN)))
-            .collect();
-        let shown = self.shown.make_contiguous();
-        let is_stretch = |shown: &[Context]| {
-            let mut pairs = shown.iter().zip(&there);
-            pairs.all(|(known, (_, _, context))| known.is_same(context))
-        };
-        let mut lengths = (0..=there.len().min(shown.len())).rev();
-        let known = match shown.windows(there.len().max(1)).any(is_stretch) {
-            true => there.len(),
-            false => lengths
-                .find(|length| is_stretch(&shown[shown.len() - length..]))
-                .unwrap_or(0),
-        };
-        let mut found = Vec::new();
-        for (row, marker, context) in there.into_iter().skip(known) {
-            found.push((row, marker));
-            self.shown.push_back(context);
-        }
-        while self.shown.len() > PAST_MAX {
-            self.shown.pop_front();
-        }
-        found
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
-use crossbeam_channel::{never, select_biased};
+use crossbeam_channel::never;
 
 use super::args::TypedAgents;
 use super::failure::Failure;
@@ -14,7 +15,6 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::source::AgentWatch;
-use crate::view::Printing;
 
 /// What is looked at, and how.
 #[derive(Debug)]
@@ -64,20 +64,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         super::say(&format!("{path} is not there yet, and is waited for"));
     }
     let agents = engine.watch_agents(config.watch)?;
-    let done = engine.done();
-    let printed = printing.as_ref().map_or_else(never, Printing::ended);
-    let mut interrupted = false;
-    select_biased! {
-        recv(signals.first()) -> _ => interrupted = true,
-        recv(printed) -> _ => {}
-        recv(done) -> _ => {}
-    }
-    let has_broken = live::finish(engine, printing, interrupted, &signals, &clock);
+    let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
     let report = agents.wait()?;
     // As for every command, one Ctrl-C stops in order.
-    let has_failed = report.failed > 0 && !interrupted;
-    Ok(match has_failed || has_broken {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    })
+    let has_failed = report.failed > 0 && !ended.interrupted;
+    Ok(live::code(has_failed || ended.failed))
 }

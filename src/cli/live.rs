@@ -83,10 +83,11 @@ fn show(
     Ok(Some(Printing::start(events, view, clock.clone())?))
 }
 
-/// How a watch ended.
+/// How an engine's work ended.
 #[derive(Clone, Copy)]
 pub(super) struct Ended {
-    pub code: ExitCode,
+    /// Something went wrong, which was said.
+    pub failed: bool,
     /// The user wanted it.
     pub interrupted: bool,
 }
@@ -110,11 +111,18 @@ pub(super) fn until_done<T>(
         recv(time_up) -> _ => {}
     }
     let failed = finish(engine, printing, interrupted, signals, clock);
-    let code = match failed {
+    Ended {
+        failed,
+        interrupted,
+    }
+}
+
+/// What the program exits with.
+pub(super) fn code(failed: bool) -> ExitCode {
+    match failed {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
-    };
-    Ended { code, interrupted }
+    }
 }
 
 /// Stops the engine, prints what is left, and says what went wrong; whether something did. Who was

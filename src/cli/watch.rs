@@ -108,7 +108,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if let Some(hooks) = hooks {
         hooks.finish(ended.interrupted, &signals, &clock);
     }
-    Ok(ended.code)
+    Ok(live::code(ended.failed))
 }
 
 /// Whether a server can ever be reached there. One that is absent or silent is waited for.

@@ -23,6 +23,7 @@ mod probe;
 mod question;
 mod scheduler;
 mod seen;
+mod telling;
 mod tempo;
 
 pub use ask::{Left, PaneAnswer, Pending, Programs, SessionAnswer, SessionLook, Want, When, Wish};

@@ -11,6 +11,7 @@ use super::listing::Listing;
 use super::probe::Screen;
 use super::seen::{Proof, Seen, Standing};
 use super::state::PaneState;
+use super::telling::Telling;
 use super::tempo::{Adaptive, Rhythm, Tempo, UNHURRIED};
 use crate::event::PaneId;
 
@@ -55,17 +56,6 @@ pub(super) enum Verdict {
     Waits(Question),
     /// The answer, as soon as these looks have been taken.
     Tells(Telling),
-}
-
-/// An answer in the making.
-#[derive(Debug)]
-pub(super) struct Telling {
-    asker: Asker<SessionAnswer>,
-    answer: SessionAnswer,
-    /// Looks that are to be taken, with what the listing had of their panes.
-    pub looks: Vec<(PaneState, Shot)>,
-    /// A history grew by an eighth of what it holds.
-    pub flood: bool,
 }
 
 impl Question {
@@ -311,36 +301,6 @@ impl Question {
             looks,
             flood,
         }
-    }
-}
-
-impl Telling {
-    /// Whether somebody still waits for it.
-    pub fn is_awaited(&self) -> bool {
-        self.asker.is_there()
-    }
-
-    /// Adds what a look showed.
-    pub fn add(&mut self, pane: PaneAnswer) {
-        if let SessionAnswer::There { panes, .. } = &mut self.answer {
-            panes.push(pane);
-        }
-    }
-
-    pub fn fail(self, error: crate::error::Error) {
-        self.asker.answer(Err(error));
-    }
-
-    /// All looks have been taken.
-    pub fn tell(mut self) {
-        if let SessionAnswer::There { panes, .. } = &mut self.answer {
-            // As the listing has them: by window and place.
-            panes.sort_by_key(|pane| {
-                let state = pane.state();
-                (state.window_index, state.pane_index, state.pane_number())
-            });
-        }
-        self.asker.answer(Ok(self.answer));
     }
 }
 

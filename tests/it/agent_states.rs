@@ -9,32 +9,18 @@ use std::path::{Path, PathBuf};
 
 use td_observe::agent::StateRules;
 
-const LIST: &str = include_str!("agent_states.txt");
+use crate::recordings::{files_below, recordings};
 
-fn files(dir: &Path, into: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, into);
-        } else {
-            into.push(path);
-        }
-    }
-}
+const LIST: &str = include_str!("agent_states.txt");
 
 /// Capture, and what it says: agent, state, rule, whether it is confirmed or inferred.
 fn judged() -> Option<BTreeMap<String, String>> {
-    let root = std::env::var_os("TD_RECORDINGS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
-        PathBuf::from,
-    );
-    let root = root.join("pane-captures");
+    let root = recordings()?.join("pane-captures");
     if !root.is_dir() {
         eprintln!("NOT TESTED: no captures in {}", root.display());
         return None;
     }
-    let mut paths = Vec::new();
-    files(&root, &mut paths);
+    let paths = files_below(&root);
     let rules = StateRules::builtin();
     let row = |path: &PathBuf| {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap();

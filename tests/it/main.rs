@@ -12,6 +12,7 @@ mod agent_states;
 mod agents;
 mod bench;
 mod observed;
+mod recordings;
 mod resources;
 mod support;
 

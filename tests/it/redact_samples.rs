@@ -5,22 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use td_observe::redact::Rules;
 
-const LIST: &str = include_str!("redact_samples.txt");
+use crate::recordings::{files_below, recordings};
 
-fn files(dir: &Path, into: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, into);
-        } else {
-            into.push(path);
-        }
-    }
-}
+const LIST: &str = include_str!("redact_samples.txt");
 
 /// `file: kind × count`, and what the list says about it.
 fn listed() -> BTreeMap<String, String> {
@@ -35,14 +26,8 @@ fn listed() -> BTreeMap<String, String> {
 
 #[test]
 fn what_is_found_in_recordings_is_known() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
-    if !root.is_dir() {
-        eprintln!("NOT TESTED: no recordings in {}", root.display());
-        return;
-    }
-    let mut paths = Vec::new();
-    files(&root, &mut paths);
-    paths.sort();
+    let Some(root) = recordings() else { return };
+    let paths = files_below(&root);
     let rules = Rules::builtin();
     let mut found = BTreeMap::new();
     for path in &paths {

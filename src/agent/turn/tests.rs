@@ -1,3 +1,5 @@
+//! Turns as they are said and drawn, and what is none.
+
 use proptest::prelude::*;
 
 use super::*;

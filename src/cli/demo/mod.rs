@@ -88,5 +88,5 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if !options.quiet && !options.json {
         super::say("that was the demo; your own sessions: td-observe watch");
     }
-    Ok(ended.code)
+    Ok(live::code(ended.failed))
 }

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use td_observe::Timestamp;
 use td_observe::agent::{AgentEvent, Format, Standing, StreamFormat, StreamParser};
 
+use crate::recordings::{labelled, recordings};
+
 /// The recordings of formats that are known here, by the directory they lie in.
 const DIRECTORIES: &[&str] = &[
     "claude-code-subagents",
@@ -35,19 +37,6 @@ struct Counts {
     turns: usize,
     failures: usize,
     output_tokens: u64,
-}
-
-/// Where the recordings are; says so when they are nowhere.
-pub fn recordings() -> Option<PathBuf> {
-    let root = std::env::var_os("TD_RECORDINGS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
-        PathBuf::from,
-    );
-    if !root.is_dir() {
-        eprintln!("NOT TESTED: no recordings in {}", root.display());
-        return None;
-    }
-    Some(root)
 }
 
 /// The files of the known formats; what an observer wrote beside them is none of an agent's.
@@ -134,20 +123,13 @@ fn recordings_are_the_same_in_pieces() {
 #[test]
 fn transcripts_stand_as_they_are_labelled() {
     let Some(root) = recordings() else { return };
-    let sources = fs::read_to_string(root.join("SOURCES.tsv")).unwrap();
     let mut judged = 0;
     let mut wrong = Vec::new();
-    for line in sources.lines() {
-        let mut fields = line.split('\t');
-        let (Some(file), Some(label)) = (fields.next(), fields.next()) else {
+    for (file, label) in labelled(&root) {
+        let Some(expected) = labels::standing(&file, &label) else {
             continue;
         };
-        let Some(expected) = labels::standing(file, label) else {
-            continue;
-        };
-        let Ok(bytes) = fs::read(root.join(file)) else {
-            continue;
-        };
+        let bytes = fs::read(root.join(&file)).unwrap();
         judged += 1;
         let (_, standing, _) = parsed(&bytes, usize::MAX);
         if !expected.contains(&standing) {

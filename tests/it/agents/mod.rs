@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use td_observe::{AgentRegistry, AgentStatus, EventBus, FakeClock, Polling, Subscription, TdEvent};
 
-use crate::agent::{labels, recordings};
+use crate::agent::labels;
+use crate::recordings::{labelled, recordings};
 use crate::support::CEILING;
 
 /// A registry whose time is moved by hand.
@@ -134,18 +135,13 @@ fn end_of(path: &Path) -> Option<TdEvent> {
 #[test]
 fn transcripts_are_judged_as_they_are_labelled() {
     let Some(root) = recordings() else { return };
-    let sources = fs::read_to_string(root.join("SOURCES.tsv")).unwrap();
     let mut judged = 0;
     let mut wrong = Vec::new();
-    for line in sources.lines() {
-        let mut fields = line.split('\t');
-        let (Some(file), Some(label)) = (fields.next(), fields.next()) else {
+    for (file, label) in labelled(&root) {
+        let Some(expected) = labels::standing(&file, &label) else {
             continue;
         };
-        let path = root.join(file);
-        let (Some(expected), true) = (labels::standing(file, label), path.is_file()) else {
-            continue;
-        };
+        let path = root.join(&file);
         judged += 1;
         let expected = match expected[0].name() {
             "working" => None,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use td_observe::{TdEvent, Timestamp};
 
 use super::Agents;
-use crate::agent::recordings;
+use crate::recordings::recordings;
 
 /// When the transcript had which size, in microseconds since its first byte.
 fn growth(log: &str, session: &str, bytes: usize) -> Vec<(i64, usize)> {

@@ -8,8 +8,9 @@ use td_observe::{Envelope, TdEvent};
 
 use super::program::{command, events};
 use super::{observed, text_of, warnings};
-use crate::agent::{files, recordings};
+use crate::agent::files;
 use crate::cli::{Running, assert_code, text};
+use crate::recordings::recordings;
 
 /// A turn of Codex, between text; its last line is [`END`].
 const TURN: &str = "note\n{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n{\"type\":\"item.started\",\"item\":{\"id\":\"i\",\"type\":\"command_execution\",\"command\":\"ls\",\"status\":\"in_progress\"}}\n{\"type\":\"item.completed\",\"item\":{\"id\":\"i\",\"type\":\"command_execution\",\"command\":\"ls\",\"aggregated_output\":\"a\",\"exit_code\":0,\"status\":\"completed\"}}\n{\"type\":\"item.completed\",\"item\":{\"id\":\"j\",\"type\":\"agent_message\",\"text\":\"It has \\u001b[2J one file.\"}}\n";
