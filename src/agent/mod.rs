@@ -3,6 +3,7 @@
 
 mod state;
 mod stream;
+mod summary;
 mod turn;
 
 pub use state::{Judged, ScreenState, StateRules, StateTracker};

@@ -147,7 +147,7 @@ pub struct Turn {
     pub line: Option<i64>,
     /// The marker.
     pub marker: String,
-    /// The last paragraph before it; at most 300 characters.
+    /// The last paragraph before it; at most 200 characters.
     pub summary: String,
 }
 

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::summary::Beginning;
+use crate::agent::summary::Beginning;
 use crate::stamp::Timestamp;
 
 /// What a visitor returns for the kinds of values that it does not look for.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::recent::Recent;
 use super::scribe::{Scribe, Usage};
-use super::summary::Beginning;
+use crate::agent::summary::Beginning;
 
 /// Messages of sub-agents that may be open at once; they run side by side.
 const OPEN_MAX: usize = 32;

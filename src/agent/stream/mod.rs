@@ -10,7 +10,6 @@ mod format;
 mod standing;
 
 mod lenient;
-mod summary;
 
 mod recent;
 mod tools;

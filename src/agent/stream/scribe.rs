@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::event::AgentEvent;
 use super::standing::Standing;
-use super::summary::{result, summary};
 use super::tools::{Tools, When};
+use crate::agent::summary::{result, summary};
 use crate::stamp::Timestamp;
 
 /// What warnings of this room are about.

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use super::grammar::Grammar;
 use super::lenient::Maybe;
 use super::scribe::Scribe;
-use super::summary::summary;
+use crate::agent::summary::summary;
 
 /// Reads all records of a line. What is no record is said, and no record behind it is lost.
 pub(super) fn read<G: Grammar>(line: &[u8], grammar: &mut G, scribe: &mut Scribe) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::decoration::{Bare, Kind, bare};
+use crate::agent::summary::summary;
 
 /// Lines that are kept: enough for the longest prompt that is likely to be typed.
 const LINES_MAX: usize = 400;
@@ -18,9 +19,6 @@ const TELLING_CHARS: usize = 16;
 
 /// So many, where a line moves while others come above it.
 const NEAR_CHARS: usize = 4;
-
-/// What a summary may take, in characters.
-const SUMMARY_CHARS: usize = 300;
 
 /// Lines that were seen last, said or not.
 #[derive(Debug, Default)]
@@ -149,11 +147,7 @@ impl Page {
             }
         }
         paragraph.reverse();
-        let summary = paragraph.join(" ");
-        match summary.char_indices().nth(SUMMARY_CHARS) {
-            Some((end, _)) => format!("{}…", summary[..end].trim_end()),
-            None => summary,
-        }
+        summary(&paragraph.join(" "))
     }
 
     /// Forgets lines from this number on.
@@ -254,7 +248,7 @@ mod tests {
         }
         let long = "ä ".repeat(400);
         let summary = page(&[&long, "END"]).summary(2);
-        assert!(summary.ends_with('…') && summary.chars().count() <= 301);
+        assert!(summary.ends_with('…') && summary.chars().count() <= 201);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use super::super::lenient::{Count, Flag, Gist, List, Maybe, Str};
 use super::super::scribe::{Scribe, Usage as Tokens};
-use super::super::summary::Beginning;
 use super::super::tools::When;
+use crate::agent::summary::Beginning;
 
 /// A message of either side.
 #[derive(Debug, Default, Deserialize)]

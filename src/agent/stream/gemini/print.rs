@@ -7,7 +7,7 @@ use super::super::grammar::Grammar;
 use super::super::lenient::{Count, Flag, Gist, Maybe, Str, Time};
 use super::super::scribe::{Scribe, Usage};
 use super::super::standing::Standing;
-use super::super::summary::Beginning;
+use crate::agent::summary::Beginning;
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]

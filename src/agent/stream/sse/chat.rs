@@ -6,7 +6,7 @@ use super::super::grammar::Grammar;
 use super::super::lenient::{Count, Gist, List, Maybe, Str};
 use super::super::scribe::{Scribe, Usage};
 use super::super::standing::Standing;
-use super::super::summary::Beginning;
+use crate::agent::summary::Beginning;
 
 /// A chunk.
 #[derive(Debug, Default, Deserialize)]

@@ -7,7 +7,7 @@ use super::super::grammar::Grammar;
 use super::super::lenient::{Count, Gist, Maybe, Str};
 use super::super::scribe::{Scribe, Usage};
 use super::super::standing::Standing;
-use super::super::summary::Beginning;
+use crate::agent::summary::Beginning;
 
 /// An event.
 #[derive(Debug, Default, Deserialize)]
