@@ -17,6 +17,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use crate::event::Cursor;
+
 pub use rules::StateRules;
 pub use tracker::StateTracker;
 
@@ -39,6 +41,16 @@ pub enum ScreenState {
 }
 
 impl ScreenState {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Working,
+        Self::Waiting,
+        Self::Idle,
+        Self::Done,
+        Self::Error,
+        Self::Limited,
+    ];
+
     /// As it is written in events.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -57,6 +69,17 @@ impl fmt::Display for ScreenState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// What a screen shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Screen<'a> {
+    /// Its rows, the first at the top.
+    pub rows: &'a [&'a str],
+    /// Where its cursor stands, where that is known.
+    pub cursor: Option<Cursor>,
+    /// The program in its foreground, where that is known.
+    pub program: Option<&'a str>,
 }
 
 /// What a screen says, and why.

@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::Judged;
 use super::page::Page;
 use super::rule::{Agent, read};
+use super::{Judged, Screen};
 use crate::error::{Error, Result};
-use crate::event::Cursor;
 
 /// The built-in rules, in the order in which they are tried.
 const BUILTIN: &[&str] = &[
@@ -24,7 +23,7 @@ const AGENTS_MAX: usize = 100;
 /// How agents' screens are read. Cheap to clone.
 ///
 /// ```
-/// use td_observe::agent::{ScreenState, StateRules};
+/// use td_observe::agent::{Screen, ScreenState, StateRules};
 /// let screen = [
 ///     "❯ fix the test",
 ///     "",
@@ -35,7 +34,7 @@ const AGENTS_MAX: usize = 100;
 ///     "────────────────────────",
 ///     "  ? for shortcuts",
 /// ];
-/// let judged = StateRules::builtin().judge(&screen, None).unwrap();
+/// let judged = StateRules::builtin().judge(&Screen { rows: &screen, ..Screen::default() }).unwrap();
 /// assert_eq!((judged.agent.as_str(), judged.state), ("claude", ScreenState::Working));
 /// assert!(!judged.inferred);
 /// ```
@@ -64,7 +63,13 @@ impl StateRules {
     /// `is_invalid_input()` for text that is no such TOML, and for rules that cannot be used: which,
     /// and why.
     pub fn with_toml(&self, text: &str) -> Result<Self> {
+        Ok(self.with_toml_of(text)?.0)
+    }
+
+    /// The same, and whose rules they are.
+    pub(crate) fn with_toml_of(&self, text: &str) -> Result<(Self, String)> {
         let agent = read(text)?;
+        let name = agent.name.clone();
         let mut agents = Vec::clone(&self.0);
         match agents.iter_mut().find(|known| known.name == agent.name) {
             Some(known) => *known = agent,
@@ -74,13 +79,26 @@ impl StateRules {
             return Err(Error::invalid(format!("more than {AGENTS_MAX} agents")));
         }
         agents.sort_by_key(|agent| agent.is_fallback);
-        Ok(Self(Arc::new(agents)))
+        Ok((Self(Arc::new(agents)), name))
+    }
+
+    /// The agents whose screens can be read, in the order in which they are tried.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|agent| agent.name.as_str())
+    }
+
+    /// The rules of an agent that come with this library, as they are written.
+    #[must_use]
+    pub fn builtin_text(agent: &str) -> Option<&'static str> {
+        let named = Self::builtin();
+        let index = named.agents().position(|name| name == agent)?;
+        BUILTIN.get(index).copied()
     }
 
     /// What a screen says, from its rows, the first at the top. `None` where no rule knows.
     #[must_use]
-    pub fn judge(&self, rows: &[&str], cursor: Option<Cursor>) -> Option<Judged> {
-        let page = Page::new(rows, cursor);
+    pub fn judge(&self, screen: &Screen<'_>) -> Option<Judged> {
+        let page = Page::new(screen.rows, screen.cursor);
         self.0.iter().find_map(|agent| agent.judge(&page))
     }
 }

@@ -12,7 +12,10 @@ const RULE: &str = "────────────────────
 
 fn judge(screen: &str) -> Option<Judged> {
     let rows: Vec<&str> = screen.lines().collect();
-    StateRules::builtin().judge(&rows, None)
+    StateRules::builtin().judge(&Screen {
+        rows: &rows,
+        ..Screen::default()
+    })
 }
 
 /// `agent state`, with a `?` where it is inferred.
@@ -146,7 +149,11 @@ fn a_shell_is_what_is_left() {
         assert_eq!(said(screen), expected, "{screen}");
     }
     let rows = ["me@host:~$ ", "the rest of another program"];
-    let judged = StateRules::builtin().judge(&rows, Some(Cursor { x: 11, y: 0 }));
+    let judged = StateRules::builtin().judge(&Screen {
+        rows: &rows,
+        cursor: Some(Cursor { x: 11, y: 0 }),
+        program: None,
+    });
     assert_eq!(judged.map(|judged| judged.state), Some(ScreenState::Idle));
 }
 
@@ -154,8 +161,19 @@ fn a_shell_is_what_is_left() {
 fn a_users_rules_stand_in_the_place_of_the_built_in_ones() {
     let own = "agent = \"shell\"\nfallback = true\n[[rule]]\nid = \"mine\"\nstate = \"working\"\nwhere = \"bottom\"\nlines = 1\npattern = 'busy'";
     let rules = StateRules::builtin().with_toml(own).unwrap();
-    assert_eq!(rules.judge(&["me@host:~$"], None), None);
-    let judged = rules.judge(&["  busy "], None).unwrap();
+    assert_eq!(
+        rules.judge(&Screen {
+            rows: &["me@host:~$"],
+            ..Screen::default()
+        }),
+        None
+    );
+    let judged = rules
+        .judge(&Screen {
+            rows: &["  busy "],
+            ..Screen::default()
+        })
+        .unwrap();
     assert_eq!(judged.evidence(), "shell mine (confirmed): busy");
 }
 
@@ -263,7 +281,7 @@ proptest! {
         y in 0..50_u32,
     ) {
         let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-        let _ = StateRules::builtin().judge(&rows, Some(Cursor { x, y }));
+        let _ = StateRules::builtin().judge(&Screen { rows: &rows, cursor: Some(Cursor { x, y }), program: None });
     }
 
     #[test]
