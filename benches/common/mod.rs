@@ -10,6 +10,7 @@ pub mod support;
 
 pub mod cpu;
 pub mod mixed;
+pub mod paired;
 pub mod panes;
 pub mod program;
 pub mod stats;

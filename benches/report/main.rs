@@ -25,6 +25,7 @@ mod latency;
 mod rate;
 mod waits;
 
+mod loops;
 mod processes;
 
 mod disks;
@@ -47,6 +48,7 @@ const SECTIONS: &[Section] = &[
     ("rate", rate::run),
     ("waits", waits::run),
     ("processes", processes::run),
+    ("loops", loops::run),
     ("memory", memory::run),
     ("disks", disks::run),
 ];

@@ -8,6 +8,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 use super::duration::{parse_duration, parse_rhythm, parse_share};
 use super::history_args::{TypedExport, TypedKeeping, TypedLog, TypedReplay, TypedRuns};
+use super::loop_args::TypedLoop;
 use super::states::OnState;
 use crate::agent::Format;
 use crate::tmux::Rhythm;
@@ -19,6 +20,8 @@ Examples:
   td-observe watch build agent:1      one session, and one window of another
   td-observe watch --json | jq .      for programs: one event a line
   td-observe run make test            a command, its output as it comes, its exit code
+  td-observe loop --task 'Fix the tests' --agent ./agent --check 'make test'
+                                      an agent, again and again, until the check passes
   td-observe agents tasks/            when each background agent is done
   td-observe runs                     what was observed before
   td-observe log build --follow       what the session build has printed, and what it prints
@@ -88,6 +91,8 @@ pub(super) enum Command {
     Watch(TypedWatch),
     /// Run a command, show what it prints while it prints it, and exit as it does
     Run(TypedRun),
+    /// The agentic loop: an agent works until the check passes
+    Loop(Box<TypedLoop>),
     /// Tell when background agents are done, by the files that they write
     Agents(TypedAgents),
     /// How the screens of agents are read: list the rules, print them, try them on a capture

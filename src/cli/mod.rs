@@ -11,6 +11,8 @@ mod failure;
 
 mod agents;
 mod demo;
+mod loop_args;
+mod loops;
 mod run;
 mod states;
 mod wait;
@@ -69,6 +71,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed, &options)?),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
         Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),
+        Command::Loop(typed) => loops::run(&options, loops::Config::from_typed(*typed, &options)?),
         Command::Agents(typed) => agents::run(&options, agents::Config::from_typed(typed)?),
         Command::States(typed) => states::run(&options, &typed),
         Command::Wait(typed) => wait::run(&options, &typed),

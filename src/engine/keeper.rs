@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use serde_json::{Map, Value};
 
 use crate::bus::{EventBus, Kept, KeptLane, Nudge};
 use crate::clock::Clock;
@@ -30,6 +31,11 @@ pub(super) enum Order {
     Attach(Box<OpenRun>),
     /// This execution has no log: leave its events out, and say nothing of it.
     PassOver(ExecutionId),
+    /// Say this in the run's metadata.
+    Remark {
+        id: ExecutionId,
+        extra: Map<String, Value>,
+    },
     /// Nothing more comes for this run, or for this execution without one.
     Close {
         id: ExecutionId,
@@ -156,6 +162,7 @@ impl Work {
                     self.closing.retain(|closing| closing.id != id);
                     self.writer.pass_over(id);
                 }
+                Order::Remark { id, extra } => self.writer.remark(&id, extra, now),
                 Order::Close {
                     id,
                     state,

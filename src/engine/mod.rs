@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
+use serde_json::{Map, Value};
 
 use crate::bus::{BusOptions, EventBus, EventEmitter, SubscribeOptions, Subscription};
 use crate::clock::Clock;
@@ -22,6 +23,7 @@ use crate::log::{
     DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
 use crate::process::Command;
+use crate::ralph::{LoopEngine, LoopJob, Looping};
 use crate::redact::Rules;
 use crate::source::{
     AgentWatch, AgentsJob, Context, Coordinator, Execution, Job, RunName, Source, Watch,
@@ -311,6 +313,31 @@ impl Engine {
         let (job, agents) = AgentsJob::new(watch)?;
         self.attach(job)?;
         Ok(agents)
+    }
+
+    /// Runs an agentic loop, on a thread of its own. Its run is called after the time, as
+    /// `loop@1768989600`, unless it is given an id; where there is such a run already, it is gone on
+    /// with. `extra` is kept in the run's metadata.
+    ///
+    /// Several loops may run at once; each has its id, and its files.
+    ///
+    /// # Errors
+    /// When the system has no threads to give. Whether the loop can be begun is told by
+    /// [`Looping::wait`].
+    pub fn run_loop(
+        &mut self,
+        id: Option<ExecutionId>,
+        engine: LoopEngine,
+        extra: Map<String, Value>,
+    ) -> Result<Looping> {
+        let seconds = self.clock.wall().micros().div_euclid(1_000_000);
+        let name = match id {
+            Some(id) => RunName::Exactly(id),
+            None => RunName::Labelled(format!("loop@{seconds}")),
+        };
+        let (job, looping) = LoopJob::new(name, engine, extra);
+        self.attach(job)?;
+        Ok(looping)
     }
 
     /// Looks at everything at once, without waiting for the tick: after a command was typed into a

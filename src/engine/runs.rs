@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::{Map, Value};
+
 use super::keeper::{Order, Orders};
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, each_text_in};
-use crate::log::{DataDir, OpenRun, RunDirectory, RunIndex, RunInfo, RunState};
+use crate::log::{DataDir, IterationDirectory, OpenRun, RunDirectory, RunIndex, RunInfo, RunState};
 use crate::redact::Rules;
 use crate::source::{OpenedRun, RunName, Runs};
 
@@ -180,6 +182,19 @@ impl Runs for RunBook {
         Ok(OpenedRun { emitter, history })
     }
 
+    fn remark(&self, id: &ExecutionId, mut extra: Map<String, Value>) {
+        self.mask(&mut extra);
+        self.order(Order::Remark {
+            id: id.clone(),
+            extra,
+        });
+    }
+
+    fn iteration(&self, id: &ExecutionId, iteration: u32) -> Option<Result<IterationDirectory>> {
+        let run = self.directory(id)?;
+        Some(run.iteration(iteration, &self.rules))
+    }
+
     fn close(&self, id: &ExecutionId, run_state: RunState, exit_status: Option<i32>) {
         let mut state = self.state();
         let Some(open) = state.open.get_mut(id) else {
@@ -206,18 +221,22 @@ impl RunBook {
     /// A session may be called what nobody should read. An id that was chosen is kept as it is.
     fn without_secrets(&self, name: RunName, mut info: RunInfo) -> (RunName, RunInfo) {
         info.label = self.rules.text(&info.label).into_owned();
-        for (_, value) in &mut info.extra {
+        self.mask(&mut info.extra);
+        let name = match name {
+            RunName::Exactly(id) => RunName::Exactly(id),
+            RunName::Labelled(label) => RunName::Labelled(self.rules.text(&label).into_owned()),
+        };
+        (name, info)
+    }
+
+    fn mask(&self, extra: &mut Map<String, Value>) {
+        for (_, value) in extra {
             each_text_in(value, &mut |text| {
                 if let Cow::Owned(masked) = self.rules.text(text) {
                     *text = masked;
                 }
             });
         }
-        let name = match name {
-            RunName::Exactly(id) => RunName::Exactly(id),
-            RunName::Labelled(label) => RunName::Labelled(self.rules.text(&label).into_owned()),
-        };
-        (name, info)
     }
 
     fn order(&self, order: Order) {

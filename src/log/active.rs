@@ -1,5 +1,7 @@
 //! One run in the writer's hands: lines wait here, go to the file in one write, and survive what happens to it.
 
+mod ending;
+
 use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,12 +17,11 @@ use crate::log::file::{EventsFile, Standing};
 use crate::log::files::close_newest;
 use crate::log::line::{self, LineWriter};
 use crate::log::lock::RunLock;
-use crate::log::metadata::{Metadata, RunState};
+use crate::log::metadata::Metadata;
 use crate::log::notice::{Notice, NoticeKind};
 use crate::log::pending::{Limits, Pending, Spares};
 use crate::log::rotate::Rotation;
 use crate::log::run::OpenRun;
-use crate::log::sync::Closing;
 use crate::stamp::Timestamp;
 
 /// How long writing to a run rests after an error: a full disk is not made emptier by asking.
@@ -85,6 +86,8 @@ pub(super) struct ActiveRun {
     lock: RunLock,
     events: EventsFile,
     metadata: Metadata,
+    /// The metadata say something that the file does not say yet.
+    has_remark: bool,
     pending: Pending,
     next_seq: u64,
     /// The latest time that an event had.
@@ -129,6 +132,7 @@ impl ActiveRun {
             lock: run.lock,
             events: run.events,
             metadata: run.metadata,
+            has_remark: false,
             pending,
             next_seq: run.next_seq,
             latest: Timestamp::from_micros(i64::MIN),
@@ -446,40 +450,6 @@ impl ActiveRun {
                 let entered = self.directory.enter().ok()?;
                 entered.file(EVENTS, OFlags::RDONLY).ok().map(Arc::new)
             }
-        }
-    }
-
-    /// What the run's last words will be.
-    pub(super) fn end(&mut self, state: RunState, exit_status: Option<i32>) {
-        self.metadata.state = state;
-        self.metadata.exit_status = exit_status;
-        self.is_ending = true;
-    }
-
-    /// Whether nothing is left to be written of a run that ends.
-    pub(super) fn is_done(&self) -> bool {
-        self.is_ending && self.pending.is_empty() && !self.header_due
-    }
-
-    /// The numbers that did not reach the file, and why.
-    pub(super) fn unwritten(&self) -> Option<(u64, u64, String)> {
-        let (first, last) = self.pending.seq_range()?;
-        let why = self.failing.as_ref().map(|failing| failing.why.clone());
-        Some((first, last, why.unwrap_or_default()))
-    }
-
-    /// The run as `td-sync` closes it.
-    pub(super) fn into_closing(self, clock: &Clock, sync: bool) -> Closing {
-        let mut metadata = self.metadata;
-        metadata.updated = clock.wall();
-        metadata.next_seq = Some(self.next_seq);
-        let is_dirty = sync && self.is_dirty;
-        Closing {
-            directory: self.directory,
-            metadata,
-            is_dirty,
-            is_to_last: sync,
-            lock: self.lock,
         }
     }
 }

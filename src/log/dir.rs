@@ -325,6 +325,16 @@ impl Entered {
         }
     }
 
+    /// Opens a directory in the directory, if it is one.
+    pub(super) fn enter(&self, name: &str) -> Result<Self> {
+        let path = self.join(name);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(self.fd.as_fd(), name, flags, Mode::empty()) {
+            Ok(fd) => Ok(Self { fd, path }),
+            Err(cause) => Err(Error::file("cannot open", &path, cause.into())),
+        }
+    }
+
     /// Opens a regular file in the directory; never through a symbolic link, and without waiting
     /// for a peer should it be a named pipe.
     pub(super) fn file(&self, name: &str, flags: OFlags) -> io::Result<File> {

@@ -44,6 +44,7 @@ mod pending;
 mod sync;
 mod writer;
 
+mod iteration;
 mod read;
 
 mod pace;
@@ -53,6 +54,7 @@ mod prune;
 
 pub use dir::{DataDir, RUNS_MAX, RunDirectory};
 pub use find::{FoundRun, RunIndex};
+pub use iteration::{IterationDirectory, IterationFile, IterationText};
 pub use line::parse_line;
 pub use metadata::{Metadata, RunInfo, RunState, TmuxIdentity};
 pub use name::{decode_name, encode_name};

@@ -60,6 +60,11 @@ pub(super) enum Job {
     },
     /// Make the names in a run directory, and its own, survive.
     Directory { id: ExecutionId, path: PathBuf },
+    /// Put new metadata in the place of the old.
+    Metadata {
+        directory: RunDirectory,
+        metadata: Box<Metadata>,
+    },
     /// The last words of a run.
     Close(Box<Closing>),
 }
@@ -158,6 +163,16 @@ fn serve(queue: &Receiver<Job>, report: &Sender<Notice>) {
                     id,
                     outcome.map_err(|cause| Error::file("cannot sync", &path, cause)),
                 )
+            }
+            Job::Metadata {
+                directory,
+                metadata,
+            } => {
+                // A directory that was removed is not made again for its metadata.
+                let written = directory
+                    .enter()
+                    .and_then(|entered| metadata.write_in(&entered));
+                (directory.execution_id().clone(), written)
             }
             Job::Close(closing) => (closing.directory.execution_id().clone(), closing.run()),
         };

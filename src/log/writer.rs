@@ -3,6 +3,8 @@
 //! It runs on its caller's thread, takes `now` as an argument and answers with deadlines. It never
 //! fails and never waits, but for the disk itself and [`SyncPolicy::Always`].
 
+mod closing;
+
 use std::fmt;
 use std::fs::File;
 use std::sync::Arc;
@@ -194,25 +196,6 @@ impl LogWriter {
         self.sync_written(&touched, now);
         touched.clear();
         self.touched = touched;
-    }
-
-    /// Ends a run: writes what waits, then its metadata, then gives it to others. A run whose file
-    /// cannot be written stays until it can, or until the writer's end. An execution that was
-    /// passed over is forgotten.
-    pub fn close_run(
-        &mut self,
-        execution_id: &str,
-        state: RunState,
-        exit_status: Option<i32>,
-        now: Instant,
-    ) {
-        self.passed_over.remove(execution_id);
-        if let Some(run) = self.runs.get_mut(execution_id) {
-            run.end(state, exit_status);
-            self.flush(execution_id, now);
-            self.close_ended();
-            self.needs_look = true;
-        }
     }
 
     /// Does what is due: tries again what failed, syncs. The answer is when to call next; calls
@@ -465,25 +448,10 @@ impl LogWriter {
                 run.is_dirty = !sent;
             }
             full |= run.is_directory_dirty || run.is_dirty;
+            full |= !closing::hand_remark(run, &self.syncer, &self.tools.clock);
         }
         if full {
             self.sync_at = Some(now + RETRY_INTERVAL);
-        }
-    }
-
-    /// Hands runs that are through to `td-sync`, which writes their last words.
-    fn close_ended(&mut self) {
-        let sync = self.policy != SyncPolicy::Never;
-        for (_, run) in self.runs.extract_if(|_, run| run.is_done()) {
-            self.closing.push(run.into_closing(&self.tools.clock, sync));
-        }
-        while let Some(closing) = self.closing.pop() {
-            if let Err(job) = self.syncer.offer(Job::Close(Box::new(closing))) {
-                if let Job::Close(closing) = job {
-                    self.closing.push(*closing);
-                }
-                break;
-            }
         }
     }
 }

@@ -49,3 +49,4 @@ pub(crate) use self::listen::listen;
 pub(crate) use self::patient::Patient;
 pub(crate) use self::records::{Piece, Records};
 pub(crate) use self::run::observe;
+pub(crate) use self::validation::validate_unless;

@@ -10,6 +10,7 @@ use super::sinks::{Events, Hearers};
 use super::start::start;
 use crate::bus::EventEmitter;
 use crate::error::Result;
+use crate::thread::Stop;
 
 /// What is kept of each output of a check: what failed stands at its end.
 const COLLECTED_BYTES: usize = 1024 * 1024;
@@ -87,10 +88,21 @@ pub fn run_validation(
 /// # Errors
 /// As for [`run_validation`].
 pub fn validate(
+    command: Command,
+    line: &str,
+    emitter: Option<&EventEmitter>,
+    iteration: u32,
+) -> Result<ValidationResult> {
+    validate_unless(command, line, emitter, iteration, &never())
+}
+
+/// The same, ended when `stop` is closed.
+pub(crate) fn validate_unless(
     mut command: Command,
     line: &str,
     emitter: Option<&EventEmitter>,
     iteration: u32,
+    stop: &Stop,
 ) -> Result<ValidationResult> {
     let began = command.clock.now();
     let events = match emitter {
@@ -108,7 +120,7 @@ pub fn validate(
     if let Some(emitter) = emitter {
         emitter.validation_started(iteration, line);
     }
-    let ran = attend(command, started, began, hearers, Keeping::Lines, &never())?;
+    let ran = attend(command, started, began, hearers, Keeping::Lines, stop)?;
     let outcome = ran.outcome;
     let ((stdout, _), (stderr, _)) = ran.collected;
     let result = ValidationResult {

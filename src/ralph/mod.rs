@@ -17,17 +17,35 @@
 //! of the channel is dropped, and is joined. A client over HTTP has a third one, which waits for
 //! the network. All of it ends when its [`Cancel`] says so.
 
+mod prompt;
+mod spec;
+
 mod model;
 mod tool;
 
 mod telling;
 mod turns;
 
+mod agent;
+mod record;
+mod resume;
+mod workdir;
+
+mod attempt;
+mod looping;
+
+mod job;
+
+pub(crate) use job::LoopJob;
+pub use job::Looping;
+pub use looping::{LoopEnd, LoopEngine, LoopOutcome, Progress};
 #[cfg(feature = "http")]
 pub use model::{Api, HttpClient, Secret};
 pub use model::{
     Block, BrokenInput, CHUNKS, Cancel, CommandClient, LlmClient, LlmError, Message,
     RecordedClient, Request, Response, Role, StopReason, StreamChunk, ToolCall, ToolSpec, Usage,
 };
+pub use prompt::{Setback, prompt};
+pub use spec::{Phase, Spec};
 pub use tool::{Tool, ToolError, ToolOutcome, Toolbox};
 pub use turns::{Conversation, Converse, Part, TurnsEnd, converse};

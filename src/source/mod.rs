@@ -15,6 +15,8 @@ mod watch;
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 pub(crate) use agents::AgentsJob;
 pub use agents::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling, WatchedAgents};
 pub(crate) use coordinator::{Coordinator, poke};
@@ -26,7 +28,7 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::log::{RunDirectory, RunInfo, RunState};
+use crate::log::{IterationDirectory, RunDirectory, RunInfo, RunState};
 use crate::thread::Stop;
 
 /// Something that observes on a thread of its own.
@@ -60,6 +62,12 @@ pub(crate) trait Runs: Send + Sync {
     /// # Errors
     /// When the engine is shutting down.
     fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun>;
+
+    /// Adds to what the metadata of a run say, while it goes on.
+    fn remark(&self, id: &ExecutionId, extra: Map<String, Value>);
+
+    /// Makes the directory of an iteration of a run; `None` for a run that is not kept.
+    fn iteration(&self, id: &ExecutionId, iteration: u32) -> Option<Result<IterationDirectory>>;
 
     /// Lets go of a run. When its last user has, it is closed.
     fn close(&self, id: &ExecutionId, state: RunState, exit_status: Option<i32>);

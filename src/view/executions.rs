@@ -2,6 +2,7 @@
 
 use super::agents::{self, Row};
 use super::clean::{cut, push_clean};
+use super::loops;
 use super::open_lines::{End, Line, Live, OpenLines, Origin};
 use super::tone::{Tone, push_styled};
 use super::words::Outcome;
@@ -105,7 +106,7 @@ impl Executions {
                 };
                 say(Said::CheckCompleted(outcome, *duration_ms));
             }
-            _ => match agents::row(event) {
+            _ => match agents::row(event).or_else(|| loops::row(event)) {
                 Some(row) => say(Said::Agent(row)),
                 None => return false,
             },

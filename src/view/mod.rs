@@ -28,6 +28,7 @@ mod transcript;
 mod agents;
 mod executions;
 mod flow;
+mod loops;
 
 mod open_lines;
 mod sgr;

@@ -105,6 +105,10 @@ impl Tree {
         });
         match event {
             TdEvent::ExecutionCompleted { .. } => self.open = None,
+            TdEvent::LoopCompleted { .. } => {
+                rows.foot("", out);
+                self.open = None;
+            }
             _ if is_taken => {}
             TdEvent::Warning {
                 context, message, ..

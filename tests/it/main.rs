@@ -28,6 +28,7 @@ mod history;
 mod law;
 mod layers;
 mod log;
+mod loops;
 mod printing;
 mod process;
 mod redact_samples;

@@ -1,0 +1,149 @@
+//! Pairs of equal work, observed and not: the bound under which the mean overhead lies.
+//!
+//! Their order alternates, and what is judged is the bound under which the mean lies with 95 %
+//! (one-sided, Student's t). The same work beside itself shows what the machine makes of equal
+//! things. Where others are busy, more pairs are measured, and those count in which they were least
+//! so, whatever came of them.
+
+use std::fs;
+use std::time::Instant;
+
+use super::cpu::{children_ms, own_ms};
+use super::stats::percentile;
+use super::table::{Bar, Row, Table};
+
+const PAIRS: usize = 20;
+/// While others are busy there are more, and those count in which they were least so.
+const PAIRS_MAX: usize = 40;
+/// As much of a processor others may take all the time.
+const QUIET: f64 = 0.1;
+/// Student's t for 19 degrees of freedom: 95 % lie below, on one side.
+const T_ONE_SIDED: f64 = 1.729;
+const OVERHEAD_BAR: f64 = 0.03;
+
+/// A row of work that is observed beside the same without; each gives how many seconds it took.
+pub fn row(table: &mut Table, what: &str, plain: &dyn Fn() -> f64, observed: &dyn Fn() -> f64) {
+    let rounds = quiet_rounds(plain, observed);
+    let others: Vec<f64> = rounds.iter().map(|round| round.others).collect();
+    eprintln!(
+        "others took {:.0} % of a processor meanwhile, {:.0} % at most",
+        percentile(&others, 0.5) * 100.0,
+        percentile(&others, 1.0) * 100.0
+    );
+    let paired = |of: fn(&Round) -> (f64, f64)| {
+        let pairs: Vec<(f64, f64)> = rounds.iter().map(of).collect();
+        Paired::of(&pairs)
+    };
+    let wall = paired(|round| (round.observed.0, round.plain.0));
+    let equal = paired(|round| (round.again.0, round.plain.0));
+    let cpu = paired(|round| (round.observed.1, round.plain.1));
+    table.row(&Row {
+        what,
+        ours: format!(
+            "{:.3} s: {}; processor {:+.0} ms",
+            wall.ours,
+            wall.shown(),
+            (cpu.ours - cpu.theirs) * 1e3
+        ),
+        instead: format!("unobserved: {:.3} s; again: {}", wall.theirs, equal.shown()),
+        ratio: Some(wall.mean),
+        bar: Bar::Says("at most +3 %", wall.bound <= 1.0 + OVERHEAD_BAR),
+    });
+}
+
+/// Pairs of runs, the first one by the second one.
+struct Paired {
+    /// The mean of the ratios, and the bound of it.
+    mean: f64,
+    bound: f64,
+    /// Means, in s.
+    ours: f64,
+    theirs: f64,
+}
+
+impl Paired {
+    fn of(pairs: &[(f64, f64)]) -> Self {
+        let count = pairs.len() as f64;
+        let mean = |one: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(one).sum::<f64>() / count;
+        let ratio = mean(&|pair| pair.0 / pair.1);
+        let squares = mean(&|pair| (pair.0 / pair.1 - ratio).powi(2));
+        let error = (squares / (count - 1.0)).sqrt();
+        Self {
+            mean: ratio,
+            bound: ratio + T_ONE_SIDED * error,
+            ours: mean(&|pair| pair.0),
+            theirs: mean(&|pair| pair.1),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        format!(
+            "{:+.1} %, at most {:+.1} %",
+            percent(self.mean),
+            percent(self.bound)
+        )
+    }
+}
+
+/// One round: of each the seconds on the clock and those of processors, all its processes together.
+struct Round {
+    plain: (f64, f64),
+    observed: (f64, f64),
+    again: (f64, f64),
+    /// What others took of the processors meanwhile, as a part of one of them.
+    others: f64,
+}
+
+/// The rounds in which others did least.
+fn quiet_rounds(plain: &dyn Fn() -> f64, observed: &dyn Fn() -> f64) -> Vec<Round> {
+    let both = |run: &dyn Fn() -> f64| {
+        let before = own_ms() + children_ms();
+        (run(), (own_ms() + children_ms() - before) / 1e3)
+    };
+    let (mut rounds, mut quiet) = (Vec::new(), 0);
+    while quiet < PAIRS && rounds.len() < PAIRS_MAX {
+        let (began, busy, used) = (Instant::now(), busy_ms(), own_ms() + children_ms());
+        let mut took = [(0.0, 0.0); 3];
+        // Each of them comes first, second and last, and before and behind each other one.
+        let turn = match rounds.len() % 6 {
+            0 => [0, 1, 2],
+            1 => [2, 1, 0],
+            2 => [1, 0, 2],
+            3 => [2, 0, 1],
+            4 => [0, 2, 1],
+            _ => [1, 2, 0],
+        };
+        for which in turn {
+            took[which] = both(if which == 1 { observed } else { plain });
+        }
+        let used = own_ms() + children_ms() - used;
+        let others = (busy_ms() - busy - used) / 1e3 / began.elapsed().as_secs_f64();
+        if took.iter().any(|took| took.0.is_infinite()) {
+            continue;
+        }
+        quiet += usize::from(others < QUIET);
+        rounds.push(Round {
+            plain: took[0],
+            observed: took[1],
+            again: took[2],
+            others,
+        });
+    }
+    rounds.sort_by(|one, other| one.others.total_cmp(&other.others));
+    rounds.truncate(PAIRS);
+    rounds
+}
+
+/// What all processors have done, for whomever, in ms.
+fn busy_ms() -> f64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    // user, nice, system, idle, iowait, irq, softirq, steal; in ticks of 10 ms.
+    let all = stat.lines().next().unwrap().split_whitespace().skip(1);
+    let busy = all
+        .take(8)
+        .enumerate()
+        .filter(|(at, _)| ![3, 4].contains(at));
+    busy.map(|(_, ticks)| ticks.parse::<f64>().unwrap() * 10.0)
+        .sum()
+}

@@ -1,0 +1,58 @@
+//! The loop: what it costs that all of it is seen and kept (success criterion 6 of `001…`).
+//!
+//! An agent prints tokens for a second, and a check runs; the same loop with an engine, its log and a
+//! subscriber beside itself without an emitter.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::Map;
+use td_observe::Builder;
+use td_observe::agent::Format;
+use td_observe::ralph::{CommandClient, LoopEngine, Spec};
+
+use crate::common::paired;
+use crate::common::program::Program;
+use crate::common::table::Table;
+
+/// The section.
+pub fn run(table: &mut Table) {
+    for rate in [50, 1000] {
+        let pacing = Program::Paced {
+            rate,
+            time_ms: 1000,
+        };
+        let command = pacing.command();
+        let plain = || {
+            let temp = tempfile::tempdir().unwrap();
+            let began = Instant::now();
+            assert!(looping(&command, temp.path()).run(None).success);
+            began.elapsed().as_secs_f64()
+        };
+        let observed = || {
+            let temp = tempfile::tempdir().unwrap();
+            let work = temp.path().join("work");
+            std::fs::create_dir(&work).unwrap();
+            let began = Instant::now();
+            let data = temp.path().join("data");
+            let mut engine = Builder::new().data_dir(data).start().unwrap();
+            let mut events = engine.subscribe();
+            let looping = engine
+                .run_loop(None, looping(&command, &work), Map::new())
+                .unwrap();
+            assert!(looping.wait().unwrap().success);
+            let took = began.elapsed().as_secs_f64();
+            engine.shutdown();
+            assert!(events.iter().count() as u64 > rate / 2);
+            took
+        };
+        let what = format!("a loop whose agent prints {rate} tokens a second, seen and kept");
+        paired::row(table, &what, &plain, &observed);
+    }
+}
+
+/// One iteration.
+fn looping(command: &str, directory: &Path) -> LoopEngine {
+    let agent = CommandClient::shell(command).format(Format::Text);
+    LoopEngine::of_command(Spec::of_task("Count").check("true"), agent).directory(directory)
+}

@@ -1,0 +1,330 @@
+//! `td-observe loop`: an agent works until the check passes, and everything about it is seen.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::never;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+use super::history::Which;
+use super::history_args::TypedKeeping;
+use super::keeping;
+use super::live;
+use super::loop_args::TypedLoop;
+use super::options::Options;
+use super::signals::Signals;
+use crate::agent::Format;
+use crate::clock::Clock;
+use crate::event::ExecutionId;
+use crate::log::{Metadata, RunDirectory};
+use crate::ralph::{CommandClient, LoopEnd, LoopEngine, Progress, Spec};
+
+/// Iterations unless told otherwise.
+const ITERATIONS: u32 = 10;
+
+/// The longest task or spec that is read.
+const SPEC_BYTES_MAX: u64 = 1 << 20;
+
+/// The settings' name in a run's metadata.
+const SETTINGS: &str = "loop";
+
+/// What stands in the place of a secret, in metadata too: it is no part of a command.
+const REDACTED: &str = "[redacted:";
+
+/// Interrupted: whoever asks whether the checks have passed is not told that they have.
+const INTERRUPTED: u8 = 130;
+const TIMED_OUT: u8 = 124;
+
+/// What a loop is, as its run's metadata keep it, so that it can be gone on with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Settings {
+    agent: String,
+    #[serde(rename = "as")]
+    format: String,
+    spec: Spec,
+    max_iterations: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_turns: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timeout: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent_timeout: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    check_timeout: Option<Duration>,
+    directory: PathBuf,
+}
+
+/// What is run, and how.
+#[derive(Debug)]
+pub(super) struct Config {
+    settings: Settings,
+    format: Format,
+    id: Option<ExecutionId>,
+    progress: Progress,
+    keeping: TypedKeeping,
+}
+
+impl Config {
+    pub fn from_typed(typed: TypedLoop, options: &Options) -> Result<Self, Failure> {
+        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
+            return Err(Failure::usage("--execution-id: the id is empty"));
+        }
+        for (option, command) in [("--agent", &typed.agent), ("--check", &typed.check)] {
+            if command.as_ref().is_some_and(|text| text.trim().is_empty()) {
+                return Err(Failure::usage(format!("{option}: the command is empty")));
+            }
+        }
+        let (settings, id, progress) = match &typed.resume {
+            Some(run) => {
+                let (run, settings) = kept(run, options)?;
+                let progress = Progress::of_run(&run)?;
+                let settings = resumed(settings, &typed)?;
+                (settings, Some(run.execution_id().clone()), progress)
+            }
+            None => {
+                let id = typed.execution_id.as_deref().map(ExecutionId::from);
+                (begun(&typed)?, id, Progress::default())
+            }
+        };
+        if progress.iteration >= settings.max_iterations {
+            return Err(Failure::usage(format!(
+                "the loop has had {} iterations, which is all that it may have: give more with \
+                 --max-iterations",
+                progress.iteration
+            )));
+        }
+        let unchecked = settings
+            .spec
+            .phases
+            .iter()
+            .find(|phase| phase.check.is_none());
+        if let Some(phase) = unchecked {
+            return Err(Failure::usage(format!(
+                "nothing says when phase {:?} is done: give --check CMD, or a check in the spec",
+                phase.name
+            )));
+        }
+        if !settings.directory.is_dir() {
+            return Err(Failure::usage(format!(
+                "--directory: {:?} is no directory",
+                settings.directory
+            )));
+        }
+        let format = settings
+            .format
+            .parse()
+            .map_err(|error| Failure::usage(format!("--as: {error}")))?;
+        Ok(Self {
+            settings,
+            format,
+            id,
+            progress,
+            keeping: typed.keeping,
+        })
+    }
+}
+
+/// The settings of a loop that begins.
+fn begun(typed: &TypedLoop) -> Result<Settings, Failure> {
+    let spec = match (&typed.task, &typed.spec) {
+        (Some(task), _) => {
+            let task = match task.as_str() {
+                "-" => read_task()?,
+                task => task.to_owned(),
+            };
+            if task.trim().is_empty() {
+                return Err(Failure::usage("--task: the task is empty"));
+            }
+            Spec::of_task(task)
+        }
+        (None, Some(path)) => read_spec(path)?,
+        (None, None) => {
+            return Err(Failure::usage(
+                "nothing says what is to be done: give --task TEXT, or --spec FILE",
+            ));
+        }
+    };
+    let Some(agent) = typed.agent.clone() else {
+        return Err(Failure::usage("nothing says who does it: give --agent CMD"));
+    };
+    let here = || std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    let directory = match &typed.directory {
+        Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+        None => here(),
+    };
+    Ok(Settings {
+        agent,
+        format: typed.format.unwrap_or(Format::Auto).name().to_owned(),
+        spec: match &typed.check {
+            Some(check) => spec.check(check),
+            None => spec,
+        },
+        max_iterations: typed.max_iterations.unwrap_or(ITERATIONS),
+        max_turns: typed.max_turns,
+        timeout: typed.timeout,
+        agent_timeout: typed.agent_timeout,
+        check_timeout: typed.check_timeout,
+        directory,
+    })
+}
+
+/// The settings of a loop that goes on: as they were, but for what is given now.
+fn resumed(was: Settings, typed: &TypedLoop) -> Result<Settings, Failure> {
+    let mut spec = was.spec;
+    if let Some(check) = &typed.check {
+        for phase in &mut spec.phases {
+            phase.check = None;
+        }
+        spec = spec.check(check);
+    }
+    let settings = Settings {
+        agent: typed.agent.clone().unwrap_or(was.agent),
+        format: typed
+            .format
+            .map_or(was.format, |format| format.name().to_owned()),
+        spec,
+        max_iterations: typed.max_iterations.unwrap_or(was.max_iterations),
+        max_turns: typed.max_turns.or(was.max_turns),
+        timeout: typed.timeout.or(was.timeout),
+        agent_timeout: typed.agent_timeout.or(was.agent_timeout),
+        check_timeout: typed.check_timeout.or(was.check_timeout),
+        directory: typed.directory.clone().unwrap_or(was.directory),
+    };
+    let checks = settings.spec.phases.iter().flat_map(|phase| &phase.check);
+    let masked = |text: &String| text.contains(REDACTED);
+    for (option, is_masked) in [
+        ("--agent", masked(&settings.agent)),
+        ("--check", checks.into_iter().any(masked)),
+    ] {
+        if is_masked {
+            return Err(Failure::usage(format!(
+                "the command had a secret in it, which is not kept: give {option} again"
+            )));
+        }
+    }
+    Ok(settings)
+}
+
+/// A run that can be gone on with, and its settings.
+fn kept(run: &Path, options: &Options) -> Result<(RunDirectory, Settings), Failure> {
+    let run = match Which::typed(run, options)? {
+        Which::Run(run) => run,
+        Which::File(path) => {
+            return Err(Failure::usage(format!(
+                "--resume: {path:?} is a file: name the run, as td-observe runs lists it"
+            )));
+        }
+    };
+    let name = run.execution_id();
+    if options.no_log {
+        return Err(Failure::usage(
+            "--resume goes on with a log: it cannot have --no-log",
+        ));
+    }
+    if run.is_written()? {
+        return Err(Failure::usage(format!(
+            "the run {name} is still under way: wait for its end, or stop it"
+        )));
+    }
+    let metadata = Metadata::read(&run)?;
+    let settings = metadata.and_then(|mut metadata| metadata.extra.remove(SETTINGS));
+    let Some(settings) = settings else {
+        return Err(Failure::usage(format!(
+            "the run {name} is no loop that can be gone on with"
+        )));
+    };
+    let settings = serde_json::from_value(settings).map_err(|error| {
+        Failure::usage(format!(
+            "the settings of the run {name} cannot be read: {error}"
+        ))
+    })?;
+    Ok((run, settings))
+}
+
+fn read_task() -> Result<String, Failure> {
+    text_of(io::stdin().lock(), "--task -")
+}
+
+fn read_spec(path: &Path) -> Result<Spec, Failure> {
+    let unreadable = |cause| Failure::usage(format!("cannot read {path:?}: {cause}"));
+    // A pipe would be waited for.
+    if path.metadata().map_err(unreadable)?.is_dir() {
+        return Err(Failure::usage(format!("--spec: {path:?} is a directory")));
+    }
+    let text = text_of(fs::File::open(path).map_err(unreadable)?, "--spec")?;
+    let is_toml = path.extension().is_some_and(|name| name == "toml");
+    let spec = match is_toml {
+        true => Spec::from_toml(&text),
+        false => Spec::from_markdown(&text),
+    };
+    spec.map_err(|error| Failure::usage(format!("{path:?}: {error:?}")))
+}
+
+fn text_of(from: impl Read, option: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = from.take(SPEC_BYTES_MAX + 1).read_to_string(&mut text);
+    let read = read.map_err(|cause| Failure::usage(format!("{option}: cannot read: {cause}")))?;
+    match read as u64 > SPEC_BYTES_MAX {
+        true => Err(Failure::usage(format!(
+            "{option}: longer than {} KiB",
+            SPEC_BYTES_MAX >> 10
+        ))),
+        false => Ok(text),
+    }
+}
+
+/// Runs the loop to its end.
+pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+    let Config {
+        settings,
+        format,
+        id,
+        progress,
+        keeping,
+    } = config;
+    let mut agent = CommandClient::shell(&settings.agent).format(format);
+    if let Some(timeout) = settings.agent_timeout {
+        agent = agent.timeout(timeout);
+    }
+    let mut looping = LoopEngine::of_command(settings.spec.clone(), agent)
+        .directory(&settings.directory)
+        .max_iterations(settings.max_iterations)
+        .resume(progress);
+    if let Some(turns) = settings.max_turns {
+        looping = looping.max_turns(turns);
+    }
+    if let Some(timeout) = settings.timeout {
+        looping = looping.timeout(timeout);
+    }
+    if let Some(timeout) = settings.check_timeout {
+        looping = looping.check_timeout(timeout);
+    }
+    if let Ok(Some(path)) = options.data_path() {
+        looping = looping.leave_out(path);
+    }
+    let last_act = looping.killer();
+    let signals = Signals::catch(last_act)?;
+    let clock = Clock::system();
+    let (builder, _) = keeping::builder(options, &keeping, &clock)?;
+    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let printing = live::print_one(&engine, options, &clock)?;
+    let looping = engine.run_loop(id, looping, remembered(&settings)?)?;
+    let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
+    let outcome = looping.wait()?;
+    Ok(match outcome.end {
+        _ if ended.interrupted && !outcome.success => ExitCode::from(INTERRUPTED),
+        LoopEnd::Timeout => ExitCode::from(TIMED_OUT),
+        _ => live::code(!outcome.success || ended.failed),
+    })
+}
+
+fn remembered(settings: &Settings) -> Result<Map<String, Value>, Failure> {
+    let value = serde_json::to_value(settings)
+        .map_err(|error| Failure::other(format!("the settings cannot be kept: {error}")))?;
+    Ok(Map::from_iter([(SETTINGS.to_owned(), value)]))
+}

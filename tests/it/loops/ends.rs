@@ -1,0 +1,281 @@
+//! How loops end: passed, never passed, out of time, interrupted, wrong from the beginning.
+
+use rustix::process::{Signal, test_kill_process};
+use td_observe::IterationOutcome;
+use td_observe::log::RunState;
+
+use super::*;
+use crate::support::{CEILING, wait_for};
+
+#[test]
+fn the_third_attempt_passes() {
+    let place = Place::new();
+    let (output, events) = place.events(&[
+        "--task",
+        "Make n three",
+        "--agent",
+        COUNTING,
+        "--as",
+        "text",
+        "--check",
+        "echo \"n is $(cat n)\"; test $(cat n) = 3",
+        "--max-iterations",
+        "5",
+    ]);
+    assert_code(&output, 0);
+    assert_eq!(ended(&events), (true, 3));
+    let passed = IterationOutcome::ValidationPassed;
+    assert_eq!(outcomes(&events), [failed(1), failed(1), passed]);
+    // One iteration, all of it. Its errors come on their own way.
+    let mut kinds = kinds(&events);
+    kinds.retain(|kind| *kind != "ExecutionOutput");
+    let iteration = [
+        "IterationStarted",
+        "PromptSent",
+        "TokenReceived",
+        "ResponseCompleted",
+        "ValidationStarted",
+        "ValidationOutput",
+        "ValidationCompleted",
+        "IterationCompleted",
+    ];
+    assert_eq!(
+        kinds[..10],
+        [&["LoopStarted", "PhaseStarted"], &iteration[..]].concat()
+    );
+    assert_eq!(kinds.len(), 2 + 3 * iteration.len() + 1);
+    assert_kept(&events, &place.directory());
+    // Its files: the second prompt tells how the first attempt failed.
+    assert_eq!(
+        files_in(&place.directory().path().join("iterations")),
+        ["1", "2", "3"]
+    );
+    assert!(place.file(1, "prompt.txt").contains("Make n three"));
+    assert!(!place.file(1, "prompt.txt").contains("last attempt"));
+    assert!(place.file(2, "prompt.txt").contains("exited with 1"));
+    assert!(place.file(2, "prompt.txt").contains("\nn is 1\n"));
+    assert!(place.file(2, "response.txt").contains("attempt 2"));
+    assert_eq!(place.file(2, "stdout.log"), "n is 2\n");
+    assert_eq!(place.file(2, "stderr.log"), "trouble 2\n");
+    let metadata = place.metadata();
+    assert_eq!(metadata.state, RunState::Completed);
+    assert_eq!(metadata.extra["progress"]["iteration"], 3);
+    assert_eq!(metadata.extra["progress"]["outcome"], "ValidationPassed");
+}
+
+#[test]
+fn a_check_that_never_passes_ends_the_loop_with_1() {
+    let place = Place::new();
+    let (output, events) = place.events(&[
+        "--task",
+        "Do what cannot be done",
+        "--agent",
+        "true",
+        "--check",
+        "exit 7",
+        "--max-iterations",
+        "3",
+    ]);
+    assert_code(&output, 1);
+    assert_eq!(ended(&events), (false, 3));
+    assert_eq!(outcomes(&events), [failed(7), failed(7), failed(7)]);
+    assert_eq!(place.metadata().state, RunState::Failed);
+    // An agent that does nothing is told so, and so are we.
+    let warnings = |envelope: &&Envelope| {
+        matches!(&envelope.event, TdEvent::Warning { message, .. }
+            if message.contains("changed nothing"))
+    };
+    assert_eq!(events.iter().filter(warnings).count(), 3);
+    assert!(place.file(2, "prompt.txt").contains("changed no file"));
+    // For people: why it goes on.
+    let shown = text(
+        &place
+            .run(&[
+                "--task",
+                "x",
+                "--agent",
+                "true",
+                "--check",
+                "exit 7",
+                "--max-iterations",
+                "2",
+            ])
+            .stdout,
+    );
+    for row in [
+        "[loop] x",
+        "[phase] 1 of 1: x",
+        "[iteration] 2 begins",
+        "[validation] FAILED: exit code 7",
+        "not done: the check failed with exit code 7",
+        "[loop] FAILED after 2 iterations",
+    ] {
+        assert!(shown.contains(row), "{row}: {shown}");
+    }
+}
+
+#[test]
+fn an_agent_that_fails_is_an_outcome_and_the_check_is_not_asked() {
+    let place = Place::new();
+    let (output, events) = place.events(&[
+        "--task",
+        "x",
+        "--agent",
+        "echo half; echo no network >&2; exit 3",
+        "--as",
+        "text",
+        "--check",
+        "true",
+        "--max-iterations",
+        "2",
+    ]);
+    assert_code(&output, 1);
+    assert_eq!(ended(&events), (false, 2));
+    for outcome in outcomes(&events) {
+        let IterationOutcome::LlmError { error } = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert!(
+            error.contains("exit code 3") && error.contains("no network"),
+            "{error}"
+        );
+    }
+    assert!(!kinds(&events).contains(&"ValidationStarted"));
+    assert!(place.file(1, "response.txt").contains("half"));
+    assert!(place.file(2, "prompt.txt").contains("exit code 3"));
+}
+
+#[test]
+fn the_time_is_up_in_the_middle_of_an_answer_and_of_a_check() {
+    for (agent, check) in [("sleep 1000", "true"), ("true", "sleep 1000")] {
+        let place = Place::new();
+        let (output, events) = place.events(&[
+            "--task",
+            "x",
+            "--agent",
+            agent,
+            "--check",
+            check,
+            "--timeout",
+            "300ms",
+        ]);
+        assert_code(&output, 124);
+        assert_eq!(ended(&events), (false, 1), "{agent} {check}");
+    }
+    let place = Place::new();
+    let (_, events) = place.events(&[
+        "--task",
+        "x",
+        "--agent",
+        "true",
+        "--check",
+        "sleep 1000",
+        "--check-timeout",
+        "100ms",
+        "--max-iterations",
+        "1",
+    ]);
+    assert_eq!(outcomes(&events), [failed(124)]);
+}
+
+#[test]
+fn one_interrupt_ends_it_in_order_and_leaves_nothing() {
+    for (agent, check) in [
+        ("echo $$ > pid; exec sleep 1000", "true"),
+        (
+            "true",
+            "echo $$ > pid; trap '' TERM; while :; do sleep 0.1; done",
+        ),
+    ] {
+        let place = Place::new();
+        let args = ["--json", "--task", "x", "--agent", agent, "--check", check];
+        let running = Running::start(place.command(&args));
+        let pid = wait_for("what is to be left", CEILING, || {
+            let text = fs::read_to_string(place.work().join("pid")).unwrap_or_default();
+            text.trim().parse::<i32>().map_err(|_| text)
+        });
+        running.signal(Signal::INT);
+        let output = running.end();
+        assert_code(&output, 130);
+        let events = events(&output.stdout);
+        assert_eq!(ended(&events), (false, 1));
+        assert_eq!(
+            kinds(&events)
+                .iter()
+                .filter(|kind| **kind == "IterationCompleted")
+                .count(),
+            1
+        );
+        assert_kept(&events, &place.directory());
+        assert_eq!(place.metadata().state, RunState::Detached);
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        wait_for(
+            "the end of what it ran",
+            CEILING,
+            || match test_kill_process(pid) {
+                Err(_) => Ok(()),
+                Ok(()) => Err(pid),
+            },
+        );
+    }
+}
+
+#[test]
+fn wrong_usage_is_said_in_one_line_before_anything_is_run() {
+    let place = Place::new();
+    let spec = place.write("spec.md", "no heading");
+    let unchecked = place.write("unchecked.toml", "task = 'a'\n[[phase]]\nname = 'b'");
+    for (args, why) in [
+        (&["--agent", "a", "--check", "b"][..], "--task"),
+        (&["--task", "x", "--check", "b"], "--agent"),
+        (&["--task", "x", "--agent", "a"], "--check"),
+        (&["--task", " ", "--agent", "a", "--check", "b"], "--task"),
+        (&["--task", "x", "--agent", "", "--check", "b"], "--agent"),
+        (&["--task", "x", "--spec", &spec, "--agent", "a"], "--spec"),
+        (
+            &["--spec", &spec, "--agent", "a", "--check", "b"],
+            "no heading",
+        ),
+        (
+            &["--spec", "none.md", "--agent", "a", "--check", "b"],
+            "none.md",
+        ),
+        (&["--spec", &unchecked, "--agent", "a"], "phase \"b\""),
+        (
+            &[
+                "--task",
+                "x",
+                "--agent",
+                "a",
+                "--check",
+                "b",
+                "--max-iterations",
+                "0",
+            ],
+            "0",
+        ),
+        (
+            &[
+                "--task", "x", "--agent", "a", "--check", "b", "--as", "nonsense",
+            ],
+            "nonsense",
+        ),
+        (
+            &[
+                "--task",
+                "x",
+                "--agent",
+                "a",
+                "--check",
+                "b",
+                "--directory",
+                "none",
+            ],
+            "none",
+        ),
+        (&["--resume", "nobody"], "nobody"),
+    ] {
+        assert_usage(&place.run(args), why);
+    }
+    assert!(!place.directory().exists());
+}

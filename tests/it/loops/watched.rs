@@ -1,0 +1,126 @@
+//! What is seen of a loop while it runs: phases, tokens, tools, checks (success criteria 1 to 5 of
+//! `001…`).
+
+use super::*;
+use crate::recordings::recordings;
+
+#[test]
+fn a_task_is_seen_to_become_phases() {
+    let place = Place::new();
+    let spec = place.write(
+        "spec.md",
+        "# Add OAuth\nCheck: `test -e $TD_NOTHING one`\n## First\nThe storage.\n\
+         ## Second\nCheck: `test -e two`\n",
+    );
+    let agent = "cat > prompt; grep -q 'Phase 2' prompt && touch two || touch one";
+    let (output, events) = place.events(&["--spec", &spec, "--agent", agent]);
+    assert_code(&output, 0);
+    assert_eq!(ended(&events), (true, 2));
+    let phases: Vec<(usize, &str, usize)> = events
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            TdEvent::PhaseStarted {
+                phase_index,
+                phase_name,
+                total_phases,
+                ..
+            } => Some((*phase_index, phase_name.as_str(), *total_phases)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(phases, [(0, "First", 2), (1, "Second", 2)]);
+    assert!(place.file(1, "prompt.txt").contains("The storage."));
+}
+
+/// Each piece is seen before the agent goes on: it waits for a file that is written when it was.
+#[test]
+fn tokens_and_lines_of_the_check_are_seen_as_they_come() {
+    let place = Place::new();
+    let wait = "while ! test -e $1; do sleep 0.01; done";
+    let step = place.write("step.sh", wait);
+    let agent = format!("printf one-; sh {step} a; printf two-; sh {step} b; echo three");
+    let check = format!("echo first line; sh {step} c; echo second");
+    let args = [
+        "--json", "--task", "x", "--as", "text", "--agent", &agent, "--check", &check,
+    ];
+    let mut running = Running::start(place.command(&args));
+    for (text, file) in [("one-", "a"), ("two-", "b"), ("first line", "c")] {
+        running.wait_for(text);
+        fs::write(place.work().join(file), "").unwrap();
+    }
+    assert_code(&running.end(), 0);
+}
+
+#[test]
+fn the_tools_of_an_agent_are_seen_with_their_iteration() {
+    let Some(data) = recordings() else { return };
+    let name = "claude-stream-json";
+    let recorded = crate::recordings::files_below(&data.join(name));
+    let with_tools = recorded.iter().find(|path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.contains("\"tool_use\"") && text.contains("\"subtype\":\"success\"")
+    });
+    let path = with_tools.unwrap_or_else(|| panic!("no recording with tools in {name}"));
+    let place = Place::new();
+    let agent = format!("cat '{}'", path.display());
+    let (output, events) = place.events(&[
+        "--task",
+        "x",
+        "--agent",
+        &agent,
+        "--as",
+        "claude",
+        "--check",
+        "true",
+        "--max-iterations",
+        "1",
+    ]);
+    assert_code(&output, 0);
+    let tools: Vec<u32> = events
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            TdEvent::ToolCallStarted { iteration, .. }
+            | TdEvent::ToolCallCompleted { iteration, .. } => Some(*iteration),
+            _ => None,
+        })
+        .collect();
+    assert!(!tools.is_empty() && tools.iter().all(|iteration| *iteration == 1));
+    let tokens = |envelope: &Envelope| match &envelope.event {
+        TdEvent::ResponseCompleted { output_tokens, .. } => Some(*output_tokens),
+        _ => None,
+    };
+    assert!(events.iter().filter_map(tokens).sum::<u64>() > 0);
+    assert!(place.file(1, "response.txt").contains("[tool "));
+    assert_kept(&events, &place.directory());
+}
+
+#[test]
+fn the_prompt_is_in_the_environment_and_in_a_file() {
+    let place = Place::new();
+    let agent = "cat > a; printf %s \"$TD_PROMPT\" > b; cat \"$TD_PROMPT_FILE\" > c; cat a";
+    let (output, _) = place.events(&[
+        "--task",
+        "Über \"quotes\" and 'others'",
+        "--agent",
+        agent,
+        "--check",
+        "cmp a b && cmp a c",
+    ]);
+    assert_code(&output, 0);
+    assert_eq!(
+        place.file(1, "prompt.txt"),
+        fs::read_to_string(place.work().join("a")).unwrap()
+    );
+    // Standard input is the task where that is wanted.
+    let mut command = place.command(&[
+        "--task",
+        "-",
+        "--agent",
+        "cat > d",
+        "--check",
+        "grep -q X d",
+    ]);
+    let task = place.write("task.txt", "Find X");
+    command.stdin(fs::File::open(task).unwrap());
+    assert_code(&Running::start(command).end(), 0);
+}
