@@ -6,6 +6,6 @@ mod stream;
 mod summary;
 mod turn;
 
-pub use state::{Judged, ScreenState, StateRules, StateTracker};
+pub use state::{Judged, Screen, ScreenState, StateRules, StateTracker};
 pub use stream::{AgentEvent, Format, ParseFormatError, Standing, StreamFormat, StreamParser};
 pub use turn::{DEFAULT_MARKER, Disturbance, Markers, Sight, Sights, Turn, TurnDetector};

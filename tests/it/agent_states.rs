@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use td_observe::agent::StateRules;
+use td_observe::agent::{Screen, StateRules};
 
 use crate::recordings::{files_below, recordings};
 
@@ -26,7 +26,7 @@ fn judged() -> Option<BTreeMap<String, String>> {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
         let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
         let rows: Vec<&str> = text.lines().collect();
-        let said = match rules.judge(&rows, None) {
+        let said = match rules.judge(&Screen::of(&rows)) {
             Some(judged) => {
                 let how = ["confirmed", "inferred"][usize::from(judged.inferred)];
                 format!("{}\t{}\t{}\t{how}", judged.agent, judged.state, judged.rule)

@@ -5,7 +5,11 @@
 //! program writes to: the input box, the rows right above and below it, the foot of the screen.
 //! And `done` is said only where the screen says that a turn has ended; an empty box is `idle`.
 
+mod screen;
 mod page;
+mod shell;
+mod look;
+mod agent;
 mod rule;
 mod rules;
 mod tracker;
@@ -18,6 +22,7 @@ use std::fmt;
 use serde::Deserialize;
 
 pub use rules::StateRules;
+pub use screen::Screen;
 pub use tracker::StateTracker;
 
 /// Where an agent stands.

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::Judged;
+use super::agent::{Agent, Case, Claim};
 use super::page::Page;
-use super::rule::{Agent, read};
+use super::rule::read;
+use super::shell::Shell;
+use super::{Judged, Screen};
 use crate::error::{Error, Result};
-use crate::event::Cursor;
 
 /// The built-in rules, in the order in which they are tried.
 const BUILTIN: &[&str] = &[
@@ -24,8 +25,8 @@ const AGENTS_MAX: usize = 100;
 /// How agents' screens are read. Cheap to clone.
 ///
 /// ```
-/// use td_observe::agent::{ScreenState, StateRules};
-/// let screen = [
+/// use td_observe::agent::{Screen, ScreenState, StateRules};
+/// let rows = [
 ///     "❯ fix the test",
 ///     "",
 ///     "✻ Herding… (12s · ↓ 300 tokens · esc to interrupt)",
@@ -35,7 +36,7 @@ const AGENTS_MAX: usize = 100;
 ///     "────────────────────────",
 ///     "  ? for shortcuts",
 /// ];
-/// let judged = StateRules::builtin().judge(&screen, None).unwrap();
+/// let judged = StateRules::builtin().judge(&Screen::of(&rows)).unwrap();
 /// assert_eq!((judged.agent.as_str(), judged.state), ("claude", ScreenState::Working));
 /// assert!(!judged.inferred);
 /// ```
@@ -77,10 +78,28 @@ impl StateRules {
         Ok(Self(Arc::new(agents)))
     }
 
-    /// What a screen says, from its rows, the first at the top. `None` where no rule knows.
+    /// What a screen says. `None` where no rule knows.
     #[must_use]
-    pub fn judge(&self, rows: &[&str], cursor: Option<Cursor>) -> Option<Judged> {
-        let page = Page::new(rows, cursor);
-        self.0.iter().find_map(|agent| agent.judge(&page))
+    pub fn judge(&self, screen: &Screen<'_>) -> Option<Judged> {
+        let page = Page::new(screen);
+        let shell = self.0.iter().find_map(|agent| agent.shell.as_ref());
+        let is_nobodys =
+            |shell: &Shell| (screen.program).is_some_and(|it| shell.has_terminal(it, &page));
+        let only_fallback = shell.is_some_and(is_nobodys);
+        let agents = self.0.iter();
+        let agents = agents.filter(|agent| agent.is_fallback || !only_fallback);
+        let mut weak: Vec<Case<'_, '_>> = Vec::new();
+        for agent in agents {
+            match agent.claim(&page, shell) {
+                Some((Claim::Strong, case)) => match case.judge() {
+                    Some(judged) => return Some(judged),
+                    None => continue,
+                },
+                // What is known by a weak sign waits until nobody knows better.
+                Some((Claim::Weak, case)) => weak.push(case),
+                None => {}
+            }
+        }
+        weak.iter().find_map(Case::judge)
     }
 }

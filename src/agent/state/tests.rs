@@ -12,7 +12,7 @@ const RULE: &str = "────────────────────
 
 fn judge(screen: &str) -> Option<Judged> {
     let rows: Vec<&str> = screen.lines().collect();
-    StateRules::builtin().judge(&rows, None)
+    StateRules::builtin().judge(&Screen::of(&rows))
 }
 
 /// `agent state`, with a `?` where it is inferred.
@@ -146,7 +146,7 @@ fn a_shell_is_what_is_left() {
         assert_eq!(said(screen), expected, "{screen}");
     }
     let rows = ["me@host:~$ ", "the rest of another program"];
-    let judged = StateRules::builtin().judge(&rows, Some(Cursor { x: 11, y: 0 }));
+    let judged = StateRules::builtin().judge(&Screen { cursor: Some(Cursor { x: 11, y: 0 }), ..Screen::of(&rows) });
     assert_eq!(judged.map(|judged| judged.state), Some(ScreenState::Idle));
 }
 
@@ -154,8 +154,8 @@ fn a_shell_is_what_is_left() {
 fn a_users_rules_stand_in_the_place_of_the_built_in_ones() {
     let own = "agent = \"shell\"\nfallback = true\n[[rule]]\nid = \"mine\"\nstate = \"working\"\nwhere = \"bottom\"\nlines = 1\npattern = 'busy'";
     let rules = StateRules::builtin().with_toml(own).unwrap();
-    assert_eq!(rules.judge(&["me@host:~$"], None), None);
-    let judged = rules.judge(&["  busy "], None).unwrap();
+    assert_eq!(rules.judge(&Screen::of(&["me@host:~$"])), None);
+    let judged = rules.judge(&Screen::of(&["  busy "])).unwrap();
     assert_eq!(judged.evidence(), "shell mine (confirmed): busy");
 }
 
@@ -183,7 +183,7 @@ fn an_error_names_the_rule_and_what_to_do() {
         ),
         (
             "state = \"idle\"\nwhere = \"screen\"\npattern = '('",
-            "pattern: regex parse error",
+            "is no regular expression: unclosed group: mend it",
         ),
         (
             "state = \"idle\"\nwhere = \"screen\"\npattern = '\\w{1000}{1000}'",
@@ -263,7 +263,7 @@ proptest! {
         y in 0..50_u32,
     ) {
         let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-        let _ = StateRules::builtin().judge(&rows, Some(Cursor { x, y }));
+        let _ = StateRules::builtin().judge(&Screen { cursor: Some(Cursor { x, y }), ..Screen::of(&rows) });
     }
 
     #[test]
