@@ -34,7 +34,9 @@ pub(super) struct Input {
     pub frame: Frame,
     pub prompt: Regex,
     pub empty: Regex,
+    /// Rows at most that stand below it, and what each of them looks like.
     pub below: usize,
+    pub foot: Regex,
 }
 
 /// How its screen is known.
@@ -64,11 +66,13 @@ pub(super) enum Condition {
 }
 
 /// How sure it is that a screen is an agent's: what is known by a sign that others may show too is
-/// asked last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// asked later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Claim {
     Strong,
     Weak,
+    /// It is what is left.
+    Fallback,
 }
 
 /// A screen, and what one agent's rules know of it before they are asked.
@@ -88,8 +92,7 @@ impl Agent {
         page: &'p Page<'a>,
         shell: Option<&Shell>,
     ) -> Option<(Claim, Case<'p, 'a>)> {
-        let find = |input: &Input| page.input(input.frame, &input.prompt, input.below);
-        let input = self.input.as_ref().and_then(find);
+        let input = self.input.as_ref().and_then(|input| page.input(input));
         let has_edge = (self.input.as_ref()).is_some_and(|input| input.frame.has_upper_edge());
         let start = input.clone().map_or(0, |rows| rows.start);
         let is_empty = match (&self.input, &input) {
@@ -109,7 +112,7 @@ impl Agent {
             is_empty,
         };
         if self.is_fallback {
-            return Some((Claim::Weak, case));
+            return Some((Claim::Fallback, case));
         }
         let shows = |sign: &&Sign| case.holds(sign.input) && sign.look.find(&case.sight).is_some();
         let (weak, strong): (Vec<&Sign>, Vec<&Sign>) =
@@ -139,6 +142,11 @@ impl Case<'_, '_> {
                 inferred: rule.inferred,
             })
         })
+    }
+
+    /// Where its input ends.
+    pub fn foot(&self) -> Option<usize> {
+        self.sight.input.as_ref().map(|rows| rows.end)
     }
 
     fn holds(&self, condition: Option<Condition>) -> bool {

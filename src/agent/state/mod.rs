@@ -5,13 +5,13 @@
 //! program writes to: the input box, the rows right above and below it, the foot of the screen.
 //! And `done` is said only where the screen says that a turn has ended; an empty box is `idle`.
 
-mod screen;
-mod page;
-mod shell;
-mod look;
 mod agent;
+mod look;
+mod page;
 mod rule;
 mod rules;
+mod screen;
+mod shell;
 mod tracker;
 
 #[cfg(test)]

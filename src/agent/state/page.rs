@@ -6,6 +6,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use super::Screen;
+use super::agent::Input;
 
 /// Rows that are looked at, from the foot up: no terminal is taller.
 const ROWS_MAX: usize = 400;
@@ -47,9 +48,9 @@ pub(super) enum Frame {
     Lines,
     /// With a bar on its left.
     Bar,
-    /// Without: from a prompt to the next blank row; what stands below is indented.
+    /// Without: from a prompt to the next blank row.
     Open,
-    /// The last row, under a line across; between them may stand what belongs to the input.
+    /// The last row, under a plain line across; between them may stand what belongs to the input.
     Ruled,
 }
 
@@ -127,11 +128,20 @@ impl<'a> Page<'a> {
         above && (row + 1..self.rows.len()).any(|row| self.is_across(row))
     }
 
-    /// The rows of the input box, edges of lines across not among them: the lowest that there is,
-    /// with at most `below` rows under it that are not blank.
-    pub fn input(&self, frame: Frame, prompt: &Regex, below: usize) -> Option<Range<usize>> {
-        let foot = self.last_of(self.all(), below + 1).start;
-        match frame {
+    /// The rows of the input box, edges of lines across not among them: the lowest that there is.
+    pub fn input(&self, input: &Input) -> Option<Range<usize>> {
+        let rows = self.lowest(input)?;
+        // An older one, below which something else was written, is none.
+        let edges = usize::from(input.frame == Frame::Lines);
+        let mut under = (rows.end + edges..self.rows.len()).filter(|row| self.is_shown(*row));
+        let is_foot = |row| input.foot.is_match(self.row(row));
+        under.all(is_foot).then_some(rows)
+    }
+
+    fn lowest(&self, input: &Input) -> Option<Range<usize>> {
+        let prompt = &input.prompt;
+        let foot = self.last_of(self.all(), input.below + 1).start;
+        match input.frame {
             Frame::Lines => self.between_lines(foot, prompt),
             Frame::Bar => {
                 let is_bar = |row: &usize| self.row(*row).trim_start().starts_with(EDGES);
@@ -144,12 +154,7 @@ impl<'a> Page<'a> {
                 let rows = foot..self.rows.len();
                 let start = rows.rev().find(|row| prompt.is_match(self.row(*row)))?;
                 let typed = (start..self.rows.len()).take_while(|row| self.is_shown(*row));
-                let end = typed.last()? + 1;
-                // An older prompt, that an answer follows, is none.
-                let mut under = (end..self.rows.len()).filter(|row| self.is_shown(*row));
-                under
-                    .all(|row| self.row(row).starts_with(' '))
-                    .then_some(start..end)
+                Some(start..typed.last()? + 1)
             }
             Frame::Ruled => {
                 let end = self.last(self.all())? + 1;
@@ -158,16 +163,15 @@ impl<'a> Page<'a> {
                 let line = self.row(edge);
                 let is_plain = line.chars().all(|c| c == '─') && line.chars().count() >= RULE_MIN;
                 let is_whole = (edge + 1..end).all(|row| self.is_shown(row));
-                let mut rows = edge + 1..end;
-                let is_input = rows.any(|row| prompt.is_match(self.row(row)));
+                // Below it nothing may stand: it could be the prompt of a shell.
+                let is_input = prompt.is_match(self.row(end - 1));
                 (is_plain && is_whole && is_input).then_some(edge + 1..end)
             }
         }
     }
 
     fn between_lines(&self, foot: usize, prompt: &Regex) -> Option<Range<usize>> {
-        let is_edge =
-            |row: &usize| self.is_across(*row) && indent(self.row(*row)) <= INDENT_MAX;
+        let is_edge = |row: &usize| self.is_across(*row) && indent(self.row(*row)) <= INDENT_MAX;
         let mut end = None;
         for row in (0..self.rows.len()).rev().filter(is_edge) {
             if let Some(end) = end

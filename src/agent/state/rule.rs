@@ -42,6 +42,8 @@ struct WrittenInput {
     prompt: String,
     empty: String,
     below: usize,
+    #[serde(default)]
+    foot: String,
 }
 
 #[derive(Deserialize)]
@@ -216,7 +218,10 @@ fn regex(what: &str, pattern: &str) -> Result<Regex, String> {
         let text = error.to_string();
         let why = text.lines().last().unwrap_or_default();
         let why = told(why.trim_start_matches("error: "));
-        format!("{what}: {:?} is no regular expression: {why}: mend it", told(pattern))
+        format!(
+            "{what}: {:?} is no regular expression: {why}: mend it",
+            told(pattern)
+        )
     })
 }
 
@@ -230,6 +235,7 @@ impl Input {
             prompt: regex("input: prompt", &written.prompt)?,
             empty: regex("input: empty", &written.empty)?,
             below: written.below,
+            foot: regex("input: foot", &written.foot)?,
         })
     }
 }

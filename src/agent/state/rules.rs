@@ -88,18 +88,10 @@ impl StateRules {
         let only_fallback = shell.is_some_and(is_nobodys);
         let agents = self.0.iter();
         let agents = agents.filter(|agent| agent.is_fallback || !only_fallback);
-        let mut weak: Vec<Case<'_, '_>> = Vec::new();
-        for agent in agents {
-            match agent.claim(&page, shell) {
-                Some((Claim::Strong, case)) => match case.judge() {
-                    Some(judged) => return Some(judged),
-                    None => continue,
-                },
-                // What is known by a weak sign waits until nobody knows better.
-                Some((Claim::Weak, case)) => weak.push(case),
-                None => {}
-            }
-        }
-        weak.iter().find_map(Case::judge)
+        let claims = agents.filter_map(|agent| agent.claim(&page, shell));
+        let mut claims: Vec<(Claim, Case<'_, '_>)> = claims.collect();
+        // Of two that know it by good signs, the one whose input lies lower came later.
+        claims.sort_by_key(|(claim, case)| (*claim, std::cmp::Reverse(case.foot())));
+        claims.iter().find_map(|(_, case)| case.judge())
     }
 }
