@@ -114,12 +114,15 @@ impl Agent {
         if self.is_fallback {
             return Some((Claim::Fallback, case));
         }
-        let shows = |sign: &&Sign| case.holds(sign.input) && sign.look.find(&case.sight).is_some();
-        let (weak, strong): (Vec<&Sign>, Vec<&Sign>) =
-            self.signs.iter().partition(|sign| sign.is_weak);
-        let claim = match strong.iter().any(|sign| shows(sign)) {
+        let is_shown =
+            |sign: &Sign| case.holds(sign.input) && sign.look.find(&case.sight).is_some();
+        let shows = |weak: bool| {
+            let mut signs = self.signs.iter().filter(|sign| sign.is_weak == weak);
+            signs.any(is_shown)
+        };
+        let claim = match shows(false) {
             true => Claim::Strong,
-            false if weak.iter().any(|sign| shows(sign)) => Claim::Weak,
+            false if shows(true) => Claim::Weak,
             false => return None,
         };
         (!case.has_left(shell)).then_some((claim, case))

@@ -139,6 +139,7 @@ fn a_huge_screen_is_cut() {
 /// Prints what a look costs: `cargo test --release --lib agent::state -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
+#[expect(clippy::print_stdout, reason = "it is what it is for")]
 fn what_a_look_costs() {
     let filler = format!(
         "  the quick brown fox · (3s) … {}",
