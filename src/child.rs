@@ -143,6 +143,7 @@ fn attend(
     let bounds = Bounds {
         deadline: Some(deadline),
         grace: Duration::ZERO,
+        stop_grace: Duration::ZERO,
         linger: Duration::ZERO,
     };
     Attendance {

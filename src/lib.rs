@@ -42,6 +42,7 @@
 //! | [`tmux`] | the only room that knows tmux: targets, listing, captures, gateway |
 //! | [`process`] | child processes: what a command prints, while it prints it; knows no tmux |
 //! | `source` | the coordinator, the pollers, commands that are observed, background agents |
+//! | [`ralph`] | the agentic loop: models, tools, an iteration's turns; knows no tmux |
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus |
 //! | `engine` | [`Builder`], [`Engine`], [`Report`]: puts it together, takes it apart in order |
 //!
@@ -81,6 +82,8 @@ pub mod tmux;
 pub mod process;
 
 mod source;
+
+pub mod ralph;
 
 pub mod wait;
 

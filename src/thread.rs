@@ -67,6 +67,36 @@ pub(crate) fn spawn<T: Send + 'static>(
     })
 }
 
+/// Runs `here` in this thread and `beside` in another one, with a name, until both have ended; a
+/// panic of either is a value. What `beside` waits for must end when `here` has.
+///
+/// # Errors
+/// When the system has no more threads to give: then neither has run.
+pub(crate) fn beside<A: Send, B>(
+    name: &str,
+    beside: impl FnOnce() -> A + Send,
+    here: impl FnOnce() -> B,
+) -> Result<(Result<A, Panicked>, Result<B, Panicked>)> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn_scoped(scope, || catching(name, beside))
+            .map_err(|cause| {
+                Error::other(format!("cannot start the thread {name}")).because(cause)
+            })?;
+        let own = thread::current();
+        let here = catching(own.name().unwrap_or("caller"), here);
+        // The body's panics are caught inside.
+        let beside = thread.join().unwrap_or_else(|payload| {
+            Err(Panicked {
+                thread: name.to_owned(),
+                message: message_of(payload.as_ref()),
+            })
+        });
+        Ok((beside, here))
+    })
+}
+
 /// Runs `body` and turns a panic into a value.
 pub(crate) fn catching<T>(thread: &str, body: impl FnOnce() -> T) -> Result<T, Panicked> {
     // The state that the body shares with others is behind channels and locks that treat

@@ -3,9 +3,10 @@
 
 mod state;
 mod stream;
-mod summary;
+pub(crate) mod summary;
 mod turn;
 
 pub use state::{Judged, Screen, ScreenState, StateRules, StateTracker};
 pub use stream::{AgentEvent, Format, ParseFormatError, Standing, StreamFormat, StreamParser};
+pub(crate) use stream::{SseRecord, SseRecords};
 pub use turn::{DEFAULT_MARKER, Disturbance, Markers, Sight, Sights, Turn, TurnDetector};

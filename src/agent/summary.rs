@@ -10,12 +10,12 @@ pub(super) const RESULT_CHARS_MAX: usize = 2_000;
 const ELLIPSIS: char = '…';
 
 /// The beginning of a text, without blanks around it.
-pub(super) fn summary(text: &str) -> String {
+pub(crate) fn summary(text: &str) -> String {
     cut(text, SUMMARY_CHARS_MAX)
 }
 
 /// The beginning of a result.
-pub(super) fn result(text: &str) -> String {
+pub(crate) fn result(text: &str) -> String {
     cut(text, RESULT_CHARS_MAX)
 }
 

@@ -24,9 +24,6 @@ use crate::thread::{Stop, is_stopped};
 /// waited for together with pipes.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// When the observer stops, it waits no longer than this, whatever the grace is otherwise.
-const STOP_GRACE: Duration = Duration::from_secs(5);
-
 /// How often those are looked for who were left in the group.
 const REST_CHECK: Duration = Duration::from_millis(10);
 
@@ -97,6 +94,8 @@ pub(crate) struct Bounds {
     pub deadline: Option<Instant>,
     /// How long the group has after it was asked to end. With none it is killed at once.
     pub grace: Duration,
+    /// The same when it is asked because the observer stops.
+    pub stop_grace: Duration,
     /// How long pipes that somebody still holds are read after the child's end, while nothing
     /// comes.
     pub linger: Duration,
@@ -249,7 +248,7 @@ impl Attendance<'_> {
         let (end, signal) = if let Ok(signal) = self.orders.try_recv() {
             (End::Asked, signal)
         } else if is_stopped(self.stop) {
-            grace = grace.min(STOP_GRACE);
+            grace = self.bounds.stop_grace;
             (End::Asked, Signal::TERM)
         } else if deadline_passed {
             (End::Timeout, Signal::TERM)
@@ -305,8 +304,13 @@ impl Attendance<'_> {
                 return Ok(Some(now + REST_CHECK));
             }
         }
-        let quiet = course.read_at.max(ended_at) + self.bounds.linger;
-        let until = quiet.min(ended_at + self.bounds.linger * LINGER_TIMES);
+        // Whoever stops waits for nobody longer than he said.
+        let linger = match is_stopped(self.stop) {
+            true => self.bounds.linger.min(self.bounds.stop_grace),
+            false => self.bounds.linger,
+        };
+        let quiet = course.read_at.max(ended_at) + linger;
+        let until = quiet.min(ended_at + linger * LINGER_TIMES);
         let is_over = self.outlets.iter().all(Outlet::is_ended) || now >= until;
         Ok((!is_over).then_some(until))
     }

@@ -8,6 +8,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
 use super::duration::{parse_duration, parse_rhythm, parse_share};
 use super::history_args::{TypedExport, TypedKeeping, TypedLog, TypedReplay, TypedRuns};
+use super::states::OnState;
 use crate::agent::Format;
 use crate::tmux::Rhythm;
 
@@ -89,6 +90,8 @@ pub(super) enum Command {
     Run(TypedRun),
     /// Tell when background agents are done, by the files that they write
     Agents(TypedAgents),
+    /// How the screens of agents are read: list the rules, print them, try them on a capture
+    States(TypedStates),
     /// Wait until a pane shows a line, ends or falls silent
     Wait(TypedWait),
     /// List the history: what was observed, its state and its size; prune it
@@ -119,15 +122,20 @@ Examples:
   td-observe watch -L work --lines 20  another server; the last 20 lines of each pane first
   td-observe watch --json build | jq -j '.event.chunk // empty'
   td-observe watch agent --mode ai --on-turn 'notify-send \"$TD_SESSION\" \"$TD_SUMMARY\"'
+  td-observe watch --on-state 'waiting=notify-send \"$TD_SESSION waits\"'
   td-observe watch build --on-end 'echo $TD_SESSION ended: ${TD_EXIT_STATUS:-?}'
 
 Names are exact: job-1 never means job-10. A target that is not there yet is waited for. Lines
 marked ~ are lines shown before that read differently now. A line that is not finished, such as a
 prompt, is shown last on a terminal; elsewhere it is shown when its pane ends with it.
 
-Commands given with --on-turn and --on-end get the event as JSON on standard input, and what it says
-in TD_EVENT (its type), TD_EXECUTION_ID, TD_SESSION, TD_PANE, TD_MARKER, TD_SUMMARY, TD_EVIDENCE,
-TD_REASON and TD_EXIT_STATUS, as far as it says it. Four run at the same time, begun in order. What
+Where an agent stands that a pane shows (Claude Code, Codex, Gemini, opencode, aider; a shell's
+prompts and questions) is read from its screen: see td-observe states. A state counts when it has
+stood for a second; -v shows working and idle, too.
+
+Commands given with --on-turn, --on-state and --on-end get the event as JSON on standard input, and
+what it says in TD_EVENT (its type), TD_EXECUTION_ID, TD_SESSION, TD_PANE, TD_MARKER, TD_SUMMARY,
+TD_STATE, TD_EVIDENCE, TD_REASON and TD_EXIT_STATUS, as far as it says it. Four run at the same time, begun in order. What
 they print is shown on standard error. An inferred end has the evidence inferred and no marker; a
 marker that comes later is told all the same. A program whose pane is kept (remain-on-exit) ends
 first, and its session when it is killed: two ends.";
@@ -165,6 +173,12 @@ pub(super) struct TypedWatch {
     /// Run this with sh -c when a session, or the program of one of its panes, has ended
     #[arg(long, value_name = "CMD")]
     pub on_end: Option<String>,
+    /// Run this with sh -c when the agent of a pane comes into a state: working, waiting, idle, done,
+    /// error, limited or any; several: each of them. The state that is found at the start counts
+    #[arg(long, value_name = "STATE=CMD", value_parser = OnState::parse)]
+    pub on_state: Vec<OnState>,
+    #[command(flatten)]
+    pub reading: TypedReading,
     /// How long such a command may take; then it is killed
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration)]
     pub on_timeout: Duration,
@@ -334,6 +348,49 @@ pub(super) struct TypedWait {
     /// What stands on the screen already counts, too, for lines as for turns
     #[arg(long)]
     pub include_existing: bool,
+}
+
+/// How agents' screens are read.
+#[derive(Debug, clap::Args)]
+pub(super) struct TypedReading {
+    /// How the screens of agents are read: a file of rules, or a directory of them; several: the
+    /// last one for an agent counts [default: states/ in the data directory, if there is one]
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "no_states")]
+    pub states: Vec<PathBuf>,
+    /// Do not read them: no AgentState
+    #[arg(long, conflicts_with = "on_state")]
+    pub no_states: bool,
+}
+
+const STATES_EXAMPLES: &str = "\
+Examples:
+  td-observe states                               which agents are known, and by whose rules
+  td-observe states --show claude > ~/.taskdaemon/states/claude.toml
+                                                  rules to begin with: yours stand in their place
+  tmux capture-pane -p -t agent | td-observe states --try -
+                                                  what they say of a screen, and why
+  td-observe watch --states my-agent.toml         watch goes by them
+
+A rule says in which place of the screen a text must stand: the input box, the rows above and below
+it, the last message, the foot of the screen. The comment at the top of claude.toml tells the form.
+States: working, waiting (for a human), idle, done, error, limited (by a usage limit). What only
+follows from what is shown is marked as inferred.
+
+Exit codes: 0 done; 1 --try recognises nothing; 2 wrong usage.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = STATES_EXAMPLES)]
+pub(super) struct TypedStates {
+    /// A file of rules, or a directory of them; several: the last one for an agent counts
+    /// [default: states/ in the data directory, if there is one]
+    #[arg(long, value_name = "FILE|DIR")]
+    pub states: Vec<PathBuf>,
+    /// Print the rules of this agent
+    #[arg(long, value_name = "AGENT", conflicts_with = "capture")]
+    pub show: Option<String>,
+    /// Say what the rules make of a capture; -: of standard input
+    #[arg(long = "try", value_name = "FILE")]
+    pub capture: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -13,6 +13,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 use super::failure::Failure;
 use super::signals::Signals;
+use super::states::OnState;
 use crate::bus::{Delivery, Filter, RecvError, SubscribeOptions, Subscription};
 use crate::child::{self, Invocation};
 use crate::clock::Clock;
@@ -39,8 +40,15 @@ const LAST_SECOND: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub on_turn: Option<String>,
+    pub on_state: Vec<OnState>,
     pub on_end: Option<String>,
     pub timeout: Duration,
+}
+
+impl Config {
+    fn is_empty(&self) -> bool {
+        self.on_turn.is_none() && self.on_state.is_empty() && self.on_end.is_none()
+    }
 }
 
 /// The commands of one watch.
@@ -57,7 +65,7 @@ pub(super) struct Hooks {
 impl Hooks {
     /// Begins, if there is anything to run; call it before sources are attached.
     pub fn start(engine: &Engine, config: Config, clock: &Clock) -> Result<Option<Self>, Failure> {
-        if config.on_turn.is_none() && config.on_end.is_none() {
+        if config.is_empty() {
             return Ok(None);
         }
         let mut kinds = vec![
@@ -65,6 +73,9 @@ impl Hooks {
             EventKind::SessionRenamed,
             EventKind::TurnCompleted,
         ];
+        if !config.on_state.is_empty() {
+            kinds.push(EventKind::AgentState);
+        }
         if config.on_end.is_some() {
             kinds.extend([EventKind::SessionEnded, EventKind::OutputUpdate]);
         }
@@ -133,9 +144,9 @@ impl Hooks {
         }
         match queue.len() {
             0 => {}
-            1 => super::say("--on-turn, --on-end: one command was not run any more"),
+            1 => super::say("--on-turn, --on-state, --on-end: one command was not run any more"),
             left => super::say(&format!(
-                "--on-turn, --on-end: {left} commands were not run any more"
+                "--on-turn, --on-state, --on-end: {left} commands were not run any more"
             )),
         }
     }
@@ -164,7 +175,9 @@ impl Dispatcher {
             match next {
                 Ok(Delivery::Event(event)) => self.happened(event.into_envelope()),
                 Ok(Delivery::Lagged { missed }) => {
-                    super::say(&format!("--on-turn, --on-end: {missed} events were missed"));
+                    super::say(&format!(
+                        "--on-turn, --on-state, --on-end: {missed} events were missed"
+                    ));
                 }
                 Err(RecvError::Empty) => {}
                 Err(RecvError::Closed) => break,
@@ -192,6 +205,13 @@ impl Dispatcher {
             TdEvent::TurnCompleted { .. } => {
                 if let Some(command) = self.config.on_turn.clone() {
                     self.start("--on-turn", &command, &envelope);
+                }
+            }
+            TdEvent::AgentState { state, .. } => {
+                let is_wanted =
+                    |on: &&OnState| on.state.is_none_or(|wanted| wanted.as_str() == state);
+                for on in self.config.on_state.iter().filter(is_wanted) {
+                    self.start("--on-state", &on.command, &envelope);
                 }
             }
             TdEvent::OutputUpdate {
@@ -273,6 +293,12 @@ impl Dispatcher {
                 ("TD_MARKER", Some(marker.clone())),
                 ("TD_SUMMARY", Some(summary.clone())),
                 ("TD_EVIDENCE", evidence.clone()),
+            ]),
+            TdEvent::AgentState {
+                state, evidence, ..
+            } => said.extend([
+                ("TD_STATE", Some(state.clone())),
+                ("TD_EVIDENCE", Some(evidence.clone())),
             ]),
             TdEvent::SessionEnded {
                 session,

@@ -1,12 +1,11 @@
 //! What is kept of what is observed, and how: rotation, retention, and what is taken for a secret.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
 use super::options::Options;
+use super::rule_files;
 use crate::clock::Clock;
 use crate::engine::Builder;
 use crate::log::{Retention, Rotation};
@@ -58,19 +57,12 @@ impl TypedKeeping {
             (None, Some(path)) => (path, false),
             (None, None) => return Ok(Rules::builtin()),
         };
-        // A pipe would be waited for.
-        if path.metadata().is_ok_and(|about| !about.is_file()) {
-            return Err(Failure::usage(format!(
-                "{path:?} is no regular file of rules"
-            )));
-        }
-        let text = match fs::read_to_string(path) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound && !is_asked => {
-                return Ok(Rules::builtin());
+        let text = match rule_files::read(path)? {
+            Some(text) => text,
+            None if is_asked => {
+                return Err(Failure::usage(format!("{path:?}: there is no such file")));
             }
-            read => {
-                read.map_err(|cause| Failure::usage(format!("cannot read {path:?}: {cause}")))?
-            }
+            None => return Ok(Rules::builtin()),
         };
         Rules::builtin()
             .with_toml(&text)

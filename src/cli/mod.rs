@@ -12,6 +12,7 @@ mod failure;
 mod agents;
 mod demo;
 mod run;
+mod states;
 mod wait;
 mod watch;
 
@@ -21,6 +22,7 @@ mod history;
 mod history_args;
 mod keeping;
 mod keys;
+mod rule_files;
 
 mod export;
 mod log;
@@ -68,6 +70,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
         Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),
         Command::Agents(typed) => agents::run(&options, agents::Config::from_typed(typed)?),
+        Command::States(typed) => states::run(&options, &typed),
         Command::Wait(typed) => wait::run(&options, &typed),
         Command::Runs(typed) => runs::run(&options, typed),
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),

@@ -81,11 +81,16 @@ impl Options {
         if self.no_log {
             return Ok(None);
         }
+        self.home().map(Some)
+    }
+
+    /// The data directory, whether anything is kept or not.
+    pub fn home(&self) -> Result<PathBuf, Failure> {
         match &self.data_dir {
-            Some(path) => Ok(Some(path.clone())),
+            Some(path) => Ok(path.clone()),
             None => {
                 let (from_env, home) = (std::env::var_os("TD_DATA_DIR"), std::env::var_os("HOME"));
-                Ok(Some(DataDir::default_path(from_env, home)?))
+                Ok(DataDir::default_path(from_env, home)?)
             }
         }
     }

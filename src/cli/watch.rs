@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded, never};
 
-use super::args::{Mode, TypedWatch};
+use super::args::{Mode, TypedReading, TypedWatch};
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
 use super::hooks::{self, Hooks};
@@ -37,6 +37,7 @@ pub(super) struct Config {
     execution_id: Option<String>,
     include_self: bool,
     turns: Option<(Markers, Option<Duration>)>,
+    reading: TypedReading,
     hooks: hooks::Config,
     keeping: TypedKeeping,
 }
@@ -68,8 +69,10 @@ impl Config {
         Ok(Self {
             targets: targets?,
             turns,
+            reading: typed.reading,
             hooks: hooks::Config {
                 on_turn: typed.on_turn,
+                on_state: typed.on_state,
                 on_end: typed.on_end,
                 timeout: typed.on_timeout,
             },
@@ -98,12 +101,17 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let server = options.server.server();
     check_tmux(&server, &clock)?;
     check_socket(&server, &clock)?;
+    let states = super::states::rules(options, &config.reading)?;
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let (show, standing) = bounded(STANDING_PANES);
     let printing = live::print(&engine, options, standing, &clock)?;
     let hooks = Hooks::start(&engine, config.hooks.clone(), &clock)?;
-    engine.watch(watch(options, config, server, rules, show))?;
+    let mut watch = watch(options, config, server, rules, show);
+    if let Some(states) = states {
+        watch = watch.states(states);
+    }
+    engine.watch(watch)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
     if let Some(hooks) = hooks {
         hooks.finish(ended.interrupted, &signals, &clock);

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::control::Control;
@@ -24,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const COLLECTED_BYTES: usize = 16 * 1024 * 1024;
 
 /// What a command reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stdin {
     /// Nothing: it finds an end of file.
@@ -33,6 +34,20 @@ pub enum Stdin {
     /// What this program reads. Where this program has a terminal, the command becomes its
     /// foreground: it gets the keys, Ctrl-C and Ctrl-Z included, and may ask for a password.
     Inherited,
+    /// These bytes, and then the end. They are written while the output is read; a command that
+    /// does not read them is not waited for, and that is no error.
+    Bytes(Arc<[u8]>),
+}
+
+impl fmt::Debug for Stdin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("Closed"),
+            Self::Inherited => f.write_str("Inherited"),
+            // They may be long, and secret.
+            Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
+        }
+    }
 }
 
 /// A closure that hears what is printed.
@@ -62,7 +77,8 @@ pub(super) type OnOutput = Box<dyn FnMut(OutputStream, &str) + Send>;
 pub struct Command {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
-    pub(super) env: Vec<(OsString, OsString)>,
+    /// `None` takes a variable away.
+    pub(super) env: Vec<(OsString, Option<OsString>)>,
     pub(super) directory: Option<PathBuf>,
     pub(super) stdin: Stdin,
     pub(super) screen: Option<Screen>,
@@ -118,7 +134,13 @@ impl Command {
 
     /// A variable beside the inherited ones.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.env.push((name.into(), value.into()));
+        self.env.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// Without a variable that this program may have.
+    pub fn env_remove(mut self, name: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), None));
         self
     }
 

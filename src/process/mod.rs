@@ -22,6 +22,7 @@ mod log_bridge;
 mod work;
 mod writer;
 
+mod listen;
 mod run;
 mod start;
 mod terminal;
@@ -44,4 +45,7 @@ pub use self::work::Work;
 pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
+pub(crate) use self::listen::listen;
+pub(crate) use self::patient::Patient;
+pub(crate) use self::records::{Piece, Records};
 pub(crate) use self::run::observe;

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Emits events when there is room for them on the whole way to the log.
 #[derive(Debug)]
-pub(super) struct Patient {
+pub(crate) struct Patient {
     pub emitter: EventEmitter,
     clock: Clock,
     /// The log did not come on while it was waited for. Until it does, what has no room is

@@ -8,7 +8,7 @@ use crate::stamp::Timestamp;
 const BEGIN_BYTES_MAX: usize = 64 * 1024;
 
 /// A piece of what was printed.
-pub(super) enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     /// Bytes of lines that are no records.
     Text(&'a [u8]),
     /// What a record says.
@@ -16,7 +16,7 @@ pub(super) enum Piece<'a> {
 }
 
 /// Where pieces go.
-pub(super) type Take<'a> = &'a mut dyn FnMut(Piece<'_>);
+pub(crate) type Take<'a> = &'a mut dyn FnMut(Piece<'_>);
 
 /// What a line is, as its beginning says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ enum Kind {
 /// A line is a record that begins as an object does, or as a field of server-sent events. While the
 /// records do not tell which format they have, everything from the first of them on is held: it is
 /// sorted when that is known, at the latest after 64 lines.
-pub(super) struct Records {
+pub(crate) struct Records {
     format: Format,
     parser: StreamParser,
     /// The beginning of a line that does not tell yet.
@@ -89,6 +89,21 @@ impl Records {
                 message,
             }));
         }
+    }
+
+    /// What is known of the format.
+    pub fn format(&self) -> Option<StreamFormat> {
+        self.parser.format()
+    }
+
+    /// Where the agent stands.
+    pub fn standing(&self) -> Standing {
+        self.parser.standing()
+    }
+
+    /// What the agent said last, cut to what a result needs.
+    pub fn answer(&self) -> &str {
+        self.parser.answer()
     }
 
     fn hold(&mut self, bytes: &[u8], now: Timestamp, take: Take<'_>) {

@@ -2,10 +2,11 @@
 
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
 use super::collected::Collected;
-use super::command::Command;
+use super::command::{Command, Stdin};
 use super::outcome::{Outcome, Output};
 use super::patient::Patient;
 use super::recorder::{Recorder, Sink};
@@ -22,7 +23,10 @@ use crate::thread::Stop;
 
 /// So long the outputs are read after the end of a command while nothing comes, when somebody
 /// still holds them: `exec > >(tee build.log)` has its last lines written by another process.
-const LINGER: Duration = Duration::from_millis(300);
+pub(super) const LINGER: Duration = Duration::from_millis(300);
+
+/// When the observer stops, a command has no longer than this, whatever its grace is otherwise.
+const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// How often the size of the user's terminal is looked at.
 const SIZE_CHECK: Duration = Duration::from_millis(200);
@@ -113,6 +117,7 @@ pub(super) fn attend(
         mut group,
         outlets,
         own,
+        fed,
         keys,
         lent,
     } = started;
@@ -121,6 +126,7 @@ pub(super) fn attend(
         control,
         clock,
         mirror,
+        stdin: reads,
         ..
     } = command;
     let mut recorder = Recorder::new(hearers, own.is_some(), command.lines_max);
@@ -149,15 +155,16 @@ pub(super) fn attend(
         has_told_stop: false,
     };
     let stdin = std::io::stdin();
-    let (_raw, inlet) = match keys {
-        Some((raw, to)) => (Some(raw), Inlet::typed(stdin.as_fd(), to)),
-        None => (None, Inlet::None),
+    let (_raw, inlet) = match (keys, fed) {
+        (Some((raw, to)), _) => (Some(raw), Inlet::typed(stdin.as_fd(), to)),
+        (None, fed) => (None, fed_with(fed, &reads, &name)?),
     };
     let bounds = Bounds {
         deadline: command
             .timeout
             .and_then(|timeout| began.checked_add(timeout)),
         grace: command.grace,
+        stop_grace: command.grace.min(STOP_GRACE),
         linger: LINGER,
     };
     let attended = Attendance {
@@ -175,6 +182,19 @@ pub(super) fn attend(
         Error::other(format!("cannot attend {name}")).because(cause)
     })?;
     Ok(attention.end(&attended, &clock, began))
+}
+
+/// What is written to a command that was started with a pipe to read from.
+pub(super) fn fed_with<'a>(
+    fed: Option<ChildStdin>,
+    reads: &'a Stdin,
+    name: &str,
+) -> Result<Inlet<'a>> {
+    match (fed, reads) {
+        (Some(pipe), Stdin::Bytes(bytes)) => Inlet::bytes(pipe, bytes)
+            .map_err(|cause| Error::other(format!("cannot write to {name}")).because(cause)),
+        _ => Ok(Inlet::None),
+    }
 }
 
 /// Hears what a command does.

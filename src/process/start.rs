@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::Stdio;
+use std::process::{ChildStdin, Stdio};
 
 use pty_process::blocking as pty;
 
@@ -22,6 +22,8 @@ pub(super) struct Started {
     pub outlets: [Outlet; 2],
     /// Its own terminal, to be set to another size.
     pub own: Option<(pty::Pty, Screen)>,
+    /// What it reads is written here.
+    pub fed: Option<ChildStdin>,
     /// What is typed goes here.
     pub keys: Option<(Raw, OwnedFd)>,
     /// The user's terminal, which it has.
@@ -48,6 +50,7 @@ fn with_pipes(command: &Command) -> Result<Started> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut group = Group::start(&mut child)?;
+    let fed = group.child().stdin.take();
     let (stdout, stderr) = (group.child().stdout.take(), group.child().stderr.take());
     let outlets = || Ok([Outlet::new(stdout)?, Outlet::new(stderr)?]);
     let outlets = outlets().map_err(|cause| cannot_read(command, cause))?;
@@ -56,6 +59,7 @@ fn with_pipes(command: &Command) -> Result<Started> {
         group,
         outlets,
         own: None,
+        fed,
         keys: None,
         lent: None,
     })
@@ -79,7 +83,8 @@ fn with_terminal(command: &Command, screen: Screen) -> Result<Started> {
         }
         other => failed(other),
     })?;
-    let group = Group::led_by(child);
+    let mut group = Group::led_by(child);
+    let fed = group.child().stdin.take();
     let ends = || -> io::Result<_> {
         let outlet = Outlet::new(Some(own.as_fd().try_clone_to_owned()?))?;
         let keys = match is_typed {
@@ -96,6 +101,7 @@ fn with_terminal(command: &Command, screen: Screen) -> Result<Started> {
         group,
         outlets,
         own: Some((own, screen)),
+        fed,
         keys,
         lent: None,
     })
@@ -104,7 +110,12 @@ fn with_terminal(command: &Command, screen: Screen) -> Result<Started> {
 fn plain(command: &Command) -> std::process::Command {
     let mut child = std::process::Command::new(&command.program);
     child.args(&command.args);
-    child.envs(command.env.iter().map(|(name, value)| (name, value)));
+    for (name, value) in &command.env {
+        match value {
+            Some(value) => child.env(name, value),
+            None => child.env_remove(name),
+        };
+    }
     if let Some(directory) = &command.directory {
         child.current_dir(directory);
     }
@@ -115,6 +126,7 @@ fn stdin(command: &Command) -> Stdio {
     match command.stdin {
         Stdin::Closed => Stdio::null(),
         Stdin::Inherited => Stdio::inherit(),
+        Stdin::Bytes(_) => Stdio::piped(),
     }
 }
 

@@ -303,6 +303,7 @@ impl Work {
             gateway: self.handle.clone(),
             rhythm: self.watch.rhythm,
             turns: self.watch.turns.clone(),
+            states: self.watch.states.clone(),
             selection: selection.clone(),
             // One that was there and not watched has a past that is not said.
             fresh: !self.first && !self.listed.contains(&session.id),

@@ -101,6 +101,7 @@ mod tests {
             begin: &Begin::Baseline,
             settle: std::time::Duration::ZERO,
             turns: None,
+            states: None,
         };
         Pane::open(
             &PaneState::default(),

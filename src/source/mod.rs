@@ -9,6 +9,7 @@ mod pane;
 mod poller;
 mod recall;
 mod roster;
+mod states;
 mod turns;
 mod watch;
 

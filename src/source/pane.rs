@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::recall::Recall;
+use super::states::States;
 use super::turns::{Due, TurnRules, Turns};
-use crate::agent::Turn;
+use crate::agent::{Judged, StateRules, Turn};
 use crate::bus::EventEmitter;
 use crate::event::{PaneId, TdEvent};
 use crate::tmux::{Margin, PaneState, Proof, Rhythm, Seen, Want, Wish};
@@ -54,6 +55,8 @@ pub(super) struct Pane {
     bytes_after: Option<u64>,
     /// In AI mode.
     turns: Option<Turns>,
+    /// Where its agent stands, where that is wanted.
+    states: Option<States>,
 }
 
 /// How a pane is observed.
@@ -64,6 +67,8 @@ pub(super) struct Manner<'a> {
     pub settle: Duration,
     /// Where turns end, in AI mode.
     pub turns: Option<&'a TurnRules>,
+    /// How agents' screens are read, where that is wanted.
+    pub states: Option<&'a StateRules>,
 }
 
 impl Pane {
@@ -107,9 +112,11 @@ impl Pane {
             last_news: None,
             bytes_after: look.bytes_after,
             turns,
+            states: manner.states.map(|rules| States::new(rules, out.now)),
         };
         pane.opened(state, out);
         pane.say(changes, out);
+        pane.judge(look, out);
         pane.note_death(look.dead, out);
         pane
     }
@@ -134,7 +141,9 @@ impl Pane {
     /// When something that was held back is to be said.
     pub fn next_due(&self) -> Option<Instant> {
         let turns = self.turns.as_ref().and_then(Turns::next_due);
-        [self.pace.next_due(), turns].into_iter().flatten().min()
+        let states = self.states.as_ref().and_then(States::next_due);
+        let due = [self.pace.next_due(), turns, states];
+        due.into_iter().flatten().min()
     }
 
     /// Says what was held back and is due. Whether something else is to be asked for.
@@ -154,6 +163,8 @@ impl Pane {
                 Some("inferred".to_owned()),
             );
         }
+        let state = self.states.as_mut().and_then(|states| states.due(out.now));
+        self.say_state(state, out);
         due == Some(Due::Rests)
     }
 
@@ -199,6 +210,7 @@ impl Pane {
             turns.sees(look, &self.tracker);
         }
         self.say(changes, out);
+        self.judge(look, out);
         self.bytes_after = look.bytes_after;
         self.seen = seen;
         self.note_death(look.dead, out);
@@ -304,6 +316,22 @@ impl Pane {
         let reason = Some(reason.to_owned());
         out.emitter
             .output_update(&self.id, line, chunk, true, reason, exit_status);
+    }
+
+    /// What a look says of the agent.
+    fn judge(&mut self, look: &Look, out: &mut Out<'_>) {
+        let states = self.states.as_mut();
+        let state = states.and_then(|states| states.sees(look, out.now));
+        self.say_state(state, out);
+    }
+
+    fn say_state(&self, state: Option<Judged>, out: &mut Out<'_>) {
+        if let Some(judged) = state {
+            let pane = Some(self.id.clone());
+            let evidence = judged.evidence();
+            out.emitter
+                .agent_state(None, pane, judged.state.as_str(), &evidence);
+        }
     }
 
     fn finish(&mut self, out: &mut Out<'_>) {

@@ -8,6 +8,7 @@ use super::pane::{Begin, Manner, Out, Pane, settle_time};
 use super::recall::Recall;
 use super::turns::TurnRules;
 use super::watch::Baseline;
+use crate::agent::StateRules;
 use crate::bus::EventEmitter;
 use crate::event::PaneId;
 use crate::tmux::{
@@ -46,6 +47,8 @@ pub(super) struct Outfit {
     pub rhythm: Rhythm,
     /// Where turns end, in AI mode.
     pub turns: Option<TurnRules>,
+    /// How agents' screens are read, where that is wanted.
+    pub states: Option<StateRules>,
     pub selection: Selection,
     /// The session appeared while the server was observed.
     pub fresh: bool,
@@ -318,6 +321,7 @@ impl Roster {
             begin,
             settle: settle_time(&self.outfit.rhythm),
             turns: self.outfit.turns.as_ref(),
+            states: self.outfit.states.as_ref(),
         };
         Some(Pane::open(&state, look, seen.clone(), manner, &mut out))
     }

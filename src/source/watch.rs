@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::turns::TurnRules;
-use crate::agent::Markers;
+use crate::agent::{Markers, StateRules};
 use crate::event::{ExecutionId, PaneId};
 use crate::tmux::{Rhythm, Server, Target};
 
@@ -29,6 +29,7 @@ pub struct Watch {
     pub(super) targets: Vec<Target>,
     pub(super) rhythm: Rhythm,
     pub(super) turns: Option<TurnRules>,
+    pub(super) states: Option<StateRules>,
     pub(super) execution_id: Option<ExecutionId>,
     pub(super) leave_out: Vec<PaneId>,
     pub(super) include_observers: bool,
@@ -43,6 +44,7 @@ impl Watch {
             targets: Vec::new(),
             rhythm: Rhythm::default(),
             turns: None,
+            states: None,
             execution_id: None,
             leave_out: Vec::new(),
             include_observers: false,
@@ -80,6 +82,14 @@ impl Watch {
     /// and told with the evidence `inferred`.
     pub fn infer_turns_after(mut self, silence: Duration) -> Self {
         self.turns.get_or_insert_default().inferred_after = Some(silence);
+        self
+    }
+
+    /// Tells where the agents stand that the panes show, as far as these rules can read their
+    /// screens: an [`AgentState`](crate::TdEvent::AgentState) for each change, when it has stood for
+    /// a second, the first state included.
+    pub fn states(mut self, rules: StateRules) -> Self {
+        self.states = Some(rules);
         self
     }
 

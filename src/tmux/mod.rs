@@ -10,6 +10,7 @@ mod target;
 
 mod capture;
 mod depth;
+mod foreground;
 mod joined;
 
 mod ask;
@@ -30,6 +31,7 @@ pub use ask::{Left, PaneAnswer, Pending, Programs, SessionAnswer, SessionLook, W
 pub(crate) use capture::bytes_read_by;
 pub use capture::{MAX_ROWS, PaneView, Shot, Shown, capture};
 pub use depth::{BASELINE_ROWS, Margin};
+pub(crate) use foreground::foreground_program;
 pub use gateway::{Gateway, GatewayHandle};
 pub use grid::next_tick;
 pub use id::{SessionId, WindowId};

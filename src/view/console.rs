@@ -211,6 +211,21 @@ impl Console {
                 };
                 self.rows.note(&label, Tone::Good, &text, out);
             }
+            TdEvent::AgentState {
+                state, evidence, ..
+            } => {
+                // That it works is seen by what it prints.
+                let (tone, is_news) = match state.as_str() {
+                    "waiting" => (Tone::Caution, true),
+                    "error" | "limited" => (Tone::Alarm, true),
+                    "done" => (Tone::Good, true),
+                    _ => (Tone::Dim, self.rows.look.verbose),
+                };
+                if is_news {
+                    let text = format!("[agent {state}: {evidence}]");
+                    self.rows.note(&label, tone, &text, out);
+                }
+            }
             TdEvent::SessionStarted { session, panes, .. } => {
                 let label = self.names.label_of_session(id, session);
                 let panes = panes.len();

@@ -32,6 +32,7 @@ mod printing;
 mod process;
 mod redact_samples;
 mod source_text;
+mod states;
 mod tmux;
 mod tmux_gateway;
 mod turns;

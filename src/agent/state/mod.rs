@@ -44,6 +44,16 @@ pub enum ScreenState {
 }
 
 impl ScreenState {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Working,
+        Self::Waiting,
+        Self::Idle,
+        Self::Done,
+        Self::Error,
+        Self::Limited,
+    ];
+
     /// As it is written in events.
     #[must_use]
     pub fn as_str(self) -> &'static str {

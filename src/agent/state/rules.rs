@@ -6,7 +6,7 @@ use super::agent::{Agent, Case, Claim};
 use super::page::Page;
 use super::rule::read;
 use super::shell::Shell;
-use super::{Judged, Screen};
+use super::{Judged, Screen, ScreenState};
 use crate::error::{Error, Result};
 
 /// The built-in rules, in the order in which they are tried.
@@ -65,7 +65,13 @@ impl StateRules {
     /// `is_invalid_input()` for text that is no such TOML, and for rules that cannot be used: which,
     /// and why.
     pub fn with_toml(&self, text: &str) -> Result<Self> {
+        Ok(self.with_toml_of(text)?.0)
+    }
+
+    /// The same, and whose rules they are.
+    pub(crate) fn with_toml_of(&self, text: &str) -> Result<(Self, String)> {
         let agent = read(text)?;
+        let name = agent.name.clone();
         let mut agents = Vec::clone(&self.0);
         match agents.iter_mut().find(|known| known.name == agent.name) {
             Some(known) => *known = agent,
@@ -75,7 +81,36 @@ impl StateRules {
             return Err(Error::invalid(format!("more than {AGENTS_MAX} agents")));
         }
         agents.sort_by_key(|agent| agent.is_fallback);
-        Ok(Self(Arc::new(agents)))
+        Ok((Self(Arc::new(agents)), name))
+    }
+
+    /// The agents whose screens can be read, in the order in which they are tried.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|agent| agent.name.as_str())
+    }
+
+    /// The rules of an agent that come with this library, as they are written.
+    #[must_use]
+    pub fn builtin_text(agent: &str) -> Option<&'static str> {
+        let named = Self::builtin();
+        let index = named.agents().position(|name| name == agent)?;
+        BUILTIN.get(index).copied()
+    }
+
+    /// What follows for a shell from the program that it runs, where its screen says nothing: it
+    /// works. `None` where that is a shell.
+    #[must_use]
+    pub fn judge_program(&self, program: &str) -> Option<Judged> {
+        let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
+        let (shell, name) = (agent.shell.as_ref()?, Shell::name(program));
+        let is_work = !name.is_empty() && !shell.programs.contains(name);
+        is_work.then(|| Judged {
+            agent: agent.name.clone(),
+            state: ScreenState::Working,
+            rule: "program".to_owned(),
+            line: name.chars().take(200).collect(),
+            inferred: true,
+        })
     }
 
     /// What a screen says. `None` where no rule knows.

@@ -21,12 +21,16 @@ pub(super) struct Shell {
 }
 
 impl Shell {
+    /// A program's name without its path. A shell of a login begins with a hyphen.
+    pub fn name(program: &str) -> &str {
+        let name = program.rsplit('/').next().unwrap_or_default();
+        name.trim_start_matches('-')
+    }
+
     /// The program says that no agent is there. A shell says so only beside its prompt: an agent
     /// that a script has started runs under the name of the shell.
     pub fn has_terminal(&self, program: &str, page: &Page<'_>) -> bool {
-        // As tmux has it, a shell of a login begins with a hyphen, and a program may have a path.
-        let name = program.rsplit('/').next().unwrap_or_default();
-        let name = name.trim_start_matches('-');
+        let name = Self::name(program);
         self.readers.contains(name)
             || (self.programs.contains(name) && self.prompt_row(page).is_some())
     }

@@ -37,4 +37,5 @@ mod tests;
 pub use event::AgentEvent;
 pub use format::{Format, ParseFormatError, StreamFormat};
 pub use parser::StreamParser;
+pub(crate) use sse::{SseRecord, SseRecords};
 pub use standing::Standing;

@@ -118,7 +118,7 @@ fn skip(text: &str, scribe: &mut Scribe) {
 }
 
 /// Halves of characters (`\ud83d` without its other half) as `\ufffd`.
-fn mended(text: &str) -> Cow<'_, str> {
+pub(super) fn mended(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut mended = String::new();
     // What is in `mended` already, and where to look.

@@ -90,6 +90,35 @@ impl Frames {
     }
 }
 
+/// Bytes as events: lines, and the frames that they make.
+#[derive(Debug)]
+pub struct Framing {
+    lines: Lines,
+    frames: Frames,
+}
+
+impl Framing {
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            lines: Lines::new(Ends::Any, bytes_max),
+            frames: Frames::new(bytes_max),
+        }
+    }
+
+    /// Takes bytes as they were read, cut anywhere.
+    pub fn push(&mut self, bytes: &[u8], take: &mut impl FnMut(Event<'_>)) {
+        let frames = &mut self.frames;
+        self.lines.push(bytes, |line| frames.line(&line, take));
+    }
+
+    /// The stream has ended: the last event needs no blank line.
+    pub fn finish(&mut self, take: &mut impl FnMut(Event<'_>)) {
+        let frames = &mut self.frames;
+        self.lines.finish(|line| frames.line(&line, take));
+        frames.dispatch(take);
+    }
+}
+
 /// Whether a line is a comment or a field that SSE knows.
 fn is_field(line: &[u8]) -> bool {
     let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
@@ -99,16 +128,14 @@ fn is_field(line: &[u8]) -> bool {
 /// Server-sent events with a meaning.
 #[derive(Debug)]
 pub struct SseEvents<G> {
-    lines: Lines,
-    frames: Frames,
+    framing: Framing,
     grammar: G,
 }
 
 impl<G: Grammar> SseEvents<G> {
     pub fn new(grammar: G, bytes_max: usize) -> Self {
         Self {
-            lines: Lines::new(Ends::Any, bytes_max),
-            frames: Frames::new(bytes_max),
+            framing: Framing::new(bytes_max),
             grammar,
         }
     }
@@ -127,18 +154,15 @@ fn tell<G: Grammar>(event: Event<'_>, grammar: &mut G, scribe: &mut Scribe) {
 
 impl<G: Grammar + Send> Reading for SseEvents<G> {
     fn push(&mut self, bytes: &[u8], scribe: &mut Scribe) {
-        let (frames, grammar) = (&mut self.frames, &mut self.grammar);
-        self.lines.push(bytes, |line| {
-            frames.line(&line, &mut |event| tell(event, grammar, scribe));
-        });
+        let grammar = &mut self.grammar;
+        self.framing
+            .push(bytes, &mut |event| tell(event, grammar, scribe));
     }
 
     fn finish(&mut self, scribe: &mut Scribe) {
-        let (frames, grammar) = (&mut self.frames, &mut self.grammar);
-        self.lines.finish(|line| {
-            frames.line(&line, &mut |event| tell(event, grammar, scribe));
-        });
-        frames.dispatch(&mut |event| tell(event, grammar, scribe));
+        let grammar = &mut self.grammar;
+        self.framing
+            .finish(&mut |event| tell(event, grammar, scribe));
         grammar.end(scribe);
     }
 }
@@ -149,8 +173,7 @@ mod tests {
 
     fn events(text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        let mut lines = Lines::new(Ends::Any, 20);
-        let mut frames = Frames::new(20);
+        let mut framing = Framing::new(20);
         let mut take = |event: Event<'_>| {
             found.push(match event {
                 Event::Data(data) => String::from_utf8_lossy(data).into_owned(),
@@ -158,9 +181,8 @@ mod tests {
                 Event::Stray(line) => format!("? {}", String::from_utf8_lossy(line)),
             });
         };
-        lines.push(text.as_bytes(), |line| frames.line(&line, &mut take));
-        lines.finish(|line| frames.line(&line, &mut take));
-        frames.dispatch(&mut take);
+        framing.push(text.as_bytes(), &mut take);
+        framing.finish(&mut take);
         found
     }
 

@@ -1,0 +1,237 @@
+//! `td-observe states`: how agents' screens are read, and what the rules say of one; and the rules
+//! that `watch` goes by.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::args::{TypedReading, TypedStates};
+use super::failure::Failure;
+use super::options::Options;
+use super::rule_files;
+use crate::agent::{Judged, Screen, ScreenState, StateRules};
+
+/// Rules of the user's own, in the data directory.
+const RULES: &str = "states";
+
+/// The largest capture that is tried: a screen has some ten thousand characters.
+const CAPTURE_BYTES_MAX: u64 = 4 << 20;
+
+/// How screens are read; `None` where that is not wanted.
+pub(super) fn rules(
+    options: &Options,
+    typed: &TypedReading,
+) -> Result<Option<StateRules>, Failure> {
+    match typed.no_states {
+        true => Ok(None),
+        false => Ok(Some(read(options, &typed.states)?.0)),
+    }
+}
+
+/// All rules, and where those come from that are the user's.
+fn read(options: &Options, named: &[PathBuf]) -> Result<(StateRules, Vec<Origin>), Failure> {
+    let mut paths = Vec::new();
+    if named.is_empty() {
+        let usual = options.home()?.join(RULES);
+        if usual.is_dir() {
+            paths = in_directory(&usual)?;
+        }
+    }
+    for path in named {
+        match path.is_dir() {
+            true => paths.extend(in_directory(path)?),
+            false => paths.push(path.clone()),
+        }
+    }
+    let mut rules = StateRules::builtin();
+    let mut origins = Vec::new();
+    for path in paths {
+        let text = rule_files::read(&path)?
+            .ok_or_else(|| Failure::usage(format!("{path:?}: there is no such file of rules")))?;
+        let (with, agent) = rules
+            .with_toml_of(&text)
+            .map_err(|error| Failure::usage(format!("{path:?}: {error:?}")))?;
+        rules = with;
+        origins.push(Origin { agent, path, text });
+    }
+    Ok((rules, origins))
+}
+
+/// Rules that are not built in.
+struct Origin {
+    agent: String,
+    path: PathBuf,
+    text: String,
+}
+
+/// The `*.toml` of a directory, by name.
+fn in_directory(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let unreadable = |cause| Failure::usage(format!("cannot read {path:?}: {cause}"));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension() == Some(OsStr::new("toml")) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// When a command given with `--on-state` is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OnState {
+    /// Any, if it names none.
+    pub state: Option<ScreenState>,
+    pub command: String,
+}
+
+impl OnState {
+    /// `STATE=CMD`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let names = || {
+            let names = ScreenState::ALL.map(ScreenState::as_str);
+            format!("write STATE=CMD, STATE one of {}, any", names.join(", "))
+        };
+        let (state, command) = text.split_once('=').ok_or_else(names)?;
+        let state = match state.trim() {
+            "any" => None,
+            name => {
+                let known = ScreenState::ALL.iter().find(|known| known.as_str() == name);
+                Some(*known.ok_or_else(names)?)
+            }
+        };
+        if command.trim().is_empty() {
+            return Err("the command is empty".to_owned());
+        }
+        Ok(Self {
+            state,
+            command: command.to_owned(),
+        })
+    }
+}
+
+/// Lists agents, prints the rules of one, or tries them on a capture.
+pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Failure> {
+    let (rules, origins) = read(options, &typed.states)?;
+    if let Some(name) = &typed.show {
+        return show(&rules, &origins, name);
+    }
+    if let Some(path) = &typed.capture {
+        let text = captured(path)?;
+        let rows: Vec<&str> = text.lines().collect();
+        let judged = rules.judge(&Screen {
+            rows: &rows,
+            cursor: None,
+            program: None,
+        });
+        return tell(options, judged.as_ref());
+    }
+    let mut lines = String::new();
+    for name in rules.agents() {
+        let own = origins.iter().rfind(|origin| origin.agent == name);
+        let origin = own.map_or("built in".to_owned(), |origin| {
+            origin.path.display().to_string()
+        });
+        match options.json {
+            true => {
+                let line = serde_json::json!({"agent": name, "rules": origin});
+                lines.push_str(&line.to_string());
+            }
+            false => lines.push_str(&format!("{name:<10} {}", crate::view::one_line(&origin))),
+        }
+        lines.push('\n');
+    }
+    print(&lines)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, Failure> {
+    let own = origins.iter().rfind(|origin| origin.agent == name);
+    let text = match own {
+        Some(origin) => origin.text.as_str(),
+        None => StateRules::builtin_text(name).ok_or_else(|| {
+            let names: Vec<&str> = rules.agents().collect();
+            Failure::usage(format!(
+                "--show: there are no rules for {name:?}; there are {}",
+                names.join(", ")
+            ))
+        })?,
+    };
+    print(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A capture as `tmux capture-pane -p` prints it, of a file or (`-`) of standard input.
+fn captured(path: &Path) -> Result<String, Failure> {
+    let unreadable = |cause| Failure::usage(format!("cannot read {path:?}: {cause}"));
+    let mut bytes = Vec::new();
+    let read = match path == Path::new("-") {
+        true => io::stdin()
+            .lock()
+            .take(CAPTURE_BYTES_MAX + 1)
+            .read_to_end(&mut bytes),
+        false => fs::File::open(path)
+            .map_err(unreadable)?
+            .take(CAPTURE_BYTES_MAX + 1)
+            .read_to_end(&mut bytes),
+    };
+    if read.map_err(unreadable)? as u64 > CAPTURE_BYTES_MAX {
+        return Err(Failure::usage(format!(
+            "{path:?} is larger than {} MiB: that is no capture of a screen",
+            CAPTURE_BYTES_MAX >> 20
+        )));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What the rules say; 1 where they say nothing.
+fn tell(options: &Options, judged: Option<&Judged>) -> Result<ExitCode, Failure> {
+    let line = match (judged, options.json) {
+        (None, false) => "nothing is recognised\n".to_owned(),
+        (None, true) => "{}\n".to_owned(),
+        (Some(judged), false) => {
+            let text = format!("{}: {}", judged.state, judged.evidence());
+            format!("{}\n", crate::view::one_line(&text))
+        }
+        (Some(judged), true) => {
+            let line = serde_json::json!({
+                "agent": judged.agent,
+                "state": judged.state.as_str(),
+                "rule": judged.rule,
+                "line": judged.line,
+                "inferred": judged.inferred,
+            });
+            format!("{line}\n")
+        }
+    };
+    print(&line)?;
+    Ok(ExitCode::from(u8::from(judged.is_none())))
+}
+
+/// A reader that has gone away has read enough.
+fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(cause) => Err(Failure::other(format!("cannot write: {cause}"))),
+        Ok(()) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_run_in_one_state_or_in_any() {
+        let parsed = OnState::parse("waiting=notify-send a=b").unwrap();
+        assert_eq!(parsed.state, Some(ScreenState::Waiting));
+        assert_eq!(parsed.command, "notify-send a=b");
+        assert_eq!(OnState::parse("any=true").unwrap().state, None);
+        for wrong in ["waiting", "asleep=true", "=true", "waiting= "] {
+            assert!(OnState::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

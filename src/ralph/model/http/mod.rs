@@ -1,0 +1,4 @@
+//! x
+pub struct Api;
+pub struct HttpClient;
+pub struct Secret;

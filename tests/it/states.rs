@@ -1,0 +1,228 @@
+//! Where the agents of real panes stand: each change is told once, when it has stood for a while,
+//! and a command is run.
+
+use td_observe::agent::StateRules;
+use td_observe::{Envelope, TdEvent};
+
+use crate::cli::{Running, assert_code, program, run, text};
+use crate::observed::Observed;
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+/// Draws the screens of an agent, as it is told to.
+const AGENT: &str = r#"
+stty -echo
+line='────────────────────────────────────────────────────────'
+box() { printf '%s\n❯ \n%s\n  ? for shortcuts' "$line" "$line"; }
+draw() {
+  printf '\033[H\033[J❯ fix the test\n\n⏺ I look at it.\n\n'
+  case "$1" in
+    working) printf '✻ Herding… (12s · ↓ 300 tokens · esc to interrupt)\n\n'; box;;
+    waiting) printf '%s\n Bash command\n\n   rm -rf build\n\n Do you want to proceed?\n ❯ 1. Yes\n' "$line"
+      printf '   2. No, and tell Claude what to do differently (esc)\n\n Esc to cancel · Tab to amend';;
+    idle) box;;
+    done) printf '✻ Baked for 1m 2s\n\n'; box;;
+  esac
+  printf '\n(%s)' "$2"
+}
+draw idle 0
+count=0
+while IFS= read -r state; do
+  count=$((count + 1))
+  case "$state" in
+    flicker) draw working 0; draw idle 0; draw working $count;;
+    *) draw "$state" $count;;
+  esac
+done"#;
+
+fn start(server: &TmuxServer) -> String {
+    let file = server.directory().join("agent.sh");
+    std::fs::write(&file, AGENT).unwrap();
+    let command = format!("exec bash {}", file.display());
+    let pane = server.new_session("agent", 70, 20, &command);
+    server.wait_for_text(&pane, "(0)");
+    pane
+}
+
+fn tell(server: &TmuxServer, pane: &str, state: &str) {
+    server.tmux(&["send-keys", "-t", pane, state, "Enter"]);
+}
+
+/// The states that were told, each with its evidence.
+fn states(seen: &[Envelope]) -> Vec<(&str, &str)> {
+    seen.iter()
+        .filter_map(|envelope| match &envelope.event {
+            TdEvent::AgentState {
+                state, evidence, ..
+            } => Some((state.as_str(), evidence.as_str())),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn each_state_is_told_once() {
+    let server = TmuxServer::new();
+    let pane = start(&server);
+    let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
+    observed.until_started(1);
+    for (count, (asked, expected)) in (1..).zip([
+        ("", "idle"),
+        ("working", "working"),
+        ("flicker", "waiting"),
+        ("done", "done"),
+    ]) {
+        if !asked.is_empty() {
+            tell(&server, &pane, asked);
+        }
+        if asked == "flicker" {
+            server.wait_for_text(&pane, "(2)");
+            tell(&server, &pane, "waiting");
+        }
+        let what = format!("the state {expected}");
+        observed.until(&what, |seen| states(seen).len() >= count);
+    }
+    observed.stop();
+    let states = states(&observed.seen);
+    let expected = [
+        ("idle", "claude empty-input (confirmed): ❯"),
+        (
+            "working",
+            "claude spinner (confirmed): ✻ Herding… (12s · ↓ 300 tokens · esc to interrupt)",
+        ),
+        ("waiting", "claude choice (confirmed): ❯ 1. Yes"),
+        ("done", "claude turn-time (confirmed): ✻ Baked for 1m 2s"),
+    ];
+    assert_eq!(states, expected);
+}
+
+#[test]
+fn a_command_is_run_when_a_pane_comes_into_a_state() {
+    let server = TmuxServer::new();
+    let pane = start(&server);
+    let (told, data) = (
+        server.directory().join("told"),
+        server.directory().join("data"),
+    );
+    let on = |state: &str| {
+        let told = told.display();
+        format!("{state}=echo \"$TD_STATE $TD_SESSION $TD_PANE $TD_EVIDENCE\" >> {told}")
+    };
+    let (on_waiting, on_any) = (on("waiting"), on("any"));
+    let socket = server.socket();
+    let args = [
+        "-S",
+        socket.to_str().unwrap(),
+        "watch",
+        "agent",
+        "--on-state",
+        &on_waiting,
+        "--on-state",
+        &on_any,
+    ];
+    let mut watch = Running::start(program(&args, &data));
+    watch.wait_for("watching");
+    let until = |count: usize| {
+        wait_for("the commands", CEILING, || {
+            let text = std::fs::read_to_string(&told).unwrap_or_default();
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            match lines.len() >= count {
+                true => Ok(lines),
+                false => Err(lines),
+            }
+        })
+    };
+    until(1);
+    tell(&server, &pane, "waiting");
+    watch.wait_for("[agent waiting: claude choice");
+    let lines = until(3);
+    let waiting = format!("waiting agent {pane} claude choice (confirmed): ❯ 1. Yes");
+    let idle = format!("idle agent {pane} claude empty-input (confirmed): ❯");
+    assert_eq!(lines, [idle, waiting.clone(), waiting]);
+    server.tmux(&["kill-session", "-t", "agent"]);
+    assert_code(&watch.end(), 0);
+}
+
+#[test]
+fn a_user_s_rules_stand_in_the_place_of_ours() {
+    let server = TmuxServer::new();
+    let data = server.directory().join("data");
+    let rules = data.join("states");
+    std::fs::create_dir_all(&rules).unwrap();
+    let toml = "agent = \"shell\"\nfallback = true\n[[rule]]\nid = \"ask\"\nstate = \"waiting\"\n\
+        where = \"bottom\"\nlines = 3\npattern = '^continue\\?$'\n";
+    std::fs::write(rules.join("mine.toml"), toml).unwrap();
+    let capture = server.directory().join("capture");
+    std::fs::write(&capture, "some text\ncontinue?\n\n").unwrap();
+    let states = |args: &[&str]| run(&[&["states"], args].concat(), &data);
+    let listed = states(&[]);
+    assert_code(&listed, 0);
+    let listed = text(&listed.stdout);
+    assert!(listed.contains("claude     built in\n"), "{listed}");
+    assert!(listed.contains("mine.toml\n"), "{listed}");
+    let tried = states(&["--try", capture.to_str().unwrap()]);
+    assert_code(&tried, 0);
+    assert_eq!(
+        text(&tried.stdout),
+        "waiting: shell ask (confirmed): continue?\n"
+    );
+    let nothing = states(&["--try", rules.join("mine.toml").to_str().unwrap(), "--json"]);
+    assert_code(&nothing, 1);
+    assert_eq!(text(&nothing.stdout), "{}\n");
+    assert_eq!(text(&states(&["--show", "shell"]).stdout), toml);
+    assert!(text(&states(&["--show", "codex"]).stdout).contains("agent = \"codex\""));
+    // One line that says what, where and what to do.
+    std::fs::write(rules.join("other.toml"), "agent = \"x y\"").unwrap();
+    for wrong in [
+        states(&[]),
+        states(&["--show", "nobody", "--states", capture.to_str().unwrap()]),
+        run(&["watch", "--on-state", "asleep=true"], &data),
+        run(&["watch"], &data),
+    ] {
+        assert_code(&wrong, 2);
+        assert_eq!(text(&wrong.stderr).lines().count(), 1, "{wrong:?}");
+    }
+}
+
+#[test]
+fn nothing_is_told_where_nothing_is_wanted() {
+    let server = TmuxServer::new();
+    start(&server);
+    let data = server.directory().join("data");
+    let socket = server.socket();
+    let args = [
+        "-S",
+        socket.to_str().unwrap(),
+        "watch",
+        "agent",
+        "--json",
+        "--no-states",
+    ];
+    let mut watch = Running::start(program(&args, &data));
+    watch.wait_for("SessionStarted");
+    // Another one tells when there would have been something to tell.
+    let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
+    observed.until("a state", |seen| !states(seen).is_empty());
+    server.tmux(&["kill-session", "-t", "agent"]);
+    let ended = watch.end();
+    assert!(!text(&ended.stdout).contains("AgentState"), "{ended:?}");
+    observed.stop();
+}
+
+#[test]
+fn a_shell_works_while_it_runs_something() {
+    let server = TmuxServer::new();
+    let pane = server.new_session("shell", 60, 12, "exec bash --norc --noprofile");
+    server.wait_for_text(&pane, "$");
+    let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
+    observed.until("a prompt", |seen| states(seen).len() == 1);
+    server.tmux(&["send-keys", "-t", &pane, "tail -f /dev/null", "Enter"]);
+    observed.until("work", |seen| states(seen).len() == 2);
+    server.tmux(&["send-keys", "-t", &pane, "C-c"]);
+    observed.until("a prompt again", |seen| states(seen).len() == 3);
+    observed.stop();
+    let states = states(&observed.seen);
+    let found: Vec<&str> = states.iter().map(|(state, _)| *state).collect();
+    assert_eq!(found, ["idle", "working", "idle"], "{states:?}");
+    assert_eq!(states[1].1, "shell program (inferred): tail");
+}
