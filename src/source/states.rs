@@ -58,10 +58,16 @@ impl States {
         let screen = &look.rows[look.history_rows()..];
         let rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
         let program = foreground_program(look.pid);
-        self.rules.judge(&Screen {
+        let judged = self.rules.judge(&Screen {
             rows: &rows,
             cursor: Some(look.cursor),
             program: program.as_deref(),
+        });
+        // Once a shell was at its prompt, the program that it runs tells that it is not any more.
+        judged.or_else(|| {
+            let running = self.rules.judge_program(program.as_deref()?)?;
+            let told = self.tracker.current()?;
+            (told.agent == running.agent).then_some(running)
         })
     }
 }

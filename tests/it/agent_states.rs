@@ -26,10 +26,7 @@ fn judged() -> Option<BTreeMap<String, String>> {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
         let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
         let rows: Vec<&str> = text.lines().collect();
-        let said = match rules.judge(&Screen {
-            rows: &rows,
-            ..Screen::default()
-        }) {
+        let said = match rules.judge(&Screen::of(&rows)) {
             Some(judged) => {
                 let how = ["confirmed", "inferred"][usize::from(judged.inferred)];
                 format!("{}\t{}\t{}\t{how}", judged.agent, judged.state, judged.rule)

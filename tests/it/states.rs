@@ -208,3 +208,21 @@ fn nothing_is_told_where_nothing_is_wanted() {
     assert!(!text(&ended.stdout).contains("AgentState"), "{ended:?}");
     observed.stop();
 }
+
+#[test]
+fn a_shell_works_while_it_runs_something() {
+    let server = TmuxServer::new();
+    let pane = server.new_session("shell", 60, 12, "exec bash --norc --noprofile");
+    server.wait_for_text(&pane, "$");
+    let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
+    observed.until("a prompt", |seen| states(seen).len() == 1);
+    server.tmux(&["send-keys", "-t", &pane, "tail -f /dev/null", "Enter"]);
+    observed.until("work", |seen| states(seen).len() == 2);
+    server.tmux(&["send-keys", "-t", &pane, "C-c"]);
+    observed.until("a prompt again", |seen| states(seen).len() == 3);
+    observed.stop();
+    let states = states(&observed.seen);
+    let found: Vec<&str> = states.iter().map(|(state, _)| *state).collect();
+    assert_eq!(found, ["idle", "working", "idle"], "{states:?}");
+    assert_eq!(states[1].1, "shell program (inferred): tail");
+}

@@ -5,9 +5,13 @@
 //! program writes to: the input box, the rows right above and below it, the foot of the screen.
 //! And `done` is said only where the screen says that a turn has ended; an empty box is `idle`.
 
+mod agent;
+mod look;
 mod page;
 mod rule;
 mod rules;
+mod screen;
+mod shell;
 mod tracker;
 
 #[cfg(test)]
@@ -17,9 +21,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::event::Cursor;
-
 pub use rules::StateRules;
+pub use screen::Screen;
 pub use tracker::StateTracker;
 
 /// Where an agent stands.
@@ -69,17 +72,6 @@ impl fmt::Display for ScreenState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-/// What a screen shows.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Screen<'a> {
-    /// Its rows, the first at the top.
-    pub rows: &'a [&'a str],
-    /// Where its cursor stands, where that is known.
-    pub cursor: Option<Cursor>,
-    /// The program in its foreground, where that is known.
-    pub program: Option<&'a str>,
 }
 
 /// What a screen says, and why.

@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
+use super::agent::{Agent, Case, Claim};
 use super::page::Page;
-use super::rule::{Agent, read};
-use super::{Judged, Screen};
+use super::rule::read;
+use super::shell::Shell;
+use super::{Judged, Screen, ScreenState};
 use crate::error::{Error, Result};
 
 /// The built-in rules, in the order in which they are tried.
@@ -24,7 +26,7 @@ const AGENTS_MAX: usize = 100;
 ///
 /// ```
 /// use td_observe::agent::{Screen, ScreenState, StateRules};
-/// let screen = [
+/// let rows = [
 ///     "❯ fix the test",
 ///     "",
 ///     "✻ Herding… (12s · ↓ 300 tokens · esc to interrupt)",
@@ -34,7 +36,7 @@ const AGENTS_MAX: usize = 100;
 ///     "────────────────────────",
 ///     "  ? for shortcuts",
 /// ];
-/// let judged = StateRules::builtin().judge(&Screen { rows: &screen, ..Screen::default() }).unwrap();
+/// let judged = StateRules::builtin().judge(&Screen::of(&rows)).unwrap();
 /// assert_eq!((judged.agent.as_str(), judged.state), ("claude", ScreenState::Working));
 /// assert!(!judged.inferred);
 /// ```
@@ -95,10 +97,36 @@ impl StateRules {
         BUILTIN.get(index).copied()
     }
 
-    /// What a screen says, from its rows, the first at the top. `None` where no rule knows.
+    /// What follows for a shell from the program that it runs, where its screen says nothing: it
+    /// works. `None` where that is a shell.
+    #[must_use]
+    pub fn judge_program(&self, program: &str) -> Option<Judged> {
+        let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
+        let (shell, name) = (agent.shell.as_ref()?, Shell::name(program));
+        let is_work = !name.is_empty() && !shell.programs.contains(name);
+        is_work.then(|| Judged {
+            agent: agent.name.clone(),
+            state: ScreenState::Working,
+            rule: "program".to_owned(),
+            line: name.chars().take(200).collect(),
+            inferred: true,
+        })
+    }
+
+    /// What a screen says. `None` where no rule knows.
     #[must_use]
     pub fn judge(&self, screen: &Screen<'_>) -> Option<Judged> {
-        let page = Page::new(screen.rows, screen.cursor);
-        self.0.iter().find_map(|agent| agent.judge(&page))
+        let page = Page::new(screen);
+        let shell = self.0.iter().find_map(|agent| agent.shell.as_ref());
+        let is_nobodys =
+            |shell: &Shell| (screen.program).is_some_and(|it| shell.has_terminal(it, &page));
+        let only_fallback = shell.is_some_and(is_nobodys);
+        let agents = self.0.iter();
+        let agents = agents.filter(|agent| agent.is_fallback || !only_fallback);
+        let claims = agents.filter_map(|agent| agent.claim(&page, shell));
+        let mut claims: Vec<(Claim, Case<'_, '_>)> = claims.collect();
+        // Of two that know it by good signs, the one whose input lies lower came later.
+        claims.sort_by_key(|(claim, case)| (*claim, std::cmp::Reverse(case.foot())));
+        claims.iter().find_map(|(_, case)| case.judge())
     }
 }

@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use proptest::prelude::*;
-use proptest::sample::select;
-
 use super::*;
+
+mod odd;
+mod own;
+mod screens;
 use crate::event::Cursor;
 
 const RULE: &str = "────────────────────────────────────────";
 
 fn judge(screen: &str) -> Option<Judged> {
     let rows: Vec<&str> = screen.lines().collect();
-    StateRules::builtin().judge(&Screen {
-        rows: &rows,
-        ..Screen::default()
-    })
+    StateRules::builtin().judge(&Screen::of(&rows))
 }
 
 /// `agent state`, with a `?` where it is inferred.
@@ -150,85 +148,10 @@ fn a_shell_is_what_is_left() {
     }
     let rows = ["me@host:~$ ", "the rest of another program"];
     let judged = StateRules::builtin().judge(&Screen {
-        rows: &rows,
         cursor: Some(Cursor { x: 11, y: 0 }),
-        program: None,
+        ..Screen::of(&rows)
     });
     assert_eq!(judged.map(|judged| judged.state), Some(ScreenState::Idle));
-}
-
-#[test]
-fn a_users_rules_stand_in_the_place_of_the_built_in_ones() {
-    let own = "agent = \"shell\"\nfallback = true\n[[rule]]\nid = \"mine\"\nstate = \"working\"\nwhere = \"bottom\"\nlines = 1\npattern = 'busy'";
-    let rules = StateRules::builtin().with_toml(own).unwrap();
-    assert_eq!(
-        rules.judge(&Screen {
-            rows: &["me@host:~$"],
-            ..Screen::default()
-        }),
-        None
-    );
-    let judged = rules
-        .judge(&Screen {
-            rows: &["  busy "],
-            ..Screen::default()
-        })
-        .unwrap();
-    assert_eq!(judged.evidence(), "shell mine (confirmed): busy");
-}
-
-#[test]
-fn an_error_names_the_rule_and_what_to_do() {
-    let file = |rule: &str| {
-        let rule = format!("agent = \"a\"\nfallback = true\n[[rule]]\nid = \"r\"\n{rule}");
-        StateRules::builtin()
-            .with_toml(&rule)
-            .unwrap_err()
-            .to_string()
-    };
-    for (rule, expected) in [
-        (
-            "state = \"idle\"\nwhere = \"input\"\npattern = ''",
-            "describe that in [input]",
-        ),
-        (
-            "state = \"idle\"\nwhere = \"bottom\"\npattern = ''",
-            "write how many lines",
-        ),
-        (
-            "state = \"idle\"\nwhere = \"screen\"\nlines = 3\npattern = ''",
-            "leave them out",
-        ),
-        (
-            "state = \"idle\"\nwhere = \"screen\"\npattern = '('",
-            "pattern: regex parse error",
-        ),
-        (
-            "state = \"idle\"\nwhere = \"screen\"\npattern = '\\w{1000}{1000}'",
-            "pattern:",
-        ),
-        (
-            "state = \"done\"\nwhere = \"screen\"\npattern = ''",
-            "add input = \"empty\"",
-        ),
-    ] {
-        let error = file(rule);
-        let names = error.contains("\"a\": rule 1 (r): ");
-        assert!(names && error.contains(expected), "{error}");
-    }
-    for text in [
-        "",
-        "agent = \"a\"",
-        "agent = \"A b\"\nfallback = true",
-        &"#".repeat(70_000),
-    ] {
-        assert!(
-            StateRules::builtin()
-                .with_toml(text)
-                .unwrap_err()
-                .is_invalid_input()
-        );
-    }
 }
 
 #[test]
@@ -264,40 +187,4 @@ fn a_change_is_told_once_and_when_it_stands() {
     assert_eq!(tracker.current(), idle.as_ref());
     let _ = tracker.look(working, Duration::from_secs(10));
     assert_eq!(tracker.deadline(), Some(Duration::from_millis(10_500)));
-}
-
-proptest! {
-    #[test]
-    fn no_screen_is_too_odd(
-        rows in proptest::collection::vec(
-            prop_oneof![
-                any::<String>(),
-                "[ │┃─╭╰>❯›⏺✻•0-9a-z()…]{0,40}",
-                select(vec![RULE, "❯", "│ > │", "┃", "› ", "✻ Baked for 3s"]).prop_map(str::to_owned),
-            ],
-            0..40,
-        ),
-        x: u32,
-        y in 0..50_u32,
-    ) {
-        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-        let _ = StateRules::builtin().judge(&Screen { rows: &rows, cursor: Some(Cursor { x, y }), program: None });
-    }
-
-    #[test]
-    fn blanks_and_widths_do_not_matter(
-        blanks in 0..30_usize,
-        width in 4..200_usize,
-        foot in 0..20_usize,
-        above in select(vec!["⏺ It is.", "✻ Baked for 3s", "✽ Herding… (3s)", "❯ a\n  ⎿  API Error: 1"]),
-    ) {
-        let (line, blank) = ("─".repeat(width), " ".repeat(blanks));
-        let plain = claude(above, "❯ ", "  ? for shortcuts");
-        let mut other = plain.replace(RULE, &line).replace('\n', &format!("{blank}\n"));
-        other.push_str(&format!("{blank}\n").repeat(foot));
-        prop_assert_eq!(judge(&plain), judge(&other));
-        let boxed = format!("{above}\n╭{line}╮\n│ > {blank} │\n╰{line}╯\n  ? for shortcuts");
-        let state = |screen: &str| judge(screen).map(|judged| judged.state);
-        prop_assert_eq!(state(&plain), state(&boxed));
-    }
 }

@@ -10,7 +10,7 @@ use super::Judged;
 /// use std::time::Duration;
 /// use td_observe::agent::{Screen, StateRules, StateTracker};
 /// let rules = StateRules::builtin();
-/// let question = || rules.judge(&Screen { rows: &["Go on? [y/n]:"], ..Screen::default() });
+/// let question = || rules.judge(&Screen::of(&["Go on? [y/n]:"]));
 /// let mut tracker = StateTracker::new(Duration::from_secs(1));
 /// assert_eq!(tracker.look(question(), Duration::from_secs(10)), None);
 /// assert!(tracker.look(question(), Duration::from_secs(11)).is_some());

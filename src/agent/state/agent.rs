@@ -1,0 +1,188 @@
+//! The rules of one agent, and what they say of a screen (pure).
+
+use std::ops::Range;
+
+use regex::Regex;
+use serde::Deserialize;
+
+use super::look::{Look, Sight};
+use super::page::{Frame, Page, beside_bar, inner};
+use super::shell::Shell;
+use super::{Judged, ScreenState};
+
+/// Of the row that matched so many characters are shown.
+const LINE_CHARS_MAX: usize = 200;
+
+/// The rules of one agent.
+#[derive(Clone, Debug)]
+pub(super) struct Agent {
+    pub name: String,
+    /// It is tried after all others, and needs no signs.
+    pub is_fallback: bool,
+    pub input: Option<Input>,
+    pub message: Option<Regex>,
+    /// What it writes when it ends.
+    pub left: Option<Regex>,
+    pub signs: Vec<Sign>,
+    pub rules: Vec<Rule>,
+    pub shell: Option<Shell>,
+}
+
+/// Its input box.
+#[derive(Clone, Debug)]
+pub(super) struct Input {
+    pub frame: Frame,
+    pub prompt: Regex,
+    pub empty: Regex,
+    /// Rows at most that stand below it, and what each of them looks like.
+    pub below: usize,
+    pub foot: Regex,
+}
+
+/// How its screen is known.
+#[derive(Clone, Debug)]
+pub(super) struct Sign {
+    pub look: Look,
+    pub input: Option<Condition>,
+    pub is_weak: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub id: String,
+    pub state: ScreenState,
+    pub look: Look,
+    pub input: Option<Condition>,
+    pub inferred: bool,
+}
+
+/// What the input box must be besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Condition {
+    Empty,
+    Shown,
+    Absent,
+}
+
+/// How sure it is that a screen is an agent's: what is known by a sign that others may show too is
+/// asked later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Claim {
+    Strong,
+    Weak,
+    /// It is what is left.
+    Fallback,
+}
+
+/// A screen, and what one agent's rules know of it before they are asked.
+pub(super) struct Case<'p, 'a> {
+    agent: &'p Agent,
+    sight: Sight<'p, 'a>,
+    is_empty: bool,
+}
+
+/// Rows after an agent's end in which its farewell stands.
+const FAREWELL_LINES: usize = 12;
+
+impl Agent {
+    /// A screen that is this agent's, and how sure that is.
+    pub fn claim<'p, 'a>(
+        &'p self,
+        page: &'p Page<'a>,
+        shell: Option<&Shell>,
+    ) -> Option<(Claim, Case<'p, 'a>)> {
+        let input = self.input.as_ref().and_then(|input| page.input(input));
+        let has_edge = (self.input.as_ref()).is_some_and(|input| input.frame.has_upper_edge());
+        let start = input.clone().map_or(0, |rows| rows.start);
+        let is_empty = match (&self.input, &input) {
+            (Some(known), Some(rows)) => known.is_empty(page, rows.clone()),
+            _ => false,
+        };
+        let case = Case {
+            agent: self,
+            sight: Sight {
+                page,
+                message: self.message.as_ref(),
+                // Its upper edge is no row above it.
+                above: start.saturating_sub(usize::from(has_edge)),
+                input,
+                only_unframed: self.is_fallback,
+            },
+            is_empty,
+        };
+        if self.is_fallback {
+            return Some((Claim::Fallback, case));
+        }
+        let is_shown =
+            |sign: &Sign| case.holds(sign.input) && sign.look.find(&case.sight).is_some();
+        let shows = |weak: bool| {
+            let mut signs = self.signs.iter().filter(|sign| sign.is_weak == weak);
+            signs.any(is_shown)
+        };
+        let claim = match shows(false) {
+            true => Claim::Strong,
+            false if shows(true) => Claim::Weak,
+            false => return None,
+        };
+        (!case.has_left(shell)).then_some((claim, case))
+    }
+}
+
+impl Case<'_, '_> {
+    /// What the screen says.
+    pub fn judge(&self) -> Option<Judged> {
+        self.agent.rules.iter().find_map(|rule| {
+            if !self.holds(rule.input) {
+                return None;
+            }
+            let line = rule.look.find(&self.sight)?;
+            Some(Judged {
+                agent: self.agent.name.clone(),
+                state: rule.state,
+                rule: rule.id.clone(),
+                line: inner(line).chars().take(LINE_CHARS_MAX).collect(),
+                inferred: rule.inferred,
+            })
+        })
+    }
+
+    /// Where its input ends.
+    pub fn foot(&self) -> Option<usize> {
+        self.sight.input.as_ref().map(|rows| rows.end)
+    }
+
+    fn holds(&self, condition: Option<Condition>) -> bool {
+        match condition {
+            None => true,
+            Some(Condition::Empty) => self.is_empty,
+            Some(Condition::Shown) => self.sight.input.is_some(),
+            Some(Condition::Absent) => self.sight.input.is_none(),
+        }
+    }
+
+    /// Its box still stands there, but it has ended.
+    fn has_left(&self, shell: Option<&Shell>) -> bool {
+        let (page, input) = (self.sight.page, self.sight.input.as_ref());
+        let rows = match input {
+            Some(input) => input.end..page.all().end,
+            None => page.last_of(page.all(), FAREWELL_LINES),
+        };
+        let said = |left: &Regex| rows.clone().any(|row| left.is_match(page.row(row)));
+        self.agent.left.as_ref().is_some_and(said)
+            || shell.is_some_and(|shell| shell.follows(input, page))
+    }
+}
+
+impl Input {
+    /// Every row of it reads as if nothing was typed.
+    fn is_empty(&self, page: &Page<'_>, mut rows: Range<usize>) -> bool {
+        let text = |row: usize| match self.frame {
+            Frame::Bar => beside_bar(page.row(row)),
+            Frame::Lines | Frame::Open | Frame::Ruled => inner(page.row(row)),
+        };
+        // Between the line across and the prompt stands what is talked about.
+        let typed = |row: usize| self.frame != Frame::Ruled || self.prompt.is_match(text(row));
+        rows.all(|row| text(row).is_empty() || !typed(row) || self.empty.is_match(text(row)))
+    }
+}

@@ -1,0 +1,108 @@
+//! Where rules look, and what they find there (pure).
+
+use std::ops::Range;
+
+use regex::Regex;
+use serde::Deserialize;
+
+use super::page::{Page, inner};
+
+/// Rows a rule may look at.
+pub(super) const LINES_MAX: usize = 60;
+
+/// Where a rule looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Place {
+    Input,
+    AboveInput,
+    BelowInput,
+    LastMessage,
+    Bottom,
+    Cursor,
+    Screen,
+}
+
+impl Place {
+    /// It is found from the input box.
+    pub fn needs_input(self) -> bool {
+        use Place::{AboveInput, BelowInput, Input, LastMessage};
+        matches!(self, Input | AboveInput | BelowInput | LastMessage)
+    }
+
+    /// It has as many rows as the rule says.
+    pub fn has_lines(self) -> bool {
+        use Place::{AboveInput, BelowInput, Bottom};
+        matches!(self, AboveInput | BelowInput | Bottom)
+    }
+}
+
+/// A pattern, and where it is looked for.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    pub place: Place,
+    pub lines: usize,
+    pub pattern: Regex,
+    /// Another row there must match this too.
+    pub also: Option<Regex>,
+}
+
+/// A screen, as one agent's rules see it.
+pub(super) struct Sight<'p, 'a> {
+    pub page: &'p Page<'a>,
+    pub message: Option<&'p Regex>,
+    pub input: Option<Range<usize>>,
+    /// Where what stands above the input box ends.
+    pub above: usize,
+    /// A row in a frame is no row of the cursor.
+    pub only_unframed: bool,
+}
+
+impl Look {
+    /// The lowest row there that matches.
+    pub fn find<'a>(&self, sight: &Sight<'_, 'a>) -> Option<&'a str> {
+        let rows = sight.rows(self.place, self.lines)?;
+        let text = |row: usize| match self.place {
+            Place::Input => inner(sight.page.row(row)),
+            _ => sight.page.row(row),
+        };
+        let found = rows
+            .clone()
+            .rfind(|row| self.pattern.is_match(text(*row)))?;
+        let has = |also: &Regex| rows.clone().any(|row| also.is_match(text(row)));
+        self.also
+            .as_ref()
+            .is_none_or(has)
+            .then(|| sight.page.row(found))
+    }
+}
+
+impl Sight<'_, '_> {
+    fn rows(&self, place: Place, lines: usize) -> Option<Range<usize>> {
+        let page = self.page;
+        Some(match (place, &self.input) {
+            (Place::Screen, _) => page.all(),
+            (Place::Cursor, _) => {
+                let row = page.cursor();
+                match self.only_unframed && page.is_framed(row.start) {
+                    true => return None,
+                    false => row,
+                }
+            }
+            (Place::Bottom, _) => page.last_of(page.all(), lines),
+            (_, None) => return None,
+            (Place::Input, Some(input)) => input.clone(),
+            (Place::BelowInput, Some(input)) => page.first_of(input.end..page.all().end, lines),
+            (Place::AboveInput, Some(_)) => page.last_of(0..self.above, lines),
+            (Place::LastMessage, Some(_)) => {
+                let rows = page.last_of(0..self.above, LINES_MAX);
+                let begins = |row: &usize| {
+                    let message = self.message;
+                    message.is_some_and(|message| message.is_match(page.row(*row)))
+                };
+                // One that begins above the screen has all that is shown.
+                rows.clone().rfind(begins).unwrap_or(rows.start)..rows.end
+            }
+        })
+    }
+}

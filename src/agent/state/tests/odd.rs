@@ -1,0 +1,161 @@
+//! Odd screens: other widths, text above, shells below, programs, huge ones.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+
+proptest! {
+    #[test]
+    fn no_screen_is_too_odd(
+        rows in proptest::collection::vec(
+            prop_oneof![
+                any::<String>(),
+                "[ │┃─╭╰>❯›⏺✻•0-9a-z()…]{0,40}",
+                select(vec![RULE, "❯", "│ > │", "┃", "› ", "✻ Baked for 3s"]).prop_map(str::to_owned),
+            ],
+            0..40,
+        ),
+        x: u32,
+        y in 0..50_u32,
+    ) {
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let _ = StateRules::builtin().judge(&Screen { cursor: Some(Cursor { x, y }), ..Screen::of(&rows) });
+    }
+
+    #[test]
+    fn blanks_and_widths_do_not_matter(
+        blanks in 0..30_usize,
+        width in 4..200_usize,
+        foot in 0..20_usize,
+        above in select(vec!["⏺ It is.", "✻ Baked for 3s", "✽ Herding… (3s)", "❯ a\n  ⎿  API Error: 1"]),
+    ) {
+        let (line, blank) = ("─".repeat(width), " ".repeat(blanks));
+        let plain = claude(above, "❯ ", "  ? for shortcuts");
+        let mut other = plain.replace(RULE, &line).replace('\n', &format!("{blank}\n"));
+        other.push_str(&format!("{blank}\n").repeat(foot));
+        prop_assert_eq!(judge(&plain), judge(&other));
+        let boxed = format!("{above}\n╭{line}╮\n│ > {blank} │\n╰{line}╯\n  ? for shortcuts");
+        let state = |screen: &str| judge(screen).map(|judged| judged.state);
+        prop_assert_eq!(state(&plain), state(&boxed));
+    }
+
+    /// Text that has scrolled off, of whatever agent, takes nobody who works or waits for done.
+    #[test]
+    fn what_has_scrolled_off_makes_nothing_done(
+        busy in select(screens::busy()),
+        above in proptest::collection::vec(
+            prop_oneof![
+                select(screens::all().flat_map(|(_, _, screen)| screen.lines()).collect::<Vec<_>>())
+                    .prop_map(str::to_owned),
+                "[ │┃─╭╰>❯›⏺✻•0-9a-z()…]{0,40}",
+            ],
+            0..60,
+        ),
+    ) {
+        let screen = format!("{}\n\n{busy}", above.join("\n"));
+        let state = judge(&screen).map(|judged| judged.state);
+        prop_assert_ne!(state, Some(ScreenState::Done), "{}", screen);
+    }
+
+    /// Whole screens above one another: the lowest counts, and what is above it never makes it done.
+    #[test]
+    fn a_screen_above_a_screen_makes_nothing_done(
+        above in select(screens::all().map(|(_, _, screen)| screen).collect::<Vec<_>>()),
+        busy in select(screens::busy()),
+    ) {
+        let state = judge(&format!("{above}\n{busy}")).map(|judged| judged.state);
+        prop_assert_ne!(state, Some(ScreenState::Done), "{}\n{}", above, busy);
+    }
+
+    /// Below any screen, a shell's prompt is the shell's.
+    #[test]
+    fn below_whatever_was_there_a_shell_is_a_shell(
+        above in select(screens::all().map(|(_, _, screen)| screen).collect::<Vec<_>>()),
+        prompt in select(vec!["me@host:~/a$ ", "[me@host a]# ", "➜  a git:(main) ✗ ", "me@host ~/a> ", "bash-5.2$ ", "(venv) me@host:/a$ "]),
+    ) {
+        prop_assert_eq!(said(&format!("{above}\n{prompt}")), "shell idle?");
+    }
+}
+
+#[test]
+fn the_program_counts() {
+    let screen = claude("⏺ It is.\n\n✻ Baked for 3s", "❯ ", "  ? for shortcuts");
+    let with = |screen: &str, program, cursor: Option<(u32, u32)>| {
+        let rows: Vec<&str> = screen.lines().collect();
+        let cursor = cursor.map(|(x, y)| Cursor { x, y });
+        let program = Some(program);
+        let judged = StateRules::builtin().judge(&Screen {
+            rows: &rows,
+            cursor,
+            program,
+        });
+        judged.map_or("none".to_owned(), |judged| {
+            format!("{} {}", judged.agent, judged.state)
+        })
+    };
+    // What a program is called proves nothing, but files quote screens.
+    for (program, expected) in [
+        ("claude", "claude done"),
+        ("node", "claude done"),
+        ("2.1.29", "claude done"),
+        ("bash", "claude done"),
+        ("-zsh", "claude done"),
+        ("vim", "none"),
+        ("less", "none"),
+        ("/usr/bin/man", "none"),
+    ] {
+        assert_eq!(with(&screen, program, None), expected, "{program}");
+        // The cursor stands behind the prompt of the box: the prompt of some shells looks the same.
+        assert_eq!(with(&screen, program, Some((2, 5))), expected, "{program}");
+    }
+    // What an agent left behind, above a prompt that is told from its own by the shell's name only.
+    let left = format!("{screen}\n❯ ");
+    assert_eq!(with(&left, "zsh", Some((2, 9))), "shell idle");
+    assert_eq!(
+        with("me@host:~$ \n\n  text of another", "fish", Some((11, 0))),
+        "shell idle"
+    );
+}
+
+#[test]
+fn a_huge_screen_is_cut() {
+    let row = "✻ Herding… (3s · ".repeat(100_000);
+    let rows = vec![row.as_str(); 3_000];
+    let begun = std::time::Instant::now();
+    let _ = StateRules::builtin().judge(&Screen::of(&rows));
+    // A ceiling only: it takes some milliseconds.
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    let claude = claude("✽ Herding… (3s)", "❯ ", "  ? for shortcuts");
+    let mut tall = vec!["x"; 100_000];
+    tall.extend(claude.lines());
+    let judged = StateRules::builtin().judge(&Screen::of(&tall));
+    assert_eq!(
+        judged.map(|judged| judged.state),
+        Some(ScreenState::Working)
+    );
+}
+
+/// Prints what a look costs: `cargo test --release --lib agent::state -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+#[expect(clippy::print_stdout, reason = "it is what it is for")]
+fn what_a_look_costs() {
+    let filler = format!(
+        "  the quick brown fox · (3s) … {}",
+        "lorem ipsum ".repeat(14)
+    );
+    let rules = StateRules::builtin();
+    for (name, expected, screen) in screens::all() {
+        let shown: Vec<&str> = screen.lines().collect();
+        let mut rows = vec![filler.as_str(); 50_usize.saturating_sub(shown.len())];
+        rows.extend(shown);
+        let looks = 1_000;
+        let begun = std::time::Instant::now();
+        for _ in 0..looks {
+            std::hint::black_box(rules.judge(std::hint::black_box(&Screen::of(&rows))));
+        }
+        let micros = begun.elapsed().as_secs_f64() * 1e6 / f64::from(looks);
+        println!("{micros:6.1} µs  {expected}: {name}");
+    }
+}

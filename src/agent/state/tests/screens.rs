@@ -1,0 +1,47 @@
+//! Whole screens of each agent in each state that is claimed, drawn after what its program writes.
+//!
+//! They lie in `screens/`, one file an agent, which names at its top the sources that were read for
+//! the shapes; the words are ours. A line `=== NAME = WHAT IS SAID` stands above each.
+
+use super::{judge, said};
+
+const FILES: &[&str] = &[
+    include_str!("screens/claude.txt"),
+    include_str!("screens/codex.txt"),
+    include_str!("screens/gemini.txt"),
+    include_str!("screens/opencode.txt"),
+    include_str!("screens/aider.txt"),
+    include_str!("screens/nobody.txt"),
+];
+
+/// Name, what is said of it, the screen.
+pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let cases = FILES.iter().flat_map(|file| file.split("=== ").skip(1));
+    cases.map(|case| {
+        let (head, screen) = case.split_once('\n').unwrap();
+        let (name, said) = head.split_once(" = ").unwrap();
+        (name, said, screen)
+    })
+}
+
+/// Those of agents that work or wait.
+pub(super) fn busy() -> Vec<&'static str> {
+    let is_busy = |said: &str| said.contains("working") || said.contains("waiting");
+    let busy = all().filter(|(_, said, _)| is_busy(said));
+    busy.map(|(_, _, screen)| screen).collect()
+}
+
+#[test]
+fn screens_are_read() {
+    for (name, expected, screen) in all() {
+        assert_eq!(said(screen), expected, "{name}\n{screen}");
+        // A capture of a taller pane has blank rows below, and blanks at the ends of all.
+        let blank = " ".repeat(7);
+        let wide: String = screen
+            .lines()
+            .map(|row| format!("{row}{blank}\n"))
+            .collect();
+        let tall = format!("{wide}{}", format!("{blank}\n").repeat(9));
+        assert_eq!(judge(&tall), judge(screen), "{name}, tall");
+    }
+}
