@@ -202,6 +202,58 @@ impl Book {
         self.next - old as i64
     }
 
+    /// The number of the last line that is known; of the one before the next, when none is.
+    pub fn last_number(&self) -> i64 {
+        self.lines.last().map_or(self.next - 1, |line| line.number)
+    }
+
+    /// The line that reaches into the screen from above: its text, how many of its rows are above,
+    /// and how many on the screen.
+    pub fn reaching_in(&self) -> Option<(&str, u32, usize)> {
+        let line = self
+            .lines
+            .iter()
+            .find(|line| line.start < 0 && line.start + line.rows > 0)?;
+        let above = u32::try_from(-line.start).ok()?;
+        let below = usize::try_from(line.start + line.rows).ok()?;
+        Some((&line.text, above, below))
+    }
+
+    /// Lines that came and went between two looks are said as they are: so many, which stand in
+    /// `text` from `at` on, each ended by `\n`. No known line is left before them.
+    pub fn pass(&mut self, mut text: String, at: usize, lines: i64, changes: &mut Vec<Change>) {
+        self.lines.clear();
+        let mut first_line = self.next;
+        self.next += lines;
+        let mut rest = &text[at..];
+        while rest.len() > 2 * CHUNK_BYTES {
+            let end = memchr::memrchr(b'\n', &rest.as_bytes()[..CHUNK_BYTES])
+                .or_else(|| memchr::memchr(b'\n', rest.as_bytes()));
+            let (chunk, after) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+            changes.push(Change::Lines {
+                first_line,
+                chunk: chunk.to_owned(),
+            });
+            first_line += memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64;
+            rest = after;
+        }
+        if !rest.is_empty() {
+            let from = text.len() - rest.len();
+            text.drain(..from);
+            let chunk = text;
+            changes.push(Change::Lines { first_line, chunk });
+        }
+    }
+
+    /// So many lines are lost, that of the cursor first: they take numbers, and none is known.
+    pub fn skip(&mut self, lines: u64) {
+        self.lines.clear();
+        self.next = self
+            .next
+            .saturating_add(i64::try_from(lines).unwrap_or(i64::MAX));
+        self.cursor_line = self.next;
+    }
+
     /// The number of the first line of a look in which the known rows scrolled so far.
     pub fn first_number(&self, lines: &[Logical], scrolled: i64) -> i64 {
         let (Some(first), Some(oldest)) = (lines.first(), self.lines.first()) else {
@@ -216,8 +268,15 @@ impl Book {
         if older > 0 {
             return oldest.number - older as i64;
         }
-        // It begins in a known line, or right after the last.
-        let start = first.start + scrolled;
+        self.number_at(first.start + scrolled)
+    }
+
+    /// The number of the line that begins in a row, counted as the known lines are: in one of them,
+    /// or right after the last.
+    pub fn number_at(&self, start: i64) -> i64 {
+        let Some(oldest) = self.lines.first() else {
+            return self.next;
+        };
         let known = self
             .lines
             .iter()

@@ -19,6 +19,8 @@ pub enum GapReason {
     Truncated,
     /// Nobody was looking.
     ObserverAbsent,
+    /// They came faster than they could be taken, and were counted only.
+    Dropped,
 }
 
 impl GapReason {
@@ -31,6 +33,7 @@ impl GapReason {
             Self::Resized => "resized",
             Self::Truncated => "truncated",
             Self::ObserverAbsent => "observer_absent",
+            Self::Dropped => "dropped",
         }
     }
 }

@@ -14,6 +14,8 @@ mod normal;
 mod pace;
 mod tracker;
 
+mod stream;
+
 #[cfg(test)]
 mod sim;
 #[cfg(test)]
@@ -23,4 +25,5 @@ pub use change::{Change, GapReason};
 pub use look::{Death, Look, Row, SavedScreen};
 pub use normal::text_of;
 pub use pace::{Pace, Paced};
+pub use stream::{Difference, Mark, Modes, Seam, StreamTracker, unescape};
 pub use tracker::{Outcome, Tracker};

@@ -45,22 +45,22 @@ pub enum Outcome {
 /// ```
 #[derive(Debug)]
 pub struct Tracker {
-    book: Book,
+    pub(super) book: Book,
     old: Footprint,
     width: u32,
     pid: u32,
     died: bool,
     bytes_before: Option<u64>,
     /// When the last look was taken.
-    at: Duration,
+    pub(super) at: Duration,
     /// The number of the first line of the last look.
-    first: i64,
+    pub(super) first: i64,
     /// The number of the first line that the pane has, where that is known for sure: nothing has
     /// been trimmed or cleared yet.
     top: Option<i64>,
     /// The last look showed something new.
     news: bool,
-    screen: ScreenDiff,
+    pub(super) screen: ScreenDiff,
 }
 
 impl Tracker {
@@ -274,7 +274,7 @@ impl Tracker {
     }
 
     /// Notes what of a look the next one is compared with.
-    fn seen(&mut self, look: &Look) {
+    pub(super) fn seen(&mut self, look: &Look) {
         if !look.alternate {
             self.width = look.width;
         }
@@ -285,7 +285,7 @@ impl Tracker {
 
     /// Notes the number of the pane's first line; `goes_on` if the look goes on where the one
     /// before ended.
-    fn note_top(&mut self, look: &Look, goes_on: bool) {
+    pub(super) fn note_top(&mut self, look: &Look, goes_on: bool) {
         self.top = if look.alternate || may_be_trimmed(look) {
             None
         } else if look.is_complete() {
@@ -325,7 +325,7 @@ impl Tracker {
     }
 
     /// What stands there is known, not said: the line of the cursor takes the next number.
-    fn stand_on(&mut self, (footprint, lines): (Footprint, Vec<Logical>)) {
+    pub(super) fn stand_on(&mut self, (footprint, lines): (Footprint, Vec<Logical>)) {
         let at_cursor = lines
             .iter()
             .rposition(|line| line.start <= footprint.cursor_row);
@@ -334,7 +334,7 @@ impl Tracker {
         self.book.is_baseline();
     }
 
-    fn take(&mut self, lines: Vec<Logical>, first: i64, moved: Moved, mut footprint: Footprint) {
+    pub(super) fn take(&mut self, lines: Vec<Logical>, first: i64, moved: Moved, mut footprint: Footprint) {
         let (at, width) = (self.at, self.width);
         self.first = first;
         self.book
@@ -381,7 +381,7 @@ impl Tracker {
         .ok_or(Some(GapReason::Resized))
     }
 
-    fn show_screen(&mut self, look: &Look, changes: &mut Vec<Change>) {
+    pub(super) fn show_screen(&mut self, look: &Look, changes: &mut Vec<Change>) {
         if look.alternate {
             let screen = &look.rows[look.history_rows()..];
             changes.extend(

@@ -1,0 +1,149 @@
+//! One cell of the grid: a character, a cluster of several, or the second half of a wide one (pure).
+
+use rustc_hash::FxHashMap;
+use unicode_width::UnicodeWidthChar;
+
+/// The longest cluster, in bytes: tmux drops marks beyond it.
+const CLUSTER_BYTES_MAX: usize = 21;
+
+/// So many different clusters are held before those that no cell shows are given up: more than any
+/// screen has as a rule, and little memory.
+const CLUSTERS_MAX: usize = 4096;
+
+/// What stands in a cell, in four bytes: there are a great many of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cell(u32);
+
+/// A cluster's number is marked by this bit, which no character has.
+const CLUSTER: u32 = 1 << 21;
+
+impl Cell {
+    pub const BLANK: Self = Self(' ' as u32);
+
+    /// The second half of a wide character.
+    pub const PADDING: Self = Self(char::MAX as u32 + 1);
+
+    pub fn ascii(byte: u8) -> Self {
+        Self(u32::from(byte))
+    }
+
+    pub fn of(character: char) -> Self {
+        Self(u32::from(character))
+    }
+
+    fn cluster(self) -> Option<usize> {
+        (self.0 & CLUSTER != 0).then_some((self.0 & !CLUSTER) as usize)
+    }
+}
+
+/// How many columns a character takes; `None` for what tmux does not print at all.
+pub(super) fn columns(character: char) -> Option<usize> {
+    character.width()
+}
+
+/// Characters with marks on them, each kept once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clusters {
+    texts: Vec<Box<str>>,
+    numbers: FxHashMap<Box<str>, usize>,
+}
+
+impl Clusters {
+    /// Whether those that are not shown should be given up.
+    pub fn is_full(&self) -> bool {
+        self.texts.len() >= CLUSTERS_MAX
+    }
+
+    /// Appends what a cell shows.
+    pub fn show(&self, cell: Cell, text: &mut String) {
+        match (char::from_u32(cell.0), cell.cluster()) {
+            (Some(character), _) => text.push(character),
+            (None, Some(number)) => text.push_str(self.text(number)),
+            (None, None) => {}
+        }
+    }
+
+    fn text(&self, number: usize) -> &str {
+        self.texts.get(number).map_or("", |text| text)
+    }
+
+    /// How many columns a cell's own character takes.
+    pub fn columns(&self, cell: Cell) -> usize {
+        let first = match (char::from_u32(cell.0), cell.cluster()) {
+            (None, Some(number)) => self.text(number).chars().next(),
+            (character, _) => character,
+        };
+        first.and_then(columns).unwrap_or(1)
+    }
+
+    /// The cell with a mark put on it, if it has room.
+    pub fn combine(&mut self, cell: Cell, mark: char) -> Option<Cell> {
+        let mut text = String::new();
+        self.show(cell, &mut text);
+        if text.len() + mark.len_utf8() > CLUSTER_BYTES_MAX {
+            return None;
+        }
+        text.push(mark);
+        self.number(&text)
+    }
+
+    fn number(&mut self, text: &str) -> Option<Cell> {
+        let number = match self.numbers.get(text) {
+            Some(&number) => number,
+            None => {
+                // A screen that shows more than fit has them without further marks.
+                if self.texts.len() >= CLUSTER as usize {
+                    return None;
+                }
+                self.texts.push(text.into());
+                self.numbers.insert(text.into(), self.texts.len() - 1);
+                self.texts.len() - 1
+            }
+        };
+        Some(Cell(CLUSTER | u32::try_from(number).ok()?))
+    }
+
+    /// Gives up the clusters that none of the cells shows, and numbers the others anew.
+    pub fn keep<'a>(&mut self, cells: impl Iterator<Item = &'a mut Cell>) {
+        let old = std::mem::take(self);
+        for cell in cells {
+            if let Some(number) = cell.cluster() {
+                *cell = self.number(old.text(number)).unwrap_or(Cell::BLANK);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(clusters: &Clusters, cell: Cell) -> String {
+        let mut text = String::new();
+        clusters.show(cell, &mut text);
+        text
+    }
+
+    #[test]
+    fn marks_go_on_characters_as_far_as_there_is_room() {
+        let mut clusters = Clusters::default();
+        let mut cell = Cell::of('漢');
+        while let Some(more) = clusters.combine(cell, '\u{301}') {
+            cell = more;
+        }
+        assert_eq!(shown(&clusters, cell).len(), CLUSTER_BYTES_MAX);
+        assert_eq!(clusters.columns(cell), 2);
+        assert_eq!(shown(&clusters, Cell::PADDING), "");
+    }
+
+    #[test]
+    fn what_is_not_shown_is_given_up() {
+        let mut clusters = Clusters::default();
+        let cell = |clusters: &mut Clusters, base| clusters.combine(Cell::of(base), '\u{301}').unwrap();
+        let _gone = cell(&mut clusters, 'a');
+        let mut kept = cell(&mut clusters, 'b');
+        clusters.keep([&mut kept, &mut Cell::BLANK.clone()].into_iter());
+        assert_eq!(shown(&clusters, kept), "b\u{301}");
+        assert_eq!(clusters.texts.len(), 1);
+    }
+}

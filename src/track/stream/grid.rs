@@ -1,0 +1,162 @@
+//! The rows of the screen, and how they move: as tmux does it, its oddities included (pure).
+//!
+//! Which rows go on in the next one decides what is a line, so each operation ends lines exactly
+//! where tmux does. Rows that scroll off the normal screen, also those of a scroll region that does
+//! not begin at the top, are kept in the history; nothing that is erased, deleted or scrolled on the
+//! alternate screen is.
+
+use std::collections::VecDeque;
+
+use super::cell::Clusters;
+use super::line::Line;
+use super::scrolled::Scrolled;
+
+/// A screen and what has scrolled off it.
+#[derive(Clone, Debug)]
+pub(super) struct Grid {
+    pub width: usize,
+    pub rows: VecDeque<Line>,
+    pub clusters: Clusters,
+    pub scrolled: Scrolled,
+    /// What scrolls off is kept: the normal screen.
+    pub keeps_history: bool,
+}
+
+impl Grid {
+    pub fn new(width: usize, height: usize) -> Self {
+        Self {
+            width: width.max(1),
+            rows: std::iter::repeat_n(Line::default(), height.max(1)).collect(),
+            clusters: Clusters::default(),
+            scrolled: Scrolled::default(),
+            keeps_history: true,
+        }
+    }
+
+    pub fn height(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The row before this one does not go on in it.
+    fn unwrap_above(&mut self, row: usize) {
+        match row.checked_sub(1) {
+            Some(above) => {
+                if let Some(line) = self.rows.get_mut(above) {
+                    line.wrapped = false;
+                }
+            }
+            None => self.scrolled.close(),
+        }
+    }
+
+    /// Empties rows. A count below zero empties none and still ends the line before: tmux counts
+    /// without a sign, and so it comes out there.
+    pub fn clear_rows(&mut self, from: usize, count: isize, room: usize) {
+        if count == 0 {
+            return;
+        }
+        let count = usize::try_from(count).unwrap_or(0);
+        for line in self.rows.iter_mut().skip(from).take(count) {
+            line.reset(room);
+        }
+        self.unwrap_above(from);
+    }
+
+    /// Moves rows over others and empties where they were.
+    fn move_rows(&mut self, to: usize, from: usize, count: usize, room: usize) {
+        let height = self.height();
+        if count == 0 || to == from || to + count > height || from + count > height {
+            return;
+        }
+        self.unwrap_above(to);
+        let empty = Line {
+            room,
+            ..Line::default()
+        };
+        let mut move_one = |row: usize| {
+            self.rows[to + row] = std::mem::replace(&mut self.rows[from + row], empty.clone());
+        };
+        // In the order in which none is overwritten before it has moved.
+        if to < from {
+            (0..count).for_each(&mut move_one);
+        } else {
+            (0..count).rev().for_each(&mut move_one);
+        }
+        if from < to || from >= to + count {
+            self.unwrap_above(from);
+        }
+    }
+
+    /// Scrolls a region up by one row.
+    pub fn scroll_up(&mut self, upper: usize, lower: usize, room: usize) {
+        if !self.keeps_history {
+            self.move_rows(upper, upper + 1, lower - upper, room);
+            return;
+        }
+        let Some(mut line) = self.rows.remove(upper) else {
+            return;
+        };
+        self.scrolled.push(&line, &self.clusters);
+        line.reset(room);
+        self.rows.insert(lower, line);
+    }
+
+    /// Scrolls a region down by one row.
+    pub fn scroll_down(&mut self, upper: usize, lower: usize, room: usize) {
+        self.move_rows(upper + 1, upper, lower - upper, room);
+    }
+
+    /// Inserts rows, in a region that ends with `lower` or down to the end of the screen.
+    pub fn insert_rows(&mut self, at: usize, rows: usize, lower: Option<usize>, room: usize) {
+        let Some(lower) = lower else {
+            let count = self.height().saturating_sub(at + rows);
+            self.move_rows(at + rows, at, count, room);
+            return;
+        };
+        let count = (lower + 1).saturating_sub(at + rows);
+        self.move_rows(lower + 1 - count, at, count, room);
+        self.clear_rows(at + count, rows as isize - count as isize, room);
+    }
+
+    /// Deletes rows; what they held is not kept.
+    pub fn delete_rows(&mut self, at: usize, rows: usize, lower: Option<usize>, room: usize) {
+        let end = lower.map_or(self.height(), |lower| lower + 1);
+        let count = end.saturating_sub(at + rows);
+        self.move_rows(at, at + rows, count, room);
+        if lower.is_some() {
+            self.clear_rows(at + count, rows as isize - count as isize, room);
+        } else {
+            self.clear_rows(end - rows, (at + 2 * rows) as isize - end as isize, room);
+        }
+    }
+
+    /// Erases the screen; on the normal one, what it held up to the last row in use is kept.
+    pub fn clear_screen(&mut self, room: usize) {
+        let used = self.rows.iter().rposition(|line| !line.cells.is_empty());
+        let used = match used {
+            Some(last) if self.keeps_history => last + 1,
+            _ => 0,
+        };
+        let last = self.height() - 1;
+        for _ in 0..used {
+            self.scroll_up(0, last, room);
+        }
+        self.clear_rows(0, (self.height() - used) as isize, room);
+    }
+
+    /// Erases part of a row.
+    pub fn clear(&mut self, x: usize, y: usize, cells: usize, room: usize) {
+        if x == 0 && cells == self.width {
+            self.clear_rows(y, 1, room);
+        } else if let Some(line) = self.rows.get_mut(y) {
+            line.clear(x, cells);
+            line.room = line.room.max(room);
+        }
+    }
+
+    /// A row of the screen. The cursor is never outside of it; nor are the rows of a region.
+    pub fn row(&mut self, y: usize) -> &mut Line {
+        let last = self.rows.len() - 1;
+        &mut self.rows[y.min(last)]
+    }
+}

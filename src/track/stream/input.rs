@@ -1,0 +1,287 @@
+//! A pane's bytes, cut anywhere, into what the terminal does (pure).
+//!
+//! Text is taken a run at a time. Sequences are read by `avt`'s parser, and its functions done on a
+//! terminal that is tmux's and not avt's. Where tmux reads otherwise than avt, it is put right here:
+//! the strings that end with `ESC \` only, titles (`ESC k`), bytes beyond ASCII, and what avt knows
+//! and tmux does not.
+
+use avt::Parser;
+use avt::parser::{
+    AnsiMode, DecMode, EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope,
+};
+
+use super::marks::Marks;
+use super::terminal::Terminal;
+
+/// The beginning of a sequence that is kept, to know what avt's parser leaves out of it.
+const SEQUENCE_BYTES: usize = 8;
+
+/// Reads a pane's bytes.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    parser: Parser,
+    /// A character beyond ASCII whose end has not come.
+    character: Partial,
+    /// In a string that only `ESC \` ends: the escape has come.
+    escaped: bool,
+    /// What follows the last `ESC`, as far as it is kept.
+    sequence: Vec<u8>,
+}
+
+/// The bytes of a character, so far.
+#[derive(Debug, Default)]
+struct Partial {
+    bytes: [u8; 4],
+    have: usize,
+    want: usize,
+}
+
+impl Partial {
+    /// Takes a byte from 0x80 on; the character that it completes. What is not UTF-8 is dropped, as
+    /// tmux drops it.
+    fn push(&mut self, byte: u8) -> Option<char> {
+        if self.want == 0 {
+            self.want = match byte {
+                0xc2..=0xdf => 2,
+                0xe0..=0xef => 3,
+                0xf0..=0xf4 => 4,
+                _ => return None,
+            };
+            self.have = 0;
+        }
+        self.bytes[self.have] = byte;
+        self.have += 1;
+        if self.have < self.want {
+            return None;
+        }
+        self.want = 0;
+        let text = std::str::from_utf8(&self.bytes[..self.have]).ok()?;
+        text.chars().next()
+    }
+}
+
+impl Input {
+    /// Whether nothing is open: no sequence and no character.
+    pub fn is_between(&self) -> bool {
+        self.parser.state == State::Ground && self.character.want == 0
+    }
+
+    /// Takes bytes, up to where it `is_full`; how many.
+    pub fn feed(
+        &mut self,
+        bytes: &[u8],
+        terminal: &mut Terminal,
+        marks: &mut Marks,
+        is_full: impl Fn(&Terminal, &Marks) -> bool,
+    ) -> usize {
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            if is_full(terminal, marks) {
+                break;
+            }
+            if self.parser.state != State::Ground {
+                self.in_sequence(byte, terminal, marks);
+                at += 1;
+                continue;
+            }
+            match byte {
+                b' '..=b'~' => {
+                    let text = printable(&bytes[at..]);
+                    self.character.want = 0;
+                    terminal.print_ascii(text);
+                    at += text.len();
+                    continue;
+                }
+                b'\n' | b'\x0b' | b'\x0c' => self.control(terminal, |t| t.line_feed(false)),
+                b'\r' => self.control(terminal, Terminal::carriage_return),
+                b'\x08' => self.control(terminal, Terminal::back),
+                b'\t' => self.control(terminal, Terminal::tab),
+                b'\x1b' => {
+                    self.sequence.clear();
+                    self.parser.feed('\x1b');
+                }
+                0x80.. => {
+                    if let Some(character) = self.character.push(byte) {
+                        terminal.print(character);
+                    } else {
+                        terminal.last = None;
+                    }
+                }
+                b'\x7f' => {}
+                _ => self.control(terminal, |_| ()),
+            }
+            at += 1;
+        }
+        at
+    }
+
+    fn control(&mut self, terminal: &mut Terminal, does: impl Fn(&mut Terminal)) {
+        self.character.want = 0;
+        terminal.last = None;
+        does(terminal);
+    }
+
+    fn in_sequence(&mut self, byte: u8, terminal: &mut Terminal, marks: &mut Marks) {
+        if self.parser.state == State::DcsPassthrough {
+            // Only `ESC \` ends it; any other escape is part of it.
+            match (self.escaped, byte) {
+                (true, b'\\') => self.parser.state = State::Ground,
+                _ => self.escaped = !self.escaped && byte == b'\x1b',
+            }
+            return;
+        }
+        self.escaped = false;
+        // Beyond ASCII there is only text in strings, which nobody reads.
+        if byte >= 0x80 {
+            return;
+        }
+        if self.parser.state == State::Escape && byte == b'k' {
+            // A title, up to `ESC \`.
+            self.parser.state = State::SosPmApcString;
+            return;
+        }
+        if byte == b'\x1b' {
+            self.sequence.clear();
+        } else if self.sequence.len() < SEQUENCE_BYTES {
+            self.sequence.push(byte);
+        }
+        if let Some(function) = self.parser.feed(char::from(byte)) {
+            self.execute(&function, byte, terminal, marks);
+        }
+        if self.parser.state == State::Ground || byte < b' ' && byte != b'\x1b' {
+            terminal.last = None;
+        }
+    }
+
+    fn execute(
+        &self,
+        function: &Function,
+        last: u8,
+        terminal: &mut Terminal,
+        marks: &mut Marks,
+    ) {
+        // A number that is left out, or zero, stands for one.
+        let n = |count: u16| usize::from(count.max(1));
+        let t = terminal;
+        match function {
+            Function::Bs => t.back(),
+            Function::Cr => t.carriage_return(),
+            Function::Lf => t.line_feed(false),
+            Function::Ht => t.tab(),
+            Function::Nel => {
+                t.carriage_return();
+                t.line_feed(false);
+            }
+            Function::Ri => t.reverse_index(),
+            Function::Hts => t.set_tab(true),
+            Function::Tbc(TbcScope::CurrentColumn) => t.set_tab(false),
+            Function::Tbc(TbcScope::All) => t.tabs.fill(false),
+            Function::Cbt(count) => t.back_tab(n(*count)),
+            Function::Cha(column) => t.to_column(n(*column) - 1),
+            Function::Vpa(row) => t.to_row(n(*row) - 1),
+            Function::Cup(row, column) => {
+                t.to_row(n(*row) - 1);
+                t.to_column(n(*column) - 1);
+            }
+            Function::Cub(columns) => t.left(n(*columns)),
+            // `CSI a` reads as the same function; tmux does not know it.
+            Function::Cuf(columns) if last == b'C' => t.right(n(*columns)),
+            Function::Cuu(rows) => t.up(n(*rows)),
+            Function::Cud(rows) => t.down(n(*rows)),
+            Function::Cnl(rows) => {
+                t.carriage_return();
+                t.down(n(*rows));
+            }
+            Function::Cpl(rows) => {
+                t.carriage_return();
+                t.up(n(*rows));
+            }
+            Function::Decsc | Function::Scosc => t.keep_cursor(),
+            Function::Decrc | Function::Scorc => t.restore_cursor(),
+            Function::Decaln => t.align(),
+            Function::Decstbm(upper, lower) => {
+                let lower = if *lower == 0 { t.height() } else { n(*lower) };
+                t.set_region(n(*upper) - 1, lower - 1);
+            }
+            Function::Il(rows) => t.insert_rows(n(*rows)),
+            Function::Dl(rows) => t.delete_rows(n(*rows)),
+            Function::Ich(cells) => t.insert_cells(n(*cells)),
+            Function::Dch(cells) => t.delete_cells(n(*cells)),
+            Function::Ech(cells) => t.erase_cells(n(*cells)),
+            Function::Su(rows) => t.scroll_up(n(*rows)),
+            Function::Sd(rows) => t.scroll_down(n(*rows)),
+            Function::Ed(EdScope::Below) => t.erase_below(),
+            Function::Ed(EdScope::Above) => t.erase_above(),
+            Function::Ed(EdScope::All) => t.erase_screen(),
+            // The history is gone from tmux; what was in it has been seen.
+            Function::Ed(EdScope::SavedLines) => t.grid.scrolled.history.size = 0,
+            Function::El(ElScope::ToRight) => t.erase_right(),
+            Function::El(ElScope::ToLeft) => t.erase_left(),
+            Function::El(ElScope::All) => t.erase_row(),
+            Function::Rep(count) => t.repeat(n(*count)),
+            Function::Ris => t.reset(),
+            Function::Sgr(operations) => {
+                for operation in operations.as_slice() {
+                    match operation {
+                        SgrOp::Reset | SgrOp::ResetBackgroundColor => t.background = false,
+                        SgrOp::SetBackgroundColor(_) => t.background = true,
+                        _ => {}
+                    }
+                }
+            }
+            Function::Sm(modes) if modes.as_slice().contains(&AnsiMode::Insert) => t.insert = true,
+            Function::Rm(modes) if modes.as_slice().contains(&AnsiMode::Insert) => t.insert = false,
+            Function::Decset(modes) => {
+                self.erases_with_columns(t);
+                modes.as_slice().iter().for_each(|mode| set(t, *mode));
+            }
+            Function::Decrst(modes) => {
+                self.erases_with_columns(t);
+                modes.as_slice().iter().for_each(|mode| unset(t, *mode));
+            }
+            Function::Osc(Osc::ShellIntegration(mark)) => marks.push(*mark, t),
+            // Not tmux's, or of no consequence for the text.
+            _ => {}
+        }
+    }
+
+    /// Changing to 132 columns and back erases the screen; avt leaves that mode out.
+    fn erases_with_columns(&self, terminal: &mut Terminal) {
+        if matches!(&self.sequence[..], b"[?3h" | b"[?3l") {
+            terminal.home();
+            terminal.erase_screen();
+        }
+    }
+}
+
+fn set(terminal: &mut Terminal, mode: DecMode) {
+    match mode {
+        DecMode::Origin => {
+            terminal.origin = true;
+            terminal.home();
+        }
+        DecMode::AutoWrap => terminal.wrap = true,
+        DecMode::AltScreenBuffer => terminal.enter(false),
+        DecMode::SaveCursorAltScreenBuffer => terminal.enter(true),
+        DecMode::CursorKeys | DecMode::TextCursorEnable | DecMode::SaveCursor => {}
+    }
+}
+
+fn unset(terminal: &mut Terminal, mode: DecMode) {
+    match mode {
+        DecMode::Origin => {
+            terminal.origin = false;
+            terminal.home();
+        }
+        DecMode::AutoWrap => terminal.wrap = false,
+        DecMode::AltScreenBuffer => terminal.leave(false),
+        DecMode::SaveCursorAltScreenBuffer => terminal.leave(true),
+        DecMode::CursorKeys | DecMode::TextCursorEnable | DecMode::SaveCursor => {}
+    }
+}
+
+/// The printable ASCII that it begins with.
+fn printable(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|byte| !(b' '..=b'~').contains(byte));
+    &bytes[..end.unwrap_or(bytes.len())]
+}

@@ -1,0 +1,169 @@
+//! One row of the grid, as tmux keeps it (pure).
+
+use super::cell::{Cell, Clusters, columns};
+use crate::track::look::Row;
+
+/// One row. It holds cells as far as the program wrote them, blanks included.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line {
+    pub cells: Vec<Cell>,
+    /// How far tmux has room in the row: erasing a row without any does nothing.
+    pub room: usize,
+    /// The row goes on in the next one.
+    pub wrapped: bool,
+}
+
+impl Line {
+    /// A row as tmux shows it.
+    pub fn of(row: &Row, clusters: &mut Clusters) -> Self {
+        let mut line = Self {
+            cells: Vec::new(),
+            room: 0,
+            wrapped: row.wrapped,
+        };
+        for character in row.text.chars() {
+            match columns(character) {
+                Some(0) | None => {
+                    let at = line.cells.iter().rposition(|cell| *cell != Cell::PADDING);
+                    if let Some(cell) = at.and_then(|at| line.cells.get_mut(at))
+                        && let Some(combined) = clusters.combine(*cell, character)
+                    {
+                        *cell = combined;
+                    }
+                }
+                Some(wide) => {
+                    line.cells.push(Cell::of(character));
+                    line.cells.extend((1..wide).map(|_| Cell::PADDING));
+                }
+            }
+        }
+        line.room = line.cells.len();
+        line
+    }
+
+    /// Appends its text.
+    pub fn show(&self, clusters: &Clusters, text: &mut String) {
+        text.reserve(self.cells.len());
+        for cell in &self.cells {
+            clusters.show(*cell, text);
+        }
+    }
+
+    pub fn row(&self, clusters: &Clusters) -> Row {
+        let mut text = String::new();
+        self.show(clusters, &mut text);
+        Row {
+            text,
+            wrapped: self.wrapped,
+        }
+    }
+
+    /// Empties it; where a background is set, the whole row has room afterwards.
+    pub fn reset(&mut self, room: usize) {
+        self.cells.clear();
+        self.room = room;
+        self.wrapped = false;
+    }
+
+    pub fn get(&self, x: usize) -> Cell {
+        self.cells.get(x).copied().unwrap_or(Cell::BLANK)
+    }
+
+    /// Makes room for so many cells, in the steps in which tmux does.
+    fn make_room(&mut self, cells: usize, width: usize) {
+        if cells > self.room {
+            self.room = if cells < width / 4 {
+                width / 4
+            } else if cells < width / 2 {
+                width / 2
+            } else {
+                width.max(cells)
+            };
+        }
+    }
+
+    /// Makes the cells up to here part of the row.
+    fn reach(&mut self, end: usize, width: usize) {
+        self.make_room(end, width);
+        if self.cells.len() < end {
+            self.cells.resize(end, Cell::BLANK);
+        }
+    }
+
+    pub fn set(&mut self, x: usize, cell: Cell, width: usize) {
+        self.reach(x + 1, width);
+        self.cells[x] = cell;
+    }
+
+    /// Writes printable ASCII, a byte a cell.
+    pub fn set_ascii(&mut self, x: usize, text: &[u8], width: usize) {
+        self.make_room(x + text.len(), width);
+        if self.cells.len() < x {
+            self.cells.resize(x, Cell::BLANK);
+        }
+        let over = (self.cells.len() - x).min(text.len());
+        for (cell, byte) in self.cells[x..].iter_mut().zip(text) {
+            *cell = Cell::ascii(*byte);
+        }
+        self.cells.extend(text[over..].iter().map(|byte| Cell::ascii(*byte)));
+    }
+
+    /// What is about to be written over from here on, so many cells: characters of which only a half
+    /// would be left go.
+    pub fn split(&mut self, x: usize, cells: usize, clusters: &Clusters) {
+        if self.get(x) == Cell::PADDING {
+            let mut head = x;
+            while head > 0 && self.cells[head] == Cell::PADDING {
+                self.cells[head] = Cell::BLANK;
+                head -= 1;
+            }
+            if clusters.columns(self.cells[head]) > 1 {
+                self.cells[head] = Cell::BLANK;
+            }
+        }
+        let after = self.cells.iter_mut().skip(x + cells);
+        for cell in after.take_while(|cell| **cell == Cell::PADDING) {
+            *cell = Cell::BLANK;
+        }
+    }
+
+    /// Blanks out so many cells, as far as there are any; the row keeps its length.
+    pub fn clear(&mut self, x: usize, cells: usize) {
+        let end = (x + cells).min(self.cells.len());
+        if let Some(cells) = self.cells.get_mut(x..end) {
+            cells.fill(Cell::BLANK);
+        }
+    }
+
+    /// Moves so many cells from one place to another and blanks out where they were.
+    fn shift(&mut self, to: usize, from: usize, cells: usize, width: usize) {
+        if cells == 0 || to == from {
+            return;
+        }
+        let used = self.cells.len().max(to + cells);
+        self.reach(from + cells, width);
+        self.reach(to + cells, width);
+        self.cells.copy_within(from..from + cells, to);
+        let moved = to..to + cells;
+        for x in (from..from + cells).filter(|x| !moved.contains(x)) {
+            self.cells[x] = Cell::BLANK;
+        }
+        self.cells.truncate(used);
+    }
+
+    /// Puts blanks in; what is moved over the edge is gone.
+    pub fn insert(&mut self, x: usize, cells: usize, width: usize) {
+        if x + 1 >= width {
+            self.clear(x, 1);
+        } else {
+            self.shift(x + cells, x, width.saturating_sub(x + cells), width);
+        }
+    }
+
+    /// Takes cells out.
+    pub fn delete(&mut self, x: usize, cells: usize, width: usize) {
+        self.shift(x, x + cells, width.saturating_sub(x + cells), width);
+        let tail = width.saturating_sub(cells);
+        self.clear(tail, (x + cells).saturating_sub(tail));
+    }
+}

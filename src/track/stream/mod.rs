@@ -1,0 +1,34 @@
+//! Every byte of a pane in; the same lines, revisions, screens and gaps out as from looks (pure).
+//!
+//! tmux's captures are the truth for what is on the screen, the stream for what the lines are: a
+//! terminal that does what tmux's does is compared with looks now and then, and taken up anew where
+//! they part. It is written against tmux and not taken from `avt`, of which only the parser is used:
+//! what tmux keeps of a row (blanks that were written, marks on characters, where it goes on) and of
+//! a scroll region cannot be had from avt's terminal.
+
+mod cell;
+mod line;
+mod scrolled;
+
+mod grid;
+
+mod seam;
+mod terminal;
+
+mod seated;
+
+mod marks;
+
+mod input;
+
+mod tracker;
+
+mod reseat;
+
+#[cfg(test)]
+mod tests;
+
+pub use marks::Mark;
+pub use reseat::Difference;
+pub use seam::{Modes, Seam, unescape};
+pub use tracker::StreamTracker;

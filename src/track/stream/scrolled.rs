@@ -1,0 +1,120 @@
+//! The rows that have scrolled off the screen, joined to lines (pure).
+
+use super::cell::Clusters;
+use super::line::Line;
+
+/// A line beyond this is given in pieces: a program may print for ever without a line end. A line
+/// of a child process is cut at the same length.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// What has scrolled off since it was last taken.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scrolled {
+    /// Whole lines, each ended by `\n`, and behind them the beginning of the line that goes on in
+    /// the top row of the screen.
+    text: String,
+    /// Where the whole lines end.
+    whole: usize,
+    /// How many rows each whole line takes.
+    rows: Vec<u32>,
+    /// How many rows of the open line have scrolled off.
+    open_rows: u32,
+    is_open: bool,
+    /// All rows that have scrolled off since then.
+    count: i64,
+    /// All rows that ever have.
+    total: i64,
+    pub history: History,
+}
+
+/// How many rows tmux has in its history, which it trims when it is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct History {
+    pub size: u32,
+    /// How many rows it may have.
+    pub limit: u32,
+}
+
+impl History {
+    fn grow(&mut self) {
+        if self.size > 0 && self.size >= self.limit {
+            self.size -= (self.limit / 10).clamp(1, self.size);
+        }
+        self.size += 1;
+    }
+}
+
+/// Lines that have scrolled off as a whole.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    /// The lines, each ended by `\n`.
+    pub text: String,
+    /// How many rows each takes.
+    pub rows: Vec<u32>,
+    /// How many rows have scrolled off, those of an open line included.
+    pub count: i64,
+}
+
+impl Scrolled {
+    /// Begins with a line that reaches into the top row.
+    pub fn set_open(&mut self, text: &str, rows: u32) {
+        self.text.push_str(text);
+        self.open_rows = rows;
+        self.is_open = true;
+    }
+
+    pub fn push(&mut self, line: &Line, clusters: &Clusters) {
+        line.show(clusters, &mut self.text);
+        self.count += 1;
+        self.total += 1;
+        self.history.grow();
+        self.open_rows += 1;
+        self.is_open = true;
+        if !line.wrapped || self.text.len() - self.whole >= LINE_BYTES_MAX {
+            self.close();
+        }
+    }
+
+    /// The open line does not go on in the top row.
+    pub fn close(&mut self) {
+        if !self.is_open {
+            return;
+        }
+        self.text.push('\n');
+        self.whole = self.text.len();
+        self.rows.push(self.open_rows);
+        self.open_rows = 0;
+        self.is_open = false;
+    }
+
+    /// The beginning of the line that goes on in the top row, and the rows that it took.
+    pub fn open(&self) -> Option<(&str, i64)> {
+        self.is_open
+            .then(|| (&self.text[self.whole..], i64::from(self.open_rows)))
+    }
+
+    /// How much waits to be taken, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.whole
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.whole == 0
+    }
+
+    /// How many rows have ever scrolled off: the number of the top row.
+    pub fn total(&self) -> i64 {
+        self.total
+    }
+
+    /// Takes what has gone; the open line stays.
+    pub fn take(&mut self) -> Gone {
+        let open = self.text.split_off(self.whole);
+        self.whole = 0;
+        Gone {
+            text: std::mem::replace(&mut self.text, open),
+            rows: std::mem::take(&mut self.rows),
+            count: std::mem::take(&mut self.count),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Where a stream begins: what tmux knew of the pane in the instant before its first byte (pure).
+
+use crate::track::look::Look;
+
+/// A look at a pane, and all that it takes to go on from there with its bytes.
+///
+/// The look and the pipe must come from one tmux command list, which is executed between two reads
+/// of the pane: then the first byte in the pipe is the one after the look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seam {
+    /// The screen, some of the history above it, and the normal screen where the alternate one is
+    /// shown.
+    pub look: Look,
+    /// How the terminal was set.
+    pub modes: Modes,
+    /// The beginning of an escape sequence, of which the stream has the rest: what
+    /// `capture-pane -p -P -C` says, through [`unescape`].
+    pub pending: Vec<u8>,
+}
+
+/// How a pane's terminal is set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Modes {
+    /// Text goes on in the next row (`#{wrap_flag}`).
+    pub wrap: bool,
+    /// Text moves what stands behind it (`#{insert_flag}`).
+    pub insert: bool,
+    /// Rows count from the top of the scroll region (`#{origin_flag}`).
+    pub origin: bool,
+    /// The first and the last row of the scroll region, from 0
+    /// (`#{scroll_region_upper}`, `#{scroll_region_lower}`); one that is none stands for the screen.
+    pub region: (u32, u32),
+    /// The columns of the tab stops, from 0 (`#{pane_tabs}`); without them, each eighth.
+    pub tabs: Option<Vec<u32>>,
+}
+
+impl Default for Modes {
+    fn default() -> Self {
+        Self {
+            wrap: true,
+            insert: false,
+            origin: false,
+            region: (0, 0),
+            tabs: None,
+        }
+    }
+}
+
+impl Modes {
+    /// What is asked of tmux, for [`Modes::read`].
+    pub const FORMAT: &str = "#{wrap_flag} #{insert_flag} #{origin_flag} \
+        #{scroll_region_upper} #{scroll_region_lower} #{pane_tabs}";
+
+    /// Reads tmux's answer to [`Modes::FORMAT`]. What cannot be read is as it is by default.
+    pub fn read(answer: &str) -> Self {
+        let mut words = answer.trim_end_matches('\n').split(' ');
+        let mut next = || words.next().unwrap_or_default();
+        let default = Self::default();
+        let flag = |word: &str, default: bool| match word {
+            "0" => false,
+            "1" => true,
+            _ => default,
+        };
+        Self {
+            wrap: flag(next(), default.wrap),
+            insert: flag(next(), default.insert),
+            origin: flag(next(), default.origin),
+            region: (next().parse().unwrap_or(0), next().parse().unwrap_or(0)),
+            tabs: match next() {
+                "" => None,
+                list => Some(list.split(',').filter_map(|tab| tab.parse().ok()).collect()),
+            },
+        }
+    }
+}
+
+/// The bytes behind what `capture-pane -P -C` prints: `\ooo` for those that are not printable.
+pub fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.trim_end_matches('\n').as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let octal = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match (first, octal, after.first()) {
+            (b'\\', Some(byte), _) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            (b'\\', None, Some(b'\\')) => {
+                bytes.push(b'\\');
+                rest = &after[1..];
+            }
+            _ => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pending_bytes_are_read_as_tmux_writes_them() {
+        assert_eq!(unescape("\\033[3;1\n"), b"\x1b[3;1");
+        assert_eq!(unescape("\\033]0;a\\\\b\\134"), b"\x1b]0;a\\b\\");
+        assert_eq!(unescape("\n"), b"");
+        assert_eq!(unescape("\\9"), b"\\9");
+    }
+
+    #[test]
+    fn modes_are_read_as_far_as_tmux_knows_them() {
+        let modes = Modes::read("1 0 1 2 9 8,16\n");
+        assert_eq!((modes.wrap, modes.insert, modes.origin), (true, false, true));
+        assert_eq!((modes.region, modes.tabs), ((2, 9), Some(vec![8, 16])));
+        assert_eq!(Modes::read(""), Modes::default());
+    }
+}

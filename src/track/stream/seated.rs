@@ -1,0 +1,94 @@
+//! A terminal put together from a look at tmux, and a look put together from a terminal (pure).
+
+use super::line::Line;
+use super::seam::Seam;
+use super::terminal::{At, Saved, Terminal};
+use crate::event::Cursor;
+use crate::track::look::Row;
+
+impl Terminal {
+    /// The terminal at a seam. `head` is the line that reaches into the top row of the normal
+    /// screen, as far as it has scrolled off, and how many rows of it have.
+    pub fn seated(seam: &Seam, head: Option<(&str, u32)>) -> Self {
+        let look = &seam.look;
+        let mut terminal = Self::new(look.width as usize, look.height as usize);
+        terminal.set_modes(&seam.modes);
+        let height = terminal.height();
+        let mut lines = |rows: &[Row]| {
+            let clusters = &mut terminal.grid.clusters;
+            let mut lines: std::collections::VecDeque<Line> =
+                rows.iter().map(|row| Line::of(row, clusters)).collect();
+            // A screen that is kept behind the alternate one has the size that it had.
+            lines.resize_with(height, Line::default);
+            lines
+        };
+        let rows = lines(&look.rows[look.history_rows()..]);
+        if look.alternate {
+            let saved = look.saved.as_ref();
+            let cursor = saved.map_or(At::default(), |saved| terminal_at(saved.cursor));
+            let rows = lines(saved.map_or(&[], |saved| &saved.rows));
+            terminal.left = saved.map(|_| cursor);
+            terminal.saved = Some(Saved { rows, cursor });
+            terminal.grid.keeps_history = false;
+        }
+        terminal.grid.rows = rows;
+        terminal.cursor = terminal_at(look.cursor);
+        terminal.cursor.x = terminal.cursor.x.min(terminal.width());
+        terminal.cursor.y = terminal.cursor.y.min(height - 1);
+        terminal.grid.scrolled.history.size = look.history_size;
+        terminal.grid.scrolled.history.limit = look.history_limit;
+        if let Some((text, rows)) = head {
+            terminal.grid.scrolled.set_open(text, rows);
+        }
+        terminal
+    }
+
+    /// The rows that are shown.
+    pub fn shown(&self) -> Vec<Row> {
+        let lines = self.grid.rows.iter();
+        lines.map(|line| line.row(&self.grid.clusters)).collect()
+    }
+
+    /// The rows of the normal screen, and the row of its cursor, also while it is not shown.
+    pub fn normal(&self) -> (Vec<Row>, usize) {
+        match &self.saved {
+            Some(saved) => {
+                let lines = saved.rows.iter();
+                let rows = lines.map(|line| line.row(&self.grid.clusters)).collect();
+                (rows, saved.cursor.y.min(self.height() - 1))
+            }
+            None => (self.shown(), self.cursor.y),
+        }
+    }
+
+    /// The cursor as tmux tells it.
+    pub fn cursor(&self) -> Cursor {
+        // Both are smaller than a screen.
+        Cursor {
+            x: self.cursor.x as u32,
+            y: self.cursor.y as u32,
+        }
+    }
+
+    /// Forgets what stands on the screen: it is not known what does.
+    pub fn forget(&mut self) {
+        let lines = self.grid.rows.iter_mut();
+        let saved = self.saved.iter_mut().flat_map(|saved| &mut saved.rows);
+        lines.chain(saved).for_each(|line| line.reset(0));
+        if let Some(saved) = &mut self.saved {
+            saved.cursor = At::default();
+        }
+        self.cursor = At::default();
+        self.set_region(0, self.height() - 1);
+        self.grid.scrolled.close();
+        self.grid.scrolled.take();
+        (self.last, self.joins) = (None, false);
+    }
+}
+
+fn terminal_at(cursor: Cursor) -> At {
+    At {
+        x: cursor.x as usize,
+        y: cursor.y as usize,
+    }
+}

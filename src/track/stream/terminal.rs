@@ -1,0 +1,512 @@
+//! The terminal that tmux is to a pane's program: cursor, modes and what each function does (pure).
+//!
+//! Measured against tmux 3.3a and read in its source. Colours and character sets are left out: a
+//! capture shows line-drawing characters as the letters that they are made of.
+
+use super::cell::{Cell, columns};
+use super::grid::Grid;
+use super::seam::Modes;
+
+/// A cursor, which may stand behind the last column: the next character wraps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct At {
+    pub x: usize,
+    pub y: usize,
+}
+
+/// The normal screen, while the alternate one is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Saved {
+    pub rows: std::collections::VecDeque<super::line::Line>,
+    /// Where its cursor was.
+    pub cursor: At,
+}
+
+/// A pane as its program sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Terminal {
+    pub grid: Grid,
+    pub cursor: At,
+    pub saved: Option<Saved>,
+    /// Where the cursor goes when the alternate screen is left; tmux never forgets it.
+    pub left: Option<At>,
+    /// What `ESC 7` saved: the cursor, and whether rows counted from the region's top.
+    pub kept: (At, bool),
+    pub wrap: bool,
+    pub insert: bool,
+    pub origin: bool,
+    /// The scroll region, its last row included.
+    pub upper: usize,
+    pub lower: usize,
+    pub tabs: Vec<bool>,
+    /// A background colour is set: what is erased gets it.
+    pub background: bool,
+    /// The character that a repetition repeats.
+    pub last: Option<u8>,
+    /// A joiner came: the next character goes on the one before.
+    pub joins: bool,
+}
+
+impl Terminal {
+    pub fn new(width: usize, height: usize) -> Self {
+        let grid = Grid::new(width, height);
+        Self {
+            cursor: At::default(),
+            saved: None,
+            left: None,
+            kept: Default::default(),
+            wrap: true,
+            insert: false,
+            origin: false,
+            upper: 0,
+            lower: grid.height() - 1,
+            tabs: every_eighth(grid.width),
+            background: false,
+            last: None,
+            joins: false,
+            grid,
+        }
+    }
+
+    pub fn set_modes(&mut self, modes: &Modes) {
+        (self.wrap, self.insert, self.origin) = (modes.wrap, modes.insert, modes.origin);
+        let (upper, lower) = (modes.region.0 as usize, modes.region.1 as usize);
+        if upper < lower && lower < self.height() {
+            (self.upper, self.lower) = (upper, lower);
+        }
+        if let Some(tabs) = &modes.tabs {
+            self.tabs.fill(false);
+            for tab in tabs {
+                if let Some(stop) = self.tabs.get_mut(*tab as usize) {
+                    *stop = true;
+                }
+            }
+        }
+    }
+
+    pub fn width(&self) -> usize {
+        self.grid.width
+    }
+
+    pub fn height(&self) -> usize {
+        self.grid.height()
+    }
+
+    /// The room of a row that is emptied.
+    fn room(&self) -> usize {
+        if self.background { self.width() } else { 0 }
+    }
+
+    // Printing.
+
+    /// Prints characters from space to tilde.
+    pub fn print_ascii(&mut self, mut text: &[u8]) {
+        self.last = text.last().copied().or(self.last);
+        if !self.wrap || self.insert {
+            for byte in text {
+                self.put(Cell::ascii(*byte), 1);
+            }
+            return;
+        }
+        self.joins = false;
+        let width = self.width();
+        while !text.is_empty() {
+            if self.cursor.x >= width {
+                self.line_feed(true);
+                self.cursor.x = 0;
+            }
+            let (now, rest) = text.split_at(text.len().min(width - self.cursor.x));
+            let x = self.cursor.x;
+            self.split(now.len());
+            self.grid.row(self.cursor.y).set_ascii(x, now, width);
+            self.cursor.x += now.len();
+            text = rest;
+        }
+    }
+
+    /// Prints a character beyond ASCII.
+    pub fn print(&mut self, character: char) {
+        self.last = None;
+        if character == '\u{200d}' {
+            self.joins = true;
+            return;
+        }
+        let Some(columns) = columns(character) else {
+            return;
+        };
+        if self.joins {
+            self.combine('\u{200d}');
+        }
+        if columns == 0 || std::mem::take(&mut self.joins) {
+            self.combine(character);
+        } else {
+            self.put(Cell::of(character), columns);
+        }
+    }
+
+    /// Puts a mark on the character before the cursor.
+    fn combine(&mut self, mark: char) {
+        if self.grid.clusters.is_full() {
+            let saved = self.saved.iter_mut().flat_map(|saved| &mut saved.rows);
+            let lines = self.grid.rows.iter_mut().chain(saved);
+            let cells = lines.flat_map(|line| &mut line.cells);
+            self.grid.clusters.keep(cells);
+        }
+        let (y, width) = (self.cursor.y, self.width());
+        let line = self.grid.row(y);
+        let Some(x) = (0..self.cursor.x).rev().find(|&x| line.get(x) != Cell::PADDING) else {
+            return;
+        };
+        let cell = line.get(x);
+        if let Some(cell) = self.grid.clusters.combine(cell, mark) {
+            self.grid.row(y).set(x, cell, width);
+        }
+    }
+
+    fn put(&mut self, cell: Cell, columns: usize) {
+        let width = self.width();
+        if columns > width {
+            return;
+        }
+        let fits = self.cursor.x + columns <= width;
+        if !self.wrap && columns > 1 && !fits && self.cursor.x != width {
+            return;
+        }
+        if self.insert {
+            let At { x, y } = self.cursor;
+            self.grid.row(y).insert(x, columns, width);
+        }
+        if !fits {
+            if !self.wrap {
+                return;
+            }
+            self.line_feed(true);
+            self.cursor.x = 0;
+        }
+        self.split(columns);
+        let At { x, y } = self.cursor;
+        let row = self.grid.row(y);
+        for padding in x + 1..x + columns {
+            row.set(padding, Cell::PADDING, width);
+        }
+        row.set(x, cell, width);
+        // Without wrapping the cursor stays in the last column.
+        let edge = if self.wrap { width } else { width - 1 };
+        self.cursor.x = (x + columns).min(edge);
+    }
+
+    /// Characters of which the next cells would leave a half go.
+    fn split(&mut self, cells: usize) {
+        let At { x, y } = self.cursor;
+        let Grid { rows, clusters, .. } = &mut self.grid;
+        if let Some(line) = rows.get_mut(y) {
+            line.split(x, cells, clusters);
+        }
+    }
+
+    /// Repeats the last character, up to the end of the row.
+    pub fn repeat(&mut self, count: usize) {
+        if let Some(last) = self.last {
+            let count = count.min(self.width().saturating_sub(self.cursor.x));
+            self.print_ascii(&vec![last; count]);
+        }
+    }
+
+    // Lines.
+
+    pub fn line_feed(&mut self, wraps: bool) {
+        if wraps {
+            self.grid.row(self.cursor.y).wrapped = true;
+        }
+        // A row that text wraps into has no background yet.
+        let room = if wraps { 0 } else { self.room() };
+        if self.cursor.y == self.lower {
+            self.grid.scroll_up(self.upper, self.lower, room);
+        } else if self.cursor.y + 1 < self.height() {
+            self.cursor.y += 1;
+        }
+    }
+
+    pub fn reverse_index(&mut self) {
+        if self.cursor.y == self.upper {
+            self.grid.scroll_down(self.upper, self.lower, self.room());
+        } else {
+            self.cursor.y = self.cursor.y.saturating_sub(1);
+        }
+    }
+
+    pub fn scroll_up(&mut self, rows: usize) {
+        for _ in 0..rows.min(self.lower - self.upper + 1) {
+            self.grid.scroll_up(self.upper, self.lower, self.room());
+        }
+    }
+
+    pub fn scroll_down(&mut self, rows: usize) {
+        for _ in 0..rows.min(self.lower - self.upper + 1) {
+            self.grid.scroll_down(self.upper, self.lower, self.room());
+        }
+    }
+
+    /// The rows that may be inserted or deleted, and where their region ends.
+    fn rows_below(&self, rows: usize) -> (usize, Option<usize>) {
+        let inside = (self.upper..=self.lower).contains(&self.cursor.y);
+        let lower = inside.then_some(self.lower);
+        let end = lower.map_or(self.height(), |lower| lower + 1);
+        (rows.min(end - self.cursor.y), lower)
+    }
+
+    pub fn insert_rows(&mut self, rows: usize) {
+        let (rows, lower) = self.rows_below(rows);
+        let room = self.room();
+        self.grid.insert_rows(self.cursor.y, rows, lower, room);
+    }
+
+    pub fn delete_rows(&mut self, rows: usize) {
+        let (rows, lower) = self.rows_below(rows);
+        let room = self.room();
+        self.grid.delete_rows(self.cursor.y, rows, lower, room);
+    }
+
+    // The cursor.
+
+    pub fn carriage_return(&mut self) {
+        self.cursor.x = 0;
+    }
+
+    pub fn back(&mut self) {
+        let At { x, y } = self.cursor;
+        if x > 0 {
+            self.cursor.x -= 1;
+        } else if y > 0 && self.grid.row(y - 1).wrapped {
+            self.cursor = At {
+                x: self.width() - 1,
+                y: y - 1,
+            };
+        }
+    }
+
+    pub fn up(&mut self, rows: usize) {
+        let top = if self.cursor.y < self.upper { 0 } else { self.upper };
+        self.cursor.y -= rows.min(self.cursor.y - top);
+        self.leave_edge();
+    }
+
+    pub fn down(&mut self, rows: usize) {
+        let below = self.cursor.y > self.lower;
+        let bottom = if below { self.height() - 1 } else { self.lower };
+        self.cursor.y += rows.min(bottom - self.cursor.y);
+        self.leave_edge();
+    }
+
+    /// Going up or down, the cursor comes back from behind the last column.
+    fn leave_edge(&mut self) {
+        self.cursor.x = self.cursor.x.min(self.width() - 1);
+    }
+
+    pub fn right(&mut self, columns: usize) {
+        self.to_column(self.cursor.x + columns);
+    }
+
+    pub fn left(&mut self, columns: usize) {
+        self.cursor.x = self.cursor.x.saturating_sub(columns);
+    }
+
+    pub fn to_column(&mut self, x: usize) {
+        self.cursor.x = x.min(self.width() - 1);
+    }
+
+    pub fn to_row(&mut self, y: usize) {
+        let y = match (self.origin, y > self.lower - self.upper) {
+            (true, true) => self.lower,
+            (true, false) => y + self.upper,
+            (false, _) => y,
+        };
+        self.cursor.y = y.min(self.height() - 1);
+    }
+
+    pub fn home(&mut self) {
+        self.to_row(0);
+        self.to_column(0);
+    }
+
+    pub fn keep_cursor(&mut self) {
+        self.kept = (self.cursor, self.origin);
+    }
+
+    pub fn restore_cursor(&mut self) {
+        let (At { x, y }, origin) = self.kept;
+        self.origin = origin;
+        self.to_column(x);
+        self.cursor.y = y.min(self.height() - 1);
+    }
+
+    pub fn set_region(&mut self, upper: usize, lower: usize) {
+        let last = self.height() - 1;
+        let (upper, lower) = (upper.min(last), lower.min(last));
+        if upper < lower {
+            (self.upper, self.lower) = (upper, lower);
+            self.cursor = At::default();
+        }
+    }
+
+    // Tabs.
+
+    pub fn tab(&mut self) {
+        let last = self.width() - 1;
+        if self.cursor.x < last {
+            let stops = self.cursor.x + 1..last;
+            self.cursor.x = stops.into_iter().find(|&x| self.tabs[x]).unwrap_or(last);
+        }
+    }
+
+    pub fn back_tab(&mut self, count: usize) {
+        let mut x = self.cursor.x.min(self.width() - 1);
+        for _ in 0..count.min(x) {
+            x = (0..x).rev().find(|&x| self.tabs[x]).unwrap_or(0);
+        }
+        self.cursor.x = x;
+    }
+
+    pub fn set_tab(&mut self, stops: bool) {
+        if let Some(tab) = self.tabs.get_mut(self.cursor.x) {
+            *tab = stops;
+        }
+    }
+
+    // Erasing.
+
+    pub fn erase_right(&mut self) {
+        let At { x, y } = self.cursor;
+        if x == 0 {
+            self.erase_row();
+        } else if x < self.width() {
+            let cells = self.width() - x;
+            self.clear(x, y, cells);
+        }
+    }
+
+    pub fn erase_left(&mut self) {
+        let At { x, y } = self.cursor;
+        if x + 1 >= self.width() {
+            self.erase_row();
+        } else {
+            self.clear(0, y, x + 1);
+        }
+    }
+
+    pub fn erase_row(&mut self) {
+        let (y, room) = (self.cursor.y, self.room());
+        if self.grid.row(y).room > 0 || room > 0 {
+            self.grid.clear_rows(y, 1, room);
+        }
+    }
+
+    fn clear(&mut self, x: usize, y: usize, cells: usize) {
+        let room = self.room();
+        self.grid.clear(x, y, cells, room);
+    }
+
+    pub fn erase_below(&mut self) {
+        let At { x, y } = self.cursor;
+        if (x, y) == (0, 0) && self.grid.keeps_history {
+            // `clear` does so where its terminal cannot erase the whole screen.
+            self.erase_screen();
+            return;
+        }
+        if x < self.width() {
+            self.clear(x, y, self.width() - x);
+        }
+        let (below, room) = (self.height() - y - 1, self.room());
+        self.grid.clear_rows(y + 1, below as isize, room);
+    }
+
+    pub fn erase_above(&mut self) {
+        let At { x, y } = self.cursor;
+        let room = self.room();
+        self.grid.clear_rows(0, y as isize, room);
+        self.clear(0, y, (x + 1).min(self.width()));
+    }
+
+    pub fn erase_screen(&mut self) {
+        let room = self.room();
+        self.grid.clear_screen(room);
+    }
+
+    pub fn erase_cells(&mut self, cells: usize) {
+        let At { x, y } = self.cursor;
+        if x < self.width() {
+            self.clear(x, y, cells.min(self.width() - x));
+        }
+    }
+
+    pub fn insert_cells(&mut self, cells: usize) {
+        let (At { x, y }, width) = (self.cursor, self.width());
+        if x < width {
+            self.grid.row(y).insert(x, cells.min(width - x), width);
+        }
+    }
+
+    pub fn delete_cells(&mut self, cells: usize) {
+        let (At { x, y }, width) = (self.cursor, self.width());
+        if x < width {
+            self.grid.row(y).delete(x, cells.min(width - x), width);
+        }
+    }
+
+    /// Fills the screen with E.
+    pub fn align(&mut self) {
+        let full = vec![b'E'; self.width()];
+        let width = self.width();
+        for line in &mut self.grid.rows {
+            line.set_ascii(0, &full, width);
+        }
+        self.cursor = At::default();
+        (self.upper, self.lower) = (0, self.height() - 1);
+    }
+
+    /// `ESC c`. The alternate screen stays, as it does in tmux.
+    pub fn reset(&mut self) {
+        self.tabs = every_eighth(self.width());
+        self.set_region(0, self.height() - 1);
+        (self.wrap, self.insert, self.origin) = (true, false, false);
+        self.background = false;
+        self.kept = Default::default();
+        self.erase_screen();
+        self.cursor = At::default();
+    }
+
+    // Screens.
+
+    /// Shows the alternate screen.
+    pub fn enter(&mut self, keeps_cursor: bool) {
+        if self.saved.is_some() {
+            return;
+        }
+        if keeps_cursor {
+            self.left = Some(self.cursor);
+        }
+        self.saved = Some(Saved {
+            rows: self.grid.rows.clone(),
+            cursor: self.cursor,
+        });
+        self.grid.clear_rows(0, self.height() as isize, 0);
+        self.grid.keeps_history = false;
+    }
+
+    /// Shows the normal screen again.
+    pub fn leave(&mut self, restores_cursor: bool) {
+        if restores_cursor && let Some(left) = self.left {
+            self.cursor = left;
+        }
+        self.cursor.x = self.cursor.x.min(self.width() - 1);
+        self.cursor.y = self.cursor.y.min(self.height() - 1);
+        if let Some(saved) = self.saved.take() {
+            self.grid.rows = saved.rows;
+            self.grid.keeps_history = true;
+        }
+    }
+}
+
+pub(super) fn every_eighth(width: usize) -> Vec<bool> {
+    (0..width).map(|x| x > 0 && x % 8 == 0).collect()
+}

@@ -1,0 +1,1 @@
+//! The stream on bytes that are written here.

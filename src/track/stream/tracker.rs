@@ -1,0 +1,359 @@
+//! The tracker of one pane whose every byte is seen: the lines of polling, from a stream (pure).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::input::Input;
+use super::marks::{Mark, Marks};
+use super::scrolled::Gone;
+use super::seam::Seam;
+use super::terminal::Terminal;
+use crate::track::align::Footprint;
+use crate::track::book::{Moved, Taken};
+use crate::track::change::{Change, GapReason};
+use crate::track::lines::{Logical, group, used_rows};
+use crate::track::look::Row;
+use crate::track::tracker::Tracker;
+
+/// Bytes of lines that may wait for [`StreamTracker::changes`]: a few bytes can print a whole screen,
+/// so that bytes alone bound nothing.
+const WAITING_BYTES_MAX: usize = 1024 * 1024;
+
+/// So often lines are looked at again that were revised just now: faster than anybody reads, and
+/// progress at a thousand steps a second makes no thousand events.
+const REVISION_PERIOD: Duration = Duration::from_millis(50);
+
+/// So often a full-screen program's screen is said.
+const SCREEN_PERIOD: Duration = Duration::from_millis(200);
+
+/// So many lines that were said are remembered, to find the place again.
+const RECENT_LINES: usize = 12;
+
+/// So many lines more than those that are known are taken one by one; beyond, as a block.
+const SINGLE_LINES: usize = 32;
+
+/// Follows one pane, byte for byte.
+///
+/// It goes on from a [`Tracker`], with its lines, numbers and rules: a line is said once it has
+/// scrolled off, or has stood for [`Tracker::settle_after`] behind the cursor. Bytes change nothing
+/// but the terminal; [`StreamTracker::changes`] says what has come of them, so that it does not
+/// matter where they were cut.
+///
+/// ```
+/// use std::time::Duration;
+/// use td_observe::track::{Change, Look, Row, Seam, StreamTracker, Tracker};
+/// let rows = vec![Row::default(); 3];
+/// let look = Look { width: 20, height: 3, rows, ..Look::default() };
+/// let seam = Seam { look, ..Seam::default() };
+/// let mut pane = StreamTracker::new(Tracker::baseline(&seam.look), &seam);
+/// let bytes = b"cc a.c\r\n";
+/// assert_eq!(pane.feed(bytes), bytes.len());
+/// assert_eq!(pane.changes(Duration::ZERO), []);
+/// // It stood until it was asked for again: settled.
+/// let line = Change::Lines { first_line: 1, chunk: "cc a.c\n".into() };
+/// assert_eq!(pane.changes(Duration::ZERO), [line]);
+/// ```
+#[derive(Debug)]
+pub struct StreamTracker {
+    pub(super) tracker: Tracker,
+    pub(super) terminal: Terminal,
+    pub(super) input: Input,
+    pub(super) marks: Marks,
+    /// Bytes have come that the book does not know of.
+    pub(super) fed: bool,
+    /// The same for the alternate screen.
+    screen_fed: bool,
+    /// The last lines that were said, with their numbers.
+    pub(super) recent: VecDeque<(i64, String)>,
+    /// When lines were last revised.
+    revised_at: Option<Duration>,
+    /// When a full-screen program's screen was last said.
+    screen_at: Option<Duration>,
+}
+
+impl StreamTracker {
+    /// Goes on where a tracker is that has just taken in the look of the seam: [`Tracker::baseline`],
+    /// [`Tracker::fresh`], [`Tracker::resume`] or [`Tracker::deepest_look`].
+    pub fn new(tracker: Tracker, seam: &Seam) -> Self {
+        let mut stream = Self {
+            terminal: Terminal::new(1, 1),
+            input: Input::default(),
+            marks: Marks::default(),
+            fed: false,
+            screen_fed: false,
+            recent: tracker
+                .standing()
+                .filter(|(number, _)| *number < tracker.next_line())
+                .map(|(number, text)| (number, text.to_owned()))
+                .collect(),
+            revised_at: None,
+            screen_at: None,
+            tracker,
+        };
+        stream.sit(seam);
+        stream.note_said(&[]);
+        stream
+    }
+
+    /// Puts the terminal into the state of a seam whose look the tracker has taken in.
+    pub(super) fn sit(&mut self, seam: &Seam) {
+        let head = self.tracker.book.reaching_in();
+        let screen = &seam.look.rows[seam.look.history_rows()..];
+        let above = seam.look.rows[..seam.look.history_rows()].last();
+        let head = head.filter(|_| !seam.look.alternate && above.is_none_or(|row| row.wrapped));
+        let head = head.map(|(text, rows, on_screen)| {
+            let shown: String = screen.iter().take(on_screen).map(|row| &*row.text).collect();
+            (text.strip_suffix(&*shown).unwrap_or(text), rows)
+        });
+        self.terminal = Terminal::seated(seam, head);
+        self.input = Input::default();
+        self.marks.forget();
+        let full = |_: &Terminal, _: &Marks| false;
+        // The beginning of a sequence prints nothing.
+        self.input
+            .feed(&seam.pending, &mut self.terminal, &mut self.marks, full);
+        self.fed = false;
+        self.screen_fed = false;
+    }
+
+    /// Takes bytes, cut anywhere; how many. It is fewer than there are when much waits to be said:
+    /// then [`StreamTracker::changes`] must be asked (and [`StreamTracker::marks`]) before the rest is
+    /// given.
+    #[must_use = "the bytes that were not taken must be given again"]
+    pub fn feed(&mut self, bytes: &[u8]) -> usize {
+        let full = |terminal: &Terminal, marks: &Marks| {
+            terminal.grid.scrolled.bytes() >= WAITING_BYTES_MAX || marks.is_full()
+        };
+        let taken = self
+            .input
+            .feed(bytes, &mut self.terminal, &mut self.marks, full);
+        self.fed |= taken > 0;
+        self.screen_fed |= taken > 0;
+        taken
+    }
+
+    /// What has come to light until now, a point in time on any clock that never goes back. Lines
+    /// that have scrolled off are said at once, the others when they have stood for long enough; see
+    /// [`StreamTracker::deadline`].
+    pub fn changes(&mut self, now: Duration) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.tracker.at = now;
+        if !self.fed {
+            self.tracker.book.stood(now);
+            self.tracker.book.settle(&mut changes, false);
+        } else if !self.terminal.grid.scrolled.is_empty() || !self.is_paced(now) {
+            self.advance(&mut changes);
+            self.tracker.book.settle(&mut changes, false);
+            self.fed = false;
+        }
+        self.show_screen(now, &mut changes);
+        self.note(now, &changes);
+        changes
+    }
+
+    /// When to ask for changes again although no bytes have come; `None` when there is nothing to
+    /// wait for.
+    pub fn deadline(&self) -> Option<Duration> {
+        let paced = self
+            .revised_at
+            .filter(|_| self.fed)
+            .map(|at| at + REVISION_PERIOD);
+        let settled = (!self.fed && self.tracker.book.is_waiting())
+            .then(|| self.tracker.at + self.tracker.book.settle);
+        let screen = self
+            .screen_at
+            .filter(|_| self.screen_fed && self.terminal.saved.is_some())
+            .map(|at| at + SCREEN_PERIOD);
+        [paced, settled, screen].into_iter().flatten().min()
+    }
+
+    /// What the shell said of its commands since it was last asked, in order.
+    pub fn marks(&mut self) -> Vec<Mark> {
+        self.marks.take()
+    }
+
+    /// Bytes were dropped here, and so many line ends among them. The lines that they ended are a
+    /// gap; what stood on the screen is not known any more, so that a
+    /// [`StreamTracker::reseat`] should follow when the pane is at rest.
+    pub fn dropped(&mut self, line_ends: u64, now: Duration) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.tracker.at = now;
+        self.advance(&mut changes);
+        self.tracker.book.settle(&mut changes, false);
+        // The line of the cursor was ended by the first line end that is lost: it counts as lost.
+        self.tracker.book.flush(&mut changes);
+        changes.push(Change::Gap {
+            first_line: self.tracker.book.next(),
+            lost_lines: Some(line_ends),
+            reason: GapReason::Dropped,
+        });
+        self.input = Input::default();
+        self.marks.forget();
+        if line_ends > 0 {
+            self.tracker.book.skip(line_ends);
+            self.terminal.forget();
+            self.fed = false;
+        }
+        self.note(now, &changes);
+        changes
+    }
+
+    /// The pane is gone: what was seen of it last is final.
+    pub fn end(&mut self, now: Duration) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.tracker.at = now;
+        self.advance(&mut changes);
+        self.tracker.book.settle(&mut changes, true);
+        self.note(now, &changes);
+        changes
+    }
+
+    /// The observer stops and the pane goes on: all but the line of the cursor is said, and that one
+    /// as it stands.
+    pub fn detach(&mut self, now: Duration) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.tracker.at = now;
+        self.advance(&mut changes);
+        self.tracker.book.settle(&mut changes, false);
+        changes.extend(self.tracker.detach());
+        changes
+    }
+
+    /// The tracker within: numbers, lines and so on.
+    pub fn tracker(&self) -> &Tracker {
+        &self.tracker
+    }
+
+    /// Sets for how long a line must stand to be settled.
+    pub fn settle_after(&mut self, settle: Duration) {
+        self.tracker.settle_after(settle);
+    }
+
+    /// The lines of the normal screen in use, that of the cursor among them, with the beginning of
+    /// the first one, which may have scrolled off.
+    fn lines(&self) -> (Vec<Logical>, Footprint) {
+        let (mut rows, cursor_row) = self.terminal.normal();
+        rows.truncate(used_rows(&rows, cursor_row));
+        let mut lines = group(&rows, 0);
+        if let (Some((head, head_rows)), Some(first)) =
+            (self.terminal.grid.scrolled.open(), lines.first_mut())
+        {
+            first.text.insert_str(0, head);
+            first.start -= head_rows;
+            first.rows += head_rows;
+        }
+        let footprint = Footprint {
+            height: self.terminal.height() as i64,
+            cursor_row: cursor_row as i64,
+            ..Footprint::default()
+        };
+        (lines, footprint)
+    }
+
+    /// Tells the book where the lines stand now, and those that have scrolled off since.
+    pub(super) fn advance(&mut self, changes: &mut Vec<Change>) {
+        let Gone { text, rows, count } = self.terminal.grid.scrolled.take();
+        let (screen, footprint) = self.lines();
+        let taken = Taken {
+            at: self.tracker.at,
+            width: self.terminal.width() as u32,
+        };
+        let open = screen.first().map_or(0, |line| line.start);
+        let mut start = open - rows.iter().map(|rows| i64::from(*rows)).sum::<i64>();
+        let book = &mut self.tracker.book;
+        let first = book.number_at(start + count);
+        let known = usize::try_from(book.last_number() - first + 1).unwrap_or(0);
+        let block = rows.len() > known + SINGLE_LINES;
+        let single = if block { known } else { rows.len() };
+        let mut lines = Vec::with_capacity(single + screen.len());
+        let mut at = 0;
+        for rows in &rows[..single] {
+            let end = memchr::memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |end| at + end);
+            let rows = i64::from(*rows);
+            lines.push(Logical {
+                start,
+                rows,
+                text: text[at..end].to_owned(),
+            });
+            start += rows;
+            at = (end + 1).min(text.len());
+        }
+        book.say(changes, first - 1);
+        self.tracker.first = first;
+        if !block {
+            lines.extend(screen);
+            book.take(lines, first, Moved::By(count), &footprint, taken);
+            return;
+        }
+        // What came and went since the book was last told is final as it is.
+        if !lines.is_empty() {
+            book.take(lines, first, Moved::By(count), &footprint, taken);
+            book.settle(changes, false);
+        }
+        book.pass(text, at, (rows.len() - single) as i64, changes);
+        let first = book.next();
+        self.tracker.first = first;
+        book.take(screen, first, Moved::Anew, &footprint, taken);
+    }
+
+    /// Whether lines were revised only just now.
+    fn is_paced(&self, now: Duration) -> bool {
+        self.revised_at
+            .is_some_and(|at| now.saturating_sub(at) < REVISION_PERIOD)
+    }
+
+    fn show_screen(&mut self, now: Duration, changes: &mut Vec<Change>) {
+        if self.terminal.saved.is_none() {
+            self.tracker.screen.leave();
+            self.screen_at = None;
+            return;
+        }
+        let is_due = self
+            .screen_at
+            .is_none_or(|at| now.saturating_sub(at) >= SCREEN_PERIOD);
+        if !self.screen_fed || !is_due {
+            return;
+        }
+        self.screen_fed = false;
+        let rows: Vec<Row> = self.terminal.shown();
+        let (width, height) = (self.terminal.width() as u32, self.terminal.height() as u32);
+        let cursor = self.terminal.cursor();
+        if let Some(change) = self.tracker.screen.update(width, height, cursor, &rows) {
+            changes.push(change);
+            self.screen_at = Some(now);
+        }
+    }
+
+    /// Notes what was said.
+    pub(super) fn note(&mut self, now: Duration, changes: &[Change]) {
+        if changes
+            .iter()
+            .any(|change| matches!(change, Change::Revised { .. }))
+        {
+            self.revised_at = Some(now);
+        }
+        self.note_said(changes);
+    }
+
+    fn note_said(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::Lines { first_line, chunk } => {
+                    let count = memchr::memchr_iter(b'\n', chunk.as_bytes()).count();
+                    let last = chunk.lines().rev().take(RECENT_LINES).collect::<Vec<_>>();
+                    let first = *first_line + count as i64 - last.len() as i64;
+                    let last = last.into_iter().rev().map(str::to_owned);
+                    self.recent.extend((first..).zip(last));
+                }
+                Change::Revised { line, text } => {
+                    for (_, said) in self.recent.iter_mut().filter(|(number, _)| number == line) {
+                        said.clone_from(text);
+                    }
+                }
+                Change::Gap { .. } | Change::Screen { .. } => {}
+            }
+        }
+        let surplus = self.recent.len().saturating_sub(RECENT_LINES);
+        self.recent.drain(..surplus);
+    }
+}
