@@ -11,7 +11,7 @@ use avt::parser::{
 };
 
 use super::marks::Marks;
-use super::terminal::Terminal;
+use super::terminal::{Pen, Terminal};
 
 /// The beginning of a sequence that is kept, to know what avt's parser leaves out of it.
 const SEQUENCE_BYTES: usize = 8;
@@ -61,11 +61,6 @@ impl Partial {
 }
 
 impl Input {
-    /// Whether nothing is open: no sequence and no character.
-    pub fn is_between(&self) -> bool {
-        self.parser.state == State::Ground && self.character.want == 0
-    }
-
     /// Takes bytes, up to where it `is_full`; how many.
     pub fn feed(
         &mut self,
@@ -223,9 +218,13 @@ impl Input {
             Function::Sgr(operations) => {
                 for operation in operations.as_slice() {
                     match operation {
-                        SgrOp::Reset | SgrOp::ResetBackgroundColor => t.background = false,
-                        SgrOp::SetBackgroundColor(_) => t.background = true,
-                        _ => {}
+                        SgrOp::Reset => t.pen = Pen::default(),
+                        SgrOp::SetForegroundColor(_) => t.pen.foreground = true,
+                        SgrOp::ResetForegroundColor => t.pen.foreground = false,
+                        SgrOp::SetBackgroundColor(_) => t.pen.background = true,
+                        SgrOp::ResetBackgroundColor => t.pen.background = false,
+                        // Which of the marks are left does not matter often enough to count them.
+                        _ => t.pen.marked = true,
                     }
                 }
             }

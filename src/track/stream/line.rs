@@ -108,20 +108,42 @@ impl Line {
         self.cells.extend(text[over..].iter().map(|byte| Cell::ascii(*byte)));
     }
 
-    /// What is about to be written over from here on, so many cells: characters of which only a half
-    /// would be left go.
+    /// A run of ASCII is about to be written over so many cells: characters of which a half would be
+    /// left go. tmux leaves one that begins in the first column.
     pub fn split(&mut self, x: usize, cells: usize, clusters: &Clusters) {
-        if self.get(x) == Cell::PADDING {
-            let mut head = x;
-            while head > 0 && self.cells[head] == Cell::PADDING {
-                self.cells[head] = Cell::BLANK;
-                head -= 1;
-            }
-            if clusters.columns(self.cells[head]) > 1 {
+        if x > 0 && self.get(x) == Cell::PADDING {
+            let head = self.blank_padding_back(x);
+            if head > 0 && clusters.columns(self.cells[head]) > 1 {
                 self.cells[head] = Cell::BLANK;
             }
         }
-        let after = self.cells.iter_mut().skip(x + cells);
+        self.blank_padding(x + cells);
+    }
+
+    /// The same for a single character; here tmux asks otherwise.
+    pub fn split_for_one(&mut self, x: usize, columns: usize, clusters: &Clusters) {
+        let old = self.get(x);
+        if old == Cell::PADDING {
+            let head = self.blank_padding_back(x);
+            self.cells[head] = Cell::BLANK;
+        }
+        if columns != 1 || old == Cell::PADDING || clusters.columns(old) != 1 {
+            self.blank_padding(x + columns);
+        }
+    }
+
+    /// Blanks out the second halves from here back; where the character itself is.
+    fn blank_padding_back(&mut self, mut x: usize) -> usize {
+        while x > 0 && self.cells[x] == Cell::PADDING {
+            self.cells[x] = Cell::BLANK;
+            x -= 1;
+        }
+        x
+    }
+
+    /// Blanks out the second halves from here on.
+    fn blank_padding(&mut self, x: usize) {
+        let after = self.cells.iter_mut().skip(x);
         for cell in after.take_while(|cell| **cell == Cell::PADDING) {
             *cell = Cell::BLANK;
         }

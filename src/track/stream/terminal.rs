@@ -22,6 +22,15 @@ pub(super) struct Saved {
     pub cursor: At,
 }
 
+/// Of what characters look like, as much as their text depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pen {
+    pub foreground: bool,
+    pub background: bool,
+    /// Bold, underlined and so on.
+    pub marked: bool,
+}
+
 /// A pane as its program sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Terminal {
@@ -39,8 +48,7 @@ pub(super) struct Terminal {
     pub upper: usize,
     pub lower: usize,
     pub tabs: Vec<bool>,
-    /// A background colour is set: what is erased gets it.
-    pub background: bool,
+    pub pen: Pen,
     /// The character that a repetition repeats.
     pub last: Option<u8>,
     /// A joiner came: the next character goes on the one before.
@@ -61,7 +69,7 @@ impl Terminal {
             upper: 0,
             lower: grid.height() - 1,
             tabs: every_eighth(grid.width),
-            background: false,
+            pen: Pen::default(),
             last: None,
             joins: false,
             grid,
@@ -94,7 +102,8 @@ impl Terminal {
 
     /// The room of a row that is emptied.
     fn room(&self) -> usize {
-        if self.background { self.width() } else { 0 }
+        // A row that is emptied while a background is set gets it.
+        if self.pen.background { self.width() } else { 0 }
     }
 
     // Printing.
@@ -183,16 +192,30 @@ impl Terminal {
             self.line_feed(true);
             self.cursor.x = 0;
         }
-        self.split(columns);
         let At { x, y } = self.cursor;
-        let row = self.grid.row(y);
+        let plain = self.pen == Pen::default() && !self.insert && columns == 1;
+        let Grid { rows, clusters, .. } = &mut self.grid;
+        let Some(row) = rows.get_mut(y) else {
+            return;
+        };
+        row.split_for_one(x, columns, clusters);
+        if plain && cell == Cell::BLANK && x >= row.room {
+            // tmux sees no need to write a blank where there is nothing.
+            self.go_on(columns);
+            return;
+        }
         for padding in x + 1..x + columns {
             row.set(padding, Cell::PADDING, width);
         }
         row.set(x, cell, width);
-        // Without wrapping the cursor stays in the last column.
+        self.go_on(columns);
+    }
+
+    /// Moves the cursor behind a character. Without wrapping it stays in the last column.
+    fn go_on(&mut self, columns: usize) {
+        let width = self.width();
         let edge = if self.wrap { width } else { width - 1 };
-        self.cursor.x = (x + columns).min(edge);
+        self.cursor.x = (self.cursor.x + columns).min(edge);
     }
 
     /// Characters of which the next cells would leave a half go.
@@ -469,7 +492,7 @@ impl Terminal {
         self.tabs = every_eighth(self.width());
         self.set_region(0, self.height() - 1);
         (self.wrap, self.insert, self.origin) = (true, false, false);
-        self.background = false;
+        self.pen = Pen::default();
         self.kept = Default::default();
         self.erase_screen();
         self.cursor = At::default();

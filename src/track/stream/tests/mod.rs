@@ -1,1 +1,156 @@
-//! The stream on bytes that are written here.
+//! The stream on bytes that are written here: the law, cuts, seams, and what tmux does.
+
+mod law;
+mod seams;
+mod terminal;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::{Change, Look, Row, Tracker};
+use super::{Seam, StreamTracker};
+
+/// Longer than anything waits to be said.
+const LONG: Duration = Duration::from_millis(500);
+
+/// A pane, and what a reader of its events has.
+struct Pane {
+    stream: StreamTracker,
+    now: Duration,
+    changes: Vec<Change>,
+}
+
+impl Pane {
+    /// A pane that has just appeared.
+    fn new(width: u32, height: u32) -> Self {
+        Self::at(&empty(width, height))
+    }
+
+    /// A pane that has just appeared, showing something.
+    fn at(seam: &Seam) -> Self {
+        let (tracker, changes) = Tracker::fresh(&seam.look);
+        Self {
+            stream: StreamTracker::new(tracker, seam),
+            now: Duration::ZERO,
+            changes,
+        }
+    }
+
+    /// Feeds bytes, and asks where that must be.
+    fn feed(&mut self, mut bytes: &[u8]) {
+        loop {
+            let taken = self.stream.feed(bytes);
+            bytes = &bytes[taken..];
+            if bytes.is_empty() {
+                return;
+            }
+            self.ask();
+            self.stream.marks();
+        }
+    }
+
+    fn ask(&mut self) {
+        self.changes.extend(self.stream.changes(self.now));
+    }
+
+    /// Asks until there is nothing to wait for.
+    fn rest(&mut self) {
+        for _ in 0..3 {
+            self.now += LONG;
+            self.ask();
+        }
+    }
+
+    fn end(&mut self) {
+        self.changes.extend(self.stream.end(self.now));
+    }
+
+    /// The lines by number, revisions in their places.
+    fn replay(&self) -> BTreeMap<i64, String> {
+        replay(&self.changes)
+    }
+
+    /// The same from the first line on, without blank ones at the end.
+    fn lines(&self) -> Vec<String> {
+        let replay = self.replay();
+        let last = replay.keys().next_back().copied().unwrap_or(0);
+        let line = |number| replay.get(&number).map_or("", |text| text.trim_end_matches(' '));
+        trimmed((1..=last).map(|number| line(number).to_owned()))
+    }
+
+    /// What was said in order, once a line.
+    fn said(&self) -> String {
+        let chunks = self.changes.iter().filter_map(|change| match change {
+            Change::Lines { chunk, .. } => Some(chunk.as_str()),
+            _ => None,
+        });
+        chunks.collect()
+    }
+}
+
+fn replay(changes: &[Change]) -> BTreeMap<i64, String> {
+    let mut lines = BTreeMap::new();
+    let mut next = i64::MIN;
+    for change in changes {
+        match change {
+            Change::Lines { first_line, chunk } => {
+                assert!(*first_line >= next, "numbers go on: {changes:#?}");
+                assert!(chunk.ends_with('\n'), "{chunk:?}");
+                lines.extend((*first_line..).zip(chunk.lines().map(str::to_owned)));
+                next = first_line + chunk.lines().count() as i64;
+            }
+            Change::Revised { line, text } => {
+                lines.insert(*line, text.clone());
+            }
+            Change::Gap { first_line, lost_lines, .. } => {
+                assert!(*first_line >= next, "numbers go on: {changes:#?}");
+                next = first_line + lost_lines.unwrap_or(0) as i64;
+            }
+            Change::Screen { .. } => {}
+        }
+    }
+    lines
+}
+
+fn trimmed(lines: impl Iterator<Item = String>) -> Vec<String> {
+    let mut lines: Vec<String> = lines.collect();
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+fn empty(width: u32, height: u32) -> Seam {
+    seam(width, &vec![""; height as usize], 0)
+}
+
+/// A seam that shows these rows, those that are as wide as the pane going on, `history` of them
+/// above the screen. The cursor is behind the last text.
+fn seam(width: u32, rows: &[&str], history: usize) -> Seam {
+    let wraps = |row: &str| row.chars().count() == width as usize;
+    let rows: Vec<Row> = rows
+        .iter()
+        .map(|row| Row {
+            text: (*row).into(),
+            wrapped: wraps(row),
+        })
+        .collect();
+    let last = rows.iter().rposition(|row| !row.text.is_empty());
+    let last = last.unwrap_or(history).max(history);
+    let look = Look {
+        width,
+        height: (rows.len() - history) as u32,
+        history_size: history as u32,
+        history_limit: 2000,
+        cursor: crate::event::Cursor {
+            x: rows[last].text.chars().count() as u32,
+            y: (last - history) as u32,
+        },
+        rows,
+        ..Look::default()
+    };
+    Seam {
+        look,
+        ..Seam::default()
+    }
+}

@@ -1,0 +1,190 @@
+//! Where a stream begins, and where it is taken up anew.
+
+use super::*;
+use crate::track::{Difference, GapReason, Modes};
+
+#[test]
+fn a_stream_goes_on_in_the_middle_of_everything() {
+    // A line whose beginning has scrolled off, a wrap that is due, a sequence that has begun.
+    let mut seam = seam(4, &["old", "abcd", "efgh", "ijkl"], 2);
+    seam.look.rows[3].wrapped = false;
+    seam.pending = b"\x1b[3".to_vec();
+    let mut pane = Pane {
+        stream: StreamTracker::new(Tracker::baseline(&seam.look), &seam),
+        now: Duration::ZERO,
+        changes: vec![],
+    };
+    // The rest of a character whose beginning tmux had.
+    pane.feed(b"1m\xa2m\r\nnext\r\n");
+    pane.rest();
+    assert_eq!(pane.said(), "abcdefghijklm\nnext\n");
+    assert_eq!(pane.lines()[0], "abcdefghijklm");
+}
+
+#[test]
+fn modes_and_screens_are_those_of_the_seam() {
+    let mut seam = seam(9, &["a", "b", "c", "d"], 0);
+    seam.modes = Modes {
+        region: (1, 2),
+        tabs: Some(vec![3]),
+        ..Modes::default()
+    };
+    seam.look.cursor = crate::event::Cursor { x: 0, y: 2 };
+    let mut pane = Pane::at(&seam);
+    pane.feed(b"\n\tx");
+    let shown = pane.stream.terminal.shown();
+    let shown: Vec<&str> = shown.iter().map(|row| row.text.trim_end()).collect();
+    assert_eq!(shown, ["a", "c", "   x", "d"]);
+
+    let mut full = empty(9, 3);
+    full.look.alternate = true;
+    full.look.rows[0].text = "vim".into();
+    full.look.saved = Some(crate::track::SavedScreen {
+        cursor: crate::event::Cursor { x: 2, y: 1 },
+        rows: super::seam(9, &["$ vim", "$ ", ""], 0).look.rows,
+    });
+    let mut pane = Pane::at(&full);
+    pane.feed(b"\x1b[?1049lexit\r\n");
+    pane.rest();
+    assert_eq!(pane.lines(), ["$ vim", "$ exit"]);
+}
+
+#[test]
+fn a_stream_that_agrees_says_nothing_when_it_is_taken_up_anew() {
+    let mut pane = Pane::new(9, 4);
+    pane.feed(b"one\r\ntwo\r\nthree");
+    pane.rest();
+    let same = seam(9, &["one", "two", "three", ""], 0);
+    assert_eq!(pane.stream.difference(&same.look), None);
+    let before = pane.changes.clone();
+    let now = pane.now;
+    let changes = pane.stream.reseat(&same, GapReason::Ambiguous, now);
+    pane.changes.extend(changes);
+    pane.rest();
+    assert_eq!(pane.changes, before);
+}
+
+#[test]
+fn tmux_is_right_about_its_screen() {
+    let mut pane = Pane::new(9, 4);
+    pane.feed(b"one\r\ntwo\r\nthree");
+    pane.rest();
+    let other = seam(9, &["one", "2", "three", ""], 0);
+    let difference = Difference::Row {
+        row: 1,
+        stream: "two".into(),
+        tmux: "2".into(),
+    };
+    assert_eq!(pane.stream.difference(&other.look), Some(difference));
+    let changes = pane.stream.reseat(&other, GapReason::Ambiguous, pane.now);
+    assert_eq!(
+        changes,
+        [Change::Revised {
+            line: 2,
+            text: "2".into()
+        }]
+    );
+    assert_eq!(pane.stream.difference(&other.look), None);
+}
+
+/// The lines are found again in rows that were made anew, although they look alike.
+#[test]
+fn a_resize_loses_nothing_and_says_nothing_twice() {
+    let mut pane = Pane::new(10, 4);
+    let line = "same text in each line";
+    for _ in 0..20 {
+        pane.feed(format!("{line}\r\n").as_bytes());
+    }
+    pane.ask();
+    // Twenty columns: two rows a line.
+    let mut rows = Vec::new();
+    for _ in 0..20 {
+        rows.extend(["same text in each li", "ne"]);
+    }
+    rows.push("");
+    let mut wider = seam(20, &rows, rows.len() - 4);
+    wider.look.cursor = crate::event::Cursor { x: 0, y: 3 };
+    let changes = pane.stream.reseat(&wider, GapReason::Resized, pane.now);
+    pane.changes.extend(changes);
+    pane.feed(b"after\r\n");
+    pane.rest();
+    assert_eq!(pane.said(), format!("{line}\n").repeat(20) + "after\n");
+}
+
+/// tmux damages text when it makes rows anew: what cannot be found is a gap, and goes on behind it.
+#[test]
+fn what_cannot_be_found_is_a_gap() {
+    let mut pane = Pane::new(10, 3);
+    pane.feed(b"one\r\ntwo\r\nthree\r\n");
+    pane.rest();
+    let other = seam(20, &["something", "else", "entirely", ""], 1);
+    let changes = pane.stream.reseat(&other, GapReason::Resized, pane.now);
+    let [Change::Gap { first_line, lost_lines: None, reason: GapReason::Resized }] = changes[..] else {
+        panic!("{changes:?}")
+    };
+    assert_eq!(first_line, 4);
+    pane.changes.extend(changes);
+    pane.feed(b"\r\nfour\r\n");
+    pane.rest();
+    assert_eq!(pane.said(), "one\ntwo\nthree\nentirely\nfour\n");
+}
+
+/// Lines that are there and were not seen are said: the place is the only one.
+#[test]
+fn lines_that_were_missed_are_said() {
+    let mut pane = Pane::new(10, 3);
+    pane.feed(b"one\r\ntwo\r\nthree\r\n");
+    pane.rest();
+    let more = seam(12, &["one", "two", "three", "four", "five", "six"], 3);
+    let changes = pane.stream.reseat(&more, GapReason::Resized, pane.now);
+    pane.changes.extend(changes);
+    pane.feed(b"\r\n");
+    pane.rest();
+    assert_eq!(pane.said(), "one\ntwo\nthree\nfour\nfive\nsix\n");
+}
+
+/// All that was printed was said, or is counted.
+#[test]
+fn what_was_dropped_is_counted() {
+    let printed: String = (1..=500).map(|n| format!("line {n}\r\n")).collect();
+    for (from, to) in [(100, 100), (1003, 1005), (1003, 1014), (7, 2000), (0, 5)] {
+        let mut pane = Pane::new(30, 5);
+        pane.feed(&printed.as_bytes()[..from]);
+        pane.ask();
+        let lost = printed[from..to].matches('\n').count() as u64;
+        let changes = pane.stream.dropped(lost, pane.now);
+        pane.changes.extend(changes);
+        pane.feed(&printed.as_bytes()[to..]);
+        pane.rest();
+        let said = pane.said().lines().count() as u64;
+        assert_eq!(said + lost, 500, "{from}..{to}");
+        let last = pane.replay().into_iter().next_back().unwrap();
+        assert_eq!(last, (500, "line 500".to_owned()), "{from}..{to}");
+    }
+}
+
+/// Polling goes on where the stream ended.
+#[test]
+fn polling_goes_on_with_the_same_numbers() {
+    let mut pane = Pane::new(9, 3);
+    pane.feed(b"one\r\ntwo\r\nthree\r\nfour");
+    pane.rest();
+    let look = seam(9, &["one", "two", "three", "four"], 1).look;
+    let (mut tracker, changes) = pane.stream.into_tracker(&look, GapReason::Ambiguous, pane.now);
+    assert_eq!(changes, []);
+    let later = seam(9, &["one", "two", "three", "four", "five", ""], 3).look;
+    let mut said = Vec::new();
+    for _ in 0..2 {
+        match tracker.look(&later) {
+            crate::track::Outcome::Changes(changes) => said.extend(changes),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(
+        said.first(),
+        Some(&Change::Lines {
+            first_line: 4,
+            chunk: "four\n".into()
+        })
+    );
+}

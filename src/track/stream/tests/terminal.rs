@@ -1,0 +1,109 @@
+//! What tmux does with a pane's bytes, case by case: measured on tmux 3.3a.
+
+use super::super::Mark;
+use super::*;
+
+/// The rows that are shown in the end, and how many have scrolled off.
+#[track_caller]
+fn shows(width: u32, height: u32, bytes: &str, rows: &[&str], scrolled: i64) {
+    let mut pane = Pane::new(width, height);
+    pane.feed(bytes.as_bytes());
+    let shown = pane.stream.terminal.shown();
+    let shown: Vec<&str> = shown.iter().map(|row| row.text.trim_end()).collect();
+    assert_eq!(shown, rows, "{bytes:?}");
+    assert_eq!(pane.stream.terminal.grid.scrolled.total(), scrolled, "{bytes:?}");
+}
+
+#[test]
+fn erasing_the_screen_keeps_what_it_held() {
+    for erases in ["\x1b[H\x1b[J", "\x1b[2J\x1b[H", "\x1bc", "\x1b[?3h"] {
+        shows(9, 4, &format!("a\r\nb{erases}c"), &["c", "", "", ""], 2);
+    }
+    shows(9, 3, "a\r\nb\x1b[1;2H\x1b[J", &["a", "", ""], 0);
+    shows(9, 3, "\x1b[?1049ha\r\nb\x1b[H\x1b[J", &["", "", ""], 0);
+}
+
+#[test]
+fn a_region_scrolls_into_the_history_wherever_it_begins() {
+    shows(9, 4, "a\r\nb\r\nc\r\nd\x1b[2;3r\x1b[3;1H\nx", &["a", "c", "x", "d"], 1);
+    shows(9, 4, "a\r\nb\r\nc\r\nd\x1b[2;3r\x1b[2S", &["a", "", "", "d"], 2);
+    shows(9, 4, "\x1b[?47ha\r\nb\r\nc\r\nd\x1b[2;3r\x1b[3;1H\nx", &["a", "c", "x", "d"], 0);
+    // What is deleted is gone.
+    shows(9, 3, "a\r\nb\r\nc\x1b[H\x1b[2M", &["c", "", ""], 0);
+}
+
+#[test]
+fn wide_characters_and_marks_are_in_their_places() {
+    shows(4, 3, "abc漢d", &["abc", "漢d", ""], 0);
+    shows(6, 2, "漢字字\x1b[1;4Hx", &["漢 x字", ""], 0);
+    // One in the first column stays whole.
+    shows(6, 2, "漢字\x1b[1;2Hx", &["漢x字", ""], 0);
+    shows(9, 2, "e\u{301}x\u{301}\u{302}y", &["e\u{301}x\u{301}\u{302}y", ""], 0);
+    shows(9, 2, "👩\u{200d}💻x", &["👩\u{200d}💻x", ""], 0);
+    shows(1, 2, "漢a", &["a", ""], 0);
+}
+
+#[test]
+fn strings_that_are_not_text_are_not_printed() {
+    shows(30, 1, "\x1bktitle\x1b\\a", &["a"], 0);
+    shows(30, 1, "\x1bPtmux;\x1b\x1b]0;b\x07c\x1b\\a", &["a"], 0);
+    shows(30, 1, "\x1b]8;;https://é.example\x1b\\a\x1b]8;;\x07", &["a"], 0);
+    shows(30, 1, "a\u{85}b\u{9b}c\0\x7f", &["abc"], 0);
+    // Letters, as captures have them.
+    shows(30, 1, "\x1b(0lqk\x1b(B", &["lqk"], 0);
+}
+
+#[test]
+fn bytes_that_are_not_text_are_dropped() {
+    let mut pane = Pane::new(20, 1);
+    pane.feed(b"a\xffb\xc3(c\xe6\xbcd\x80e");
+    assert_eq!(pane.stream.terminal.shown()[0].text, "ab(cde");
+}
+
+#[test]
+fn what_tmux_does_not_know_does_nothing() {
+    shows(9, 2, "ab\x1b[2aC\x1b[!p\x1b[5Wd", &["abCd", ""], 0);
+    shows(9, 2, "x\x1b[3bz", &["xxxxz", ""], 0);
+    shows(4, 2, "x\x1b[99b", &["xxxx", ""], 0);
+}
+
+#[test]
+fn lines_end_where_tmux_ends_them() {
+    let wrapped = |bytes: &str| {
+        let mut pane = Pane::new(4, 3);
+        pane.feed(bytes.as_bytes());
+        pane.stream.terminal.shown()[0].wrapped
+    };
+    assert!(wrapped("abcdef"));
+    assert!(wrapped("abcdef\r\n"));
+    assert!(wrapped("abcdef\x1b[2;2H\x1b[K"));
+    assert!(!wrapped("abcdef\r\x1b[K"));
+    assert!(!wrapped("abcdef\x1b[H\x1b[2K"));
+    assert!(!wrapped("abcd"));
+}
+
+#[test]
+fn a_shell_says_when_commands_begin_and_end() {
+    let mut pane = Pane::new(12, 5);
+    pane.feed(b"\x1b]133;A\x07$ \x1b]133;B\x07echo one two\r\n\x1b]133;C\x1b\\one two\r\n\x1b]133;D;3\x07");
+    pane.feed(b"\x1b]133;A\x07$ \x1b]133;B\x07for a in b\r\n> do x\r\n\x1b]133;C\x07\x1b]133;D\x07");
+    pane.feed(b"\x1b]133;B\x07long gone\x1b[2J\x1b[H\x1b]133;C\x07\x1b]133;Z\x07");
+    let started = |command: Option<&str>| Mark::Started {
+        command: command.map(str::to_owned),
+    };
+    let finished = |exit_status| Mark::Finished { exit_status };
+    let marks = [
+        Mark::Prompt,
+        Mark::Input,
+        started(Some("echo one two")),
+        finished(Some(3)),
+        Mark::Prompt,
+        Mark::Input,
+        started(Some("for a in b\n> do x")),
+        finished(None),
+        Mark::Input,
+        started(None),
+    ];
+    assert_eq!(pane.stream.marks(), marks);
+    assert_eq!(pane.stream.marks(), []);
+}
