@@ -1,4 +1,4 @@
-//! The pure cores, each alone: the tracker, envelopes to lines and back, the bus from hand to hand,
+//! The pure cores, each alone: the trackers, envelopes to lines and back, the bus from hand to hand,
 //! the search for secrets, the streams of agents.
 //!
 //! `cargo bench --bench cores`. The limiter and the reader of captures are no public names: the
@@ -13,7 +13,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use td_observe::agent::{Format, StreamParser};
 use td_observe::log::parse_line;
 use td_observe::redact::{Redactor, Rules};
-use td_observe::track::{Look, Row, Tracker};
+use td_observe::track::{Look, Row, Seam, StreamTracker, Tracker};
 use td_observe::{BusOptions, Cursor, Envelope, EventBus, SubscribeOptions, TdEvent, Timestamp};
 
 const HEIGHT: u32 = 24;
@@ -64,6 +64,48 @@ fn tracker(c: &mut Criterion) {
                 },
                 |tracker| black_box(tracker.look(black_box(&after))),
                 BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+/// Bytes of a pane, 64 KiB at a time, as they come from a drain.
+fn stream(c: &mut Criterion) {
+    /// Bytes of a stream.
+    const BYTES: usize = 8 * 1024 * 1024;
+    let mut group = c.benchmark_group("stream");
+    let numbers: String = (0..BYTES / 9).map(|n| format!("{n:07}\r\n")).collect();
+    let lines = "cc -O2 -Wall -Wextra -Iinclude -c src/module_17.c -o target/module_17.o\r\n";
+    let colours = "\x1b[1m\x1b[32m   Compiling\x1b[0m serde v1.0.219 (/home/me/work/serde)\r\n";
+    let wide = "│ 漢字 │ é │ die längste Zeile │\r\n";
+    for (name, bytes) in [
+        ("short lines", numbers),
+        ("lines", lines.repeat(BYTES / lines.len())),
+        ("coloured lines", colours.repeat(BYTES / colours.len())),
+        ("lines beyond ASCII", wide.repeat(BYTES / wide.len())),
+    ] {
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        group.sample_size(10);
+        group.bench_function(name, |b| {
+            b.iter_batched_ref(
+                || {
+                    let seam = Seam {
+                        look: pane(0, 0),
+                        ..Seam::default()
+                    };
+                    StreamTracker::new(Tracker::baseline(&seam.look), &seam)
+                },
+                |stream| {
+                    for mut piece in bytes.as_bytes().chunks(64 * 1024) {
+                        while !piece.is_empty() {
+                            let taken = stream.feed(piece);
+                            piece = &piece[taken..];
+                            black_box(stream.changes(Duration::ZERO));
+                        }
+                    }
+                },
+                BatchSize::PerIteration,
             );
         });
     }
@@ -329,6 +371,6 @@ criterion_group! {
     config = Criterion::default()
         .warm_up_time(Duration::from_secs(1))
         .measurement_time(Duration::from_secs(2));
-    targets = tracker, envelope, bus, redact, agent
+    targets = tracker, stream, envelope, bus, redact, agent
 }
 criterion_main!(cores);

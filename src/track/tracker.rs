@@ -334,7 +334,13 @@ impl Tracker {
         self.book.is_baseline();
     }
 
-    pub(super) fn take(&mut self, lines: Vec<Logical>, first: i64, moved: Moved, mut footprint: Footprint) {
+    pub(super) fn take(
+        &mut self,
+        lines: Vec<Logical>,
+        first: i64,
+        moved: Moved,
+        mut footprint: Footprint,
+    ) {
         let (at, width) = (self.at, self.width);
         self.first = first;
         self.book

@@ -34,6 +34,7 @@ mod process;
 mod redact_samples;
 mod source_text;
 mod states;
+mod stream_recordings;
 mod tmux;
 mod tmux_gateway;
 mod turns;

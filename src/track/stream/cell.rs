@@ -139,7 +139,8 @@ mod tests {
     #[test]
     fn what_is_not_shown_is_given_up() {
         let mut clusters = Clusters::default();
-        let cell = |clusters: &mut Clusters, base| clusters.combine(Cell::of(base), '\u{301}').unwrap();
+        let cell =
+            |clusters: &mut Clusters, base| clusters.combine(Cell::of(base), '\u{301}').unwrap();
         let _gone = cell(&mut clusters, 'a');
         let mut kept = cell(&mut clusters, 'b');
         clusters.keep([&mut kept, &mut Cell::BLANK.clone()].into_iter());

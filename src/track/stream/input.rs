@@ -6,9 +6,7 @@
 //! and tmux does not.
 
 use avt::Parser;
-use avt::parser::{
-    AnsiMode, DecMode, EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope,
-};
+use avt::parser::{AnsiMode, DecMode, EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope};
 
 use super::marks::Marks;
 use super::terminal::{Pen, Terminal};
@@ -148,13 +146,7 @@ impl Input {
         }
     }
 
-    fn execute(
-        &self,
-        function: &Function,
-        last: u8,
-        terminal: &mut Terminal,
-        marks: &mut Marks,
-    ) {
+    fn execute(&self, function: &Function, last: u8, terminal: &mut Terminal, marks: &mut Marks) {
         // A number that is left out, or zero, stands for one.
         let n = |count: u16| usize::from(count.max(1));
         let t = terminal;

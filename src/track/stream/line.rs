@@ -105,7 +105,8 @@ impl Line {
         for (cell, byte) in self.cells[x..].iter_mut().zip(text) {
             *cell = Cell::ascii(*byte);
         }
-        self.cells.extend(text[over..].iter().map(|byte| Cell::ascii(*byte)));
+        self.cells
+            .extend(text[over..].iter().map(|byte| Cell::ascii(*byte)));
     }
 
     /// A run of ASCII is about to be written over so many cells: characters of which a half would be

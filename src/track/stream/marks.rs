@@ -83,7 +83,14 @@ fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
     let first = usize::try_from(row - terminal.grid.scrolled.total()).ok()?;
     let At { x, y } = terminal.cursor;
     let mut text = String::new();
-    for (at, line) in terminal.grid.rows.iter().enumerate().take(y + 1).skip(first) {
+    for (at, line) in terminal
+        .grid
+        .rows
+        .iter()
+        .enumerate()
+        .take(y + 1)
+        .skip(first)
+    {
         let from = if at == first { column } else { 0 };
         let to = if at == y { x } else { line.cells.len() };
         for x in from..to.min(line.cells.len()) {

@@ -15,6 +15,8 @@ mod grid;
 mod seam;
 mod terminal;
 
+mod erase;
+
 mod seated;
 
 mod marks;

@@ -92,7 +92,12 @@ impl StreamTracker {
     /// and tmux have parted. Lines keep their numbers and are not said again; what the seam shows
     /// after the last known line is new. Where the place of the known lines cannot be found there is
     /// a gap with this reason, and what stands there is known, not said.
-    pub fn reseat(&mut self, seam: &Seam, reason: GapReason, now: std::time::Duration) -> Vec<Change> {
+    pub fn reseat(
+        &mut self,
+        seam: &Seam,
+        reason: GapReason,
+        now: std::time::Duration,
+    ) -> Vec<Change> {
         let mut changes = self.look_at(&seam.look, reason, now);
         self.sit(seam);
         self.note(now, &changes);
@@ -115,12 +120,7 @@ impl StreamTracker {
         self.tracker.show_screen(&seam.look, changes);
     }
 
-    fn look_at(
-        &mut self,
-        look: &Look,
-        reason: GapReason,
-        now: std::time::Duration,
-    ) -> Vec<Change> {
+    fn look_at(&mut self, look: &Look, reason: GapReason, now: std::time::Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
         let parted = self.difference(look);
@@ -185,9 +185,8 @@ impl StreamTracker {
             .peekable();
         let nothing_above = at_cursor == 0 && known.is_empty();
         let fits = seen.peek().is_some()
-            && seen.all(|(text, line)| {
-                text.trim_end_matches(' ') == line.text.trim_end_matches(' ')
-            });
+            && seen
+                .all(|(text, line)| text.trim_end_matches(' ') == line.text.trim_end_matches(' '));
         if fits || nothing_above {
             return Some(first);
         }

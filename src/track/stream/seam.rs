@@ -79,7 +79,9 @@ pub fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.trim_end_matches('\n').as_bytes();
     while let Some((&first, after)) = rest.split_first() {
-        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = after
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         let octal = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
         match (first, octal, after.first()) {
             (b'\\', Some(byte), _) => {
@@ -114,7 +116,10 @@ mod tests {
     #[test]
     fn modes_are_read_as_far_as_tmux_knows_them() {
         let modes = Modes::read("1 0 1 2 9 8,16\n");
-        assert_eq!((modes.wrap, modes.insert, modes.origin), (true, false, true));
+        assert_eq!(
+            (modes.wrap, modes.insert, modes.origin),
+            (true, false, true)
+        );
         assert_eq!((modes.region, modes.tabs), ((2, 9), Some(vec![8, 16])));
         assert_eq!(Modes::read(""), Modes::default());
     }

@@ -1,5 +1,7 @@
 //! A terminal put together from a look at tmux, and a look put together from a terminal (pure).
 
+use std::collections::VecDeque;
+
 use super::line::Line;
 use super::seam::Seam;
 use super::terminal::{At, Saved, Terminal};
@@ -14,10 +16,15 @@ impl Terminal {
         let mut terminal = Self::new(look.width as usize, look.height as usize);
         terminal.set_modes(&seam.modes);
         let height = terminal.height();
+        let width = terminal.width();
         let mut lines = |rows: &[Row]| {
             let clusters = &mut terminal.grid.clusters;
-            let mut lines: std::collections::VecDeque<Line> =
+            let mut lines: VecDeque<Line> =
                 rows.iter().map(|row| Line::of(row, clusters)).collect();
+            for line in &mut lines {
+                // A character may be wider here than it is for tmux.
+                line.cells.truncate(width);
+            }
             // A screen that is kept behind the alternate one has the size that it had.
             lines.resize_with(height, Line::default);
             lines

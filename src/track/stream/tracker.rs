@@ -65,6 +65,8 @@ pub struct StreamTracker {
     screen_fed: bool,
     /// The last lines that were said, with their numbers.
     pub(super) recent: VecDeque<(i64, String)>,
+    /// When the book was last told where the lines stand.
+    advanced_at: Duration,
     /// When lines were last revised.
     revised_at: Option<Duration>,
     /// When a full-screen program's screen was last said.
@@ -86,6 +88,7 @@ impl StreamTracker {
                 .filter(|(number, _)| *number < tracker.next_line())
                 .map(|(number, text)| (number, text.to_owned()))
                 .collect(),
+            advanced_at: tracker.at,
             revised_at: None,
             screen_at: None,
             tracker,
@@ -102,7 +105,11 @@ impl StreamTracker {
         let above = seam.look.rows[..seam.look.history_rows()].last();
         let head = head.filter(|_| !seam.look.alternate && above.is_none_or(|row| row.wrapped));
         let head = head.map(|(text, rows, on_screen)| {
-            let shown: String = screen.iter().take(on_screen).map(|row| &*row.text).collect();
+            let shown: String = screen
+                .iter()
+                .take(on_screen)
+                .map(|row| &*row.text)
+                .collect();
             (text.strip_suffix(&*shown).unwrap_or(text), rows)
         });
         self.terminal = Terminal::seated(seam, head);
@@ -159,7 +166,7 @@ impl StreamTracker {
             .filter(|_| self.fed)
             .map(|at| at + REVISION_PERIOD);
         let settled = (!self.fed && self.tracker.book.is_waiting())
-            .then(|| self.tracker.at + self.tracker.book.settle);
+            .then(|| self.advanced_at + self.tracker.book.settle);
         let screen = self
             .screen_at
             .filter(|_| self.screen_fed && self.terminal.saved.is_some())
@@ -252,6 +259,7 @@ impl StreamTracker {
 
     /// Tells the book where the lines stand now, and those that have scrolled off since.
     pub(super) fn advance(&mut self, changes: &mut Vec<Change>) {
+        self.advanced_at = self.tracker.at;
         let Gone { text, rows, count } = self.terminal.grid.scrolled.take();
         let (screen, footprint) = self.lines();
         let taken = Taken {
@@ -268,7 +276,8 @@ impl StreamTracker {
         let mut lines = Vec::with_capacity(single + screen.len());
         let mut at = 0;
         for rows in &rows[..single] {
-            let end = memchr::memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |end| at + end);
+            let end =
+                memchr::memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |end| at + end);
             let rows = i64::from(*rows);
             lines.push(Logical {
                 start,

@@ -238,7 +238,13 @@ fn a_line_without_an_end_is_cut() {
     for _ in 0..64 {
         pane.feed(text.as_bytes());
         pane.ask();
-        let (open, _) = pane.stream.terminal.grid.scrolled.open().unwrap_or_default();
+        let (open, _) = pane
+            .stream
+            .terminal
+            .grid
+            .scrolled
+            .open()
+            .unwrap_or_default();
         assert!(open.len() <= 64 * 1024 + 80);
     }
     pane.rest();
@@ -246,7 +252,10 @@ fn a_line_without_an_end_is_cut() {
     let said = pane.said();
     assert!(said.lines().count() >= 64);
     assert!(said.lines().all(|line| line.len() <= 66 * 1024));
-    assert!(said.replace('\n', "") == text.repeat(64), "all of it, in order");
+    assert!(
+        said.replace('\n', "") == text.repeat(64),
+        "all of it, in order"
+    );
 }
 
 /// A few bytes can print a screen: they are taken as far as there is room.
@@ -271,7 +280,11 @@ fn progress_is_revised_now_and_then() {
         pane.now += Duration::from_millis(1);
         pane.ask();
     }
-    assert!(pane.changes.len() <= 22, "{} revisions in a second", pane.changes.len());
+    assert!(
+        pane.changes.len() <= 22,
+        "{} revisions in a second",
+        pane.changes.len()
+    );
     let deadline = pane.stream.deadline().expect("the last state waits");
     assert!(deadline <= pane.now + Duration::from_millis(50));
     pane.rest();

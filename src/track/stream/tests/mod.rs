@@ -74,7 +74,11 @@ impl Pane {
     fn lines(&self) -> Vec<String> {
         let replay = self.replay();
         let last = replay.keys().next_back().copied().unwrap_or(0);
-        let line = |number| replay.get(&number).map_or("", |text| text.trim_end_matches(' '));
+        let line = |number| {
+            replay
+                .get(&number)
+                .map_or("", |text| text.trim_end_matches(' '))
+        };
         trimmed((1..=last).map(|number| line(number).to_owned()))
     }
 
@@ -102,7 +106,11 @@ fn replay(changes: &[Change]) -> BTreeMap<i64, String> {
             Change::Revised { line, text } => {
                 lines.insert(*line, text.clone());
             }
-            Change::Gap { first_line, lost_lines, .. } => {
+            Change::Gap {
+                first_line,
+                lost_lines,
+                ..
+            } => {
                 assert!(*first_line >= next, "numbers go on: {changes:#?}");
                 next = first_line + lost_lines.unwrap_or(0) as i64;
             }

@@ -119,7 +119,14 @@ fn what_cannot_be_found_is_a_gap() {
     pane.rest();
     let other = seam(20, &["something", "else", "entirely", ""], 1);
     let changes = pane.stream.reseat(&other, GapReason::Resized, pane.now);
-    let [Change::Gap { first_line, lost_lines: None, reason: GapReason::Resized }] = changes[..] else {
+    let [
+        Change::Gap {
+            first_line,
+            lost_lines: None,
+            reason: GapReason::Resized,
+        },
+    ] = changes[..]
+    else {
         panic!("{changes:?}")
     };
     assert_eq!(first_line, 4);
@@ -170,7 +177,9 @@ fn polling_goes_on_with_the_same_numbers() {
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour");
     pane.rest();
     let look = seam(9, &["one", "two", "three", "four"], 1).look;
-    let (mut tracker, changes) = pane.stream.into_tracker(&look, GapReason::Ambiguous, pane.now);
+    let (mut tracker, changes) = pane
+        .stream
+        .into_tracker(&look, GapReason::Ambiguous, pane.now);
     assert_eq!(changes, []);
     let later = seam(9, &["one", "two", "three", "four", "five", ""], 3).look;
     let mut said = Vec::new();

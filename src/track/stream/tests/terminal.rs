@@ -11,7 +11,11 @@ fn shows(width: u32, height: u32, bytes: &str, rows: &[&str], scrolled: i64) {
     let shown = pane.stream.terminal.shown();
     let shown: Vec<&str> = shown.iter().map(|row| row.text.trim_end()).collect();
     assert_eq!(shown, rows, "{bytes:?}");
-    assert_eq!(pane.stream.terminal.grid.scrolled.total(), scrolled, "{bytes:?}");
+    assert_eq!(
+        pane.stream.terminal.grid.scrolled.total(),
+        scrolled,
+        "{bytes:?}"
+    );
 }
 
 #[test]
@@ -25,9 +29,27 @@ fn erasing_the_screen_keeps_what_it_held() {
 
 #[test]
 fn a_region_scrolls_into_the_history_wherever_it_begins() {
-    shows(9, 4, "a\r\nb\r\nc\r\nd\x1b[2;3r\x1b[3;1H\nx", &["a", "c", "x", "d"], 1);
-    shows(9, 4, "a\r\nb\r\nc\r\nd\x1b[2;3r\x1b[2S", &["a", "", "", "d"], 2);
-    shows(9, 4, "\x1b[?47ha\r\nb\r\nc\r\nd\x1b[2;3r\x1b[3;1H\nx", &["a", "c", "x", "d"], 0);
+    shows(
+        9,
+        4,
+        "a\r\nb\r\nc\r\nd\x1b[2;3r\x1b[3;1H\nx",
+        &["a", "c", "x", "d"],
+        1,
+    );
+    shows(
+        9,
+        4,
+        "a\r\nb\r\nc\r\nd\x1b[2;3r\x1b[2S",
+        &["a", "", "", "d"],
+        2,
+    );
+    shows(
+        9,
+        4,
+        "\x1b[?47ha\r\nb\r\nc\r\nd\x1b[2;3r\x1b[3;1H\nx",
+        &["a", "c", "x", "d"],
+        0,
+    );
     // What is deleted is gone.
     shows(9, 3, "a\r\nb\r\nc\x1b[H\x1b[2M", &["c", "", ""], 0);
 }
@@ -38,7 +60,13 @@ fn wide_characters_and_marks_are_in_their_places() {
     shows(6, 2, "漢字字\x1b[1;4Hx", &["漢 x字", ""], 0);
     // One in the first column stays whole.
     shows(6, 2, "漢字\x1b[1;2Hx", &["漢x字", ""], 0);
-    shows(9, 2, "e\u{301}x\u{301}\u{302}y", &["e\u{301}x\u{301}\u{302}y", ""], 0);
+    shows(
+        9,
+        2,
+        "e\u{301}x\u{301}\u{302}y",
+        &["e\u{301}x\u{301}\u{302}y", ""],
+        0,
+    );
     shows(9, 2, "👩\u{200d}💻x", &["👩\u{200d}💻x", ""], 0);
     shows(1, 2, "漢a", &["a", ""], 0);
 }
@@ -47,7 +75,13 @@ fn wide_characters_and_marks_are_in_their_places() {
 fn strings_that_are_not_text_are_not_printed() {
     shows(30, 1, "\x1bktitle\x1b\\a", &["a"], 0);
     shows(30, 1, "\x1bPtmux;\x1b\x1b]0;b\x07c\x1b\\a", &["a"], 0);
-    shows(30, 1, "\x1b]8;;https://é.example\x1b\\a\x1b]8;;\x07", &["a"], 0);
+    shows(
+        30,
+        1,
+        "\x1b]8;;https://é.example\x1b\\a\x1b]8;;\x07",
+        &["a"],
+        0,
+    );
     shows(30, 1, "a\u{85}b\u{9b}c\0\x7f", &["abc"], 0);
     // Letters, as captures have them.
     shows(30, 1, "\x1b(0lqk\x1b(B", &["lqk"], 0);
@@ -86,7 +120,9 @@ fn lines_end_where_tmux_ends_them() {
 fn a_shell_says_when_commands_begin_and_end() {
     let mut pane = Pane::new(12, 5);
     pane.feed(b"\x1b]133;A\x07$ \x1b]133;B\x07echo one two\r\n\x1b]133;C\x1b\\one two\r\n\x1b]133;D;3\x07");
-    pane.feed(b"\x1b]133;A\x07$ \x1b]133;B\x07for a in b\r\n> do x\r\n\x1b]133;C\x07\x1b]133;D\x07");
+    pane.feed(
+        b"\x1b]133;A\x07$ \x1b]133;B\x07for a in b\r\n> do x\r\n\x1b]133;C\x07\x1b]133;D\x07",
+    );
     pane.feed(b"\x1b]133;B\x07long gone\x1b[2J\x1b[H\x1b]133;C\x07\x1b]133;Z\x07");
     let started = |command: Option<&str>| Mark::Started {
         command: command.map(str::to_owned),
