@@ -164,11 +164,11 @@ impl Input {
             Function::Tbc(TbcScope::CurrentColumn) => t.set_tab(false),
             Function::Tbc(TbcScope::All) => t.tabs.fill(false),
             Function::Cbt(count) => t.back_tab(n(*count)),
-            Function::Cha(column) => t.to_column(n(*column) - 1),
-            Function::Vpa(row) => t.to_row(n(*row) - 1),
+            Function::Cha(column) => t.go_to_column(n(*column) - 1),
+            Function::Vpa(row) => t.go_to_row(n(*row) - 1),
             Function::Cup(row, column) => {
-                t.to_row(n(*row) - 1);
-                t.to_column(n(*column) - 1);
+                t.go_to_row(n(*row) - 1);
+                t.go_to_column(n(*column) - 1);
             }
             Function::Cub(columns) => t.left(n(*columns)),
             // `CSI a` reads as the same function; tmux does not know it.

@@ -334,18 +334,18 @@ impl Terminal {
     }
 
     pub fn right(&mut self, columns: usize) {
-        self.to_column(self.cursor.x + columns);
+        self.go_to_column(self.cursor.x + columns);
     }
 
     pub fn left(&mut self, columns: usize) {
         self.cursor.x = self.cursor.x.saturating_sub(columns);
     }
 
-    pub fn to_column(&mut self, x: usize) {
+    pub fn go_to_column(&mut self, x: usize) {
         self.cursor.x = x.min(self.width() - 1);
     }
 
-    pub fn to_row(&mut self, y: usize) {
+    pub fn go_to_row(&mut self, y: usize) {
         let y = match (self.origin, y > self.lower - self.upper) {
             (true, true) => self.lower,
             (true, false) => y + self.upper,
@@ -355,8 +355,8 @@ impl Terminal {
     }
 
     pub fn home(&mut self) {
-        self.to_row(0);
-        self.to_column(0);
+        self.go_to_row(0);
+        self.go_to_column(0);
     }
 
     pub fn keep_cursor(&mut self) {
@@ -366,7 +366,7 @@ impl Terminal {
     pub fn restore_cursor(&mut self) {
         let (At { x, y }, origin) = self.kept;
         self.origin = origin;
-        self.to_column(x);
+        self.go_to_column(x);
         self.cursor.y = y.min(self.height() - 1);
     }
 
