@@ -30,6 +30,7 @@ mod layers;
 mod log;
 mod printing;
 mod process;
+mod ralph;
 mod redact_samples;
 mod source_text;
 mod tmux;
