@@ -3,7 +3,8 @@
 //!
 //! Why not as a header like any other: the HTTP library writes each head that it sends into its own
 //! trace log. So the head is made with a stand-in of the same length, which nobody can guess, and
-//! the bytes are exchanged in the buffer that goes to the network.
+//! the bytes are exchanged in the buffer that goes to the network. It logs what it reads, too: a key
+//! that a server sends back is covered in the buffer that comes from there.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -14,6 +15,9 @@ use ureq::Error;
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
 
 use super::secret::Secret;
+
+/// What covers a key. No key has it, so that covering comes to an end.
+const COVER: u8 = b' ';
 
 /// A key and what stands for it.
 pub(super) struct StandIn {
@@ -53,6 +57,26 @@ impl StandIn {
         if let Some(at) = memchr::memmem::find(&output[..end], line.as_bytes()) {
             output[at + 1..=at + self.text.len()].copy_from_slice(self.key.bytes());
         }
+    }
+
+    /// Covers the key in what was read and not used yet: with as many bytes, so that every length
+    /// stays right.
+    fn cover(&self, buffers: &mut dyn Buffers) -> Result<(), Error> {
+        let key = self.key.bytes();
+        if key.is_empty() || memchr::memmem::find(buffers.input(), key).is_none() {
+            return Ok(());
+        }
+        let mut input = buffers.input().to_vec();
+        while let Some(at) = memchr::memmem::find(&input, key) {
+            input[at..at + key.len()].fill(COVER);
+        }
+        // It can only be read where it is: so it is taken out, and put in again.
+        buffers.input_consume(input.len());
+        let room = buffers.input_append_buf().get_mut(..input.len());
+        let room = room.ok_or_else(|| Error::Io(std::io::ErrorKind::OutOfMemory.into()))?;
+        room.copy_from_slice(&input);
+        buffers.input_appended(input.len());
+        Ok(())
     }
 }
 
@@ -108,7 +132,9 @@ impl<T: Transport> Transport for KeyedTransport<T> {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        self.inner.await_input(timeout)
+        let has_come = self.inner.await_input(timeout)?;
+        self.stand_in.cover(self.inner.buffers())?;
+        Ok(has_come)
     }
 
     fn is_open(&mut self) -> bool {

@@ -4,6 +4,7 @@ mod body;
 mod exchange;
 mod key;
 mod place;
+mod refusal;
 mod retry;
 mod secret;
 
@@ -12,7 +13,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select_biased};
-use serde_json::Value;
 use ureq::Agent;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, DefaultConnector};
@@ -24,13 +24,13 @@ use super::intake::Intake;
 use super::reader::{Anthropic, ApiReader, Chat, Flaw, Reader};
 use super::request::Request;
 use super::response::{Response, StreamChunk};
-use crate::agent::summary;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
 use exchange::{Asked, Exchange, Head, Piece};
 use key::{Keyed, StandIn};
 use place::Place;
+use refusal::Refused;
 use retry::Retry;
 
 pub use place::Api;
@@ -46,6 +46,9 @@ const FIRST_BYTE: Duration = Duration::from_secs(300);
 /// How long nothing may come in the middle of an answer. Anthropic's API sends a ping now and then,
 /// OpenAI's is silent while the model thinks.
 const IDLE: Duration = Duration::from_secs(300);
+
+/// Whoever grants more than a year grants a year: what is beyond all time is no point in time.
+const LIMIT_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Bytes of an error's body that are read: its message stands at its beginning.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -153,20 +156,20 @@ impl HttpClient {
 
     /// How long making a connection may take, encryption included; 10 s unless told otherwise.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect = timeout;
+        self.connect = timeout.min(LIMIT_MAX);
         self
     }
 
     /// How long the first byte of an answer may take when there is a connection; 300 s unless told
     /// otherwise.
     pub fn first_byte_timeout(mut self, timeout: Duration) -> Self {
-        self.first_byte = timeout;
+        self.first_byte = timeout.min(LIMIT_MAX);
         self
     }
 
     /// How long nothing may come in the middle of an answer; 300 s unless told otherwise.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
-        self.idle = timeout;
+        self.idle = timeout.min(LIMIT_MAX);
         self
     }
 
@@ -180,7 +183,7 @@ impl HttpClient {
     /// otherwise.
     pub fn retry_delay(mut self, first: Duration, at_most: Duration) -> Self {
         self.retry.first = first;
-        self.retry.delay_max = at_most;
+        self.retry.delay_max = at_most.min(LIMIT_MAX);
         self
     }
 
@@ -282,9 +285,7 @@ impl HttpClient {
             body: Arc::clone(body),
         };
         let exchange = Exchange::begin(self.agent(place, stand_in), asked)?;
-        let deadline = self
-            .clock
-            .after(self.connect.saturating_add(self.first_byte));
+        let deadline = self.clock.after(self.connect + self.first_byte);
         let limit = format!("no answer came within {:?}", self.first_byte);
         let Piece::Head(head) = self.next(&exchange, &deadline, &limit, cancel)? else {
             return Err(self.failure(Why::Other, "an answer without a head came"));
@@ -375,58 +376,7 @@ impl HttpClient {
             }
         }
         body.truncate(ERROR_BYTES_MAX);
-        let text = String::from_utf8_lossy(&body);
-        let message = serde_json::from_str::<Value>(&text).ok().and_then(|body| {
-            let error = match &body["error"] {
-                Value::Null => &body,
-                error => error,
-            };
-            let message = error["message"].as_str().or(error.as_str())?;
-            Some(match error["type"].as_str() {
-                Some(kind) => format!("{kind}: {message}"),
-                None => message.to_owned(),
-            })
-        });
-        // A page of HTML, or nothing.
-        let message = message.unwrap_or_else(|| text.into_owned());
-        Ok(Refused {
-            message: summary::result(&self.hidden(&message)),
-            head,
-        })
-    }
-
-    /// How long to wait before asking again, if that is of use.
-    fn delay(&self, asked: u32, refused: &Refused) -> Option<Duration> {
-        let head = &refused.head;
-        if !retry::may_help(head.status) {
-            return None;
-        }
-        let millis = head.retry_after_ms.as_ref();
-        let millis = millis.and_then(|millis| millis.trim().parse().ok());
-        let wished = millis.map(Duration::from_millis).or_else(|| {
-            let header = head.retry_after.as_ref()?;
-            retry::wished(header, self.clock.wall())
-        });
-        self.retry.delay(asked, wished)
-    }
-
-    /// What a refusal is when it is not asked again.
-    fn refusal(&self, asked: u32, refused: &Refused) -> LlmError {
-        let status = refused.head.status;
-        let mut what = format!("it answered with status {status}: {}", refused.message);
-        if (300..400).contains(&status) {
-            what.push_str(" (redirects are not followed)");
-        } else if asked > 1 {
-            what.push_str(&format!(" (asked {asked} times)"));
-        }
-        if let Some(wish) = refused.head.retry_after.as_ref().filter(|_| status == 429) {
-            what.push_str(&format!(" (it asks to wait: {})", summary::summary(wish)));
-        }
-        let why = match status {
-            429 => Why::Limited,
-            _ => Why::Other,
-        };
-        self.failure(why, &what)
+        Ok(Refused::new(head, &body, |text| self.hidden(text)))
     }
 
     fn try_stream(
@@ -456,8 +406,9 @@ impl HttpClient {
             let Some(refused) = self.ask(&place, &body, intake, cancel)? else {
                 return Ok(());
             };
-            let Some(delay) = self.delay(asked, &refused) else {
-                return Err(self.refusal(asked, &refused));
+            let Some(delay) = refused.delay(asked, &self.retry, self.clock.wall()) else {
+                let (why, what) = refused.error(asked);
+                return Err(self.failure(why, &what));
             };
             intake.warn(
                 "model",
@@ -466,8 +417,8 @@ impl HttpClient {
                     self.api.name(),
                     asked + 1,
                     self.retry.times_max + 1,
-                    refused.head.status,
-                    refused.message
+                    refused.status(),
+                    refused.message()
                 ),
             );
             select_biased! {
@@ -476,13 +427,6 @@ impl HttpClient {
             }
         }
     }
-}
-
-/// An answer that is none.
-struct Refused {
-    head: Head,
-    /// What it says, without the key.
-    message: String,
 }
 
 impl LlmClient for HttpClient {
