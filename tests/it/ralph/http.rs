@@ -379,7 +379,7 @@ fn other_refusals_are_not_asked_again() {
         (status(413, "", ""), "status 413"),
         (redirect, "redirects are not followed"),
         (
-            format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>Sign in</html>"),
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>Sign in</html>".to_owned(),
             "text/html",
         ),
         ("garbage\r\n\r\n".to_owned(), "Anthropic: "),
