@@ -33,6 +33,8 @@ pub(super) struct Intake<'a> {
     calls: Vec<Call>,
     input_bytes: usize,
     has_warned: bool,
+    #[cfg(feature = "http")]
+    key: Option<super::http::Secret>,
 }
 
 /// A call whose input may not be complete.
@@ -55,6 +57,8 @@ impl<'a> Intake<'a> {
             calls: Vec::new(),
             input_bytes: 0,
             has_warned: false,
+            #[cfg(feature = "http")]
+            key: None,
         }
     }
 
@@ -89,11 +93,23 @@ impl<'a> Intake<'a> {
         }));
     }
 
+    /// Keeps a key out of the text, should it come back.
+    #[cfg(feature = "http")]
+    pub fn without(mut self, key: super::http::Secret) -> Self {
+        self.key = Some(key);
+        self
+    }
+
     /// More text.
     pub fn text(&mut self, text: String) {
         if text.is_empty() {
             return;
         }
+        #[cfg(feature = "http")]
+        let text = match &self.key {
+            Some(key) => key.hide(&text),
+            None => text,
+        };
         let kept = &mut self.response.text;
         if std::mem::take(&mut self.is_between) && !kept.is_empty() {
             kept.push_str(BETWEEN);

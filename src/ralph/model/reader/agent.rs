@@ -1,4 +1,4 @@
-//! What an agent that works by itself prints: its text is the answer, the rest is reported (pure).
+//! What an agent that works by itself prints: its text is the answer, the rest is reported.
 
 use super::super::intake::Intake;
 use super::super::response::StreamChunk;

@@ -13,8 +13,11 @@ use crate::error::Error;
 use crate::stamp::Timestamp;
 
 pub(super) use anthropic::Anthropic;
-pub(super) use api::{AnyApi, Dialect};
+#[cfg(feature = "http")]
+pub(super) use api::Api as ApiReader;
 pub(super) use chat::Chat;
+
+use api::{AnyApi, Dialect};
 
 /// Reads one answer.
 pub(super) trait Reader: Send {
