@@ -54,6 +54,17 @@ impl Agent {
         }
     }
 
+    /// How many messages a command's model may have in an iteration.
+    pub fn max_turns(self, turns: u32) -> Self {
+        match self {
+            Self::Client(client) => Self::Client(client),
+            Self::Command { client, errors } => Self::Command {
+                client: Box::new(client.max_turns(turns)),
+                errors,
+            },
+        }
+    }
+
     pub fn client(&mut self) -> &mut dyn LlmClient {
         match self {
             Self::Client(client) => client.as_mut(),

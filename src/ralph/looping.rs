@@ -180,10 +180,12 @@ impl LoopEngine {
         self
     }
 
-    /// How many answers of the model an iteration may have; 50 unless told otherwise. A command
-    /// that works by itself has one.
+    /// How many answers of the model an iteration may have; 50 unless told otherwise. Of a command
+    /// that works by itself it is the messages of its model that its records tell; any number, unless
+    /// told otherwise. Then the check decides.
     pub fn max_turns(mut self, turns: u32) -> Self {
         self.max_turns = Some(turns);
+        self.agent = self.agent.max_turns(turns);
         self
     }
 

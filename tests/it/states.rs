@@ -211,7 +211,12 @@ fn nothing_is_told_where_nothing_is_wanted() {
 #[test]
 fn a_shell_works_while_it_runs_something() {
     let server = TmuxServer::new();
-    let pane = server.new_session("shell", 60, 12, "PS1='me@box:~$ ' exec bash --norc --noprofile");
+    let pane = server.new_session(
+        "shell",
+        60,
+        12,
+        "PS1='me@box:~$ ' exec bash --norc --noprofile",
+    );
     server.wait_for_text(&pane, "$");
     let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
     observed.until("a prompt", |seen| states(seen).len() == 1);

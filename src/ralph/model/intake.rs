@@ -33,6 +33,8 @@ pub(super) struct Intake<'a> {
     calls: Vec<Call>,
     input_bytes: usize,
     has_warned: bool,
+    /// Messages of an agent that works by itself.
+    turns: u32,
     #[cfg(feature = "http")]
     key: Option<super::http::Secret>,
 }
@@ -57,6 +59,7 @@ impl<'a> Intake<'a> {
             calls: Vec::new(),
             input_bytes: 0,
             has_warned: false,
+            turns: 0,
             #[cfg(feature = "http")]
             key: None,
         }
@@ -83,6 +86,16 @@ impl<'a> Intake<'a> {
             recv(self.deadline) -> _ => self.is_late = true,
             send(self.chunks, chunk) -> _ => {}
         }
+    }
+
+    /// A message of an agent that works by itself is complete.
+    pub fn count_turn(&mut self) {
+        self.turns = self.turns.saturating_add(1);
+    }
+
+    /// How many there were.
+    pub fn turns(&self) -> u32 {
+        self.turns
     }
 
     /// Something that whoever watches should know.

@@ -279,3 +279,61 @@ fn wrong_usage_is_said_in_one_line_before_anything_is_run() {
     }
     assert!(!place.directory().exists());
 }
+
+/// An agent that works by itself and would never end, as its records tell.
+#[test]
+fn an_agent_that_uses_up_its_turns_is_ended_and_the_check_decides() {
+    let place = Place::new();
+    let record = |n: u32| {
+        format!(
+            r#"{{"type":"assistant","session_id":"s","message":{{"id":"m{n}","role":"assistant","content":[{{"type":"text","text":"step {n}"}}],"usage":{{"input_tokens":1,"output_tokens":1}}}}}}"#
+        )
+    };
+    let init = r#"{"type":"system","subtype":"init","session_id":"s"}"#;
+    let lines: Vec<String> = (1..=6).map(record).collect();
+    let path = place.write("records", &format!("{init}\n{}\n", lines.join("\n")));
+    let agent = format!("cat {path}; exec sleep 1000");
+    let args = |check: &'static str| {
+        let agent = agent.clone();
+        move |place: &Place| {
+            place.events(&[
+                "--task",
+                "x",
+                "--as",
+                "claude",
+                "--agent",
+                &agent,
+                "--check",
+                check,
+                "--max-turns",
+                "3",
+                "--max-iterations",
+                "1",
+            ])
+        }
+    };
+    let (output, events) = args("false")(&place);
+    assert_code(&output, 1);
+    assert_eq!(outcomes(&events), [IterationOutcome::MaxTurnsReached]);
+    assert!(kinds(&events).contains(&"ValidationCompleted"));
+    let (output, _) = args("true")(&Place::new());
+    assert_code(&output, 0);
+    // What Claude Code says of its own bound.
+    let result =
+        r#"{"type":"result","subtype":"error_max_turns","is_error":true,"session_id":"s"}"#;
+    let path = place.write("result", &format!("{init}\n{}\n{result}\n", record(1)));
+    let agent = format!("cat {path}; exit 1");
+    let (_, events) = Place::new().events(&[
+        "--task",
+        "x",
+        "--as",
+        "claude",
+        "--agent",
+        &agent,
+        "--check",
+        "exit 9",
+        "--max-iterations",
+        "1",
+    ]);
+    assert_eq!(outcomes(&events), [IterationOutcome::MaxTurnsReached]);
+}
