@@ -101,7 +101,9 @@ const LIMITS: &[&str] = &[
     "rate limit",
     "rate_limit",
     "hit your limit",
-    "limit reached",
+    "hour limit reached",
+    "weekly limit reached",
+    "session limit",
     "quota",
     "credit balance",
 ];
