@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
@@ -226,7 +226,9 @@ impl LoopEngine {
         let (cancel, checking) = (self.cancel.clone(), Arc::clone(&self.checking));
         move || {
             cancel.cancel();
-            let control = checking.lock().unwrap_or_else(PoisonError::into_inner);
+            let control = checking
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
             if let Some(control) = control.as_ref() {
                 control.kill();
             }
