@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use super::looping::{LoopEnd, LoopEngine, LoopOutcome};
 use super::model::Cancel;
 use super::record::Keep;
-use crate::agent::summary::summary;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::log::{IterationDirectory, RunInfo, RunState};
@@ -82,7 +81,7 @@ impl Source for LoopJob {
         let outcome = engine.ready().and_then(|()| {
             let info = RunInfo {
                 kind: "loop".to_owned(),
-                label: summary(engine.spec.task.lines().next().unwrap_or("loop")),
+                label: "loop".to_owned(),
                 identity: None,
                 extra,
             };
