@@ -15,7 +15,9 @@ mod registry;
 
 mod places;
 
+mod content;
 mod file;
+mod last_line;
 mod verdict;
 
 pub(crate) use job::AgentsJob;
