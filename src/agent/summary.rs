@@ -48,7 +48,11 @@ fn torn(kept: &str, rest: &str) -> usize {
     if !rest.as_bytes().first().is_some_and(is_of_key) {
         return 0;
     }
-    let torn = kept.bytes().rev().take_while(|byte| is_of_key(byte)).count();
+    let torn = kept
+        .bytes()
+        .rev()
+        .take_while(|byte| is_of_key(byte))
+        .count();
     if torn < TORN_BYTES_MIN { 0 } else { torn }
 }
 

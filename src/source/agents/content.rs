@@ -106,9 +106,10 @@ impl Content {
         }
     }
 
-    /// Whether it is yet to be searched.
+    /// Whether that is to be searched now: its agent has finished, if there is nothing there.
     pub fn is_to_be_searched(&self) -> bool {
-        self.searched_from.is_none() && self.unread() > 0
+        let is_done = self.standing() == Standing::Done;
+        is_done && self.searched_from.is_none() && self.unread() > 0
     }
 
     /// Only a sub-agent's records were read, of a file that is not a sub-agent's.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 
 use super::content::{Content, read_at};
-use super::verdict::{Facts, Verdict, judge};
+use super::verdict::{Facts, HOLD, Verdict, judge};
 use crate::stamp::Timestamp;
 
 /// A file of this size is worth a word: something writes without end.
@@ -121,10 +121,7 @@ impl OutputFile {
         if !self.read_changes(moment, bytes_left, looked)? {
             return Ok(());
         }
-        looked.verdict = self.judge(moment);
-        let is_completed = matches!(looked.verdict, Some(Verdict::Completed { .. }));
-        if is_completed && self.content.is_to_be_searched() {
-            looked.verdict = None;
+        if self.content.is_to_be_searched() && self.quiet(moment) >= HOLD {
             if *bytes_left == 0 {
                 looked.is_starved = true;
                 return Ok(());
@@ -136,8 +133,8 @@ impl OutputFile {
             }
             let read = self.content.search(&file)?;
             *bytes_left = bytes_left.saturating_sub(read);
-            looked.verdict = self.judge(moment);
         }
+        looked.verdict = self.judge(moment);
         Ok(())
     }
 
@@ -258,8 +255,13 @@ impl OutputFile {
         Ok(())
     }
 
+    /// For how long nothing was written.
+    fn quiet(&self, moment: Moment) -> Duration {
+        let changed_at = self.changed_at.unwrap_or(moment.now);
+        moment.now.saturating_duration_since(changed_at)
+    }
+
     fn judge(&self, moment: Moment) -> Option<Verdict> {
-        let changed_at = self.changed_at?;
         let content = &self.content;
         let facts = Facts {
             standing: content.standing(),
@@ -270,7 +272,7 @@ impl OutputFile {
             error: content.error(),
             is_open: content.is_open(),
             unread: content.unread(),
-            quiet: moment.now.saturating_duration_since(changed_at),
+            quiet: self.quiet(moment),
         };
         judge(&facts, moment.stable)
     }

@@ -231,7 +231,9 @@ fn filler(side: bool, bytes: usize) -> String {
     let text = "x".repeat(2_000);
     let one = line(
         "user",
-        &format!("\"isSidechain\":{side},\"message\":{{\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":\"{text}\"}}]}}"),
+        &format!(
+            "\"isSidechain\":{side},\"message\":{{\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":\"t\",\"content\":\"{text}\"}}]}}"
+        ),
     );
     one.repeat(bytes / one.len() + 1)
 }
@@ -275,10 +277,16 @@ fn a_task_from_far_before_the_end_is_found() {
     let read = case.look(5).1;
     assert_eq!(read, 0, "it is searched once");
     case.append(&ended);
-    assert_eq!(judged(&mut case, 5), completed("yes", "stop_reason end_turn"));
+    assert_eq!(
+        judged(&mut case, 5),
+        completed("yes", "stop_reason end_turn")
+    );
     let mut case = Case::new();
     case.append([&*begun, &*ended, &*filler, &*end].concat());
-    assert_eq!(judged(&mut case, 5), completed("yes", "stop_reason end_turn"));
+    assert_eq!(
+        judged(&mut case, 5),
+        completed("yes", "stop_reason end_turn")
+    );
 }
 
 #[test]
@@ -334,7 +342,10 @@ fn a_human_who_stopped_an_agent_is_waited_for() {
     case.append([prompt(false), stopped].concat());
     assert_eq!(judged(&mut case, 29), None);
     case.append([prompt(false), answer(false, "\"end_turn\"")].concat());
-    assert_eq!(judged(&mut case, 5), completed("yes", "stop_reason end_turn"));
+    assert_eq!(
+        judged(&mut case, 5),
+        completed("yes", "stop_reason end_turn")
+    );
 }
 
 #[test]
@@ -348,7 +359,10 @@ fn a_stream_of_events_ends_without_its_last_lines() {
 fn a_result_is_no_record() {
     let mut case = Case::new();
     case.append("{\"type\":\"init\",\"session_id\":\"x\",\"model\":\"g\"}\n{\"type\":\"result\",\"timestamp\":\"2026-01-01T00:00:00Z\",\"status\":\"success\"}\n");
-    assert_eq!(judged(&mut case, 5), completed("", "result: status success"));
+    assert_eq!(
+        judged(&mut case, 5),
+        completed("", "result: status success")
+    );
     let mut case = Case::new();
     case.append([0; 10_000]);
     let Some(Verdict::Completed { result, .. }) = judged(&mut case, 10) else {

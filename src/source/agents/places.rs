@@ -268,7 +268,10 @@ mod tests {
         let mut places = Places::default();
         places.add(temp.path()).unwrap();
         let found = places.find();
-        assert!(found.new.is_empty() && found.warnings.len() == 2, "{found:?}");
+        assert!(
+            found.new.is_empty() && found.warnings.len() == 2,
+            "{found:?}"
+        );
         assert!(names(&mut places).is_empty());
         fs::write(at("later"), "").unwrap();
         assert_eq!(names(&mut places), ["link"]);

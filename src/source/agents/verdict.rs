@@ -7,7 +7,7 @@ use crate::agent::{Expected, Standing, StreamFormat};
 
 /// So long a record that ends a turn must stand alone: the one behind it may say that background
 /// tasks still run.
-const HOLD: Duration = Duration::from_secs(1);
+pub(super) const HOLD: Duration = Duration::from_secs(1);
 
 /// How many times the quiet that is evidence elsewhere a human who stopped an agent is given for
 /// the next prompt. Of the pauses in recordings nine in ten are shorter than 30 s.
@@ -117,11 +117,9 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
                 .and_then(completed)
         }
         Standing::Background { .. } => match facts.expected {
-            Expected::Wake(after) if is_quiet(after.saturating_add(stable)) => {
-                completed(format!(
-                    "inferred: {evidence}; it was to be woken after {after:?}, and was not"
-                ))
-            }
+            Expected::Wake(after) if is_quiet(after.saturating_add(stable)) => completed(format!(
+                "inferred: {evidence}; it was to be woken after {after:?}, and was not"
+            )),
             // A background task may take as long as it likes.
             _ => None,
         },
@@ -168,13 +166,41 @@ mod tests {
         for (standing, expected, is_open, unread, seconds, word) in [
             (Done, Nothing, false, 0, 1, "end_turn"),
             (Done, Confirmation, false, 0, 10, "end_turn"),
-            (Done, Goal, false, 0, 60, "inferred: end_turn, and no verdict"),
+            (
+                Done,
+                Goal,
+                false,
+                0,
+                60,
+                "inferred: end_turn, and no verdict",
+            ),
             (Done, Nothing, true, 0, 10, "end_turn"),
-            (Done, Nothing, false, 7, 10, "inferred: end_turn; the first 7"),
+            (
+                Done,
+                Nothing,
+                false,
+                7,
+                10,
+                "inferred: end_turn; the first 7",
+            ),
             (Interrupted, Prompt, false, 0, 30, "end_turn, and nothing"),
-            (Interrupted, Confirmation, false, 0, 10, "end_turn, and nothing"),
+            (
+                Interrupted,
+                Confirmation,
+                false,
+                0,
+                10,
+                "end_turn, and nothing",
+            ),
             (MaybeDone, Nothing, true, 0, 60, "inferred: it has answered"),
-            (wakes, wake, false, 0, 71, "inferred: end_turn; it was to be"),
+            (
+                wakes,
+                wake,
+                false,
+                0,
+                71,
+                "inferred: end_turn; it was to be",
+            ),
         ] {
             let mut facts = Facts {
                 expected,

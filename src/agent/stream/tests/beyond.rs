@@ -70,11 +70,7 @@ fn what_follows_the_end_of_a_turn_may_send_the_agent_on() {
         (&[GOAL_SET, PROMPT, END, GOAL_MET], Done, Confirmation),
         (&[GOAL_SET, PROMPT, END, GOAL_MET, SUMMARY], Done, Nothing),
         (&[PROMPT, WAKE_UP, END, DURATION], wakes, wake),
-        (
-            &[PROMPT, WAKE_UP, END, GOAL_MET, DURATION],
-            Done,
-            Nothing,
-        ),
+        (&[PROMPT, WAKE_UP, END, GOAL_MET, DURATION], Done, Nothing),
         (&[PROMPT, INTERRUPTION], Interrupted, Prompt),
         (&[PROMPT, INTERRUPTION, SNAPSHOT], Interrupted, Prompt),
         (
@@ -98,7 +94,10 @@ fn a_word_about_hooks_is_none_where_it_is_quoted() {
     assert_eq!(stands(&text), Standing::Done);
     let told = told(Format::Claude, &lines(&[PROMPT, END, FEEDBACK]));
     assert!(!told.contains(&"prompt Stop hook feedback".to_owned()));
-    assert_eq!(told.last().unwrap(), "failed the run was cut off before its end");
+    assert_eq!(
+        told.last().unwrap(),
+        "failed the run was cut off before its end"
+    );
 }
 
 #[test]
@@ -106,7 +105,8 @@ fn a_turn_that_is_stopped_is_said_where_it_happens() {
     let text = lines(&[PROMPT, INTERRUPTION, PROMPT, END]);
     let told_of = |format, text: &str| {
         let told = told(format, text);
-        told.iter().any(|event| event.starts_with("! the turn was stopped: "))
+        told.iter()
+            .any(|event| event.starts_with("! the turn was stopped: "))
     };
     assert!(told_of(Format::Claude, &text));
     let stream = text.replace("\"sessionId\"", "\"session_id\"");
@@ -162,7 +162,11 @@ fn no_error_is_what_makes_a_success() {
     for (is_error, standing, said) in [
         ("\"is_error\":false,", Standing::Done, ", is_error false"),
         ("\"is_error\":1,", Standing::Failed, ", is_error 1"),
-        ("\"is_error\":\"true\",", Standing::Failed, ", is_error \"true\""),
+        (
+            "\"is_error\":\"true\",",
+            Standing::Failed,
+            ", is_error \"true\"",
+        ),
         ("", Standing::Done, ", without is_error"),
     ] {
         let (found, evidence) = result(is_error);
@@ -170,7 +174,10 @@ fn no_error_is_what_makes_a_success() {
         assert_eq!(evidence, format!("result: subtype success{said}"));
     }
     assert_eq!(
-        told(Format::Json, "{\"type\":\"result\",\"is_error\":1,\"result\":\"r\"}\n"),
+        told(
+            Format::Json,
+            "{\"type\":\"result\",\"is_error\":1,\"result\":\"r\"}\n"
+        ),
         ["failed r"]
     );
 }
@@ -179,7 +186,12 @@ fn no_error_is_what_makes_a_success() {
 fn a_stream_of_events_settles_without_its_last_lines() {
     let message = r#"{"type":"message_start","message":{"id":"m","type":"message","usage":{}}}"#;
     let stop = r#"{"type":"message_stop"}"#;
-    for (end, is_open) in [("", false), ("\n", false), ("\n\n", false), ("\ndata: {\"ty", true)] {
+    for (end, is_open) in [
+        ("", false),
+        ("\n", false),
+        ("\n\n", false),
+        ("\ndata: {\"ty", true),
+    ] {
         for name in ["data: ", "data:", ""] {
             let text = format!("data: {message}\n\n{name}{stop}{end}");
             let parser = parser(Format::Sse, &text);
