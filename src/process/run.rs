@@ -281,6 +281,11 @@ impl Attention {
 
     fn end(mut self, attended: &Attended, clock: &Clock, began: Instant) -> Ran {
         let now = clock.now();
+        if let Some(records) = &mut self.records
+            && !attended.status.success()
+        {
+            records.ended_badly(attended.status.to_string());
+        }
         self.read(now, Records::finish);
         if attended.is_held {
             self.recorder.sink.warning(
