@@ -13,6 +13,8 @@ pub(crate) enum Piece<'a> {
     Text(&'a [u8]),
     /// What a record says.
     Event(AgentEvent),
+    /// Bytes of records that nobody knows how to read.
+    Unread(&'a [u8]),
 }
 
 /// Where pieces go.
@@ -200,6 +202,11 @@ impl Records {
             Kind::Record => {
                 self.parser.push(bytes, now, &mut self.events);
                 self.hand_on(take);
+                // Of records of nobody that is known two words are understood: they are what was
+                // printed, like any text.
+                if self.parser.format() == Some(StreamFormat::Json) {
+                    take(Piece::Unread(bytes));
+                }
             }
         }
     }

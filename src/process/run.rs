@@ -270,7 +270,9 @@ impl Attention {
         let (recorder, agent_id) = (&mut self.recorder, &self.agent_id);
         if let Some(records) = &mut self.records {
             read(records, self.clock.wall(), &mut |piece| match piece {
-                Piece::Text(bytes) => recorder.push(OutputStream::Stdout, bytes, now),
+                Piece::Text(bytes) | Piece::Unread(bytes) => {
+                    recorder.push(OutputStream::Stdout, bytes, now);
+                }
                 Piece::Event(event) => {
                     recorder.give_all(now);
                     recorder.sink.agent(event, agent_id);

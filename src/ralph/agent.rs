@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::model::{CommandClient, LlmClient};
 use super::record::Files;
+#[cfg(feature = "cli")]
+use super::running::Running;
 use crate::bus::EventEmitter;
 use crate::process::{OutputStream, OutputWriter};
 
@@ -62,6 +64,15 @@ impl Agent {
                 client: Box::new(client.max_turns(turns)),
                 errors,
             },
+        }
+    }
+
+    /// The command that runs.
+    #[cfg(feature = "cli")]
+    pub fn running(&self) -> Option<Running> {
+        match self {
+            Self::Client(_) => None,
+            Self::Command { client, .. } => Some(client.running()),
         }
     }
 

@@ -98,7 +98,15 @@ fn run(
     info: RunInfo,
     context: &Context,
 ) -> Result<LoopOutcome> {
-    let emitter = context.runs.open(name, info)?.emitter;
+    let opened = context.runs.open(name, info)?;
+    let emitter = opened.emitter;
+    if engine.progress.iteration > 0 && opened.history.is_none() {
+        let id = emitter.execution_id().clone();
+        context.runs.close(&id, RunState::Detached, None);
+        return Err(Error::locked(format!(
+            "somebody else goes on with the run {id}"
+        )));
+    }
     let id = emitter.execution_id().clone();
     // The engine's end is the loop's; the watcher ends with this call, whatever happens.
     let (running, over) = stop_pair();

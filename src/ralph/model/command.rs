@@ -20,6 +20,7 @@ use crate::child::{Listener, OutputStream};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::process::{Command, Control, Outcome, Stdin, listen};
+use crate::ralph::running::Running;
 
 /// The prompt, for commands that take it as an argument.
 const PROMPT: &str = "TD_PROMPT";
@@ -89,6 +90,7 @@ pub struct CommandClient {
     after_end: Duration,
     max_turns: Option<u32>,
     on_output: Option<OnOutput>,
+    running: Running,
     clock: Clock,
 }
 
@@ -107,6 +109,7 @@ impl CommandClient {
             after_end: AFTER_END,
             max_turns: None,
             on_output: None,
+            running: Running::default(),
             clock: Clock::system(),
         }
     }
@@ -186,6 +189,12 @@ impl CommandClient {
         self
     }
 
+    #[cfg(feature = "cli")]
+    /// What ends the command that runs, from another thread.
+    pub(in crate::ralph) fn running(&self) -> Running {
+        self.running.clone()
+    }
+
     fn command(&self, request: &Request, control: &Control) -> Command {
         let prompt = request.text();
         let mut command = Command::new(&self.program)
@@ -225,7 +234,7 @@ impl LlmClient for CommandClient {
         if cancel.is_cancelled() {
             return Err(LlmError::cancelled());
         }
-        let control = Control::new();
+        let control = self.running.begin();
         let command = self.command(request, &control);
         let deadline = self
             .timeout
@@ -297,7 +306,7 @@ impl Listener for Ear<'_> {
         } else if self.flaw.is_none() {
             let read = self.reader.push(bytes, self.clock.wall(), &mut self.intake);
             self.flaw = read.err();
-            let turns = self.intake.turns();
+            let turns = self.intake.begun();
             let is_over = self.reader.is_done();
             if self.max_turns.is_some_and(|max| turns > max) && !is_over && !self.has_used_up {
                 self.has_used_up = true;
@@ -353,8 +362,8 @@ impl Ear<'_> {
         let error = if is_cancelled {
             LlmError::cancelled()
         } else if self.has_used_up && outcome.was_ended {
-            let turns = self.intake.turns();
-            Flaw::turns(format!("{name} had {turns} answers and would have gone on")).into_error("")
+            let turns = self.max_turns.unwrap_or_default();
+            Flaw::turns(format!("{name} had {turns} answers and went on")).into_error("")
         } else if outcome.timed_out {
             let timeout = timeout.unwrap_or_default();
             LlmError::new(
@@ -364,6 +373,7 @@ impl Ear<'_> {
         } else if let Some(flaw) = flaw {
             match outcome.is_success() || self.has_hung {
                 true => flaw.into_error(&said),
+                false if said.is_empty() => flaw.into_error(&how),
                 false => flaw.into_error(&format!("{how}: {said}")),
             }
         } else if outcome.is_success() || self.has_hung {

@@ -35,6 +35,7 @@ pub(super) struct Intake<'a> {
     has_warned: bool,
     /// Messages of an agent that works by itself.
     turns: u32,
+    begun: u32,
     #[cfg(feature = "http")]
     key: Option<super::http::Secret>,
 }
@@ -60,6 +61,7 @@ impl<'a> Intake<'a> {
             input_bytes: 0,
             has_warned: false,
             turns: 0,
+            begun: 0,
             #[cfg(feature = "http")]
             key: None,
         }
@@ -93,9 +95,14 @@ impl<'a> Intake<'a> {
         self.turns = self.turns.saturating_add(1);
     }
 
-    /// How many there were.
-    pub fn turns(&self) -> u32 {
-        self.turns
+    /// Something of a message that is not complete.
+    pub fn in_turn(&mut self) {
+        self.begun = self.turns.saturating_add(1);
+    }
+
+    /// How many messages were begun.
+    pub fn begun(&self) -> u32 {
+        self.begun
     }
 
     /// Something that whoever watches should know.

@@ -89,7 +89,7 @@ fn a_check_that_never_passes_ends_the_loop_with_1() {
     assert!(place.file(2, "prompt.txt").contains("changed no file"));
     // For people: why it goes on.
     let shown = text(
-        &place
+        &Place::new()
             .run(&[
                 "--task",
                 "x",
@@ -336,4 +336,46 @@ fn an_agent_that_uses_up_its_turns_is_ended_and_the_check_decides() {
         "1",
     ]);
     assert_eq!(outcomes(&events), [IterationOutcome::MaxTurnsReached]);
+}
+
+#[test]
+fn a_check_that_ends_in_order_when_it_is_told_to_has_not_passed() {
+    let check = "trap 'exit 0' TERM INT; echo $$ > pid; while :; do sleep 0.05; done";
+    let place = Place::new();
+    let args = ["--json", "--task", "x", "--agent", "true", "--check", check];
+    let running = Running::start(place.command(&args));
+    wait_for("the check", CEILING, || {
+        match place.work().join("pid").exists() {
+            true => Ok(()),
+            false => Err("it does not run"),
+        }
+    });
+    running.signal(Signal::INT);
+    let output = running.end();
+    assert_code(&output, 130);
+    let seen = events(&output.stdout);
+    assert_eq!(ended(&seen), (false, 1));
+    assert_eq!(outcomes(&seen), [failed(143)]);
+    let args = [&args[1..], &["--timeout", "300ms"]].concat();
+    let (output, seen) = Place::new().events(&args);
+    assert_code(&output, 124);
+    assert_eq!(ended(&seen), (false, 1));
+}
+
+#[test]
+fn an_agent_has_time_to_write_down_where_it_was() {
+    let place = Place::new();
+    let agent =
+        "trap 'sleep 0.3; touch saved; exit' TERM; touch begun; while :; do sleep 0.05; done";
+    let running =
+        Running::start(place.command(&["--task", "x", "--agent", agent, "--check", "true"]));
+    wait_for("the agent", CEILING, || {
+        match place.work().join("begun").exists() {
+            true => Ok(()),
+            false => Err("it does not run"),
+        }
+    });
+    running.signal(Signal::INT);
+    assert_code(&running.end(), 130);
+    assert!(place.work().join("saved").exists());
 }

@@ -67,6 +67,7 @@ impl Heard {
         match &event {
             AgentEvent::TokenReceived { token } => {
                 self.is_over = false;
+                intake.in_turn();
                 return intake.text(token.clone());
             }
             AgentEvent::ResponseCompleted {
@@ -84,6 +85,7 @@ impl Heard {
             }
             AgentEvent::ToolCallStarted { .. } => {
                 self.is_over = false;
+                intake.in_turn();
                 intake.between();
             }
             AgentEvent::AgentCompleted { result, .. } => {
@@ -104,6 +106,10 @@ impl Heard {
         match piece {
             Piece::Text(bytes) => self.text(bytes, is_answer, intake),
             Piece::Event(event) => self.event(event, intake),
+            Piece::Unread(bytes) => {
+                let text = self.decoder.push(bytes);
+                intake.text(text);
+            }
         }
     }
 }
