@@ -112,6 +112,7 @@ fn the_prompt_is_in_the_environment_and_in_a_file() {
         fs::read_to_string(place.work().join("a")).unwrap()
     );
     // Standard input is the task where that is wanted.
+    let place = Place::new();
     let mut command = place.command(&[
         "--task",
         "-",
