@@ -14,5 +14,6 @@ pub mod paired;
 pub mod panes;
 pub mod program;
 pub mod stats;
+pub mod streams;
 pub mod table;
 pub mod ways;

@@ -25,6 +25,7 @@ mod latency;
 mod rate;
 mod waits;
 
+mod agents;
 mod loops;
 mod processes;
 
@@ -48,6 +49,7 @@ const SECTIONS: &[Section] = &[
     ("rate", rate::run),
     ("waits", waits::run),
     ("processes", processes::run),
+    ("agents", agents::run),
     ("loops", loops::run),
     ("memory", memory::run),
     ("disks", disks::run),

@@ -8,5 +8,5 @@ mod turn;
 
 pub use state::{Judged, Screen, ScreenState, StateRules, StateTracker};
 pub use stream::{AgentEvent, Format, ParseFormatError, Standing, StreamFormat, StreamParser};
-pub(crate) use stream::{SseRecord, SseRecords};
+pub(crate) use stream::{Expected, SseRecord, SseRecords};
 pub use turn::{DEFAULT_MARKER, Disturbance, Markers, Sight, Sights, Turn, TurnDetector};

@@ -28,12 +28,32 @@ fn cut(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         None => text.to_owned(),
         Some((at, _)) => {
+            let at = text[..at].len() - torn(&text[..at], &text[at..]);
             let mut short = String::with_capacity(at + ELLIPSIS.len_utf8());
             short.push_str(&text[..at]);
             short.push(ELLIPSIS);
             short
         }
     }
+}
+
+/// A word of which less than this is left tells nothing that is to be kept secret.
+const TORN_BYTES_MIN: usize = 8;
+
+/// Bytes of a word that the cut would leave of a longer one. Half a key is still a secret, and one
+/// that no rule recognises any more: it goes with its other half.
+fn torn(kept: &str, rest: &str) -> usize {
+    // Keys are written in these; in other scripts the words of a text may have no blanks.
+    let is_of_key = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_+/=.~%".contains(byte);
+    if !rest.as_bytes().first().is_some_and(is_of_key) {
+        return 0;
+    }
+    let torn = kept
+        .bytes()
+        .rev()
+        .take_while(|byte| is_of_key(byte))
+        .count();
+    if torn < TORN_BYTES_MIN { 0 } else { torn }
 }
 
 /// Text that comes in pieces, of which only the beginning is kept.
@@ -43,8 +63,9 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    /// Bytes that are kept: enough for a result in any script.
-    const BYTES_MAX: usize = RESULT_CHARS_MAX * 4;
+    /// Bytes that are kept: more than a result has in any script, so that it is the result that is
+    /// cut.
+    const BYTES_MAX: usize = (RESULT_CHARS_MAX + 2) * 4;
 
     pub fn push(&mut self, piece: &str) {
         if self.text.len() < Self::BYTES_MAX {
@@ -79,6 +100,22 @@ mod tests {
         let long = "é".repeat(SUMMARY_CHARS_MAX + 1);
         assert_eq!(summary(&long), "é".repeat(SUMMARY_CHARS_MAX) + "…");
         assert_eq!(summary(&long[2..]), "é".repeat(SUMMARY_CHARS_MAX));
+    }
+
+    #[test]
+    fn no_half_of_a_word_is_left_that_may_be_a_key() {
+        let key = "ghp_0123456789abcdefghij0123456789abcdef";
+        for kept in [1, 8, 20, 38] {
+            let before = "b ".repeat((SUMMARY_CHARS_MAX - kept) / 2);
+            let text = format!("{before}{key} and more");
+            let short = summary(&text);
+            let left = short.len().saturating_sub(before.len() + "…".len());
+            assert!(left < TORN_BYTES_MIN, "{short}");
+            assert!(short.starts_with(before.trim_end()), "{short}");
+        }
+        // One that ends where the cut is stays whole, to be recognised.
+        let whole = format!("{} {key}", "b".repeat(SUMMARY_CHARS_MAX - 1 - key.len()));
+        assert_eq!(summary(&format!("{whole} and more")), format!("{whole}…"));
     }
 
     #[test]

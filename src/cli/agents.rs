@@ -1,6 +1,5 @@
 //! `td-observe agents`: background agents' output files, each end once, until all have ended.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -20,8 +19,6 @@ use crate::source::AgentWatch;
 #[derive(Debug)]
 pub(super) struct Config {
     watch: AgentWatch,
-    /// Files that were named and are not there yet.
-    absent: Vec<String>,
     keeping: TypedKeeping,
 }
 
@@ -31,23 +28,16 @@ impl Config {
             return Err(Failure::usage("--execution-id: the id is empty"));
         }
         let mut watch = AgentWatch::new().every(typed.poll).stable(typed.stable);
-        let mut absent = Vec::new();
         for place in &typed.places {
             watch = watch
                 .place(place)
                 .map_err(|error| Failure::usage(error.to_string()))?;
-            let shown = place.to_string_lossy();
-            // Of a pattern nobody expects a file of that name.
-            if !Path::new(place).exists() && !shown.contains(['*', '?']) {
-                absent.push(shown.into_owned());
-            }
         }
         if let Some(id) = typed.execution_id {
             watch = watch.execution_id(id);
         }
         Ok(Self {
             watch,
-            absent,
             keeping: typed.keeping,
         })
     }
@@ -60,8 +50,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (builder, _) = keeping::builder(options, &config.keeping, &clock)?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let printing = live::print_one(&engine, options, &clock)?;
-    for path in &config.absent {
-        super::say(&format!("{path} is not there yet, and is waited for"));
+    for place in config.watch.empty_places() {
+        super::say(&format!("{place}, and is waited for"));
     }
     let agents = engine.watch_agents(config.watch)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);

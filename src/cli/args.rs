@@ -263,8 +263,10 @@ Examples:
 Of a directory all *.jsonl and *.output are agents' files. What an agent wrote says whether it is done:
 the records of Claude Code, Codex and Gemini, and of others a stop_reason end_turn or a type result.
 Where nothing says so, a file that was not changed for --stable is taken for an end, and the evidence
-begins with inferred; never while a tool or a background task is under way. Files that are deleted,
-replaced, cut, compressed or unreadable give one warning, and are looked at all the same.
+begins with inferred; never while a tool or a background task is under way. What may still follow an
+end is waited for: what hooks and goals say, the rest of a record, the next prompt after a stop.
+Files that are deleted, replaced, cut, compressed or unreadable give one warning, and are looked at
+all the same; in directories and patterns, what is no file is passed over.
 
 Exit codes: 0 all have completed, or Ctrl-C; 1 one has failed; 2 wrong usage.";
 

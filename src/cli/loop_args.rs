@@ -16,9 +16,9 @@ Examples:
   td-observe loop --resume loop@1768989600           goes on where it was cut off
   td-observe loop --resume loop@1768989600 --max-iterations 20
 
-In each iteration the agent gets a prompt on its standard input and in TD_PROMPT (and a file that has
-it in TD_PROMPT_FILE): the task, the phase, and the end of what the last check printed. Then the check
-is run, with sh -c as the agent is; the phase is done when it exits with 0. Prompts, answers and
+In each iteration the agent gets a prompt on its standard input: the task, the phase, and the end of
+what the last check printed. TD_PROMPT has it, too, unless it is beyond 127 KiB, and TD_PROMPT_FILE
+names the file that keeps it (secrets taken out), if anything is kept. Then the check is run, with sh -c as the agent is; the phase is done when it exits with 0. Prompts, answers and
 what checks print are kept in the run's iterations/N/.
 
 A spec in TOML has task, check, and [[phase]] with name, task, check, max_iterations. In Markdown the
@@ -70,7 +70,7 @@ pub(super) struct TypedLoop {
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// Go on with this loop, at its next iteration; what is not given is as it was
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["task", "spec", "execution_id"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["spec", "execution_id"])]
     pub resume: Option<PathBuf>,
     /// The name of the run [default: loop@SECONDS]
     #[arg(long, value_name = "ID")]

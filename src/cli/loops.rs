@@ -21,11 +21,14 @@ use super::signals::Signals;
 use crate::agent::Format;
 use crate::clock::Clock;
 use crate::event::ExecutionId;
-use crate::log::{Metadata, RunDirectory};
+use crate::log::{DataDir, Metadata, RunDirectory};
 use crate::ralph::{CommandClient, LoopEnd, LoopEngine, Progress, Spec};
 
 /// Iterations unless told otherwise.
 const ITERATIONS: u32 = 10;
+
+/// How long an agent has to end at a Ctrl-C: to write down where it was.
+const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
 /// The longest task or spec that is read.
 const SPEC_BYTES_MAX: u64 = 1 << 20;
@@ -88,6 +91,9 @@ impl Config {
             }
             None => {
                 let id = typed.execution_id.as_deref().map(ExecutionId::from);
+                if let Some(id) = &id {
+                    refuse_known(id, options)?;
+                }
                 (begun(&typed)?, id, Progress::default())
             }
         };
@@ -129,19 +135,26 @@ impl Config {
     }
 }
 
+/// A loop begins with its first iteration: one of the same name keeps its own.
+fn refuse_known(id: &ExecutionId, options: &Options) -> Result<(), Failure> {
+    let Some(path) = options.data_path()? else {
+        return Ok(());
+    };
+    let run = DataDir::new(path).run(id);
+    match Metadata::read(&run) {
+        Ok(Some(metadata)) if metadata.extra.contains_key(SETTINGS) => {
+            Err(Failure::usage(format!(
+                "there is a loop {id} already: go on with it with --resume, or choose another name"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The settings of a loop that begins.
 fn begun(typed: &TypedLoop) -> Result<Settings, Failure> {
     let spec = match (&typed.task, &typed.spec) {
-        (Some(task), _) => {
-            let task = match task.as_str() {
-                "-" => read_task()?,
-                task => task.to_owned(),
-            };
-            if task.trim().is_empty() {
-                return Err(Failure::usage("--task: the task is empty"));
-            }
-            Spec::of_task(task)
-        }
+        (Some(task), _) => Spec::of_task(task_of(task)?),
         (None, Some(path)) => read_spec(path)?,
         (None, None) => {
             return Err(Failure::usage(
@@ -176,6 +189,20 @@ fn begun(typed: &TypedLoop) -> Result<Settings, Failure> {
 /// The settings of a loop that goes on: as they were, but for what is given now.
 fn resumed(was: Settings, typed: &TypedLoop) -> Result<Settings, Failure> {
     let mut spec = was.spec;
+    if let Some(task) = &typed.task {
+        spec = match spec.phases.as_slice() {
+            // Its one phase is the task.
+            [phase] if phase.task.is_empty() => {
+                let check = phase.check.clone();
+                let spec = Spec::of_task(task_of(task)?);
+                check.map_or(spec.clone(), |check| spec.check(&check))
+            }
+            _ => Spec {
+                task: task_of(task)?,
+                ..spec
+            },
+        };
+    }
     if let Some(check) = &typed.check {
         for phase in &mut spec.phases {
             phase.check = None;
@@ -197,13 +224,16 @@ fn resumed(was: Settings, typed: &TypedLoop) -> Result<Settings, Failure> {
     };
     let checks = settings.spec.phases.iter().flat_map(|phase| &phase.check);
     let masked = |text: &String| text.contains(REDACTED);
+    let phases = settings.spec.phases.iter().map(|phase| &phase.task);
+    let is_task_masked = phases.chain([&settings.spec.task]).any(masked);
     for (option, is_masked) in [
         ("--agent", masked(&settings.agent)),
         ("--check", checks.into_iter().any(masked)),
+        ("--task", is_task_masked),
     ] {
         if is_masked {
             return Err(Failure::usage(format!(
-                "the command had a secret in it, which is not kept: give {option} again"
+                "the loop had a secret in it, which is not kept: give {option} again"
             )));
         }
     }
@@ -246,8 +276,15 @@ fn kept(run: &Path, options: &Options) -> Result<(RunDirectory, Settings), Failu
     Ok((run, settings))
 }
 
-fn read_task() -> Result<String, Failure> {
-    text_of(io::stdin().lock(), "--task -")
+fn task_of(typed: &str) -> Result<String, Failure> {
+    let task = match typed {
+        "-" => text_of(io::stdin().lock(), "--task -")?,
+        task => task.to_owned(),
+    };
+    match task.trim().is_empty() {
+        true => Err(Failure::usage("--task: the task is empty")),
+        false => Ok(task),
+    }
 }
 
 fn read_spec(path: &Path) -> Result<Spec, Failure> {
@@ -256,8 +293,10 @@ fn read_spec(path: &Path) -> Result<Spec, Failure> {
     if path.metadata().map_err(unreadable)?.is_dir() {
         return Err(Failure::usage(format!("--spec: {path:?} is a directory")));
     }
-    let text = text_of(fs::File::open(path).map_err(unreadable)?, "--spec")?;
-    let is_toml = path.extension().is_some_and(|name| name == "toml");
+    let shown = format!("--spec {path:?}");
+    let text = text_of(fs::File::open(path).map_err(unreadable)?, &shown)?;
+    let extension = path.extension().unwrap_or_default();
+    let is_toml = extension.eq_ignore_ascii_case("toml");
     let spec = match is_toml {
         true => Spec::from_toml(&text),
         false => Spec::from_markdown(&text),
@@ -287,7 +326,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         progress,
         keeping,
     } = config;
-    let mut agent = CommandClient::shell(&settings.agent).format(format);
+    let mut agent = CommandClient::shell(&settings.agent)
+        .format(format)
+        .cancel_grace(CANCEL_GRACE);
     if let Some(timeout) = settings.agent_timeout {
         agent = agent.timeout(timeout);
     }
@@ -319,7 +360,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     Ok(match outcome.end {
         _ if ended.interrupted && !outcome.success => ExitCode::from(INTERRUPTED),
         LoopEnd::Timeout => ExitCode::from(TIMED_OUT),
-        _ => live::code(!outcome.success || ended.failed),
+        // What could not be kept or shown was said; the code is about the checks.
+        _ => live::code(!outcome.success),
     })
 }
 

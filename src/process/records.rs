@@ -13,6 +13,8 @@ pub(crate) enum Piece<'a> {
     Text(&'a [u8]),
     /// What a record says.
     Event(AgentEvent),
+    /// Bytes of records that nobody knows how to read.
+    Unread(&'a [u8]),
 }
 
 /// Where pieces go.
@@ -42,6 +44,10 @@ pub(crate) struct Records {
     /// What came since the first record, while it is not known how to read it.
     held: Option<Vec<u8>>,
     events: Vec<AgentEvent>,
+    /// Anything was printed at all.
+    has_output: bool,
+    /// How the program ended, where not well.
+    bad_end: Option<String>,
 }
 
 impl Records {
@@ -55,15 +61,24 @@ impl Records {
             last: Kind::Text,
             held: None,
             events: Vec::new(),
+            has_output: false,
+            bad_end: None,
         })
     }
 
     /// Takes bytes as they were read, cut anywhere.
     pub fn push(&mut self, bytes: &[u8], now: Timestamp, take: Take<'_>) {
+        self.has_output |= !bytes.is_empty();
         match self.held {
             Some(_) => self.hold(bytes, now, take),
             None => self.sort(bytes, now, take),
         }
+    }
+
+    /// The program ended in this way, which is not how one does that has done its work. To be told
+    /// before the end of its output.
+    pub fn ended_badly(&mut self, how: String) {
+        self.bad_end = Some(how);
     }
 
     /// The output has ended.
@@ -88,7 +103,22 @@ impl Records {
                 context: "agent output".to_owned(),
                 message,
             }));
+            self.say_cut(take);
         }
+    }
+
+    /// A program that was to write records, and ended badly or without a word, has not done its
+    /// work. Where it wrote text and ended well, nobody knows.
+    fn say_cut(&mut self, take: Take<'_>) {
+        let how = match (self.bad_end.take(), self.has_output) {
+            (Some(how), _) => how,
+            (None, false) => "it printed nothing".to_owned(),
+            (None, true) => return,
+        };
+        take(Piece::Event(AgentEvent::AgentFailed {
+            error: "the run was cut off before its end".to_owned(),
+            evidence: format!("{how}, without a record that says how it went"),
+        }));
     }
 
     /// What is known of the format.
@@ -172,6 +202,11 @@ impl Records {
             Kind::Record => {
                 self.parser.push(bytes, now, &mut self.events);
                 self.hand_on(take);
+                // Of records of nobody that is known two words are understood: they are what was
+                // printed, like any text.
+                if self.parser.format() == Some(StreamFormat::Json) {
+                    take(Piece::Unread(bytes));
+                }
             }
         }
     }
@@ -190,8 +225,12 @@ impl Records {
         }
         let fields: &[&[u8]] = match format {
             Some(format) if is_sse(format) => &[b"data:", b"event:", b"id:", b"retry:", b":"],
+            // Some servers send comments for a while before the first event.
+            None if self.format == Format::Sse => &[b"data:", b"event:", b":"],
             // `id: 7` is text in many places.
-            None if self.format.formats().iter().copied().any(is_sse) => &[b"data:", b"event:"],
+            None if self.format.formats().iter().copied().any(is_sse) => {
+                &[b"data:", b"event:", b": "]
+            }
             _ => &[],
         };
         if fields.iter().any(|field| begin.starts_with(field)) {

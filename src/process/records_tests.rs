@@ -10,7 +10,7 @@ fn sorted(format: Format, pieces: &[&[u8]]) -> Vec<String> {
     let (mut found, mut text) = (Vec::new(), Vec::new());
     let now = Timestamp::from_micros(0);
     let mut take = |piece: Piece<'_>| match piece {
-        Piece::Text(bytes) => text.extend_from_slice(bytes),
+        Piece::Text(bytes) | Piece::Unread(bytes) => text.extend_from_slice(bytes),
         Piece::Event(event) => {
             if !text.is_empty() {
                 found.push(String::from_utf8_lossy(&std::mem::take(&mut text)).into_owned());

@@ -270,7 +270,9 @@ impl Attention {
         let (recorder, agent_id) = (&mut self.recorder, &self.agent_id);
         if let Some(records) = &mut self.records {
             read(records, self.clock.wall(), &mut |piece| match piece {
-                Piece::Text(bytes) => recorder.push(OutputStream::Stdout, bytes, now),
+                Piece::Text(bytes) | Piece::Unread(bytes) => {
+                    recorder.push(OutputStream::Stdout, bytes, now);
+                }
                 Piece::Event(event) => {
                     recorder.give_all(now);
                     recorder.sink.agent(event, agent_id);
@@ -281,6 +283,11 @@ impl Attention {
 
     fn end(mut self, attended: &Attended, clock: &Clock, began: Instant) -> Ran {
         let now = clock.now();
+        if let Some(records) = &mut self.records
+            && !attended.status.success()
+        {
+            records.ended_badly(attended.status.to_string());
+        }
         self.read(now, Records::finish);
         if attended.is_held {
             self.recorder.sink.warning(

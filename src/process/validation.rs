@@ -33,6 +33,8 @@ pub struct ValidationResult {
     pub duration_ms: u64,
     /// Its time was up.
     pub timed_out: bool,
+    /// It was asked to end before it did: whatever it exited with, it has not passed.
+    pub was_ended: bool,
     /// Lines that became no events, beyond the limit.
     pub lost_lines: u64,
 }
@@ -40,7 +42,7 @@ pub struct ValidationResult {
 impl ValidationResult {
     /// Whether the check passed.
     pub fn passed(&self) -> bool {
-        self.exit_code == 0
+        self.exit_code == 0 && !self.was_ended
     }
 }
 
@@ -129,6 +131,7 @@ pub(crate) fn validate_unless(
         stderr: String::from_utf8_lossy(&stderr).into_owned(),
         duration_ms: outcome.duration_ms(),
         timed_out: outcome.timed_out,
+        was_ended: outcome.was_ended,
         lost_lines: outcome.lost_lines,
     };
     if let Some(emitter) = emitter {

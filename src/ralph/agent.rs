@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::model::{CommandClient, LlmClient};
 use super::record::Files;
+#[cfg(feature = "cli")]
+use super::running::Running;
 use crate::bus::EventEmitter;
 use crate::process::{OutputStream, OutputWriter};
 
@@ -51,6 +53,26 @@ impl Agent {
                 client: Box::new(client.directory(path)),
                 errors,
             },
+        }
+    }
+
+    /// How many messages a command's model may have in an iteration.
+    pub fn max_turns(self, turns: u32) -> Self {
+        match self {
+            Self::Client(client) => Self::Client(client),
+            Self::Command { client, errors } => Self::Command {
+                client: Box::new(client.max_turns(turns)),
+                errors,
+            },
+        }
+    }
+
+    /// The command that runs.
+    #[cfg(feature = "cli")]
+    pub fn running(&self) -> Option<Running> {
+        match self {
+            Self::Client(_) => None,
+            Self::Command { client, .. } => Some(client.running()),
         }
     }
 

@@ -1,7 +1,5 @@
 //! One attempt of a loop: the agent works, then the check decides.
 
-use std::sync::PoisonError;
-
 use super::Request;
 use super::looping::{LoopEnd, LoopEngine};
 use super::prompt::{Setback, prompt};
@@ -11,7 +9,10 @@ use super::turns::{Conversation, Converse, TurnsEnd, converse};
 use super::workdir::fingerprint;
 use crate::error::Result;
 use crate::event::IterationOutcome;
-use crate::process::{Command, Control, ValidationResult, validate_unless};
+use crate::process::{Command, ValidationResult, validate_unless};
+
+/// What a check that was asked to end and did has exited with, as shells have it: 128 and `TERM`.
+const ENDED: i32 = 143;
 
 /// Of each output of a check so much is kept for the next prompt.
 const CHECK_BYTES: usize = 256 << 10;
@@ -34,6 +35,21 @@ impl Tried {
             return Self {
                 outcome: IterationOutcome::ValidationPassed,
                 setback: None,
+                hopeless: None,
+            };
+        }
+        if result.was_ended {
+            return Self {
+                outcome: IterationOutcome::ValidationFailed {
+                    exit_code: match result.exit_code {
+                        // Some end in order when they are asked to.
+                        0 => ENDED,
+                        code => code,
+                    },
+                },
+                setback: Some(Setback::Agent(
+                    "the check was ended before it was over".to_owned(),
+                )),
                 hopeless: None,
             };
         }
@@ -164,10 +180,7 @@ impl LoopEngine {
     }
 
     fn check(&self, check: &str, record: &Record<'_>, files: &Files) -> Result<ValidationResult> {
-        let control = Control::new();
-        let mut checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
-        *checking = Some(control.clone());
-        drop(checking);
+        let control = self.checking.begin();
         let mut command = Command::shell(check)
             .directory(&self.directory)
             .line_limit(CHECK_LINES_MAX)

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use super::looping::{LoopEnd, LoopEngine, LoopOutcome};
 use super::model::Cancel;
 use super::record::Keep;
-use crate::agent::summary::summary;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::log::{IterationDirectory, RunInfo, RunState};
@@ -82,7 +81,7 @@ impl Source for LoopJob {
         let outcome = engine.ready().and_then(|()| {
             let info = RunInfo {
                 kind: "loop".to_owned(),
-                label: summary(engine.spec.task.lines().next().unwrap_or("loop")),
+                label: "loop".to_owned(),
                 identity: None,
                 extra,
             };
@@ -99,7 +98,15 @@ fn run(
     info: RunInfo,
     context: &Context,
 ) -> Result<LoopOutcome> {
-    let emitter = context.runs.open(name, info)?.emitter;
+    let opened = context.runs.open(name, info)?;
+    let emitter = opened.emitter;
+    if engine.progress.iteration > 0 && opened.history.is_none() {
+        let id = emitter.execution_id().clone();
+        context.runs.close(&id, RunState::Detached, None);
+        return Err(Error::locked(format!(
+            "somebody else goes on with the run {id}"
+        )));
+    }
     let id = emitter.execution_id().clone();
     // The engine's end is the loop's; the watcher ends with this call, whatever happens.
     let (running, over) = stop_pair();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
@@ -12,13 +12,13 @@ use super::agent::Agent;
 use super::model::Cancel;
 use super::prompt::Setback;
 use super::record::{Keep, Record};
+use super::running::Running;
 use super::spec::{Phase, Spec};
 use super::tool::Toolbox;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::IterationOutcome;
-use crate::process::Control;
 use crate::thread::{self, Handle, StopGuard, stop_pair};
 
 /// As TaskDaemon's loops have it.
@@ -67,7 +67,7 @@ pub struct LoopEngine {
     pub(super) leave_out: Option<PathBuf>,
     pub(super) cancel: Cancel,
     /// What ends the check that runs.
-    pub(super) checking: Arc<Mutex<Option<Control>>>,
+    pub(super) checking: Running,
     pub(super) clock: Clock,
     pub(super) progress: Progress,
 }
@@ -155,7 +155,7 @@ impl LoopEngine {
             check_timeout: None,
             leave_out: None,
             cancel: Cancel::new(),
-            checking: Arc::default(),
+            checking: Running::default(),
             clock: Clock::system(),
             progress: Progress::default(),
         }
@@ -180,10 +180,12 @@ impl LoopEngine {
         self
     }
 
-    /// How many answers of the model an iteration may have; 50 unless told otherwise. A command
-    /// that works by itself has one.
+    /// How many answers of the model an iteration may have; 50 unless told otherwise. Of a command
+    /// that works by itself it is the messages of its model that its records tell; any number, unless
+    /// told otherwise. Then the check decides.
     pub fn max_turns(mut self, turns: u32) -> Self {
         self.max_turns = Some(turns);
+        self.agent = self.agent.max_turns(turns);
         self
     }
 
@@ -218,16 +220,14 @@ impl LoopEngine {
         self.cancel.clone()
     }
 
-    /// Ends it, and kills the check that runs: the last act of a program that must end at once.
+    /// Ends it, and kills what it runs: the last act of a program that must end at once.
     #[cfg(feature = "cli")]
     pub(crate) fn killer(&self) -> impl FnOnce() + Send + use<> {
-        let (cancel, checking) = (self.cancel.clone(), Arc::clone(&self.checking));
+        let cancel = self.cancel.clone();
+        let running = [Some(self.checking.clone()), self.agent.running()];
         move || {
             cancel.cancel();
-            let control = checking.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(control) = control.as_ref() {
-                control.kill();
-            }
+            running.iter().flatten().for_each(Running::kill);
         }
     }
 

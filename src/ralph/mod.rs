@@ -20,6 +20,8 @@
 mod prompt;
 mod spec;
 
+mod running;
+
 mod model;
 mod tool;
 

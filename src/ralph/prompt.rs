@@ -81,7 +81,7 @@ pub fn prompt(spec: &Spec, index: usize, setback: Option<&Setback>, unchanged: b
 }
 
 fn push_phase(text: &mut String, spec: &Spec, index: usize, phase: &Phase) {
-    if spec.phases.len() > 1 {
+    if spec.phases.len() > 1 || !spec.is_one_task() {
         let _ = writeln!(
             text,
             "\n# Phase {} of {}: {}",

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
 
-use super::looping::{LoopOutcome, Progress};
+use super::looping::{LoopEnd, LoopOutcome, Progress};
 use super::turns::Part;
 use crate::agent::AgentEvent;
 use crate::bus::EventEmitter;
@@ -79,8 +79,14 @@ impl<'a> Record<'a> {
 
     pub fn loop_completed(&self, outcome: LoopOutcome) -> LoopOutcome {
         if let Some(emitter) = self.emitter {
-            if let super::LoopEnd::Failed(why) = &outcome.end {
-                emitter.error(CONTEXT, why);
+            match &outcome.end {
+                LoopEnd::Passed => {}
+                LoopEnd::Failed(why) => {
+                    emitter.error(CONTEXT, why);
+                }
+                end => {
+                    emitter.warning(CONTEXT, &format!("it ends: {}", end.words()));
+                }
             }
             emitter.loop_completed(outcome.success, outcome.iterations);
         }
@@ -157,10 +163,12 @@ impl Files {
     /// Takes what is said.
     pub fn hear(&self) -> impl FnMut(Part<'_>) + Send + 'static {
         let files = self.clone();
+        let mut is_open = false;
         move |part| {
             let text = match part {
                 Part::Text(text) => text.to_owned(),
-                Part::Response(_) => "\n".to_owned(),
+                // The answer ends its line, if it has not.
+                Part::Response(_) if is_open => "\n".to_owned(),
                 Part::ToolCall(call) => format!("\n[tool {}] {}\n", call.name, call.input_text()),
                 Part::ToolResult { call, outcome } => {
                     let how = if outcome.is_error {
@@ -184,8 +192,9 @@ impl Files {
                     format!("\n[tool {tool_name} {how}]\n{result_summary}\n")
                 }
                 // The first prompt has its file, and later ones are results of tools.
-                Part::Prompt { .. } | Part::Agent(_) => return,
+                Part::Prompt { .. } | Part::Agent(_) | Part::Response(_) => return,
             };
+            is_open = !text.ends_with('\n');
             files.open().write(IterationFile::Response, text.as_bytes());
         }
     }

@@ -119,6 +119,7 @@ impl Spec {
     /// `is_invalid_input()` where there is no heading, and for phases that cannot be used.
     pub fn from_markdown(text: &str) -> Result<Self> {
         bounded(text)?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut title: Option<(usize, String)> = None;
         let mut intro = Part::default();
         let mut phases: Vec<(String, Part)> = Vec::new();
@@ -176,6 +177,17 @@ impl Spec {
             phases: phases.collect(),
         }
         .checked(intro.check)
+    }
+
+    /// Whether its one phase says nothing beside the task.
+    pub(super) fn is_one_task(&self) -> bool {
+        let alone = Self::of_task(self.task.as_str());
+        let says = |spec: &Self| {
+            let said = spec.phases.iter();
+            said.map(|phase| (phase.name.clone(), phase.task.clone()))
+                .collect::<Vec<_>>()
+        };
+        says(self) == says(&alone)
     }
 
     /// Gives phases without a check of their own this one.

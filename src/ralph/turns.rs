@@ -257,6 +257,9 @@ impl Talk<'_> {
             }
             Err(error) => {
                 self.add(error.partial_response());
+                if error.is_max_turns() {
+                    return Some(TurnsEnd::MaxTurnsReached);
+                }
                 if !error.is_cancelled() {
                     self.teller.error(&error.to_string());
                 }

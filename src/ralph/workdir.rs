@@ -72,7 +72,10 @@ impl Walk<'_> {
             let mut hasher = FxHasher::default();
             (&path, about.mode(), about.ino()).hash(&mut hasher);
             if !about.is_dir() {
-                (about.size(), about.mtime(), about.mtime_nsec()).hash(&mut hasher);
+                let written = (about.mtime(), about.mtime_nsec());
+                // That is what nobody can set back.
+                let changed = (about.ctime(), about.ctime_nsec());
+                (about.size(), written, changed).hash(&mut hasher);
             }
             self.sum = self.sum.wrapping_add(hasher.finish());
             if about.is_dir() {

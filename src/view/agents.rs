@@ -40,6 +40,10 @@ pub(super) fn row(event: &TdEvent) -> Option<Row> {
             output_tokens,
             ..
         } => {
+            // Plain text has no count.
+            if (*input_tokens, *output_tokens) == (0, 0) {
+                return row("response", Tone::Dim, "complete".to_owned());
+            }
             let text = format!("{input_tokens} tokens read, {output_tokens} written");
             row("response", Tone::Dim, text)
         }

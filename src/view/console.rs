@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use super::clean::{cut, push_clean};
 use super::executions::{Executions, Said, live_text, push_row, push_rows};
 use super::names::{Label, Names};
-use super::sgr::cut_painted;
 use super::tone::{Tone, push_styled};
 use super::words::lagged;
 use crate::event::{Envelope, EventKind, PaneId, TdEvent};
@@ -125,10 +124,10 @@ impl Console {
 
     fn live_of_execution(&self, columns: usize) -> Option<String> {
         let live = self.executions.live()?;
-        let text = live_text(live, self.rows.look.coloured)?;
         let label = self.names.label(live.execution_id(), None);
         let columns = columns.checked_sub(self.rows.before_columns(&label))?;
-        Some(self.rows.before(&label) + &cut_painted(&text, columns))
+        let text = live_text(live, self.rows.look.coloured, columns)?;
+        Some(self.rows.before(&label) + &text)
     }
 
     /// Takes in what an event says about sessions and panes without showing it.

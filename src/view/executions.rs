@@ -4,6 +4,7 @@ use super::agents::{self, Row};
 use super::clean::{cut, push_clean};
 use super::loops;
 use super::open_lines::{End, Line, Live, OpenLines, Origin};
+use super::sgr::{cut_painted, end_of_painted};
 use super::tone::{Tone, push_styled};
 use super::words::Outcome;
 use crate::event::TdEvent;
@@ -169,15 +170,20 @@ pub(super) fn push_rows(out: &mut String, before: &str, stream: &str, lines: &st
     }
 }
 
-/// The text of a live line with the name of its stream; none where nothing is to be seen.
-pub(super) fn live_text(live: Live<'_>, coloured: bool) -> Option<String> {
+/// The text of a live line with the name of its stream, within so many columns; none where nothing is
+/// to be seen. What a model says grows at its end: that is what is shown of it.
+pub(super) fn live_text(live: Live<'_>, coloured: bool, columns: usize) -> Option<String> {
     let (mut mark, mut text) = (String::new(), String::new());
     live.push(&mut text, coloured);
     if text.is_empty() {
         return None;
     }
     push_mark(&mut mark, live.stream(), coloured);
-    Some(mark + &text)
+    let text = mark + &text;
+    Some(match live.is_models() {
+        true => end_of_painted(&text, columns).into_owned(),
+        false => cut_painted(&text, columns).into_owned(),
+    })
 }
 
 fn push_mark(out: &mut String, stream: &str, coloured: bool) {

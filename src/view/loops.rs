@@ -4,13 +4,16 @@ use super::agents::Row;
 use super::tone::Tone;
 use crate::event::{IterationOutcome, TdEvent};
 
+/// Of a task so many characters are shown.
+const TASK_CHARS_MAX: usize = 200;
+
 /// The row of an event about a loop; `None` for other events.
 pub(super) fn row(event: &TdEvent) -> Option<Row> {
     let row = |name, tone, text: String| Some(Row { name, tone, text });
     match event {
         TdEvent::LoopStarted {
             task_description, ..
-        } => row("loop", Tone::Plain, task_description.clone()),
+        } => row("loop", Tone::Plain, beginning(task_description)),
         TdEvent::PhaseStarted {
             phase_index,
             phase_name,
@@ -44,6 +47,16 @@ pub(super) fn row(event: &TdEvent) -> Option<Row> {
             row("loop", tone, text)
         }
         _ => None,
+    }
+}
+
+/// The first line of a task, and not much of it: the whole is in the event.
+fn beginning(task: &str) -> String {
+    let line = task.trim_start().lines().next().unwrap_or_default();
+    let is_whole = line.len() == task.trim().len() && line.chars().count() <= TASK_CHARS_MAX;
+    match is_whole {
+        true => line.to_owned(),
+        false => line.chars().take(TASK_CHARS_MAX).chain(['…']).collect(),
     }
 }
 

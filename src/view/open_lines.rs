@@ -85,6 +85,11 @@ impl<'a> Live<'a> {
         &self.of.name
     }
 
+    /// A model says it.
+    pub fn is_models(self) -> bool {
+        self.of.origin == Origin::Model
+    }
+
     /// Adds the text as it may be shown.
     pub fn push(self, out: &mut String, coloured: bool) {
         self.of.paint.clone().push(out, &self.of.open, coloured);

@@ -126,6 +126,36 @@ pub(super) fn cut_painted(painted: &str, columns: usize) -> Cow<'_, str> {
     Cow::Borrowed(painted)
 }
 
+/// The end of what was painted, within so many columns, without its colours where it is cut.
+pub(super) fn end_of_painted(painted: &str, columns: usize) -> Cow<'_, str> {
+    let mut plain = String::with_capacity(painted.len());
+    let mut chars = painted.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\x1b' => {
+                let _ = chars.by_ref().find(|c| *c == 'm');
+            }
+            c => plain.push(c),
+        }
+    }
+    if plain.width() <= columns {
+        return Cow::Borrowed(painted);
+    }
+    let mut used = 1;
+    let mut start = plain.len();
+    for (at, c) in plain.char_indices().rev() {
+        used += c.width().unwrap_or(0);
+        if used > columns {
+            break;
+        }
+        start = at;
+    }
+    Cow::Owned(match columns {
+        0 => String::new(),
+        _ => format!("…{}", &plain[start..]),
+    })
+}
+
 /// Tells escape sequences from text, also when they come in pieces.
 #[derive(Clone, Debug, Default)]
 struct Escapes {

@@ -205,3 +205,12 @@ proptest! {
         prop_assert_eq!(cells(&shown), cells(&lines));
     }
 }
+
+#[test]
+fn of_what_is_too_long_the_end_is_shown() {
+    for (columns, expected) in [(0, ""), (1, "…"), (2, "…c"), (4, "…漢c")] {
+        assert_eq!(end_of_painted("\x1b[1ma\x1b[0mb漢c", columns), expected);
+    }
+    let whole = "\x1b[1ma\x1b[0mb漢c";
+    assert_eq!(end_of_painted(whole, 5), whole);
+}

@@ -17,7 +17,6 @@ use unicode_width::UnicodeWidthStr;
 use super::cast::{gap, log_gap};
 use super::clean::{one_line, push_clean};
 use super::executions::{Executions, Said, live_text, push_row, push_rows};
-use super::sgr::cut_painted;
 use super::tone::{Tone, push_styled};
 use super::words::{Outcome, duration, lagged};
 use crate::event::{Envelope, EventKind, TdEvent};
@@ -143,13 +142,13 @@ impl Tree {
     /// The live line, within so many columns; without a line end.
     pub fn live(&self, columns: usize) -> Option<String> {
         let coloured = self.rows.look.coloured;
-        let text = live_text(self.executions.live()?, coloured)?;
         let taken = if self.rows.look.drawn {
             TEXT.width()
         } else {
             0
         };
-        let text = cut_painted(&text, columns.checked_sub(taken)?).into_owned();
+        let columns = columns.checked_sub(taken)?;
+        let text = live_text(self.executions.live()?, coloured, columns)?;
         Some([self.rows.text.as_str(), &text].concat())
     }
 

@@ -25,6 +25,10 @@ const PURE: &[&str] = &[
     "src/process/lines.rs",
     "src/process/recorder.rs",
     "src/process/records.rs",
+    "src/ralph/model/request.rs",
+    "src/ralph/model/response.rs",
+    "src/ralph/model/http/body.rs",
+    "src/ralph/model/http/retry.rs",
     "src/log/line.rs",
     "src/log/pace.rs",
     "src/log/read/query.rs",
@@ -154,6 +158,8 @@ const STRANGERS: &[(&str, &str)] = &[
     ("child", "track"),
     ("tmux", "bus"),
     ("tmux", "log"),
+    ("ralph", "tmux"),
+    ("ralph", "track"),
 ];
 
 /// Asynchronous runtimes and their executors, by the names of their packages.

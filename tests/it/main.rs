@@ -31,6 +31,7 @@ mod log;
 mod loops;
 mod printing;
 mod process;
+mod ralph;
 mod redact_samples;
 mod source_text;
 mod states;

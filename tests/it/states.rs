@@ -14,7 +14,7 @@ stty -echo
 line='────────────────────────────────────────────────────────'
 box() { printf '%s\n❯ \n%s\n  ? for shortcuts' "$line" "$line"; }
 draw() {
-  printf '\033[H\033[J❯ fix the test\n\n⏺ I look at it.\n\n'
+  printf '\033[H\033[J❯ fix the test (%s)\n\n⏺ I look at it.\n\n' "$2"
   case "$1" in
     working) printf '✻ Herding… (12s · ↓ 300 tokens · esc to interrupt)\n\n'; box;;
     waiting) printf '%s\n Bash command\n\n   rm -rf build\n\n Do you want to proceed?\n ❯ 1. Yes\n' "$line"
@@ -22,7 +22,6 @@ draw() {
     idle) box;;
     done) printf '✻ Baked for 1m 2s\n\n'; box;;
   esac
-  printf '\n(%s)' "$2"
 }
 draw idle 0
 count=0
@@ -212,7 +211,12 @@ fn nothing_is_told_where_nothing_is_wanted() {
 #[test]
 fn a_shell_works_while_it_runs_something() {
     let server = TmuxServer::new();
-    let pane = server.new_session("shell", 60, 12, "exec bash --norc --noprofile");
+    let pane = server.new_session(
+        "shell",
+        60,
+        12,
+        "PS1='me@box:~$ ' exec bash --norc --noprofile",
+    );
     server.wait_for_text(&pane, "$");
     let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
     observed.until("a prompt", |seen| states(seen).len() == 1);

@@ -170,6 +170,12 @@ impl Probe<'_> {
     }
 }
 
+/// The format that this one record has, if it tells.
+pub(super) fn format_of(record: &str) -> Option<StreamFormat> {
+    let probe: Maybe<Probe<'_>> = serde_json::from_str(record).ok()?;
+    probe.0?.format()
+}
+
 /// Looks at the beginning of a stream until it is known what it is.
 #[derive(Debug)]
 pub(super) struct Chooser {
@@ -251,6 +257,11 @@ impl Chooser {
         }
         sight.give_up(may_be);
         sight.chosen.unwrap_or(StreamFormat::Text)
+    }
+
+    /// Whether a line has begun that has not ended.
+    pub fn is_open(&self) -> bool {
+        values::is_begun(self.lines.open())
     }
 
     /// What has come so far.

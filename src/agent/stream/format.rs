@@ -33,6 +33,25 @@ pub enum StreamFormat {
     Text,
 }
 
+impl StreamFormat {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeStream => "claude stream-json",
+            Self::ClaudeTranscript => "claude transcript",
+            Self::CodexExec => "codex exec --json",
+            Self::CodexRollout => "codex rollout",
+            Self::GeminiStream => "gemini stream-json",
+            Self::GeminiSession => "gemini session",
+            Self::AnthropicSse => "anthropic sse",
+            Self::OpenAiChatSse => "openai chat sse",
+            Self::OpenAiResponsesSse => "openai responses sse",
+            Self::Json => "json",
+            Self::Text => "text",
+        }
+    }
+}
+
 /// What a user says about a stream: a family of formats, of which the first records tell which.
 ///
 /// ```

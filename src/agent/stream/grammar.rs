@@ -12,6 +12,13 @@ pub(super) trait Grammar {
     /// A record was read.
     fn record(&mut self, record: Self::Record<'_>, scribe: &mut Scribe);
 
+    /// A record stands before what was read, which began in the middle: what it says that still
+    /// counts is noted.
+    fn recall(&mut self, _record: Self::Record<'_>, _scribe: &mut Scribe) {}
+
+    /// All that is recalled was.
+    fn recalled(&mut self, _scribe: &mut Scribe) {}
+
     /// The API says that no more comes (`[DONE]`).
     fn done(&mut self, _scribe: &mut Scribe) {}
 
@@ -28,6 +35,14 @@ pub(super) trait Reading: Send {
 
     /// No more came for a while: what is whole of an open record is taken.
     fn settle(&mut self, _scribe: &mut Scribe) {}
+
+    /// Takes whole records that stand before what was pushed first.
+    fn recall(&mut self, _bytes: &[u8], _scribe: &mut Scribe) {}
+
+    /// Whether a record has begun that has not ended.
+    fn is_open(&self) -> bool {
+        false
+    }
 
     /// The stream has ended.
     fn finish(&mut self, scribe: &mut Scribe);

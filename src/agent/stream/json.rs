@@ -4,9 +4,10 @@
 //! message, ends a turn. Both are fields, never substrings.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::grammar::Grammar;
-use super::lenient::{Flag, Gist, Maybe, Str};
+use super::lenient::{Gist, Maybe, Str};
 use super::scribe::Scribe;
 use super::standing::Standing;
 
@@ -19,8 +20,8 @@ pub(super) struct Record<'a> {
     stop_reason: Str<'a>,
     #[serde(default, borrow)]
     message: Maybe<Message<'a>>,
-    #[serde(default)]
-    is_error: Flag,
+    #[serde(default, borrow)]
+    is_error: Option<&'a RawValue>,
     #[serde(default, borrow)]
     subtype: Str<'a>,
     #[serde(default, borrow)]
@@ -82,7 +83,7 @@ impl Record<'_> {
     /// The end of a run; a failure says so in one of these ways.
     fn result(&self, scribe: &mut Scribe) {
         let is_bad = |text: &str| matches!(text, "error" | "failed" | "failure");
-        let is_failure = self.is_error.is_set()
+        let is_failure = self.is_error.is_some_and(|said| said.get() != "false")
             || self.error.0.is_some()
             || self.subtype.as_str().starts_with("error")
             || is_bad(self.status.as_str());

@@ -140,6 +140,17 @@ pub(super) fn read<G: Grammar>(line: &Line<'_>, grammar: &mut G, scribe: &mut Sc
     }
 }
 
+/// A grammar that is given older records.
+struct Recalling<'g, G>(&'g mut G);
+
+impl<G: Grammar> Grammar for Recalling<'_, G> {
+    type Record<'a> = G::Record<'a>;
+
+    fn record(&mut self, record: Self::Record<'_>, scribe: &mut Scribe) {
+        self.0.recall(record, scribe);
+    }
+}
+
 impl<G: Grammar + Send> Reading for JsonLines<G> {
     fn push(&mut self, bytes: &[u8], scribe: &mut Scribe) {
         let grammar = &mut self.grammar;
@@ -150,6 +161,18 @@ impl<G: Grammar + Send> Reading for JsonLines<G> {
         if values::is_whole(self.lines.open()) {
             values::read(&self.lines.take_open(), &mut self.grammar, scribe);
         }
+    }
+
+    fn recall(&mut self, bytes: &[u8], scribe: &mut Scribe) {
+        let grammar = &mut Recalling(&mut self.grammar);
+        for line in bytes.split(|byte| *byte == b'\n') {
+            values::read(line, grammar, scribe);
+        }
+        self.grammar.recalled(scribe);
+    }
+
+    fn is_open(&self) -> bool {
+        self.lines.is_too_long() || values::is_begun(self.lines.open())
     }
 
     fn finish(&mut self, scribe: &mut Scribe) {

@@ -38,4 +38,5 @@ pub use event::AgentEvent;
 pub use format::{Format, ParseFormatError, StreamFormat};
 pub use parser::StreamParser;
 pub(crate) use sse::{SseRecord, SseRecords};
+pub(crate) use standing::Expected;
 pub use standing::Standing;

@@ -11,7 +11,7 @@ use super::json::Json;
 use super::lines::JsonLines;
 use super::scribe::Scribe;
 use super::sse::{Anthropic, Chat, Responses, SseEvents};
-use super::standing::Standing;
+use super::standing::{Expected, Standing};
 use crate::stamp::Timestamp;
 
 /// Turns what an agent writes into events.
@@ -77,13 +77,16 @@ impl StreamParser {
 
     /// A parser that keeps so many bytes of a record at most.
     pub fn with_record_bytes_max(format: Format, bytes_max: usize) -> Self {
-        let reader = match format.formats() {
-            [only] => Reader::Reading(*only, reading(*only, bytes_max)),
-            may_be => Reader::Choosing(Box::new(Chooser::new(may_be, bytes_max))),
+        let (reader, scribe) = match format.formats() {
+            [only] => return Self::reading(*only, bytes_max),
+            may_be => {
+                let chooser = Chooser::new(may_be, bytes_max);
+                (Reader::Choosing(Box::new(chooser)), Scribe::default())
+            }
         };
         Self {
             reader,
-            scribe: Scribe::default(),
+            scribe,
             bytes_max,
             is_finished: false,
         }
@@ -91,10 +94,13 @@ impl StreamParser {
 
     /// A parser for this format.
     pub fn of(format: StreamFormat) -> Self {
-        let bytes_max = Self::RECORD_BYTES_MAX;
+        Self::reading(format, Self::RECORD_BYTES_MAX)
+    }
+
+    fn reading(format: StreamFormat, bytes_max: usize) -> Self {
         Self {
             reader: Reader::Reading(format, reading(format, bytes_max)),
-            scribe: Scribe::default(),
+            scribe: Scribe::of(format),
             bytes_max,
             is_finished: false,
         }
@@ -166,6 +172,35 @@ impl StreamParser {
         std::mem::swap(&mut self.scribe.out, events);
     }
 
+    /// Takes whole records that stand before what was pushed first: a reader that began in the
+    /// middle learns of tasks that were begun there. They make no events.
+    pub(crate) fn recall(&mut self, bytes: &[u8]) {
+        let mut events = Vec::new();
+        self.writing(Timestamp::default(), &mut events, |reader, scribe, _| {
+            if let Reader::Reading(_, reading) = reader {
+                reading.recall(bytes, scribe);
+            }
+        });
+    }
+
+    /// What may still come of an agent that stands so.
+    pub(crate) fn expected(&self) -> Expected {
+        self.scribe.expected()
+    }
+
+    /// Whether the records are those of a sub-agent, where they tell.
+    pub(crate) fn is_sub_agents(&self) -> Option<bool> {
+        self.scribe.side
+    }
+
+    /// Whether a record has begun whose end has not come: something is being written, or was cut.
+    pub(crate) fn is_open(&self) -> bool {
+        match &self.reader {
+            Reader::Choosing(chooser) => chooser.is_open(),
+            Reader::Reading(_, reading) => reading.is_open(),
+        }
+    }
+
     /// The format, once it is known.
     pub fn format(&self) -> Option<StreamFormat> {
         match &self.reader {
@@ -195,6 +230,7 @@ impl Reader {
     /// The format is known: what has come so far is read.
     fn choose(&mut self, format: StreamFormat, bytes_max: usize, scribe: &mut Scribe) {
         let chosen = Self::Reading(format, reading(format, bytes_max));
+        scribe.format = Some(format);
         if let Self::Choosing(chooser) = std::mem::replace(self, chosen)
             && let Self::Reading(_, reading) = self
         {

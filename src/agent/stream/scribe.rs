@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::event::AgentEvent;
-use super::standing::Standing;
+use super::format::StreamFormat;
+use super::standing::{Expected, Standing};
 use super::tools::{Tools, When};
 use crate::agent::summary::{result, summary};
 use crate::stamp::Timestamp;
@@ -29,19 +30,41 @@ pub(super) struct Scribe {
     pub now: Timestamp,
     /// The caller's list while something is read.
     pub out: Vec<AgentEvent>,
+    /// Which format is read, and whose records do not count as its own.
+    pub format: Option<StreamFormat>,
+    /// Whose records they are, where the format tells: `true`, a sub-agent's.
+    pub side: Option<bool>,
     tools: Tools,
     standing: Standing,
+    expected: Expected,
     evidence: Cow<'static, str>,
     /// What the agent said last, as far as a result needs it.
     answer: String,
     /// How the run ended was told.
     is_told: bool,
     stray: u64,
+    /// The grammar knows nothing of the record that it was just given.
+    is_unknown: bool,
+    /// Records of another format, and which the first of them has.
+    foreign: u64,
+    foreign_format: Option<StreamFormat>,
 }
 
 impl Scribe {
+    /// For records of this format.
+    pub fn of(format: StreamFormat) -> Self {
+        Self {
+            format: Some(format),
+            ..Self::default()
+        }
+    }
+
     pub fn standing(&self) -> Standing {
         self.standing
+    }
+
+    pub fn expected(&self) -> Expected {
+        self.expected
     }
 
     pub fn evidence(&self) -> &str {
@@ -62,7 +85,13 @@ impl Scribe {
 
     pub fn stand(&mut self, standing: Standing, evidence: impl Into<Cow<'static, str>>) {
         self.standing = standing;
+        self.expected = Expected::Nothing;
         self.evidence = evidence.into();
+    }
+
+    /// Something may follow that changes where it stands now.
+    pub fn expect(&mut self, expected: Expected) {
+        self.expected = expected;
     }
 
     /// The agent works: whatever was told of its end is over.
@@ -202,6 +231,14 @@ impl Scribe {
             let more = self.stray - STRAY_MAX;
             self.warn(format!("{more} more lines were no records"));
         }
+        if let Some(format) = self.foreign_format.take() {
+            let message = format!(
+                "{} records are of another format ({}), and were not read",
+                self.foreign,
+                format.name()
+            );
+            self.warn(message);
+        }
         if self.is_told {
             return;
         }
@@ -236,6 +273,34 @@ impl Scribe {
             context: CONTEXT.to_owned(),
             message,
         });
+    }
+
+    /// A human stopped the turn; more may come of the session.
+    pub fn interrupted(&mut self, evidence: String) {
+        self.tools_over();
+        self.warn(format!("the turn was stopped: {evidence}"));
+        self.told_anew();
+        self.stand(Standing::Interrupted, evidence);
+        self.expect(Expected::Prompt);
+    }
+
+    /// The record that is being told is of no kind that its format is known to have.
+    pub fn unknown(&mut self) {
+        self.is_unknown = true;
+    }
+
+    /// Whether the last record was such a one.
+    pub fn take_unknown(&mut self) -> bool {
+        std::mem::take(&mut self.is_unknown)
+    }
+
+    /// A record is of this format. Those of the stream's own are of newer versions, and nobody's
+    /// concern.
+    pub fn foreign(&mut self, format: StreamFormat) {
+        if self.format != Some(format) {
+            self.foreign += 1;
+            self.foreign_format.get_or_insert(format);
+        }
     }
 
     /// Text where a record should be.

@@ -1,4 +1,6 @@
-//! Where an agent stands, as far as what it wrote says (pure).
+//! Where an agent stands, as far as what it wrote says, and what may still come (pure).
+
+use std::time::Duration;
 
 /// Where the agent of a stream stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +25,23 @@ pub enum Standing {
     Failed,
     /// A human stopped it.
     Interrupted,
+}
+
+/// What may still come behind the records that say where the agent stands: whoever reads a file
+/// that may grow waits for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// Nothing that the records speak of.
+    #[default]
+    Nothing,
+    /// A line that confirms the end of the turn, or a hook's that sends the agent on.
+    Confirmation,
+    /// Whether the goal is met that it was given.
+    Goal,
+    /// The next prompt of the human who stopped it.
+    Prompt,
+    /// It is to be woken, so long after its last record.
+    Wake(Duration),
 }
 
 impl Standing {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
+use super::choose::format_of;
 use super::grammar::Grammar;
 use super::lenient::Maybe;
 use super::scribe::Scribe;
@@ -28,6 +29,12 @@ pub(super) fn is_whole(line: &[u8]) -> bool {
     values.all(|value| value.is_ok())
 }
 
+/// Whether a line holds anything that waits for its end. A process that died may leave NUL bytes.
+pub(super) fn is_begun(line: &[u8]) -> bool {
+    let is_blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
+    !line.iter().all(is_blank)
+}
+
 fn read_text<G: Grammar>(text: &str, grammar: &mut G, scribe: &mut Scribe) {
     let text = text.trim_start_matches('\u{feff}');
     let Some(at) = read_values(text, grammar, scribe) else {
@@ -50,10 +57,22 @@ fn read_values<G: Grammar>(text: &str, grammar: &mut G, scribe: &mut Scribe) -> 
     loop {
         let at = values.byte_offset();
         match values.next()? {
-            Ok(Maybe(Some(record))) => grammar.record(record, scribe),
+            Ok(Maybe(Some(record))) => {
+                grammar.record(record, scribe);
+                tell_unknown(&text[at..values.byte_offset()], scribe);
+            }
             Ok(Maybe(None)) => scribe.stray(&text[at..values.byte_offset()]),
             Err(_) => return Some(at),
         }
+    }
+}
+
+/// A record that means nothing to its grammar may be one of another format: that is counted.
+fn tell_unknown(record: &str, scribe: &mut Scribe) {
+    if scribe.take_unknown()
+        && let Some(format) = format_of(record)
+    {
+        scribe.foreign(format);
     }
 }
 
@@ -73,6 +92,7 @@ fn salvage<G: Grammar>(text: &str, grammar: &mut G, scribe: &mut Scribe) {
         };
         skip(&rest[..at], scribe);
         grammar.record(record, scribe);
+        tell_unknown(&rest[at..at + values.byte_offset()], scribe);
         rest = &rest[at + values.byte_offset()..];
         from = 0;
     }

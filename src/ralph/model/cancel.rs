@@ -38,9 +38,9 @@ impl Cancel {
 
     /// Ends what this was given to.
     pub fn cancel(&self) {
-        // The guard is taken out whole: a panic elsewhere leaves nothing half done.
-        let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
-        drop({ guard }.take());
+        // It is taken out whole: a panic elsewhere leaves nothing half done.
+        let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(guard.take());
     }
 
     /// Whether it was cancelled.

@@ -20,6 +20,7 @@ use crate::child::{Listener, OutputStream};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::process::{Command, Control, Outcome, Stdin, listen};
+use crate::ralph::running::Running;
 
 /// The prompt, for commands that take it as an argument.
 const PROMPT: &str = "TD_PROMPT";
@@ -87,7 +88,9 @@ pub struct CommandClient {
     grace: Duration,
     cancel_grace: Duration,
     after_end: Duration,
+    max_turns: Option<u32>,
     on_output: Option<OnOutput>,
+    running: Running,
     clock: Clock,
 }
 
@@ -104,7 +107,9 @@ impl CommandClient {
             grace: GRACE,
             cancel_grace: CANCEL_GRACE,
             after_end: AFTER_END,
+            max_turns: None,
             on_output: None,
+            running: Running::default(),
             clock: Clock::system(),
         }
     }
@@ -170,11 +175,24 @@ impl CommandClient {
         self
     }
 
+    /// How many messages of its model there may be, as far as its records tell them; when it goes on
+    /// beyond that it is ended, and [`LlmError::is_max_turns`]. Any number, unless told otherwise.
+    pub fn max_turns(mut self, turns: u32) -> Self {
+        self.max_turns = Some(turns);
+        self
+    }
+
     /// Called with all that it prints, as it is read, on the thread that asks, which waits
     /// meanwhile: for files. Secrets are not taken out.
     pub fn on_output(mut self, hear: impl FnMut(OutputStream, &[u8]) + Send + 'static) -> Self {
         self.on_output = Some(Box::new(hear));
         self
+    }
+
+    #[cfg(feature = "cli")]
+    /// What ends the command that runs, from another thread.
+    pub(in crate::ralph) fn running(&self) -> Running {
+        self.running.clone()
     }
 
     fn command(&self, request: &Request, control: &Control) -> Command {
@@ -216,7 +234,7 @@ impl LlmClient for CommandClient {
         if cancel.is_cancelled() {
             return Err(LlmError::cancelled());
         }
-        let control = Control::new();
+        let control = self.running.begin();
         let command = self.command(request, &control);
         let deadline = self
             .timeout
@@ -231,6 +249,8 @@ impl LlmClient for CommandClient {
             clock: self.clock.clone(),
             control: &control,
             after_end: self.after_end,
+            max_turns: self.max_turns,
+            has_used_up: false,
             ended_at: None,
             has_hung: false,
         };
@@ -266,6 +286,9 @@ struct Ear<'a> {
     clock: Clock,
     control: &'a Control,
     after_end: Duration,
+    max_turns: Option<u32>,
+    /// It was ended for that.
+    has_used_up: bool,
     /// Since when its records say that it has finished.
     ended_at: Option<Instant>,
     has_hung: bool,
@@ -283,6 +306,12 @@ impl Listener for Ear<'_> {
         } else if self.flaw.is_none() {
             let read = self.reader.push(bytes, self.clock.wall(), &mut self.intake);
             self.flaw = read.err();
+            let turns = self.intake.begun();
+            let is_over = self.reader.is_done();
+            if self.max_turns.is_some_and(|max| turns > max) && !is_over && !self.has_used_up {
+                self.has_used_up = true;
+                self.control.end(TERM);
+            }
         }
     }
 
@@ -316,7 +345,7 @@ impl Ear<'_> {
         name: &str,
         timeout: Option<Duration>,
     ) -> Result<Response, LlmError> {
-        let is_cancelled = outcome.was_ended && !self.has_hung;
+        let is_cancelled = outcome.was_ended && !self.has_hung && !self.has_used_up;
         // What is held back is text that came, also of an answer that was cut.
         let (reader, now) = (&mut self.reader, self.clock.wall());
         let finished = reader.finish(now, &mut self.intake);
@@ -332,6 +361,9 @@ impl Ear<'_> {
         };
         let error = if is_cancelled {
             LlmError::cancelled()
+        } else if self.has_used_up && outcome.was_ended {
+            let turns = self.max_turns.unwrap_or_default();
+            Flaw::turns(format!("{name} had {turns} answers and went on")).into_error("")
         } else if outcome.timed_out {
             let timeout = timeout.unwrap_or_default();
             LlmError::new(
@@ -341,6 +373,7 @@ impl Ear<'_> {
         } else if let Some(flaw) = flaw {
             match outcome.is_success() || self.has_hung {
                 true => flaw.into_error(&said),
+                false if said.is_empty() => flaw.into_error(&how),
                 false => flaw.into_error(&format!("{how}: {said}")),
             }
         } else if outcome.is_success() || self.has_hung {

@@ -21,6 +21,7 @@ pub(super) enum Why {
     Cancelled,
     Timeout,
     Limited,
+    MaxTurns,
 }
 
 impl LlmError {
@@ -66,6 +67,11 @@ impl LlmError {
     /// Whether a limit of use was reached, and asking again soon is of no use.
     pub fn is_limited(&self) -> bool {
         self.why == Why::Limited
+    }
+
+    /// Whether an agent that works by itself has used up its answers: what it has done is done.
+    pub fn is_max_turns(&self) -> bool {
+        self.why == Why::MaxTurns
     }
 
     /// The program that was to be run is not there.

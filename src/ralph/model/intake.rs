@@ -33,6 +33,11 @@ pub(super) struct Intake<'a> {
     calls: Vec<Call>,
     input_bytes: usize,
     has_warned: bool,
+    /// Messages of an agent that works by itself.
+    turns: u32,
+    begun: u32,
+    #[cfg(feature = "http")]
+    key: Option<super::http::Secret>,
 }
 
 /// A call whose input may not be complete.
@@ -55,6 +60,10 @@ impl<'a> Intake<'a> {
             calls: Vec::new(),
             input_bytes: 0,
             has_warned: false,
+            turns: 0,
+            begun: 0,
+            #[cfg(feature = "http")]
+            key: None,
         }
     }
 
@@ -81,6 +90,21 @@ impl<'a> Intake<'a> {
         }
     }
 
+    /// A message of an agent that works by itself is complete.
+    pub fn count_turn(&mut self) {
+        self.turns = self.turns.saturating_add(1);
+    }
+
+    /// Something of a message that is not complete.
+    pub fn in_turn(&mut self) {
+        self.begun = self.turns.saturating_add(1);
+    }
+
+    /// How many messages were begun.
+    pub fn begun(&self) -> u32 {
+        self.begun
+    }
+
     /// Something that whoever watches should know.
     pub fn warn(&mut self, context: &str, message: String) {
         self.hand_on(StreamChunk::Agent(AgentEvent::Warning {
@@ -89,11 +113,23 @@ impl<'a> Intake<'a> {
         }));
     }
 
+    /// Keeps a key out of the text, should it come back.
+    #[cfg(feature = "http")]
+    pub fn without(mut self, key: super::http::Secret) -> Self {
+        self.key = Some(key);
+        self
+    }
+
     /// More text.
     pub fn text(&mut self, text: String) {
         if text.is_empty() {
             return;
         }
+        #[cfg(feature = "http")]
+        let text = match &self.key {
+            Some(key) => key.hide(&text),
+            None => text,
+        };
         let kept = &mut self.response.text;
         if std::mem::take(&mut self.is_between) && !kept.is_empty() {
             kept.push_str(BETWEEN);

@@ -6,8 +6,9 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 use serde_json::{Map, Value};
 
-use super::places::Places;
+use super::places::{Found, Places};
 use super::registry::{AgentRegistry, AgentStatus, Polling};
+use crate::bus::EventEmitter;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::log::{RunInfo, RunState};
@@ -49,6 +50,12 @@ impl AgentWatch {
     pub fn place(mut self, path: impl AsRef<Path>) -> Result<Self> {
         self.places.add(path.as_ref())?;
         Ok(self)
+    }
+
+    /// Places where nothing is to be found yet, in words.
+    #[cfg(feature = "cli")]
+    pub(crate) fn empty_places(&self) -> Vec<String> {
+        self.places.empty()
     }
 
     /// How often all are looked at; 5 s unless told otherwise.
@@ -151,15 +158,15 @@ fn look(watch: AgentWatch, context: &Context) -> Result<AgentsReport> {
             RunName::Labelled(format!("agents@{seconds}"))
         }
     };
-    let files = places.find();
-    let emitter = context.runs.open(name, info(&files))?.emitter;
+    let found = places.find();
+    let emitter = context.runs.open(name, info(&found.new))?.emitter;
     let agents = AgentRegistry::new(emitter.clone(), polling);
-    register(&agents, files);
+    take(&agents, &emitter, found);
     let mut has_told_full = false;
     let report = loop {
         // Asked before the look: the last look comes after the stop.
         let is_last = is_stopped(&context.stop);
-        register(&agents, places.find());
+        take(&agents, &emitter, places.find());
         if places.are_full() && !std::mem::replace(&mut has_told_full, true) {
             emitter.warning("agents", "there are more files than are looked at");
         }
@@ -189,8 +196,14 @@ fn look(watch: AgentWatch, context: &Context) -> Result<AgentsReport> {
     Ok(report)
 }
 
-fn register(agents: &AgentRegistry, files: Vec<(String, PathBuf)>) {
-    for (name, path) in files {
+fn take(agents: &AgentRegistry, emitter: &EventEmitter, found: Found) {
+    for warning in found.warnings {
+        emitter.warning("agents", &warning);
+    }
+    for name in found.gone {
+        agents.cleanup(&name);
+    }
+    for (name, path) in found.new {
         let path = std::path::absolute(&path).unwrap_or(path);
         // The places give each name once.
         if let Err(error) = agents.register(&name, path) {

@@ -1,7 +1,7 @@
 //! Background agents: their output files are looked at by one ticker, and each end is told once.
 //!
 //! ```text
-//! places ─files─> registry ─ticker─> file (tail, identity) ─bytes─> StreamParser (pure)
+//! places ─files─> registry ─ticker─> file (identity) ──> content (tail) ─bytes─> StreamParser (pure)
 //!                    └──> AgentRegistered, AgentCompleted, AgentFailed <── verdict (pure)
 //! ```
 //!
@@ -16,6 +16,10 @@ mod registry;
 mod places;
 
 mod file;
+
+mod content;
+mod last_line;
+
 mod verdict;
 
 pub(crate) use job::AgentsJob;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use regex::bytes::Regex;
@@ -27,9 +28,25 @@ enum Place {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     places: Vec<Place>,
-    found: BTreeSet<PathBuf>,
+    /// What was found, with the names that were given; none to what is looked at already.
+    found: BTreeMap<PathBuf, Option<String>>,
+    /// The same where all links lead.
+    real: BTreeSet<PathBuf>,
+    /// What was warned of.
+    told: BTreeSet<PathBuf>,
     /// How often a name was given.
     names: BTreeMap<String, usize>,
+}
+
+/// What a search has found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    /// Files that were not found before, with names that no other has.
+    pub new: Vec<(String, PathBuf)>,
+    /// Names of what was taken for a file, and is a directory.
+    pub gone: Vec<String>,
+    /// What was not said before.
+    pub warnings: Vec<String>,
 }
 
 impl Places {
@@ -75,30 +92,73 @@ impl Places {
         self.places.is_empty()
     }
 
-    /// Files that were not found before, with names that no other has. A file that was named is
-    /// found though it is not there yet.
-    pub fn find(&mut self) -> Vec<(String, PathBuf)> {
-        let mut files = Vec::new();
+    /// What has come since the last search. A file that was named is found though it is not there
+    /// yet; where a directory comes in its place, its files are.
+    pub fn find(&mut self) -> Found {
+        let mut listed = Listed::default();
+        let mut found = Found::default();
         for place in &self.places {
             match place {
-                Place::File(path) => files.push(path.clone()),
-                Place::Directory(path) => files.extend(entries(path, |name| {
-                    let extension = name.extension().and_then(|extension| extension.to_str());
-                    extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
-                })),
-                Place::Pattern(path, pattern) => files.extend(entries(path, |name| {
+                Place::File(path) if path.is_dir() => {
+                    found.gone.extend(self.found.remove(path).flatten());
+                    listed.agents_of(path);
+                }
+                Place::File(path) => listed.files.push(path.clone()),
+                Place::Directory(path) => listed.agents_of(path),
+                Place::Pattern(path, pattern) => listed.entries(path, |name| {
                     pattern.is_match(name.as_os_str().as_encoded_bytes())
-                })),
+                }),
             }
         }
-        let mut new = Vec::new();
-        for path in files {
-            if self.found.len() >= FILES_MAX || !self.found.insert(path.clone()) {
+        for (path, warning) in listed.warnings {
+            if self.told.insert(path) {
+                found.warnings.push(warning);
+            }
+        }
+        for path in listed.files {
+            if self.found.len() >= FILES_MAX || self.found.contains_key(&path) {
                 continue;
             }
-            new.push((self.name(&path), path));
+            let real = fs::canonicalize(&path).ok();
+            let is_known = real.is_some_and(|real| !self.real.insert(real));
+            let name = (!is_known).then(|| self.name(&path));
+            match &name {
+                Some(name) => found.new.push((name.clone(), path.clone())),
+                None => found.warnings.push(format!(
+                    "{} is a file that is looked at already",
+                    path.display()
+                )),
+            }
+            self.found.insert(path, name);
         }
-        new
+        found
+    }
+
+    /// Places where nothing is to be found yet, in words.
+    pub fn empty(&self) -> Vec<String> {
+        let places = self.places.iter().filter_map(|place| {
+            let mut listed = Listed::default();
+            let words = match place {
+                Place::File(path) if path.exists() => return None,
+                Place::File(path) => {
+                    return Some(format!("{} is not there yet", path.display()));
+                }
+                Place::Directory(path) => {
+                    listed.agents_of(path);
+                    format!("{} has no agent's file yet", path.display())
+                }
+                Place::Pattern(path, pattern) => {
+                    listed.entries(path, |name| {
+                        pattern.is_match(name.as_os_str().as_encoded_bytes())
+                    });
+                    format!("no file in {} has such a name yet", path.display())
+                }
+            };
+            // What is wrong there is told by who looks.
+            let is_empty = listed.files.is_empty() && listed.warnings.is_empty();
+            is_empty.then_some(words)
+        });
+        places.collect()
     }
 
     /// Whether more files may be there than are looked at.
@@ -123,18 +183,55 @@ impl Places {
     }
 }
 
-/// The files in a directory whose names are wanted, in order. One that is not there, or cannot be
-/// read, has none yet.
-fn entries(directory: &Path, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
-    let names = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = names
-        .filter(|entry| is_wanted(Path::new(&entry.file_name())))
-        .map(|entry| entry.path())
-        .filter(|path| !path.is_dir())
-        .take(FILES_MAX)
-        .collect();
-    files.sort();
-    files
+/// What a search has come upon.
+#[derive(Debug, Default)]
+struct Listed {
+    files: Vec<PathBuf>,
+    /// What is wrong, and with what.
+    warnings: Vec<(PathBuf, String)>,
+}
+
+impl Listed {
+    /// The files of a directory that are agents'.
+    fn agents_of(&mut self, directory: &Path) {
+        self.entries(directory, |name| {
+            let extension = name.extension().and_then(|extension| extension.to_str());
+            extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
+        });
+    }
+
+    /// The files in a directory whose names are wanted, in order. One that is not there has none
+    /// yet; what is no file, or a link to nothing, is passed over until it is one.
+    fn entries(&mut self, directory: &Path, is_wanted: impl Fn(&Path) -> bool) {
+        let entries = match fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => {
+                let message = format!("{} cannot be read: {error}", directory.display());
+                return self.warnings.push((directory.to_owned(), message));
+            }
+        };
+        let mut files = Vec::new();
+        for entry in entries.flatten() {
+            if files.len() >= FILES_MAX || !is_wanted(Path::new(&entry.file_name())) {
+                continue;
+            }
+            let path = entry.path();
+            // Most are files, which the directory says.
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            if is_file || path.is_file() {
+                files.push(path);
+            } else if !path.is_dir() {
+                let message = format!(
+                    "{} is no regular file, or a link to nothing: it is passed over",
+                    path.display()
+                );
+                self.warnings.push((path, message));
+            }
+        }
+        files.sort();
+        self.files.append(&mut files);
+    }
 }
 
 /// A name with `*` and `?` as a regular expression.
@@ -157,7 +254,74 @@ mod tests {
     use super::*;
 
     fn names(places: &mut Places) -> Vec<String> {
-        places.find().into_iter().map(|(name, _)| name).collect()
+        let found = places.find();
+        assert!(found.warnings.is_empty(), "{found:?}");
+        found.new.into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn what_is_no_file_is_passed_over_and_said_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        std::os::unix::fs::symlink("later", at("link.output")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket.jsonl")).unwrap();
+        let mut places = Places::default();
+        places.add(temp.path()).unwrap();
+        let found = places.find();
+        assert!(
+            found.new.is_empty() && found.warnings.len() == 2,
+            "{found:?}"
+        );
+        assert!(names(&mut places).is_empty());
+        fs::write(at("later"), "").unwrap();
+        assert_eq!(names(&mut places), ["link"]);
+    }
+
+    #[test]
+    fn a_directory_may_come_later() {
+        let temp = tempfile::tempdir().unwrap();
+        let directory = temp.path().join("tasks");
+        let mut places = Places::default();
+        places.add(&directory).unwrap();
+        assert_eq!(names(&mut places), ["tasks"]);
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("a.output"), "").unwrap();
+        let found = places.find();
+        assert_eq!(found.gone, ["tasks"]);
+        assert_eq!(found.new.len(), 1, "{found:?}");
+        assert!(places.find().gone.is_empty());
+    }
+
+    #[test]
+    fn one_file_is_one_agent() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        fs::write(at("a.jsonl"), "").unwrap();
+        std::os::unix::fs::symlink("a.jsonl", at("b")).unwrap();
+        let mut places = Places::default();
+        for name in ["a.jsonl", "a.jsonl", "b"] {
+            places.add(&at(name)).unwrap();
+        }
+        places.add(temp.path()).unwrap();
+        let found = places.find();
+        assert_eq!(found.new.len(), 1, "{found:?}");
+        assert_eq!(found.warnings.len(), 1, "the link is said: {found:?}");
+        assert!(names(&mut places).is_empty());
+    }
+
+    #[test]
+    fn places_without_files_are_known() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        fs::create_dir(at("empty")).unwrap();
+        let mut places = Places::default();
+        for name in ["absent", "*.none", "empty"] {
+            places.add(&at(name)).unwrap();
+        }
+        assert_eq!(places.empty().len(), 3);
+        fs::write(at("absent"), "").unwrap();
+        fs::write(at("empty/a.output"), "").unwrap();
+        assert_eq!(places.empty().len(), 1, "{:?}", places.empty());
     }
 
     #[test]

@@ -59,8 +59,10 @@ pub enum AgentStatus {
 /// An agent with an output file ends when its file says so: its records are read as
 /// [`StreamParser`](crate::agent::StreamParser) reads them, from the end of the file. Where they do not
 /// say, a file that was not changed for a while is taken for an end, and the evidence begins with
-/// `inferred`; never while a tool or a background task is under way. Files that are not there yet are
-/// waited for. One that is deleted, replaced, truncated, compressed or that cannot be read gives a
+/// `inferred`; never while a tool or a background task is under way. What may still follow is waited
+/// for: the lines of hooks for `stable`, the next prompt of a human who stopped the agent three times
+/// as long, the rest of a record or the verdict on a goal six times. Files that are not there yet are
+/// waited for, too. One that is deleted, replaced, truncated, compressed or that cannot be read gives a
 /// `Warning`, once, and is looked at all the same.
 ///
 /// ```no_run

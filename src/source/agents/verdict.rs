@@ -2,16 +2,27 @@
 
 use std::time::Duration;
 
-use crate::agent::{Standing, StreamFormat};
+use super::content::is_known;
+use crate::agent::{Expected, Standing, StreamFormat};
 
 /// So long a record that ends a turn must stand alone: the one behind it may say that background
 /// tasks still run.
-const HOLD: Duration = Duration::from_secs(1);
+pub(super) const HOLD: Duration = Duration::from_secs(1);
+
+/// How many times the quiet that is evidence elsewhere a human who stopped an agent is given for
+/// the next prompt. Of the pauses in recordings nine in ten are shorter than 30 s.
+const PROMPT_TIMES: u32 = 3;
+
+/// The same for what is certain to come as long as the agent lives: the rest of a record, the
+/// verdict on a goal.
+const CERTAIN_TIMES: u32 = 6;
 
 /// What is known of an agent's output.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
     pub standing: Standing,
+    /// What may still come of an agent that stands so.
+    pub expected: Expected,
     pub format: Option<StreamFormat>,
     /// What its records say of where it stands.
     pub evidence: &'a str,
@@ -19,6 +30,10 @@ pub(super) struct Facts<'a> {
     pub answer: &'a str,
     /// What it failed with, where it said so.
     pub error: &'a str,
+    /// The last record is not whole.
+    pub is_open: bool,
+    /// So many bytes before the end were not read, and may tell of tasks that still run.
+    pub unread: u64,
     /// For how long nothing was written.
     pub quiet: Duration,
 }
@@ -39,43 +54,172 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
             evidence,
         })
     };
-    let is_held = facts.quiet >= HOLD;
-    let is_stable = facts.quiet >= stable;
+    let failed = |error: &str, evidence: String| {
+        Some(Verdict::Failed {
+            error: error.to_owned(),
+            evidence,
+        })
+    };
+    let evidence = facts.evidence;
+    let times = |times: u32| stable.saturating_mul(times);
+    let is_quiet = |needed: Duration| facts.quiet >= needed;
     match facts.standing {
-        Standing::Done if is_held => completed(facts.evidence.to_owned()),
-        Standing::Failed | Standing::Interrupted if is_held => {
-            let error = match (facts.error, facts.standing) {
-                (_, Standing::Interrupted) => "interrupted",
-                ("", _) => facts.evidence,
-                (error, _) => error,
+        Standing::Done => {
+            let is_stable = is_quiet(stable.max(HOLD));
+            match facts.expected {
+                Expected::Goal => {
+                    let needed = times(CERTAIN_TIMES).max(HOLD);
+                    is_quiet(needed)
+                        .then(|| {
+                            format!(
+                                "inferred: {evidence}, and no verdict on its goal for {needed:?}"
+                            )
+                        })
+                        .and_then(completed)
+                }
+                _ if facts.unread > 0 && is_stable => completed(format!(
+                    "inferred: {evidence}; the first {} bytes were not read",
+                    facts.unread
+                )),
+                _ if facts.unread > 0 => None,
+                Expected::Confirmation if !is_stable => None,
+                _ if facts.is_open && !is_stable => None,
+                _ if is_quiet(HOLD) => completed(evidence.to_owned()),
+                _ => None,
+            }
+        }
+        Standing::Interrupted => {
+            let needed = match facts.expected {
+                Expected::Prompt => times(PROMPT_TIMES),
+                _ => stable,
             };
-            Some(Verdict::Failed {
-                error: error.to_owned(),
-                evidence: facts.evidence.to_owned(),
-            })
+            let needed = needed.max(HOLD);
+            is_quiet(needed)
+                .then(|| format!("{evidence}, and nothing followed for {needed:?}"))
+                .and_then(|evidence| failed("interrupted", evidence))
         }
-        Standing::MaybeDone if is_stable => completed(format!(
-            "inferred: it has answered, and nothing was written for {stable:?}"
-        )),
+        Standing::Failed if is_quiet(HOLD) => {
+            let error = match facts.error {
+                "" => evidence,
+                error => error,
+            };
+            failed(error, evidence.to_owned())
+        }
+        Standing::MaybeDone => {
+            let needed = match facts.is_open {
+                true => times(CERTAIN_TIMES),
+                false => stable,
+            };
+            is_quiet(needed)
+                .then(|| {
+                    format!("inferred: it has answered, and nothing was written for {needed:?}")
+                })
+                .and_then(completed)
+        }
+        Standing::Background { .. } => match facts.expected {
+            Expected::Wake(after) if is_quiet(after.saturating_add(stable)) => completed(format!(
+                "inferred: {evidence}; it was to be woken after {after:?}, and was not"
+            )),
+            // A background task may take as long as it likes.
+            _ => None,
+        },
         // Of a format that nobody knows a record says nothing, and text never does.
-        Standing::Working | Standing::Unknown if is_stable && !is_known(facts.format) => {
-            completed(format!("inferred: nothing was written for {stable:?}"))
+        Standing::Working | Standing::Unknown if !is_known(facts.format) => {
+            let is_being_written = facts.is_open && facts.format == Some(StreamFormat::Json);
+            let needed = match is_being_written {
+                true => times(CERTAIN_TIMES),
+                false => stable,
+            };
+            is_quiet(needed)
+                .then(|| format!("inferred: nothing was written for {needed:?}"))
+                .and_then(completed)
         }
-        // A tool or a background task may take as long as it likes.
+        // A tool may take as long as it likes.
         _ => None,
     }
-}
-
-fn is_known(format: Option<StreamFormat>) -> bool {
-    !matches!(
-        format,
-        None | Some(StreamFormat::Json) | Some(StreamFormat::Text)
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn facts(standing: Standing, format: Option<StreamFormat>) -> Facts<'static> {
+        Facts {
+            standing,
+            expected: Expected::Nothing,
+            format,
+            evidence: "end_turn",
+            answer: "yes",
+            error: "",
+            is_open: false,
+            unread: 0,
+            quiet: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn what_may_still_come_is_waited_for() {
+        use Expected::{Confirmation, Goal, Nothing, Prompt, Wake};
+        use Standing::{Background, Done, Interrupted, MaybeDone};
+        let wake = Wake(Duration::from_secs(61));
+        let wakes = Background { tasks: 1 };
+        for (standing, expected, is_open, unread, seconds, word) in [
+            (Done, Nothing, false, 0, 1, "end_turn"),
+            (Done, Confirmation, false, 0, 10, "end_turn"),
+            (
+                Done,
+                Goal,
+                false,
+                0,
+                60,
+                "inferred: end_turn, and no verdict",
+            ),
+            (Done, Nothing, true, 0, 10, "end_turn"),
+            (
+                Done,
+                Nothing,
+                false,
+                7,
+                10,
+                "inferred: end_turn; the first 7",
+            ),
+            (Interrupted, Prompt, false, 0, 30, "end_turn, and nothing"),
+            (
+                Interrupted,
+                Confirmation,
+                false,
+                0,
+                10,
+                "end_turn, and nothing",
+            ),
+            (MaybeDone, Nothing, true, 0, 60, "inferred: it has answered"),
+            (
+                wakes,
+                wake,
+                false,
+                0,
+                71,
+                "inferred: end_turn; it was to be",
+            ),
+        ] {
+            let mut facts = Facts {
+                expected,
+                is_open,
+                unread,
+                quiet: Duration::from_millis(seconds * 1_000 - 1),
+                ..facts(standing, Some(StreamFormat::ClaudeTranscript))
+            };
+            let stable = Duration::from_secs(10);
+            assert_eq!(judge(&facts, stable), None, "{facts:?}");
+            facts.quiet = Duration::from_secs(seconds);
+            let (Some(Verdict::Completed { evidence, .. })
+            | Some(Verdict::Failed { evidence, .. })) = judge(&facts, stable)
+            else {
+                panic!("{facts:?} has no end");
+            };
+            assert!(evidence.starts_with(word), "{facts:?}: {evidence}");
+        }
+    }
 
     #[test]
     fn silence_is_evidence_where_records_say_nothing() {
@@ -96,12 +240,8 @@ mod tests {
             (Unknown, None, 10, "inferred: nothing"),
         ] {
             let facts = Facts {
-                standing,
-                format,
-                evidence: "end_turn",
-                answer: "yes",
-                error: "",
                 quiet: Duration::from_secs(quiet),
+                ..facts(standing, format)
             };
             let verdict = judge(&facts, Duration::from_secs(10));
             let found = match &verdict {

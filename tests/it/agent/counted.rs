@@ -105,7 +105,8 @@ fn claude_stream(values: &[Value]) -> Counts {
     for value in values {
         match (text(value, "/type"), text(value, "/subtype")) {
             ("result", subtype) => {
-                let is_good = subtype == "success" && value["is_error"] == Value::Bool(false);
+                let is_good = subtype == "success"
+                    && matches!(value["is_error"], Value::Null | Value::Bool(false));
                 counts.turns += usize::from(is_good);
                 counts.failures += usize::from(!is_good);
                 is_open = false;
@@ -391,6 +392,8 @@ fn sse(values: &[Value]) -> Counts {
     }
     if has_failed || !is_finished {
         counts.failures = 1;
+        // A message that is not whole has no count; one that broke with a count has.
+        counts.output_tokens += if has_failed { chat } else { 0 };
         return counts;
     }
     counts.turns = 1;

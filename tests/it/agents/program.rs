@@ -102,3 +102,45 @@ fn wrong_usage_is_2() {
         assert_eq!(text(&output.stderr).matches('\n').count(), 1, "{output:?}");
     }
 }
+
+#[test]
+fn places_that_come_later_and_what_is_no_file() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
+    let nowhere = path("*.none");
+    let mut running = started(&[&path("tasks"), &nowhere, "--no-log"], temp.path());
+    running.wait_for("[agent] tasks: /");
+    // Made whole before it comes.
+    fs::create_dir(path("made")).unwrap();
+    std::os::unix::fs::symlink("nowhere", path("made/link.output")).unwrap();
+    fs::write(path("made/a.jsonl"), [WORKS, DONE].concat()).unwrap();
+    fs::rename(path("made"), path("tasks")).unwrap();
+    running.wait_for("[agent] a COMPLETED");
+    let output = running.end();
+    assert_code(&output, 0);
+    let said = text(&output.stderr);
+    assert!(said.contains("tasks is not there yet"), "{said}");
+    assert!(said.contains("no file in"), "{said}");
+    let shown = text(&output.stdout);
+    assert_eq!(shown.matches("passed over").count(), 1, "{shown}");
+}
+
+#[test]
+fn what_agents_write_reaches_no_terminal_as_it_is() {
+    let temp = tempfile::tempdir().unwrap();
+    let evil = "e\u{1b}]52;c;eA==\u{7}\u{1b}[2J";
+    let path = temp.path().join(format!("{evil}.jsonl"));
+    let failed = "{\"type\":\"turn.failed\",\"error\":{\"message\":\"\\u001b[2J\\u0008no\"}}\n";
+    fs::write(&path, [WORKS, failed].concat()).unwrap();
+    let absent = temp.path().join(format!("{evil}.later"));
+    let args = ["--no-log", path.to_str().unwrap(), absent.to_str().unwrap()];
+    let mut running = started(&args, temp.path());
+    running.wait_for("FAILED");
+    running.signal(Signal::INT);
+    let output = running.end();
+    let is_control = |c: char| c.is_control() && c != '\n';
+    for shown in [text(&output.stdout), text(&output.stderr)] {
+        assert!(shown.contains("^[]52;c;eA==^G^[[2J"), "{shown:?}");
+        assert!(!shown.contains(is_control), "{shown:?}");
+    }
+}

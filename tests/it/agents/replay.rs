@@ -58,7 +58,7 @@ fn first_end(text: &str) -> usize {
             )
             && has_text(&message["content"]);
         let kind = record["payload"]["type"].as_str().unwrap_or_default();
-        let is_end = is_answer || matches!(kind, "task_complete" | "turn_aborted");
+        let is_end = is_answer || kind == "task_complete";
         if is_end && tasks <= 0 {
             return end;
         }

@@ -132,9 +132,9 @@ fn lines_longer_than_the_pane_stay_whole() {
 #[test]
 fn a_pane_that_printed_noise_is_alive_afterwards() {
     let server = TmuxServer::new();
-    // What tmux answers to the noise must not come back as output. At the end of it: the end of any
+    // What tmux answers to the noise must neither come back as output nor act as keys do. At the end: of any
     // string, a reset, the normal screen, plain letters, the whole screen, and a clear one.
-    let program = "stty -echo; echo ready; tmux wait-for go; \
+    let program = "stty -echo -isig -ixon; echo ready; tmux wait-for go; \
         i=0; while [ $i -lt 20 ]; do i=$((i+1)); head -c 20000 /dev/urandom; sleep 0.03; done; \
         printf '\\033\\\\\\033c\\033[?1049l\\033(B\\017\\033[r\\033[H\\033[2J'; sleep 0.3; \
         echo; echo THE MARKER; seq -f 'line %g.' 1 200; echo the end; exec sleep 1000";

@@ -89,7 +89,7 @@ fn a_check_that_never_passes_ends_the_loop_with_1() {
     assert!(place.file(2, "prompt.txt").contains("changed no file"));
     // For people: why it goes on.
     let shown = text(
-        &place
+        &Place::new()
             .run(&[
                 "--task",
                 "x",
@@ -278,4 +278,104 @@ fn wrong_usage_is_said_in_one_line_before_anything_is_run() {
         assert_usage(&place.run(args), why);
     }
     assert!(!place.directory().exists());
+}
+
+/// An agent that works by itself and would never end, as its records tell.
+#[test]
+fn an_agent_that_uses_up_its_turns_is_ended_and_the_check_decides() {
+    let place = Place::new();
+    let record = |n: u32| {
+        format!(
+            r#"{{"type":"assistant","session_id":"s","message":{{"id":"m{n}","role":"assistant","content":[{{"type":"text","text":"step {n}"}}],"usage":{{"input_tokens":1,"output_tokens":1}}}}}}"#
+        )
+    };
+    let init = r#"{"type":"system","subtype":"init","session_id":"s"}"#;
+    let lines: Vec<String> = (1..=6).map(record).collect();
+    let path = place.write("records", &format!("{init}\n{}\n", lines.join("\n")));
+    let agent = format!("cat {path}; exec sleep 1000");
+    let args = |check: &'static str| {
+        let agent = agent.clone();
+        move |place: &Place| {
+            place.events(&[
+                "--task",
+                "x",
+                "--as",
+                "claude",
+                "--agent",
+                &agent,
+                "--check",
+                check,
+                "--max-turns",
+                "3",
+                "--max-iterations",
+                "1",
+            ])
+        }
+    };
+    let (output, events) = args("false")(&place);
+    assert_code(&output, 1);
+    assert_eq!(outcomes(&events), [IterationOutcome::MaxTurnsReached]);
+    assert!(kinds(&events).contains(&"ValidationCompleted"));
+    let (output, _) = args("true")(&Place::new());
+    assert_code(&output, 0);
+    // What Claude Code says of its own bound.
+    let result =
+        r#"{"type":"result","subtype":"error_max_turns","is_error":true,"session_id":"s"}"#;
+    let path = place.write("result", &format!("{init}\n{}\n{result}\n", record(1)));
+    let agent = format!("cat {path}; exit 1");
+    let (_, events) = Place::new().events(&[
+        "--task",
+        "x",
+        "--as",
+        "claude",
+        "--agent",
+        &agent,
+        "--check",
+        "exit 9",
+        "--max-iterations",
+        "1",
+    ]);
+    assert_eq!(outcomes(&events), [IterationOutcome::MaxTurnsReached]);
+}
+
+#[test]
+fn a_check_that_ends_in_order_when_it_is_told_to_has_not_passed() {
+    let check = "trap 'exit 0' TERM INT; echo $$ > pid; while :; do sleep 0.05; done";
+    let place = Place::new();
+    let args = ["--json", "--task", "x", "--agent", "true", "--check", check];
+    let running = Running::start(place.command(&args));
+    wait_for("the check", CEILING, || {
+        match place.work().join("pid").exists() {
+            true => Ok(()),
+            false => Err("it does not run"),
+        }
+    });
+    running.signal(Signal::INT);
+    let output = running.end();
+    assert_code(&output, 130);
+    let seen = events(&output.stdout);
+    assert_eq!(ended(&seen), (false, 1));
+    assert_eq!(outcomes(&seen), [failed(143)]);
+    let args = [&args[1..], &["--timeout", "300ms"]].concat();
+    let (output, seen) = Place::new().events(&args);
+    assert_code(&output, 124);
+    assert_eq!(ended(&seen), (false, 1));
+}
+
+#[test]
+fn an_agent_has_time_to_write_down_where_it_was() {
+    let place = Place::new();
+    let agent =
+        "trap 'sleep 0.3; touch saved; exit' TERM; touch begun; while :; do sleep 0.05; done";
+    let running =
+        Running::start(place.command(&["--task", "x", "--agent", agent, "--check", "true"]));
+    wait_for("the agent", CEILING, || {
+        match place.work().join("begun").exists() {
+            true => Ok(()),
+            false => Err("it does not run"),
+        }
+    });
+    running.signal(Signal::INT);
+    assert_code(&running.end(), 130);
+    assert!(place.work().join("saved").exists());
 }

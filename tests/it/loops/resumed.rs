@@ -120,6 +120,20 @@ fn a_secret_in_a_command_is_not_kept_and_asked_for_again() {
 }
 
 #[test]
+fn a_secret_in_a_task_is_asked_for_again() {
+    let place = Place::new();
+    let task = format!("log in with {}{}", "ghp_", "a1B2".repeat(9));
+    let args = ["--task", &task, "--agent", "cat > got", "--check", "false"];
+    let output = place.run(&[&args[..], &["--max-iterations", "1"]].concat());
+    assert_code(&output, 1);
+    let more = ["--resume", "it", "--max-iterations", "2"];
+    assert_usage(&place.run(&more), "--task");
+    assert_code(&place.run(&[&more[..], &["--task", &task]].concat()), 1);
+    let got = fs::read_to_string(place.work().join("got")).unwrap();
+    assert!(got.contains(&task), "{got}");
+}
+
+#[test]
 fn what_is_no_loop_is_not_gone_on_with() {
     let place = Place::new();
     let ran = run(&["run", "--execution-id", "it", "true"], &place.data());

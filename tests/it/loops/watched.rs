@@ -112,6 +112,7 @@ fn the_prompt_is_in_the_environment_and_in_a_file() {
         fs::read_to_string(place.work().join("a")).unwrap()
     );
     // Standard input is the task where that is wanted.
+    let place = Place::new();
     let mut command = place.command(&[
         "--task",
         "-",
@@ -123,4 +124,47 @@ fn the_prompt_is_in_the_environment_and_in_a_file() {
     let task = place.write("task.txt", "Find X");
     command.stdin(fs::File::open(task).unwrap());
     assert_code(&Running::start(command).end(), 0);
+}
+
+/// What nobody knows how to read is shown and kept as it was printed.
+#[test]
+fn records_of_nobody_are_the_answer() {
+    let place = Place::new();
+    let line = r#"{"type":"text","part":{"text":"I fixed it"}}"#;
+    let path = place.write("line", &format!("{line}\n"));
+    let (output, events) = place.events(&[
+        "--task",
+        "x",
+        "--agent",
+        &format!("cat {path}"),
+        "--check",
+        "true",
+    ]);
+    assert_code(&output, 0);
+    let tokens: String = events
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            TdEvent::TokenReceived { token, .. } => Some(token.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(tokens, format!("{line}\n"));
+    assert_eq!(place.file(1, "response.txt"), tokens);
+}
+
+#[test]
+fn the_one_phase_of_a_spec_is_told() {
+    let place = Place::new();
+    let spec = place.write(
+        "spec.md",
+        "\u{feff}# Shop\n\n## Login\n\nThe LOGIN page.\n\nCheck: `true`\n",
+    );
+    assert_code(&place.run(&["--spec", &spec, "--agent", "cat > p"]), 0);
+    let prompt = place.file(1, "prompt.txt");
+    assert!(
+        prompt.contains("# Phase 1 of 1: Login\n\nThe LOGIN page."),
+        "{prompt}"
+    );
+    // Its name is taken now.
+    assert_usage(&place.run(&["--spec", &spec, "--agent", "true"]), "already");
 }

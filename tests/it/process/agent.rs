@@ -74,6 +74,39 @@ fn the_wrong_format_is_said_and_costs_nothing() {
 }
 
 #[test]
+fn a_program_that_ends_without_a_record_has_failed() {
+    for (format, script, evidence) in [
+        (Format::Claude, "exit 3", Some("exit status: 3, ")),
+        (Format::Codex, "echo text; exit 3", Some("exit status: 3, ")),
+        (Format::Gemini, "true", Some("it printed nothing, ")),
+        (Format::Claude, "echo text", None),
+        (Format::Auto, "exit 3", None),
+    ] {
+        let command = Command::new("sh").args(["-c", script]).format(format);
+        let (_, events) = observed(command);
+        let found = events.iter().find_map(|envelope| match &envelope.event {
+            TdEvent::AgentFailed { evidence, .. } => Some(evidence.as_str()),
+            _ => None,
+        });
+        match (found, evidence) {
+            (None, None) => {}
+            (Some(found), Some(evidence)) => assert!(found.starts_with(evidence), "{found}"),
+            _ => panic!("{format} {script}: {found:?}"),
+        }
+    }
+}
+
+#[test]
+fn comments_of_a_server_are_no_output() {
+    let text = ": WAIT\n\n: WAIT\n\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n: WAIT\n\ndata: [DONE]\n\n";
+    for format in [Format::Sse, Format::Auto] {
+        let (_, events) = observed(printing(text).format(format));
+        assert_eq!(text_of(&events, "stdout"), "", "{format}");
+        assert!(names(&events).contains(&"TurnCompleted"), "{format}");
+    }
+}
+
+#[test]
 fn people_read_answers_and_tools() {
     let data = tempfile::tempdir().unwrap();
     let output = [TURN, END].concat();

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::super::lenient::{Maybe, Str};
+use super::super::lenient::{Count, Maybe, Str};
 use super::super::recent::{Recent, hash};
 
 /// Tasks that may be known at once.
@@ -21,6 +21,11 @@ pub struct Launch<'a> {
     shell_id: Str<'a>,
     #[serde(default, borrow)]
     task: Maybe<Task<'a>>,
+    // Of a wake-up: when, in milliseconds since the epoch.
+    #[serde(default, rename = "scheduledFor")]
+    pub scheduled_for: Count,
+    #[serde(default, rename = "clampedDelaySeconds")]
+    pub clamped_delay_seconds: Count,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -64,6 +69,15 @@ impl Tasks {
             }
             None => self.uncounted = self.uncounted.saturating_sub(1),
         }
+    }
+
+    /// The same of a result that stands before what was read: a task may be one of those that were
+    /// only counted.
+    pub fn recall(&mut self, result: &Launch<'_>) {
+        let known = self.open.len();
+        self.tool_result(result);
+        let begun = self.open.len().saturating_sub(known);
+        self.uncounted = self.uncounted.saturating_sub(begun);
     }
 
     /// A record says how many there are.
@@ -159,6 +173,20 @@ mod tests {
         tasks.end("a");
         assert_eq!(tasks.len(), 1);
         tasks.tool_result(&launch(r#"{"task":{"task_id":"b","status":"killed"}}"#));
+        assert_eq!(tasks.len(), 0);
+    }
+
+    #[test]
+    fn tasks_that_are_recalled_count_once() {
+        let launch = |json| serde_json::from_str::<Launch<'_>>(json).unwrap();
+        let mut tasks = Tasks::default();
+        tasks.counted(1);
+        tasks.end("b");
+        tasks.counted(1);
+        tasks.recall(&launch(r#"{"status":"async_launched","agentId":"a"}"#));
+        tasks.recall(&launch(r#"{"backgroundTaskId":"b"}"#));
+        assert_eq!(tasks.len(), 1, "the other one has ended since");
+        tasks.end("a");
         assert_eq!(tasks.len(), 0);
     }
 

@@ -1,6 +1,7 @@
 //! Claude Code: what `claude -p --output-format stream-json` prints, and session transcripts (pure).
 
 mod background;
+mod beyond;
 mod print;
 mod transcript;
 mod wire;
@@ -122,6 +123,12 @@ fn answers(content: &Content<'_>, when: When, scribe: &mut Scribe) -> bool {
 /// What Claude Code writes in the place of a prompt when a human stopped it.
 fn is_interruption(text: &str) -> bool {
     text.starts_with("[Request interrupted by user")
+}
+
+/// What a stop hook writes in the place of a prompt when it sends the agent on.
+fn is_hook_feedback(text: &str) -> bool {
+    let title = text.split(':').next().unwrap_or_default();
+    matches!(title, "Stop hook feedback" | "SubagentStop hook feedback")
 }
 
 /// What a human did beside the conversation: commands and their output, which no model is shown as

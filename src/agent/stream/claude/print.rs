@@ -1,6 +1,7 @@
 //! `claude -p --output-format stream-json`: runs that begin with an init and end with a result (pure).
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::super::grammar::Grammar;
 use super::super::lenient::{Count, Flag, Maybe, Str, Time};
@@ -9,6 +10,7 @@ use super::super::scribe::Scribe;
 use super::super::standing::Standing;
 use super::wire::{Event, Live, Message, Streamed};
 use super::{Speaker, answers, assistant, is_aside, is_interruption};
+use crate::agent::summary::summary;
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
@@ -30,8 +32,8 @@ pub struct Record<'a> {
     #[serde(default, rename = "isSynthetic")]
     is_synthetic: Flag,
     // Of a result.
-    #[serde(default)]
-    is_error: Flag,
+    #[serde(default, borrow)]
+    is_error: Option<&'a RawValue>,
     #[serde(default, borrow)]
     result: Str<'a>,
     #[serde(default)]
@@ -80,6 +82,8 @@ impl Grammar for Print {
             "stream_event" => self.event(record, scribe),
             "assistant" => self.assistant(record, scribe),
             "user" => self.user(record, scribe),
+            // Gemini's records of this type have neither.
+            "result" if record.subtype.is_absent() && record.is_error.is_none() => scribe.unknown(),
             "result" => self.result(&record, scribe),
             "system" => self.system(&record, scribe),
             "rate_limit_event" => {
@@ -89,7 +93,7 @@ impl Grammar for Print {
                 }
             }
             // Of a newer version.
-            _ => {}
+            _ => scribe.unknown(),
         }
     }
 
@@ -186,9 +190,11 @@ impl Print {
             || record.is_synthetic.is_set()
             || text.is_empty()
             || is_aside(text)
-            || is_interruption(text)
         {
             return;
+        }
+        if is_interruption(text) {
+            return scribe.warn("the turn was stopped: a human interrupted it".to_owned());
         }
         self.messages.tell_own(scribe);
         scribe.working("a prompt");
@@ -206,13 +212,17 @@ impl Print {
         }
         self.result_index = record.result_index.0.or(self.result_index);
         let subtype = record.subtype.as_str();
-        let is_error = record.is_error.is_set();
-        let mut evidence = format!("result: subtype {subtype}, is_error {is_error}");
+        // No error is what says so; what says something else is one.
+        let is_error = record.is_error.map(RawValue::get);
+        let mut evidence = match is_error {
+            Some(said) => format!("result: subtype {subtype}, is_error {}", summary(said)),
+            None => format!("result: subtype {subtype}, without is_error"),
+        };
         if let Some(reason) = record.terminal_reason.get() {
             evidence.push_str(", terminal_reason ");
             evidence.push_str(reason);
         }
-        if !is_error && subtype == "success" {
+        if is_error.is_none_or(|said| said == "false") && subtype == "success" {
             scribe.said(record.result.as_str());
             scribe.turn_completed(record.stop_reason.get().unwrap_or("result"));
             scribe.completed(evidence);

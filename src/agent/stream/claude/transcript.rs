@@ -12,10 +12,12 @@ use super::super::grammar::Grammar;
 use super::super::lenient::{Count, Flag, Maybe, Str, Time};
 use super::super::messages::Messages;
 use super::super::scribe::Scribe;
-use super::super::standing::Standing;
-use super::background::{Launch, Notification, Tasks};
+use super::super::standing::{Expected, Standing};
+use super::background::{Launch, Notification};
+use super::beyond::Beyond;
 use super::wire::Message;
-use super::{SYNTHETIC, Speaker, answers, assistant, is_aside, is_interruption};
+use super::{SYNTHETIC, Speaker, answers, assistant};
+use super::{is_aside, is_hook_feedback, is_interruption};
 
 /// From this version on every message that is complete has a stop reason.
 const STOP_REASON_SINCE: [u32; 3] = [2, 1, 76];
@@ -34,6 +36,8 @@ pub struct Record<'a> {
     timestamp: Time<'a>,
     #[serde(default, borrow)]
     version: Str<'a>,
+    #[serde(default, borrow)]
+    entrypoint: Str<'a>,
     #[serde(default)]
     is_sidechain: Flag,
     #[serde(default, borrow)]
@@ -76,22 +80,31 @@ struct Origin<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 struct Attachment<'a> {
+    #[serde(default, borrow, rename = "type")]
+    kind: Str<'a>,
     #[serde(default, borrow)]
     prompt: Str<'a>,
     #[serde(default, borrow)]
     content: Str<'a>,
+    // Of a goal.
+    #[serde(default)]
+    met: Flag,
+    #[serde(default)]
+    sentinel: Flag,
 }
 
 /// The meaning of a transcript.
 #[derive(Debug, Default)]
 pub struct Transcript {
     messages: Messages,
-    tasks: Tasks,
-    /// Whose transcript it is: `true`, a sub-agent's.
-    side: Option<bool>,
+    beyond: Beyond,
     agent_id: String,
     /// The message that ended the turn, so that its other lines do not end it again.
     ended_by: String,
+    /// A line behind the end of the turn said that it is over.
+    is_confirmed: bool,
+    /// In this session such lines are written, and hooks are run before them.
+    may_be_confirmed: bool,
 }
 
 impl Grammar for Transcript {
@@ -103,14 +116,38 @@ impl Grammar for Transcript {
             "user" => self.user(record, scribe),
             "system" => self.system(&record, scribe),
             "queue-operation" => self.notification(record.content.as_str(), scribe),
-            "attachment" => {
-                let attachment = record.attachment.0.unwrap_or_default();
-                self.notification(attachment.prompt.as_str(), scribe);
-                self.notification(attachment.content.as_str(), scribe);
+            "attachment" => self.attachment(record, scribe),
+            // Written when the session is left: who stopped it will not go on with it soon.
+            "last-prompt" if scribe.standing() == Standing::Interrupted => {
+                scribe.expect(Expected::Confirmation);
             }
-            // Titles, snapshots, progress, and what newer versions have.
-            _ => {}
+            "progress" | "file-history-snapshot" | "last-prompt" | "summary" => {}
+            // Titles, modes, and what newer versions have.
+            _ => scribe.unknown(),
         }
+    }
+
+    fn recall(&mut self, record: Record<'_>, _scribe: &mut Scribe) {
+        if let Some(result) = &record.tool_use_result.0
+            && !record.is_sidechain.is_set()
+        {
+            self.beyond.recall(result);
+        }
+        let attachment = record.attachment.0.unwrap_or_default();
+        let message = record.message.0.unwrap_or_default();
+        let texts = [
+            record.content.as_str(),
+            attachment.prompt.as_str(),
+            attachment.content.as_str(),
+            message.content.text(),
+        ];
+        for notification in texts.into_iter().filter_map(Notification::parse) {
+            self.beyond.notified(&notification);
+        }
+    }
+
+    fn recalled(&mut self, scribe: &mut Scribe) {
+        self.reconsider(scribe);
     }
 
     fn end(&mut self, scribe: &mut Scribe) {
@@ -123,20 +160,20 @@ impl Transcript {
     /// Whether the line is one of the agent whose transcript this is.
     fn is_own(&mut self, record: &Record<'_>, scribe: &mut Scribe) -> bool {
         let is_side = record.is_sidechain.is_set();
-        match self.side {
+        match scribe.side {
             None => {
-                self.side = Some(is_side);
+                scribe.side = Some(is_side);
                 self.agent_id = record.agent_id.as_str().to_owned();
             }
             // Begun in the middle, where a sub-agent wrote: version 1 has them in one file.
             Some(true) if !is_side => {
-                self.side = Some(false);
+                scribe.side = Some(false);
                 scribe.stand(Standing::Unknown, "");
             }
             Some(_) => {}
         }
         let is_agents = record.agent_id.as_str() == self.agent_id || self.agent_id.is_empty();
-        self.side == Some(is_side) && (!is_side || is_agents)
+        scribe.side == Some(is_side) && (!is_side || is_agents)
     }
 
     fn user(&mut self, record: Record<'_>, scribe: &mut Scribe) {
@@ -148,24 +185,29 @@ impl Transcript {
         if let Some(result) = &record.tool_use_result.0
             && is_own
         {
-            self.tasks.tool_result(result);
+            self.beyond.tool_result(result, when.recorded);
         }
         let has_answers = answers(&message.content, when, scribe);
         if !is_own {
             return;
         }
         if has_answers {
+            self.beyond.record(when.recorded);
             return scribe.working("a tool's result");
         }
         let text = message.content.text();
+        if record.is_meta.is_set() && is_hook_feedback(text) {
+            self.beyond.sent_on();
+            return scribe.working("a stop hook sends it on");
+        }
         if record.is_meta.is_set() || record.is_compact_summary.is_set() || is_aside(text) {
             return;
         }
         if is_interruption(text) {
             self.messages.tell_own(scribe);
-            scribe.told_anew();
-            return scribe.stand(Standing::Interrupted, "a human interrupted it");
+            return scribe.interrupted("a human interrupted it".to_owned());
         }
+        self.beyond.record(when.recorded);
         let is_notification = record
             .origin
             .0
@@ -207,6 +249,10 @@ impl Transcript {
         if !is_own {
             return;
         }
+        self.beyond.record(when.recorded);
+        // A sub-agent's has no such lines, and neither has one that no human sees.
+        let is_side = record.is_sidechain.is_set();
+        self.may_be_confirmed = record.entrypoint.as_str() == "cli" && !is_side;
         if record.is_api_error_message.is_set() {
             self.messages.tell_own(scribe);
             let kind = record.error.get().unwrap_or("unknown");
@@ -253,6 +299,7 @@ impl Transcript {
     fn ends(&mut self, id: String, stop: Option<&str>, short: Option<&str>, scribe: &mut Scribe) {
         let is_told = self.ended_by == id && !id.is_empty();
         self.ended_by = id;
+        self.is_confirmed &= is_told;
         let reason = stop.unwrap_or_default();
         if !is_told {
             self.messages.tell_own(scribe);
@@ -267,11 +314,34 @@ impl Transcript {
     /// The turn is over, and the agent finished where nothing of it runs.
     fn done(&mut self, evidence: impl Into<Cow<'static, str>>, scribe: &mut Scribe) {
         scribe.told_anew();
-        let standing = match self.tasks.len() {
-            0 => Standing::Done,
-            tasks => Standing::Background { tasks },
-        };
+        let (standing, expected) = self
+            .beyond
+            .standing(self.is_confirmed, self.may_be_confirmed);
         scribe.stand(standing, evidence);
+        scribe.expect(expected);
+    }
+
+    /// What runs beyond the turn has changed.
+    fn reconsider(&mut self, scribe: &mut Scribe) {
+        if let Standing::Done | Standing::Background { .. } = scribe.standing() {
+            let evidence = scribe.evidence().to_owned();
+            self.done(evidence, scribe);
+        }
+    }
+
+    fn attachment(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        let attachment = record.attachment.0.unwrap_or_default();
+        if attachment.kind.as_str() == "goal_status" && !record.is_sidechain.is_set() {
+            if self
+                .beyond
+                .goal(attachment.met.is_set(), attachment.sentinel.is_set())
+            {
+                return scribe.working("its goal is not met");
+            }
+            return self.reconsider(scribe);
+        }
+        self.notification(attachment.prompt.as_str(), scribe);
+        self.notification(attachment.content.as_str(), scribe);
     }
 
     fn system(&mut self, record: &Record<'_>, scribe: &mut Scribe) {
@@ -281,12 +351,15 @@ impl Transcript {
                 let workflows = record.pending_workflow_count.0;
                 if agents.is_some() || workflows.is_some() {
                     let count = agents.unwrap_or(0).saturating_add(workflows.unwrap_or(0));
-                    self.tasks
+                    self.beyond
                         .counted(usize::try_from(count).unwrap_or(usize::MAX));
                 }
                 self.confirm("turn_duration", scribe);
             }
-            "stop_hook_summary" if !record.prevented_continuation.is_set() => {
+            // Hooks are through, unless one of them sent the agent on.
+            "stop_hook_summary"
+                if !record.prevented_continuation.is_set() && !self.beyond.goes_on() =>
+            {
                 self.confirm("stop_hook_summary", scribe);
             }
             "api_error" => {
@@ -305,13 +378,14 @@ impl Transcript {
     fn confirm(&mut self, by: &'static str, scribe: &mut Scribe) {
         match scribe.standing() {
             Standing::Working | Standing::MaybeDone => {
+                self.is_confirmed = true;
                 self.messages.tell_own(scribe);
                 scribe.turn_completed(by);
                 self.done(by, scribe);
             }
             Standing::Done | Standing::Background { .. } => {
-                let evidence = scribe.evidence().to_owned();
-                self.done(evidence, scribe);
+                self.is_confirmed = true;
+                self.reconsider(scribe);
             }
             Standing::Unknown | Standing::Failed | Standing::Interrupted => {}
         }
@@ -322,12 +396,9 @@ impl Transcript {
         let Some(notification) = Notification::parse(text) else {
             return;
         };
-        if notification.has_ended() {
-            self.tasks.end(notification.task_id);
-        }
+        self.beyond.notified(&notification);
         if let Standing::Background { .. } = scribe.standing() {
-            let evidence = scribe.evidence().to_owned();
-            self.done(evidence, scribe);
+            self.reconsider(scribe);
         }
     }
 }

@@ -199,7 +199,7 @@ impl Grammar for Exec {
                     self.completes(item, scribe);
                 }
             }
-            _ => {}
+            _ => scribe.unknown(),
         }
     }
 

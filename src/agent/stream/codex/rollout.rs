@@ -182,9 +182,8 @@ impl Rollout {
             "task_complete" | "turn_complete" => self.turn_complete(&event, scribe),
             "turn_aborted" => {
                 self.flush(scribe);
-                scribe.tools_over();
                 let reason = event.reason.get().unwrap_or("aborted").to_owned();
-                scribe.stand(Standing::Interrupted, format!("turn_aborted: {reason}"));
+                scribe.interrupted(format!("turn_aborted: {reason}"));
             }
             "user_message" if self.takes(Channel::Events) => {
                 self.prompt(event.message.as_str(), scribe);
@@ -285,6 +284,8 @@ impl Rollout {
                 self.goes_on("a tool's result", is_bare, scribe);
             }
             "reasoning" => self.goes_on("it thinks", is_bare, scribe),
+            // A line that is neither in an envelope nor an item.
+            _ if is_bare => scribe.unknown(),
             _ => {}
         }
     }

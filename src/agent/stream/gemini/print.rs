@@ -107,8 +107,10 @@ impl Grammar for Print {
                     record.message.as_str()
                 ));
             }
+            // Claude's records of this type have none.
+            "result" if record.status.is_absent() => scribe.unknown(),
             "result" => self.result(record, scribe),
-            _ => {}
+            _ => scribe.unknown(),
         }
     }
 }

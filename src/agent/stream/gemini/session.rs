@@ -111,7 +111,7 @@ impl Grammar for Session {
                 scribe.warn(format!("gemini says: {}", record.content.text.as_str()));
             }
             // The header, patches of it, and hints to the human.
-            _ => {}
+            _ => scribe.unknown(),
         }
     }
 

@@ -23,14 +23,25 @@ impl Grammar for Anthropic {
                 scribe.working("message_start");
             }
             "ping" => return,
+            "" => {}
             _ if scribe.standing() == Standing::Unknown => scribe.working("an event"),
             _ => {}
         }
         let error = event.error.0.as_ref();
         let error = error.map(|error| {
             let kind = error.kind.get().unwrap_or("error");
-            format!("{kind}: {}", error.message.as_str())
+            match error.message.as_str() {
+                "" => kind.to_owned(),
+                message => format!("{kind}: {message}"),
+            }
         });
+        if event.kind.is_absent() {
+            // The body of an answer that is no stream.
+            return match error {
+                Some(error) => scribe.failed(&error, "an error in the place of a stream"),
+                None => scribe.unknown(),
+            };
+        }
         let when = scribe.when(None);
         match self.live.event(event, when, false, scribe) {
             Streamed::Goes => {}

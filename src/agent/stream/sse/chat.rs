@@ -89,6 +89,7 @@ pub struct Chat {
     id: String,
     text: Beginning,
     usage: Usage,
+    has_usage: bool,
     calls: Vec<Call>,
     finish: Option<String>,
 }
@@ -104,8 +105,23 @@ impl Grammar for Chat {
             }
             id.clone_into(&mut self.id);
         }
+        let is_nothing = record.error.0.is_none() && record.usage.0.is_none();
+        if is_nothing && record.choices.0.is_empty() && record.id.is_absent() {
+            return scribe.unknown();
+        }
+        if let Some(tokens) = record.usage.0 {
+            self.has_usage = true;
+            self.usage = Usage {
+                input_tokens: tokens.prompt_tokens.0.unwrap_or(0),
+                output_tokens: tokens.completion_tokens.0.unwrap_or(0),
+            };
+        }
         if let Some(error) = record.error.0 {
             let error = error.message.text;
+            if self.has_usage {
+                // It was paid for all the same.
+                scribe.response(self.text.as_str(), self.usage, !self.calls.is_empty());
+            }
             scribe.failed(error.as_str(), "an error in the stream");
             // Not an answer any more, whatever was said of its end.
             *self = Self {
@@ -116,12 +132,6 @@ impl Grammar for Chat {
         }
         if scribe.standing() == Standing::Unknown {
             scribe.working("a chunk");
-        }
-        if let Some(tokens) = record.usage.0 {
-            self.usage = Usage {
-                input_tokens: tokens.prompt_tokens.0.unwrap_or(0),
-                output_tokens: tokens.completion_tokens.0.unwrap_or(0),
-            };
         }
         for choice in record.choices.0 {
             // Other answers to the same prompt would be mixed into this one.
@@ -161,6 +171,10 @@ impl Chat {
         }
         if let Some(reason) = choice.finish_reason.get() {
             self.finish = Some(reason.to_owned());
+            // Some servers say no more; an error may still come.
+            if !calls_tools(reason) {
+                scribe.stand(Standing::MaybeDone, format!("finish_reason {reason}"));
+            }
         }
     }
 
@@ -208,7 +222,7 @@ impl Chat {
         scribe.said(self.text.as_str());
         scribe.response(self.text.as_str(), self.usage, !self.calls.is_empty());
         scribe.told();
-        if matches!(reason.as_str(), "tool_calls" | "function_call") {
+        if calls_tools(&reason) {
             scribe.stand(Standing::Unknown, format!("finish_reason {reason}"));
         } else {
             scribe.turn_completed(&reason);
@@ -219,4 +233,9 @@ impl Chat {
         }
         *self = Self::default();
     }
+}
+
+/// Whether an answer that ended so waits for tools that somebody else is to run.
+fn calls_tools(reason: &str) -> bool {
+    matches!(reason, "tool_calls" | "function_call")
 }

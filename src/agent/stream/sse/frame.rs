@@ -76,6 +76,21 @@ impl Frames {
         }
     }
 
+    /// Hands on data that is whole without the blank line that ends it: nothing more came.
+    pub fn settle(&mut self, open: &[u8], take: &mut impl FnMut(Event<'_>)) -> bool {
+        let is_whole = |data: &[u8]| data == b"[DONE]" || values::is_whole(data);
+        let value = open.strip_prefix(b"data:").unwrap_or_default();
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        let has_value = !self.has_data && is_whole(value);
+        if has_value {
+            self.data(value);
+        }
+        if self.skipped == 0 && self.has_data && is_whole(&self.data) {
+            self.dispatch(take);
+        }
+        has_value
+    }
+
     /// The event is complete; at the end of the stream it has to be.
     pub fn dispatch(&mut self, take: &mut impl FnMut(Event<'_>)) {
         let skipped = std::mem::take(&mut self.skipped);
@@ -109,6 +124,26 @@ impl Framing {
     pub fn push(&mut self, bytes: &[u8], take: &mut impl FnMut(Event<'_>)) {
         let frames = &mut self.frames;
         self.lines.push(bytes, |line| frames.line(&line, take));
+    }
+
+    /// No more came for a while: an event that is whole but for its end is handed on.
+    pub fn settle(&mut self, take: &mut impl FnMut(Event<'_>)) {
+        let is_payload = values::is_whole(self.lines.open());
+        if is_payload {
+            let frames = &mut self.frames;
+            return frames.line(&Line::Whole(&self.lines.take_open()), take);
+        }
+        if self.frames.settle(self.lines.open(), take) {
+            self.lines.take_open();
+        }
+    }
+
+    /// Whether an event has begun that has not ended.
+    pub fn is_open(&self) -> bool {
+        self.frames.has_data
+            || self.frames.skipped > 0
+            || self.lines.is_too_long()
+            || values::is_begun(self.lines.open())
     }
 
     /// The stream has ended: the last event needs no blank line.
@@ -157,6 +192,16 @@ impl<G: Grammar + Send> Reading for SseEvents<G> {
         let grammar = &mut self.grammar;
         self.framing
             .push(bytes, &mut |event| tell(event, grammar, scribe));
+    }
+
+    fn settle(&mut self, scribe: &mut Scribe) {
+        let grammar = &mut self.grammar;
+        self.framing
+            .settle(&mut |event| tell(event, grammar, scribe));
+    }
+
+    fn is_open(&self) -> bool {
+        self.framing.is_open()
     }
 
     fn finish(&mut self, scribe: &mut Scribe) {

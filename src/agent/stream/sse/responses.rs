@@ -176,7 +176,9 @@ impl Grammar for Responses {
                 scribe.failed(error.text.as_str(), record.kind.as_str().to_owned());
             }
             "error" => scribe.failed(record.message.as_str(), "an error event"),
-            _ => {}
+            // Many say nothing that counts.
+            kind if kind.starts_with("response.") => {}
+            _ => scribe.unknown(),
         }
     }
 }

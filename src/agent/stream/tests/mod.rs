@@ -1,5 +1,6 @@
 //! The formats on small records of their shapes.
 
+mod beyond;
 mod claude;
 mod codex;
 mod cuts;

@@ -1,4 +1,4 @@
-//! What an agent that works by itself prints: its text is the answer, the rest is reported (pure).
+//! What an agent that works by itself prints: its text is the answer, the rest is reported.
 
 use super::super::intake::Intake;
 use super::super::response::StreamChunk;
@@ -10,6 +10,9 @@ use crate::stamp::Timestamp;
 
 /// Of what is printed beside the records so much is kept: the last lines.
 const BESIDE_BYTES_MAX: usize = 2_000;
+
+/// How the evidence begins where Claude Code says that its own `--max-turns` is reached.
+const USED_UP: &str = "result: subtype error_max_turns,";
 
 /// An agent's answer.
 pub(super) struct Agent {
@@ -27,6 +30,8 @@ struct Heard {
     has_response: bool,
     is_over: bool,
     error: String,
+    /// That is that its answers are used up.
+    has_used_up: bool,
     result: String,
     beside: String,
 }
@@ -62,6 +67,7 @@ impl Heard {
         match &event {
             AgentEvent::TokenReceived { token } => {
                 self.is_over = false;
+                intake.in_turn();
                 return intake.text(token.clone());
             }
             AgentEvent::ResponseCompleted {
@@ -75,9 +81,11 @@ impl Heard {
                     output_tokens: *output_tokens,
                 };
                 intake.between();
+                intake.count_turn();
             }
             AgentEvent::ToolCallStarted { .. } => {
                 self.is_over = false;
+                intake.in_turn();
                 intake.between();
             }
             AgentEvent::AgentCompleted { result, .. } => {
@@ -87,6 +95,7 @@ impl Heard {
             AgentEvent::AgentFailed { error, evidence } => {
                 self.is_over = true;
                 self.error = format!("{error} ({evidence})");
+                self.has_used_up = evidence.starts_with(USED_UP);
             }
             _ => {}
         }
@@ -97,6 +106,10 @@ impl Heard {
         match piece {
             Piece::Text(bytes) => self.text(bytes, is_answer, intake),
             Piece::Event(event) => self.event(event, intake),
+            Piece::Unread(bytes) => {
+                let text = self.decoder.push(bytes);
+                intake.text(text);
+            }
         }
     }
 }
@@ -137,7 +150,11 @@ impl Reader for Agent {
             Standing::Done | Standing::MaybeDone => Ok(()),
             Standing::Unknown if is_free || heard.has_response => Ok(()),
             _ if !heard.error.is_empty() => {
-                Err(Flaw::new(format!("the agent failed: {}", heard.error)))
+                let what = format!("the agent failed: {}", heard.error);
+                Err(match heard.has_used_up {
+                    true => Flaw::turns(what),
+                    false => Flaw::new(what),
+                })
             }
             Standing::Unknown => Err(Flaw::new(format!(
                 "nothing in the output says that the agent has answered: is it the format {}?",

@@ -1,5 +1,5 @@
 //! Anthropic's Messages API: a message from `message_start` to `message_stop`, with all of its
-//! tools' inputs (pure).
+//! tools' inputs.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The APIs' own streams: server-sent events of which the first tells whose they are (pure).
+//! The APIs' own streams: server-sent events of which the first tells whose they are.
 
 use serde_json::Value;
 

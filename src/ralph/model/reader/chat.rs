@@ -1,5 +1,5 @@
 //! OpenAI's chat completions: chunks, a finish reason, perhaps a count of tokens, `[DONE]`; with
-//! all of the tools' inputs (pure).
+//! all of the tools' inputs.
 
 use serde_json::Value;
 

@@ -13,8 +13,11 @@ use crate::error::Error;
 use crate::stamp::Timestamp;
 
 pub(super) use anthropic::Anthropic;
-pub(super) use api::{AnyApi, Dialect};
+#[cfg(feature = "http")]
+pub(super) use api::Api as ApiReader;
 pub(super) use chat::Chat;
+
+use api::{AnyApi, Dialect};
 
 /// Reads one answer.
 pub(super) trait Reader: Send {
@@ -53,18 +56,33 @@ pub(super) fn reader(format: Format) -> Box<dyn Reader> {
 pub(super) struct Flaw {
     pub what: String,
     pub is_limit: bool,
+    /// It has used up its answers.
+    pub is_turns: bool,
 }
 
 impl Flaw {
     pub fn new(what: impl Into<String>) -> Self {
         let what = what.into();
         let is_limit = says_limit(&what);
-        Self { what, is_limit }
+        Self {
+            what,
+            is_limit,
+            is_turns: false,
+        }
+    }
+
+    /// An agent has used up its answers.
+    pub fn turns(what: impl Into<String>) -> Self {
+        Self {
+            is_turns: true,
+            ..Self::new(what)
+        }
     }
 
     /// The error, with more that is known of its cause.
     pub fn into_error(self, more: &str) -> LlmError {
         let why = match self.is_limit || says_limit(more) {
+            _ if self.is_turns => Why::MaxTurns,
             true => Why::Limited,
             false => Why::Other,
         };
@@ -83,7 +101,9 @@ const LIMITS: &[&str] = &[
     "rate limit",
     "rate_limit",
     "hit your limit",
-    "limit reached",
+    "hour limit reached",
+    "weekly limit reached",
+    "session limit",
     "quota",
     "credit balance",
 ];

@@ -1,4 +1,4 @@
-//! Plain text: every piece is a part of the answer, characters that are cut wait for their rest (pure).
+//! Plain text: every piece is a part of the answer, characters that are cut wait for their rest.
 
 use super::super::intake::Intake;
 use super::{Flaw, Reader};

@@ -1,0 +1,146 @@
+//! Agents: how fast what they print is read, and what looking at their files costs.
+//!
+//! - Streams through the parser, 64 KiB at a time, beside `serde_json::Value` for each of their
+//!   records.
+//! - 200 files at rest, looked at again and again; and the first look at a file of 1 GiB beside that
+//!   at one of 1 MiB. What counts is processor time.
+
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use td_observe::agent::StreamParser;
+use td_observe::{AgentRegistry, EventBus, Polling, Timestamp};
+
+use crate::common::cpu::own_ms;
+use crate::common::stats::{median, rounds};
+use crate::common::streams::{self, Stream};
+use crate::common::table::{Bar, Row, Table};
+
+const ROUNDS: usize = 7;
+const SPEED_BAR: f64 = 300.0;
+const AGENTS: usize = 200;
+const LOOKS: u32 = 100;
+/// As often they are looked at unless told otherwise.
+const EVERY_MS: f64 = 5_000.0;
+
+/// The section.
+pub fn run(table: &mut Table) {
+    speed_rows(table);
+    rest_row(table);
+    size_row(table);
+}
+
+fn speed_rows(table: &mut Table) {
+    for Stream { name, format, text } in streams::all() {
+        let mb = text.len() as f64 / 1e6;
+        let ours = || {
+            let began = Instant::now();
+            let mut parser = StreamParser::new(format);
+            let mut events = Vec::new();
+            for piece in text.as_bytes().chunks(64 * 1024) {
+                events.clear();
+                parser.push(piece, Timestamp::from_micros(0), &mut events);
+            }
+            assert!(parser.format().is_some(), "{name} is known");
+            began.elapsed().as_secs_f64()
+        };
+        let values = || {
+            let began = Instant::now();
+            for line in text.lines() {
+                let json = line.strip_prefix("data: ").unwrap_or(line);
+                if json.starts_with('{') {
+                    serde_json::from_str::<serde_json::Value>(json).unwrap();
+                }
+            }
+            began.elapsed().as_secs_f64()
+        };
+        let [ours, values] = rounds(ROUNDS, [&ours, &values]);
+        table.row(&Row {
+            what: &format!("{name} → events"),
+            ours: format!("{:.0} MB/s", mb / ours),
+            instead: format!("`serde_json::Value` a record: {:.0} MB/s", mb / values),
+            ratio: Some(values / ours),
+            bar: Bar::Says("≥ 300 MB/s", mb / ours >= SPEED_BAR),
+        });
+    }
+}
+
+/// The tail of a transcript whose agent works.
+const WORKING: &str = concat!(
+    r#"{"type":"assistant","sessionId":"s","message":{"id":"m","role":"assistant","content":["#,
+    r#"{"type":"tool_use","id":"t","name":"Bash","input":{"command":"make"}}],"stop_reason":"#,
+    r#""tool_use"}}"#,
+    "\n"
+);
+
+fn registry(bus: &EventBus) -> AgentRegistry {
+    let polling = Polling {
+        every: Duration::from_secs(3600),
+        ..Polling::default()
+    };
+    AgentRegistry::new(bus.emitter_for("agents"), polling)
+}
+
+fn rest_row(table: &mut Table) {
+    let temp = tempfile::tempdir().unwrap();
+    let bus = EventBus::new(10_000);
+    let agents = registry(&bus);
+    for number in 0..AGENTS {
+        let path = temp.path().join(format!("{number}.jsonl"));
+        fs::write(&path, WORKING.repeat(1_000)).unwrap();
+        agents.register(&number.to_string(), path).unwrap();
+    }
+    agents.poll_now();
+    let look = || {
+        let before = own_ms();
+        for _ in 0..LOOKS {
+            agents.poll_now();
+        }
+        (own_ms() - before) / f64::from(LOOKS)
+    };
+    let look_ms = median((0..ROUNDS).map(|_| look()).collect());
+    let share = look_ms / EVERY_MS * 100.0;
+    table.row(&Row {
+        what: &format!("{AGENTS} agents' files at rest, one look at all of them"),
+        ours: format!(
+            "{look_ms:.2} ms CPU: {share:.3} % of a core each 5 s, {:.2} % each second",
+            look_ms / 10.0
+        ),
+        instead: String::new(),
+        ratio: None,
+        bar: Bar::Says("< 1 % of a core", share < 1.0),
+    });
+}
+
+fn size_row(table: &mut Table) {
+    let temp = tempfile::tempdir().unwrap();
+    let first_look = |bytes: u64| {
+        let path = temp.path().join(format!("{bytes}.jsonl"));
+        write_sparse(&path, bytes);
+        let bus = EventBus::new(10_000);
+        let agents = registry(&bus);
+        agents.register("one", &path).unwrap();
+        let before = own_ms();
+        agents.poll_now();
+        own_ms() - before
+    };
+    let [small, large] = rounds(ROUNDS, [&|| first_look(1 << 20), &|| first_look(1 << 30)]);
+    table.row(&Row {
+        what: "the first look at an agent's file of 1 GiB",
+        ours: format!("{large:.1} ms CPU"),
+        instead: format!("of 1 MiB: {small:.1} ms"),
+        ratio: Some(large / small),
+        bar: Bar::AtMost(1.5),
+    });
+}
+
+/// A hole, and 1 MiB of records at its end.
+fn write_sparse(path: &Path, bytes: u64) {
+    let tail = WORKING.repeat((1 << 20) / WORKING.len());
+    let mut file = File::create(path).unwrap();
+    file.seek(SeekFrom::Start(bytes - tail.len() as u64))
+        .unwrap();
+    file.write_all(tail.as_bytes()).unwrap();
+}

@@ -1,0 +1,231 @@
+//! What is sent to an API: a request in its own words (pure).
+
+use serde_json::{Map, Value, json};
+
+use super::super::request::{Block, Message, Request, Role};
+
+/// Tokens of an answer where nobody says how many: Anthropic's API takes no request without.
+const MAX_TOKENS: u32 = 8_192;
+
+/// For Anthropic's Messages API.
+pub(super) fn anthropic(request: &Request, model: &str) -> Value {
+    let messages = request.messages.iter().map(|message| {
+        let role = match message.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        let blocks = message.content.iter().filter_map(|block| match block {
+            // No empty text is taken.
+            Block::Text(text) if text.is_empty() => None,
+            Block::Text(text) => Some(json!({"type": "text", "text": text})),
+            Block::ToolUse { id, name, input } => {
+                Some(json!({"type": "tool_use", "id": id, "name": name, "input": input}))
+            }
+            Block::ToolResult {
+                id,
+                content,
+                is_error,
+            } => Some(json!({
+                "type": "tool_result",
+                "tool_use_id": id,
+                "content": content,
+                "is_error": is_error,
+            })),
+        });
+        json!({"role": role, "content": blocks.collect::<Vec<_>>()})
+    });
+    let mut body = json!({
+        "model": model,
+        "max_tokens": request.max_tokens.unwrap_or(MAX_TOKENS),
+        "stream": true,
+        "messages": messages.collect::<Vec<_>>(),
+    });
+    if !request.system.is_empty() {
+        body["system"] = json!(request.system);
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            json!({
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.input_schema,
+            })
+        });
+        body["tools"] = tools.collect();
+    }
+    body
+}
+
+/// For OpenAI's chat completions.
+pub(super) fn chat(request: &Request, model: &str) -> Value {
+    let mut messages = Vec::new();
+    if !request.system.is_empty() {
+        messages.push(json!({"role": "system", "content": request.system}));
+    }
+    for message in &request.messages {
+        match message.role {
+            Role::User => asked(message, &mut messages),
+            Role::Assistant => messages.push(answered(message)),
+        }
+    }
+    let mut body = json!({
+        "model": model,
+        "stream": true,
+        "stream_options": {"include_usage": true},
+        "messages": messages,
+    });
+    if let Some(tokens) = request.max_tokens {
+        body["max_completion_tokens"] = json!(tokens);
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            json!({"type": "function", "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.input_schema,
+            }})
+        });
+        body["tools"] = tools.collect();
+    }
+    body
+}
+
+/// Results are messages of their own there, and stand before what is said beside them.
+fn asked(message: &Message, into: &mut Vec<Value>) {
+    for block in &message.content {
+        if let Block::ToolResult {
+            id,
+            content,
+            is_error,
+        } = block
+        {
+            let content = match is_error {
+                true => format!("Error: {content}"),
+                false => content.clone(),
+            };
+            into.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
+        }
+    }
+    let text = text(message);
+    if !text.is_empty() {
+        into.push(json!({"role": "user", "content": text}));
+    }
+}
+
+fn answered(message: &Message) -> Value {
+    let mut answer = Map::new();
+    answer.insert("role".to_owned(), json!("assistant"));
+    let text = text(message);
+    answer.insert(
+        "content".to_owned(),
+        match text.is_empty() {
+            true => Value::Null,
+            false => json!(text),
+        },
+    );
+    let calls = message.content.iter().filter_map(|block| match block {
+        Block::ToolUse { id, name, input } => Some(json!({
+            "id": id,
+            "type": "function",
+            "function": {"name": name, "arguments": input.to_string()},
+        })),
+        Block::Text(_) | Block::ToolResult { .. } => None,
+    });
+    let calls: Vec<Value> = calls.collect();
+    if !calls.is_empty() {
+        answer.insert("tool_calls".to_owned(), json!(calls));
+    }
+    Value::Object(answer)
+}
+
+fn text(message: &Message) -> String {
+    let texts = message.content.iter().filter_map(|block| match block {
+        Block::Text(text) => Some(text.as_str()),
+        Block::ToolUse { .. } | Block::ToolResult { .. } => None,
+    });
+    texts.collect::<Vec<_>>().join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::request::ToolSpec;
+    use super::*;
+
+    fn request() -> Request {
+        let mut request = Request::prompt("a\0b").system("s");
+        request.messages.push(Message {
+            role: Role::Assistant,
+            content: vec![
+                Block::Text(String::new()),
+                Block::ToolUse {
+                    id: "t".into(),
+                    name: "read".into(),
+                    input: json!({"path": "x"}),
+                },
+            ],
+        });
+        request.messages.push(Message {
+            role: Role::User,
+            content: vec![Block::ToolResult {
+                id: "t".into(),
+                content: "gone".into(),
+                is_error: true,
+            }],
+        });
+        request.tools.push(ToolSpec {
+            name: "read".into(),
+            description: "Reads.".into(),
+            input_schema: json!({"type": "object"}),
+        });
+        request
+    }
+
+    #[test]
+    fn anthropics_words() {
+        assert_eq!(
+            anthropic(&request(), "m"),
+            json!({
+                "model": "m",
+                "max_tokens": 8192,
+                "stream": true,
+                "system": "s",
+                "messages": [
+                    {"role": "user", "content": [{"type": "text", "text": "a\0b"}]},
+                    {"role": "assistant", "content": [
+                        {"type": "tool_use", "id": "t", "name": "read", "input": {"path": "x"}},
+                    ]},
+                    {"role": "user", "content": [
+                        {"type": "tool_result", "tool_use_id": "t", "content": "gone", "is_error": true},
+                    ]},
+                ],
+                "tools": [
+                    {"name": "read", "description": "Reads.", "input_schema": {"type": "object"}},
+                ],
+            })
+        );
+    }
+
+    #[test]
+    fn openais_words() {
+        assert_eq!(
+            chat(&request().max_tokens(7), "m"),
+            json!({
+                "model": "m",
+                "stream": true,
+                "stream_options": {"include_usage": true},
+                "max_completion_tokens": 7,
+                "messages": [
+                    {"role": "system", "content": "s"},
+                    {"role": "user", "content": "a\0b"},
+                    {"role": "assistant", "content": null, "tool_calls": [
+                        {"id": "t", "type": "function", "function": {"name": "read", "arguments": "{\"path\":\"x\"}"}},
+                    ]},
+                    {"role": "tool", "tool_call_id": "t", "content": "Error: gone"},
+                ],
+                "tools": [
+                    {"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": {"type": "object"}}},
+                ],
+            })
+        );
+    }
+}
