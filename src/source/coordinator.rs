@@ -156,6 +156,9 @@ impl Work {
     /// One round: new sessions get a poller, ended ones are joined. True when all targets that
     /// were given have come and gone.
     fn look_for_sessions(&mut self) -> bool {
+        // Before the listing: one that is older than a poller's end still has its session, which would
+        // be watched anew.
+        self.join_ended();
         let listing = match self.list() {
             None => return false,
             Some(Ok(listing)) => {
@@ -168,7 +171,6 @@ impl Work {
                 return false;
             }
         };
-        self.join_ended();
         match &listing {
             Some(listing) => self.listed(listing),
             None => self.choice.tell_absent(&self.watch.server, false),
