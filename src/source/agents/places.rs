@@ -135,6 +135,7 @@ impl Places {
     }
 
     /// Places where nothing is to be found yet, in words.
+    #[cfg(feature = "cli")]
     pub fn empty(&self) -> Vec<String> {
         let places = self.places.iter().filter_map(|place| {
             let mut listed = Listed::default();
