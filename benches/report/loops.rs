@@ -9,6 +9,7 @@ use std::time::Instant;
 use serde_json::Map;
 use td_observe::Builder;
 use td_observe::agent::Format;
+use td_observe::process::Command;
 use td_observe::ralph::{CommandClient, LoopEngine, Spec};
 
 use crate::common::paired;
@@ -54,6 +55,6 @@ pub fn run(table: &mut Table) {
 
 /// One iteration.
 fn looping(command: &str, directory: &Path) -> LoopEngine {
-    let agent = CommandClient::shell(command).format(Format::Text);
+    let agent = CommandClient::new(Command::shell(command).format(Format::Text));
     LoopEngine::of_command(Spec::of_task("Count").check("true"), agent).directory(directory)
 }

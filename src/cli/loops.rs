@@ -22,6 +22,7 @@ use crate::agent::Format;
 use crate::clock::Clock;
 use crate::event::ExecutionId;
 use crate::log::{DataDir, Metadata, RunDirectory};
+use crate::process::Command;
 use crate::ralph::{CommandClient, LoopEnd, LoopEngine, Progress, Spec};
 
 /// Iterations unless told otherwise.
@@ -326,12 +327,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         progress,
         keeping,
     } = config;
-    let mut agent = CommandClient::shell(&settings.agent)
-        .format(format)
-        .cancel_grace(CANCEL_GRACE);
+    let mut command = Command::shell(&settings.agent).format(format);
     if let Some(timeout) = settings.agent_timeout {
-        agent = agent.timeout(timeout);
+        command = command.timeout(timeout);
     }
+    let agent = CommandClient::new(command).cancel_grace(CANCEL_GRACE);
     let mut looping = LoopEngine::of_command(settings.spec.clone(), agent)
         .directory(&settings.directory)
         .max_iterations(settings.max_iterations)

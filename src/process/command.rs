@@ -203,6 +203,26 @@ impl Command {
         self
     }
 
+    /// The same command once more: what is run, where, with what, within which time, and how its
+    /// output is read; without those who hear it, and without what ends it.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            args: self.args.clone(),
+            env: self.env.clone(),
+            directory: self.directory.clone(),
+            timeout: self.timeout,
+            grace: self.grace,
+            format: self.format,
+            clock: self.clock.clone(),
+            ..Self::new(&self.program)
+        }
+    }
+
+    /// How long it may run.
+    pub(crate) fn time_limit(&self) -> Option<Duration> {
+        self.timeout
+    }
+
     /// The format of its output.
     pub(crate) fn output_format(&self) -> Format {
         self.format

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use super::attending::{Attending, fed};
 use super::command::Command;
 use super::outcome::Outcome;
-use super::run::{LINGER, fed_with};
 use super::start::{Started, start};
-use crate::child::{Attendance, Bounds, Listener};
-use crate::error::{Error, Result};
+use crate::child::Listener;
+use crate::error::Result;
 use crate::thread::Stop;
 
 /// Runs it to its end, in this thread. When `stop` is closed its group is asked to end, and killed
@@ -26,33 +26,19 @@ pub(crate) fn listen(
     let Started {
         mut group,
         outlets,
-        fed,
+        fed: pipe,
         ..
     } = start(command)?;
-    let name = command.name();
-    let inlet = fed_with(fed, &command.stdin, &name)?;
-    let bounds = Bounds {
-        deadline: command
-            .timeout
-            .and_then(|timeout| began.checked_add(timeout)),
-        grace: command.grace,
-        stop_grace,
-        linger: LINGER,
-    };
-    let attended = Attendance {
+    let attended = Attending {
+        command,
+        began,
+        inlet: fed(pipe, command)?,
         group: &mut group,
-        inlet,
         outlets,
-        bounds,
-        orders: &command.control.orders,
         stop,
-        clock: &command.clock,
+        stop_grace,
     }
-    .run(listener);
-    let attended = attended.map_err(|cause| {
-        group.kill_and_reap(&command.clock);
-        Error::other(format!("cannot attend {name}")).because(cause)
-    })?;
+    .run(listener)?;
     let duration = command.clock.now().saturating_duration_since(began);
     Ok(Outcome::new(&attended, duration, 0))
 }

@@ -22,6 +22,7 @@ mod log_bridge;
 mod work;
 mod writer;
 
+mod attending;
 mod listen;
 mod run;
 mod start;

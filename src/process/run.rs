@@ -2,11 +2,11 @@
 
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
+use super::attending::{Attending, fed};
 use super::collected::Collected;
-use super::command::{Command, Stdin};
+use super::command::Command;
 use super::outcome::{Outcome, Output};
 use super::patient::Patient;
 use super::recorder::{Recorder, Sink};
@@ -15,15 +15,11 @@ use super::sinks::{Events, Hearers};
 use super::start::{Started, start};
 use super::terminal::{Lent, Screen};
 use crate::bus::EventEmitter;
-use crate::child::{Attendance, Attended, Bounds, Inlet, Listener, OutputStream};
+use crate::child::{Attended, Inlet, Listener, OutputStream};
 use crate::clock::Clock;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::stamp::Timestamp;
 use crate::thread::Stop;
-
-/// So long the outputs are read after the end of a command while nothing comes, when somebody
-/// still holds them: `exec > >(tee build.log)` has its last lines written by another process.
-pub(super) const LINGER: Duration = Duration::from_millis(300);
 
 /// When the observer stops, a command has no longer than this, whatever its grace is otherwise.
 const STOP_GRACE: Duration = Duration::from_secs(5);
@@ -106,7 +102,7 @@ pub(super) fn never() -> Stop {
 
 /// Attends a command that was started, to its end.
 pub(super) fn attend(
-    command: Command,
+    mut command: Command,
     started: Started,
     began: Instant,
     hearers: Hearers,
@@ -117,18 +113,10 @@ pub(super) fn attend(
         mut group,
         outlets,
         own,
-        fed,
+        fed: pipe,
         keys,
         lent,
     } = started;
-    let name = command.name();
-    let Command {
-        control,
-        clock,
-        mirror,
-        stdin: reads,
-        ..
-    } = command;
     let mut recorder = Recorder::new(hearers, own.is_some(), command.lines_max);
     if keeping == Keeping::Lines {
         recorder = recorder.whole_lines();
@@ -145,56 +133,31 @@ pub(super) fn attend(
     let mut attention = Attention {
         recorder,
         records,
-        agent_id: name.clone(),
-        clock: clock.clone(),
+        agent_id: command.name(),
+        clock: command.clock.clone(),
         collected: [Collected::new(bytes_max), Collected::new(bytes_max)],
-        mirror,
+        mirror: command.mirror.take(),
         own,
         sized_at: began,
         lent,
         has_told_stop: false,
     };
     let stdin = std::io::stdin();
-    let (_raw, inlet) = match (keys, fed) {
-        (Some((raw, to)), _) => (Some(raw), Inlet::typed(stdin.as_fd(), to)),
-        (None, fed) => (None, fed_with(fed, &reads, &name)?),
+    let (_raw, inlet) = match keys {
+        Some((raw, to)) => (Some(raw), Inlet::typed(stdin.as_fd(), to)),
+        None => (None, fed(pipe, &command)?),
     };
-    let bounds = Bounds {
-        deadline: command
-            .timeout
-            .and_then(|timeout| began.checked_add(timeout)),
-        grace: command.grace,
-        stop_grace: command.grace.min(STOP_GRACE),
-        linger: LINGER,
-    };
-    let attended = Attendance {
+    let attended = Attending {
+        command: &command,
+        began,
         group: &mut group,
         inlet,
         outlets,
-        bounds,
-        orders: &control.orders,
         stop,
-        clock: &clock,
+        stop_grace: command.grace.min(STOP_GRACE),
     }
-    .run(&mut attention);
-    let attended = attended.map_err(|cause| {
-        group.kill_and_reap(&clock);
-        Error::other(format!("cannot attend {name}")).because(cause)
-    })?;
-    Ok(attention.end(&attended, &clock, began))
-}
-
-/// What is written to a command that was started with a pipe to read from.
-pub(super) fn fed_with<'a>(
-    fed: Option<ChildStdin>,
-    reads: &'a Stdin,
-    name: &str,
-) -> Result<Inlet<'a>> {
-    match (fed, reads) {
-        (Some(pipe), Stdin::Bytes(bytes)) => Inlet::bytes(pipe, bytes)
-            .map_err(|cause| Error::other(format!("cannot write to {name}")).because(cause)),
-        _ => Ok(Inlet::None),
-    }
+    .run(&mut attention)?;
+    Ok(attention.end(&attended, &command.clock, began))
 }
 
 /// Hears what a command does.

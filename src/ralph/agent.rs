@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::files::Files;
 use super::model::{CommandClient, LlmClient};
-use super::record::Files;
 #[cfg(feature = "cli")]
 use super::running::Running;
 use crate::bus::EventEmitter;

@@ -1,9 +1,10 @@
 //! One attempt of a loop: the agent works, then the check decides.
 
 use super::Request;
+use super::files::Files;
 use super::looping::{LoopEnd, LoopEngine};
 use super::prompt::{Setback, prompt};
-use super::record::{Files, Record};
+use super::record::Record;
 use super::spec::Phase;
 use super::turns::{Conversation, Converse, TurnsEnd, converse};
 use super::workdir::fingerprint;

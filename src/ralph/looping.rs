@@ -41,12 +41,11 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 /// All that happens becomes events of its emitter; without one everything else is the same.
 ///
 /// ```
-/// use td_observe::agent::Format;
 /// use td_observe::ralph::{CommandClient, LoopEngine, Spec};
 /// # let directory = tempfile::tempdir().unwrap();
 ///
 /// let spec = Spec::of_task("Write a file").check("test -e done");
-/// let agent = CommandClient::shell("touch done").format(Format::Text);
+/// let agent = CommandClient::shell("touch done");
 /// let mut engine = LoopEngine::of_command(spec, agent)
 ///     .directory(directory.path())
 ///     .max_iterations(3);

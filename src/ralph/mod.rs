@@ -29,6 +29,7 @@ mod telling;
 mod turns;
 
 mod agent;
+mod files;
 mod record;
 mod resume;
 mod workdir;

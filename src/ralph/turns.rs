@@ -170,11 +170,10 @@ impl TurnsEnd {
 ///
 /// ```
 /// use td_observe::EventBus;
-/// use td_observe::agent::Format;
 /// use td_observe::ralph::{Cancel, CommandClient, Converse, Request, Toolbox, converse};
 ///
 /// let bus = EventBus::new(10_000);
-/// let mut model = CommandClient::shell("tr a-z A-Z").format(Format::Text);
+/// let mut model = CommandClient::shell("tr a-z A-Z");
 /// let conversation = converse(
 ///     &mut model,
 ///     &mut Toolbox::new(),

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,9 +31,6 @@ const PROMPT_FILE: &str = "TD_PROMPT_FILE";
 /// Linux takes no variable beyond 128 KiB (`MAX_ARG_STRLEN`), its name, `=` and NUL included; a
 /// command that is given one cannot be started.
 const PROMPT_BYTES_MAX: usize = 127 * 1024;
-
-/// How long a command has to end after its time was up.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// How long it has after a cancel. A cancel is seen within 100 ms and is to be over within 200: who
 /// handles `TERM` by taking away a lock file has the time for it.
@@ -70,22 +67,19 @@ type OnOutput = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
 /// ```no_run
 /// use std::time::Duration;
 /// use td_observe::agent::Format;
+/// use td_observe::process::Command;
 /// use td_observe::ralph::{Cancel, CommandClient, LlmClient, Request};
 ///
-/// let mut claude = CommandClient::shell("claude -p --output-format stream-json --verbose")
+/// let claude = Command::shell("claude -p --output-format stream-json --verbose")
 ///     .format(Format::Claude)
 ///     .timeout(Duration::from_secs(3600));
+/// let mut claude = CommandClient::new(claude);
 /// let response = claude.complete(&Request::prompt("Add auth"), &Cancel::new());
 /// ```
 #[must_use = "a client does nothing until it is asked"]
 pub struct CommandClient {
-    program: OsString,
-    args: Vec<OsString>,
-    env: Vec<(OsString, OsString)>,
-    directory: Option<PathBuf>,
-    format: Format,
-    timeout: Option<Duration>,
-    grace: Duration,
+    /// What is run, once for each request.
+    command: Command,
     cancel_grace: Duration,
     after_end: Duration,
     max_turns: Option<u32>,
@@ -95,16 +89,11 @@ pub struct CommandClient {
 }
 
 impl CommandClient {
-    /// A program, looked for in `PATH`, without arguments.
-    pub fn new(program: impl Into<OsString>) -> Self {
+    /// Runs this command for each request: its program, arguments, variables, directory, format,
+    /// time limit and grace count, and whatever else was set of it does not.
+    pub fn new(command: Command) -> Self {
         Self {
-            program: program.into(),
-            args: Vec::new(),
-            env: Vec::new(),
-            directory: None,
-            format: Format::Auto,
-            timeout: None,
-            grace: GRACE,
+            command,
             cancel_grace: CANCEL_GRACE,
             after_end: AFTER_END,
             max_turns: None,
@@ -114,50 +103,14 @@ impl CommandClient {
         }
     }
 
-    /// A line for `sh -c`.
+    /// A line for `sh -c`; what it prints is what its first records say.
     pub fn shell(line: impl Into<OsString>) -> Self {
-        Self::new("sh").arg("-c").arg(line)
+        Self::new(Command::shell(line).format(Format::Auto))
     }
 
-    /// One more argument.
-    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
-        self.args.push(arg.into());
-        self
-    }
-
-    /// More arguments.
-    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        self.args.extend(args.into_iter().map(Into::into));
-        self
-    }
-
-    /// A variable beside the inherited ones.
-    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.env.push((name.into(), value.into()));
-        self
-    }
-
-    /// Where it runs; here, unless told otherwise.
-    pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
-        self.directory = Some(path.into());
-        self
-    }
-
-    /// What its standard output is; what the first records say, unless told otherwise.
-    pub fn format(mut self, format: Format) -> Self {
-        self.format = format;
-        self
-    }
-
-    /// How long an answer may take; for ever, unless told otherwise.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// How long it has to end when its time is up; 5 s unless told otherwise.
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
+    /// Where it runs.
+    pub(in crate::ralph) fn directory(mut self, path: &Path) -> Self {
+        self.command = self.command.directory(path);
         self
     }
 
@@ -197,11 +150,10 @@ impl CommandClient {
 
     fn command(&self, request: &Request, control: &Control) -> Command {
         let prompt = request.text();
-        let mut command = Command::new(&self.program)
-            .args(&self.args)
-            .grace(self.grace)
+        let mut command = self
+            .command
+            .again()
             .control(control)
-            .clock(self.clock.clone())
             // Of a loop around this one.
             .env_remove(PROMPT)
             .env_remove(PROMPT_FILE);
@@ -210,15 +162,6 @@ impl CommandClient {
         }
         if let Some(path) = &request.prompt_file {
             command = command.env(PROMPT_FILE, path);
-        }
-        for (name, value) in &self.env {
-            command = command.env(name, value);
-        }
-        if let Some(directory) = &self.directory {
-            command = command.directory(directory);
-        }
-        if let Some(timeout) = self.timeout {
-            command = command.timeout(timeout);
         }
         command.stdin(Stdin::Bytes(Arc::from(prompt.into_bytes())))
     }
@@ -236,12 +179,11 @@ impl LlmClient for CommandClient {
         }
         let control = self.running.begin();
         let command = self.command(request, &control);
-        let deadline = self
-            .timeout
-            .and_then(|timeout| self.clock.now().checked_add(timeout));
+        let timeout = self.command.time_limit();
+        let deadline = timeout.and_then(|timeout| self.clock.now().checked_add(timeout));
         let deadline = deadline.map_or_else(never, |deadline| self.clock.at(deadline));
         let mut ear = Ear {
-            reader: reader(self.format),
+            reader: reader(self.command.output_format()),
             intake: Intake::new(chunks, cancel).until(deadline),
             flaw: None,
             tail: Vec::new(),
@@ -257,7 +199,7 @@ impl LlmClient for CommandClient {
         let outcome = listen(&command, cancel.stop(), self.cancel_grace, &mut ear);
         let name = command.name();
         match outcome {
-            Ok(outcome) => ear.end(&outcome, &name, self.timeout),
+            Ok(outcome) => ear.end(&outcome, &name, timeout),
             // It may have run for a while before it could not be attended any more.
             Err(error) => Err(ear.intake.failed(LlmError::other(error))),
         }
@@ -268,9 +210,7 @@ impl fmt::Debug for CommandClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The environment may hold keys.
         f.debug_struct("CommandClient")
-            .field("program", &self.program)
-            .field("args", &self.args)
-            .field("format", &self.format)
+            .field("command", &self.command)
             .finish_non_exhaustive()
     }
 }

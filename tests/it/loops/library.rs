@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use td_observe::agent::Format;
+use td_observe::process::Command;
 use td_observe::ralph::{
     Block, Cancel, CommandClient, LlmClient, LlmError, LoopEnd, LoopEngine, Request, Response,
     Spec, StreamChunk, Tool, ToolCall, ToolError, Toolbox,
@@ -129,7 +130,7 @@ fn several_loops_run_at_once_with_ids_and_files_of_their_own() {
              do sleep 0.01; done; echo I am {number}"
         );
         let spec = Spec::of_task(format!("loop {number}")).check("true");
-        let agent = CommandClient::shell(agent).format(Format::Text);
+        let agent = CommandClient::shell(agent);
         let looping = LoopEngine::of_command(spec, agent).directory(work);
         loops.push(engine.run_loop(None, looping, Map::new()).unwrap());
     }
@@ -155,7 +156,8 @@ fn the_end_of_the_engine_is_the_end_of_its_loops() {
     let place = Place::new();
     let mut engine = Builder::new().data_dir(place.data()).start().unwrap();
     let mut events = engine.subscribe();
-    let agent = CommandClient::shell("echo here; exec sleep 1000").format(Format::Text);
+    let agent =
+        CommandClient::new(Command::shell("echo here; exec sleep 1000").format(Format::Text));
     let looping =
         LoopEngine::of_command(Spec::of_task("x").check("true"), agent).directory(place.work());
     let looping = engine

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
 use td_observe::agent::{AgentEvent, Format};
+use td_observe::process::Command;
 use td_observe::process::OutputStream;
 use td_observe::ralph::{Cancel, CommandClient, LlmClient, Request, StreamChunk, Usage};
 
@@ -14,7 +15,7 @@ use crate::recordings::recordings;
 use crate::support::{CEILING, wait_for};
 
 fn shell(line: &str) -> CommandClient {
-    CommandClient::shell(line).format(Format::Text)
+    CommandClient::new(Command::shell(line).format(Format::Text))
 }
 
 #[track_caller]
@@ -24,19 +25,19 @@ fn complete(client: &mut CommandClient, prompt: &str) -> String {
 }
 
 /// Prints a text, whatever is in it.
-fn printing(output: &str) -> CommandClient {
+fn printing(output: &str, format: Format) -> CommandClient {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("output");
     fs::write(&path, output).unwrap();
-    CommandClient::new("cat")
-        .arg(path)
-        .env("KEPT", directory.keep())
+    let command = Command::new("cat").arg(path).env("KEPT", directory.keep());
+    CommandClient::new(command.format(format))
 }
 
 #[test]
 fn the_prompt_is_on_its_input_and_in_its_environment() {
-    let mut client = shell("cat; printf %s \"|$TD_PROMPT|$MORE|${TD_PROMPT_FILE-none}\"");
-    client = client.env("MORE", "x");
+    let line = "cat; printf %s \"|$TD_PROMPT|$MORE|${TD_PROMPT_FILE-none}\"";
+    let command = Command::shell(line).format(Format::Text);
+    let mut client = CommandClient::new(command.env("MORE", "x"));
     assert_eq!(
         complete(&mut client, "a é 'b'\n"),
         "a é 'b'\n|a é 'b'\n|x|none"
@@ -83,7 +84,7 @@ fn ten_megabytes_for_a_command_that_does_not_read_them() {
         "one\ntwo\n"
     );
     // And for one that reads while it prints.
-    let all = complete(&mut CommandClient::new("cat").format(Format::Text), &prompt);
+    let all = complete(&mut shell("exec cat"), &prompt);
     assert!(all == prompt, "{} bytes came back", all.len());
 }
 
@@ -141,12 +142,12 @@ fn a_failure_has_its_code_the_end_of_standard_error_and_what_had_come() {
 
     let error = shell("kill -9 $$").complete(&Request::prompt(""), &Cancel::new());
     assert!(error.unwrap_err().to_string().contains("signal 9"));
-    let error =
-        CommandClient::new("td-no-such-agent").complete(&Request::prompt(""), &Cancel::new());
+    let error = CommandClient::new(Command::new("td-no-such-agent"))
+        .complete(&Request::prompt(""), &Cancel::new());
     assert!(error.unwrap_err().is_missing_program());
     // Of an agent's records what stands beside them may say why there are none.
-    let error = CommandClient::shell("echo 'Claude usage limit reached|1749924000'; exit 1")
-        .format(Format::Claude)
+    let command = Command::shell("echo 'Claude usage limit reached|1749924000'; exit 1");
+    let error = CommandClient::new(command.format(Format::Claude))
         .complete(&Request::prompt(""), &Cancel::new());
     let error = error.unwrap_err();
     assert!(
@@ -169,7 +170,7 @@ const END: &str =
 #[test]
 fn an_agent_reports_its_own_tools_and_its_text_is_the_answer() {
     for format in [Format::Codex, Format::Auto] {
-        let mut client = printing(&[TURN, END, &TURN[5..], END].concat()).format(format);
+        let mut client = printing(&[TURN, END, &TURN[5..], END].concat(), format);
         let (answer, chunks) = asked(&mut client, &Request::prompt(""));
         let response = answer.unwrap();
         let told = "Looking.\n\nIt has one file.\n\nLooking.\n\nIt has one file.";
@@ -201,14 +202,12 @@ fn an_agent_reports_its_own_tools_and_its_text_is_the_answer() {
 #[test]
 fn a_stream_that_was_cut_is_an_error_with_what_had_come() {
     for format in [Format::Codex, Format::Auto] {
-        let error = printing(TURN)
-            .format(format)
-            .complete(&Request::prompt(""), &Cancel::new());
+        let error = printing(TURN, format).complete(&Request::prompt(""), &Cancel::new());
         let error = error.unwrap_err();
         assert!(error.to_string().contains("cut off"), "{error}");
         assert!(error.partial().ends_with("It has one file."), "{error:?}");
     }
-    let nothing = printing("just text\n").format(Format::Claude);
+    let nothing = printing("just text\n", Format::Claude);
     let error = { nothing }
         .complete(&Request::prompt(""), &Cancel::new())
         .unwrap_err();
@@ -218,7 +217,7 @@ fn a_stream_that_was_cut_is_an_error_with_what_had_come() {
     );
     assert!(error.to_string().contains("just text"), "{error}");
     assert_eq!(
-        complete(&mut printing("just text\n").format(Format::Auto), ""),
+        complete(&mut printing("just text\n", Format::Auto), ""),
         "just text\n"
     );
 }
@@ -231,7 +230,7 @@ fn results_that_are_errors_are_errors() {
         )
     };
     let ask = |output: &str| {
-        let mut client = printing(output).format(Format::Claude);
+        let mut client = printing(output, Format::Claude);
         client.complete(&Request::prompt(""), &Cancel::new())
     };
     assert_eq!(ask(&result(false, "fine")).unwrap().text, "fine");
@@ -248,10 +247,9 @@ fn results_that_are_errors_are_errors() {
 fn an_agent_that_hangs_after_its_end_has_answered() {
     let end = [TURN, END].concat();
     let script = "printf %s \"$0\"; exec sleep 1000";
-    let mut client = CommandClient::new("sh")
-        .args(["-c", script, &end])
-        .format(Format::Codex)
-        .after_end(Duration::from_millis(50));
+    let command = Command::new("sh").args(["-c", script, &end]);
+    let mut client =
+        CommandClient::new(command.format(Format::Codex)).after_end(Duration::from_millis(50));
     let (answer, chunks) = asked(&mut client, &Request::prompt(""));
     assert!(answer.unwrap().text.ends_with("one file."));
     let warnings = warnings_of(&chunks);
@@ -282,9 +280,11 @@ fn pid(text: &str) -> Pid {
 #[test]
 fn when_its_time_is_up_its_whole_group_is_ended() {
     let script = "trap '' TERM; sleep 1000 & echo $!; wait; sleep 1000";
-    let mut client = shell(script)
+    let command = Command::shell(script)
+        .format(Format::Text)
         .timeout(Duration::from_millis(500))
         .grace(Duration::from_millis(100));
+    let mut client = CommandClient::new(command);
     let began = Instant::now();
     let error = client
         .complete(&Request::prompt(""), &Cancel::new())
@@ -338,7 +338,8 @@ fn a_grandchild_that_holds_the_output_is_not_waited_for() {
 #[test]
 fn who_does_not_take_the_chunks_holds_it_up_no_longer_than_its_time() {
     let (full, _kept) = crossbeam_channel::bounded(0);
-    let mut client = shell("echo one; echo two").timeout(Duration::from_millis(200));
+    let command = Command::shell("echo one; echo two").format(Format::Text);
+    let mut client = CommandClient::new(command.timeout(Duration::from_millis(200)));
     let answer = client.stream(&Request::prompt(""), &full, &Cancel::new());
     // It ended in time by itself or not: what it said is there.
     let text = answer.map_or_else(|error| error.partial().to_owned(), |response| response.text);
@@ -358,7 +359,7 @@ fn real_recordings_of_agents_are_read() {
     ] {
         for file in crate::recordings::files_below(&root.join(directory)) {
             for format in [format, Format::Auto] {
-                let mut client = CommandClient::new("cat").arg(&file).format(format);
+                let mut client = CommandClient::new(Command::new("cat").arg(&file).format(format));
                 let (answer, chunks) = asked(&mut client, &Request::prompt(""));
                 let failed = chunks.iter().rev().find_map(|chunk| match chunk {
                     StreamChunk::Agent(AgentEvent::AgentFailed { .. }) => Some(true),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use crossbeam_channel::{Sender, bounded};
 use serde_json::{Value, json};
 use td_observe::agent::{AgentEvent, Format};
+use td_observe::process::Command;
 use td_observe::ralph::{
     Block, Cancel, CommandClient, Conversation, Converse, LlmClient, LlmError, Part, Request,
     Response, Role, StreamChunk, Tool, ToolCall, ToolError, Toolbox, TurnsEnd, Usage, converse,
@@ -375,9 +376,8 @@ fn an_agent_of_its_own_tells_its_messages_itself_and_once() {
         "{\"type\":\"item.completed\",\"item\":{\"id\":\"j\",\"type\":\"agent_message\",\"text\":\"One file.\"}}\n",
         "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":7,\"output_tokens\":2}}\n",
     );
-    let mut client = CommandClient::new("printf")
-        .args(["%s", output])
-        .format(Format::Codex);
+    let command = Command::new("printf").args(["%s", output]);
+    let mut client = CommandClient::new(command.format(Format::Codex));
     let (conversation, events) = told(&mut client, 5, &Cancel::new());
     assert!(
         matches!(conversation.end, TurnsEnd::Ended),
