@@ -1,5 +1,5 @@
 //! The pure cores, each alone: the trackers, envelopes to lines and back, the bus from hand to hand,
-//! the search for secrets, the streams of agents.
+//! the search for secrets, the streams of agents and their screens, the stream of a pane.
 //!
 //! `cargo bench --bench cores`. The limiter and the reader of captures are no public names: the
 //! limiter is measured through a lane that has one.
@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use td_observe::agent::StreamParser;
+use td_observe::agent::{Screen, StateRules, StreamParser};
 use td_observe::log::parse_line;
 use td_observe::redact::{Redactor, Rules};
 use td_observe::track::{Look, Row, Seam, StreamTracker, Tracker};
@@ -318,11 +318,70 @@ fn agent(c: &mut Criterion) {
     group.finish();
 }
 
+/// Screens of agents, as the tests have them: `=== NAME = SAID`, then the rows.
+const SCREENS: &[(&str, &str)] = &[
+    (
+        "claude",
+        include_str!("../src/agent/state/tests/screens/claude.txt"),
+    ),
+    (
+        "codex",
+        include_str!("../src/agent/state/tests/screens/codex.txt"),
+    ),
+    (
+        "gemini",
+        include_str!("../src/agent/state/tests/screens/gemini.txt"),
+    ),
+    (
+        "opencode",
+        include_str!("../src/agent/state/tests/screens/opencode.txt"),
+    ),
+    (
+        "aider",
+        include_str!("../src/agent/state/tests/screens/aider.txt"),
+    ),
+    (
+        "nobody",
+        include_str!("../src/agent/state/tests/screens/nobody.txt"),
+    ),
+];
+
+/// One look at each screen of an agent, in a pane of 50 rows that is full of text above it.
+fn states(c: &mut Criterion) {
+    const HEIGHT: usize = 50;
+    let filler = format!(
+        "  the quick brown fox · (3s) … {}",
+        "lorem ipsum ".repeat(14)
+    );
+    let rules = StateRules::builtin();
+    let mut group = c.benchmark_group("states");
+    for (agent, text) in SCREENS {
+        let screens = text.split("=== ").skip(1);
+        let screens: Vec<Vec<&str>> = screens
+            .map(|screen| {
+                let shown: Vec<&str> = screen.lines().skip(1).collect();
+                let mut rows = vec![filler.as_str(); HEIGHT.saturating_sub(shown.len())];
+                rows.extend(shown);
+                rows
+            })
+            .collect();
+        group.throughput(Throughput::Elements(screens.len() as u64));
+        group.bench_function(*agent, |b| {
+            b.iter(|| {
+                for rows in &screens {
+                    black_box(rules.judge(black_box(&Screen::of(rows))));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = cores;
     config = Criterion::default()
         .warm_up_time(Duration::from_secs(1))
         .measurement_time(Duration::from_secs(2));
-    targets = tracker, stream, envelope, bus, redact, agent
+    targets = tracker, stream, envelope, bus, redact, agent, states
 }
 criterion_main!(cores);

@@ -9,7 +9,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use super::duration::{parse_duration, parse_rhythm, parse_share};
 use super::history_args::{TypedExport, TypedKeeping, TypedLog, TypedReplay, TypedRuns};
 use super::loop_args::TypedLoop;
-use super::states::OnState;
+use super::on_state::OnState;
 use crate::agent::Format;
 use crate::tmux::Rhythm;
 

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 use super::failure::Failure;
+use super::on_state::OnState;
 use super::signals::Signals;
-use super::states::OnState;
 use crate::bus::{Delivery, Filter, RecvError, SubscribeOptions, Subscription};
 use crate::child::{self, Invocation};
 use crate::clock::Clock;

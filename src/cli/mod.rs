@@ -19,6 +19,7 @@ mod wait;
 mod watch;
 
 mod hooks;
+mod on_state;
 
 mod history;
 mod history_args;

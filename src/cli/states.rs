@@ -11,7 +11,7 @@ use super::args::{TypedReading, TypedStates};
 use super::failure::Failure;
 use super::options::Options;
 use super::rule_files;
-use crate::agent::{Judged, Screen, ScreenState, StateRules};
+use crate::agent::{Judged, Screen, StateRules};
 
 /// Rules of the user's own, in the data directory.
 const RULES: &str = "states";
@@ -78,39 +78,6 @@ fn in_directory(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     found.sort();
     Ok(found)
-}
-
-/// When a command given with `--on-state` is run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct OnState {
-    /// Any, if it names none.
-    pub state: Option<ScreenState>,
-    pub command: String,
-}
-
-impl OnState {
-    /// `STATE=CMD`.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let names = || {
-            let names = ScreenState::ALL.map(ScreenState::as_str);
-            format!("write STATE=CMD, STATE one of {}, any", names.join(", "))
-        };
-        let (state, command) = text.split_once('=').ok_or_else(names)?;
-        let state = match state.trim() {
-            "any" => None,
-            name => {
-                let known = ScreenState::ALL.iter().find(|known| known.as_str() == name);
-                Some(*known.ok_or_else(names)?)
-            }
-        };
-        if command.trim().is_empty() {
-            return Err("the command is empty".to_owned());
-        }
-        Ok(Self {
-            state,
-            command: command.to_owned(),
-        })
-    }
 }
 
 /// Lists agents, prints the rules of one, or tries them on a capture.
@@ -217,21 +184,5 @@ fn print(text: &str) -> Result<(), Failure> {
         Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(cause) => Err(Failure::other(format!("cannot write: {cause}"))),
         Ok(()) => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_run_in_one_state_or_in_any() {
-        let parsed = OnState::parse("waiting=notify-send a=b").unwrap();
-        assert_eq!(parsed.state, Some(ScreenState::Waiting));
-        assert_eq!(parsed.command, "notify-send a=b");
-        assert_eq!(OnState::parse("any=true").unwrap().state, None);
-        for wrong in ["waiting", "asleep=true", "=true", "waiting= "] {
-            assert!(OnState::parse(wrong).is_err(), "{wrong}");
-        }
     }
 }

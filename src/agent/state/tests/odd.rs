@@ -122,10 +122,8 @@ fn the_program_counts() {
 fn a_huge_screen_is_cut() {
     let row = "✻ Herding… (3s · ".repeat(100_000);
     let rows = vec![row.as_str(); 3_000];
-    let begun = std::time::Instant::now();
-    let _ = StateRules::builtin().judge(&Screen::of(&rows));
-    // A ceiling only: it takes some milliseconds.
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    let judged = StateRules::builtin().judge(&Screen::of(&rows));
+    assert!(judged.is_none_or(|judged| judged.line.chars().count() <= 200));
     let claude = claude("✽ Herding… (3s)", "❯ ", "  ? for shortcuts");
     let mut tall = vec!["x"; 100_000];
     tall.extend(claude.lines());
@@ -134,28 +132,4 @@ fn a_huge_screen_is_cut() {
         judged.map(|judged| judged.state),
         Some(ScreenState::Working)
     );
-}
-
-/// Prints what a look costs: `cargo test --release --lib agent::state -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-#[expect(clippy::print_stdout, reason = "it is what it is for")]
-fn what_a_look_costs() {
-    let filler = format!(
-        "  the quick brown fox · (3s) … {}",
-        "lorem ipsum ".repeat(14)
-    );
-    let rules = StateRules::builtin();
-    for (name, expected, screen) in screens::all() {
-        let shown: Vec<&str> = screen.lines().collect();
-        let mut rows = vec![filler.as_str(); 50_usize.saturating_sub(shown.len())];
-        rows.extend(shown);
-        let looks = 1_000;
-        let begun = std::time::Instant::now();
-        for _ in 0..looks {
-            std::hint::black_box(rules.judge(std::hint::black_box(&Screen::of(&rows))));
-        }
-        let micros = begun.elapsed().as_secs_f64() * 1e6 / f64::from(looks);
-        println!("{micros:6.1} µs  {expected}: {name}");
-    }
 }
