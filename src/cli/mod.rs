@@ -83,6 +83,16 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Text on standard output. A reader that has gone away has read enough.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    crate::view::unless_broken_pipe(written)
+        .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
+}
+
 /// One line on standard error, which holds no control characters of others.
 fn say(text: &str) {
     // Nobody is left to be told where standard error is gone.

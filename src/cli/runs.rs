@@ -1,6 +1,5 @@
 //! `td-observe runs`: what history there is, and removing some of it.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use unicode_width::UnicodeWidthStr;
@@ -12,7 +11,7 @@ use super::options::Options;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::log::{Retention, RunSummary};
-use crate::view::{one_line, push_line, unless_broken_pipe};
+use crate::view::{one_line, push_line};
 
 /// Lists the runs, or removes some.
 pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failure> {
@@ -35,7 +34,7 @@ fn list(options: &Options) -> Result<ExitCode, Failure> {
     } else {
         table(&list.runs)
     };
-    print(&text)?;
+    super::print(&text)?;
     Ok(tell(&list.problems))
 }
 
@@ -67,7 +66,7 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
         let runs = if count == 1 { "run" } else { "runs" };
         table(&pruned.runs) + &format!("{count} {runs} {verb}, {}\n", size(bytes))
     };
-    print(&text)?;
+    super::print(&text)?;
     Ok(tell(&pruned.problems))
 }
 
@@ -151,15 +150,6 @@ fn size(bytes: u64) -> String {
         "{value:.digits$}{}",
         units.get(unit).copied().unwrap_or_default()
     )
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
-    unless_broken_pipe(written)
-        .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
 }
 
 fn tell(problems: &[Error]) -> ExitCode {

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -111,7 +111,7 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
         }
         lines.push('\n');
     }
-    print(&lines)?;
+    super::print(&lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -127,7 +127,7 @@ fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, 
             ))
         })?,
     };
-    print(text)?;
+    super::print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -174,15 +174,6 @@ fn tell(options: &Options, judged: Option<&Judged>) -> Result<ExitCode, Failure>
             format!("{line}\n")
         }
     };
-    print(&line)?;
+    super::print(&line)?;
     Ok(ExitCode::from(u8::from(judged.is_none())))
-}
-
-/// A reader that has gone away has read enough.
-fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(cause) => Err(Failure::other(format!("cannot write: {cause}"))),
-        Ok(()) => Ok(()),
-    }
 }

@@ -90,16 +90,7 @@ fn a_check_that_never_passes_ends_the_loop_with_1() {
     // For people: why it goes on.
     let shown = text(
         &Place::new()
-            .run(&[
-                "--task",
-                "x",
-                "--agent",
-                "true",
-                "--check",
-                "exit 7",
-                "--max-iterations",
-                "2",
-            ])
+            .run(&args("true", "exit 7", &["--max-iterations", "2"]))
             .stdout,
     );
     for row in [
@@ -117,18 +108,11 @@ fn a_check_that_never_passes_ends_the_loop_with_1() {
 #[test]
 fn an_agent_that_fails_is_an_outcome_and_the_check_is_not_asked() {
     let place = Place::new();
-    let (output, events) = place.events(&[
-        "--task",
-        "x",
-        "--agent",
+    let (output, events) = place.events(&args(
         "echo half; echo no network >&2; exit 3",
-        "--as",
-        "text",
-        "--check",
         "true",
-        "--max-iterations",
-        "2",
-    ]);
+        &["--as", "text", "--max-iterations", "2"],
+    ));
     assert_code(&output, 1);
     assert_eq!(ended(&events), (false, 2));
     for outcome in outcomes(&events) {
@@ -149,32 +133,16 @@ fn an_agent_that_fails_is_an_outcome_and_the_check_is_not_asked() {
 fn the_time_is_up_in_the_middle_of_an_answer_and_of_a_check() {
     for (agent, check) in [("sleep 1000", "true"), ("true", "sleep 1000")] {
         let place = Place::new();
-        let (output, events) = place.events(&[
-            "--task",
-            "x",
-            "--agent",
-            agent,
-            "--check",
-            check,
-            "--timeout",
-            "300ms",
-        ]);
+        let (output, events) = place.events(&args(agent, check, &["--timeout", "300ms"]));
         assert_code(&output, 124);
         assert_eq!(ended(&events), (false, 1), "{agent} {check}");
     }
     let place = Place::new();
-    let (_, events) = place.events(&[
-        "--task",
-        "x",
-        "--agent",
+    let (_, events) = place.events(&args(
         "true",
-        "--check",
         "sleep 1000",
-        "--check-timeout",
-        "100ms",
-        "--max-iterations",
-        "1",
-    ]);
+        &["--check-timeout", "100ms", "--max-iterations", "1"],
+    ));
     assert_eq!(outcomes(&events), [failed(124)]);
 }
 
@@ -230,7 +198,7 @@ fn wrong_usage_is_said_in_one_line_before_anything_is_run() {
         (&["--task", "x", "--check", "b"], "--agent"),
         (&["--task", "x", "--agent", "a"], "--check"),
         (&["--task", " ", "--agent", "a", "--check", "b"], "--task"),
-        (&["--task", "x", "--agent", "", "--check", "b"], "--agent"),
+        (&*args("", "b", &[]), "--agent"),
         (&["--task", "x", "--spec", &spec, "--agent", "a"], "--spec"),
         (
             &["--spec", &spec, "--agent", "a", "--check", "b"],
@@ -241,38 +209,9 @@ fn wrong_usage_is_said_in_one_line_before_anything_is_run() {
             "none.md",
         ),
         (&["--spec", &unchecked, "--agent", "a"], "phase \"b\""),
-        (
-            &[
-                "--task",
-                "x",
-                "--agent",
-                "a",
-                "--check",
-                "b",
-                "--max-iterations",
-                "0",
-            ],
-            "0",
-        ),
-        (
-            &[
-                "--task", "x", "--agent", "a", "--check", "b", "--as", "nonsense",
-            ],
-            "nonsense",
-        ),
-        (
-            &[
-                "--task",
-                "x",
-                "--agent",
-                "a",
-                "--check",
-                "b",
-                "--directory",
-                "none",
-            ],
-            "none",
-        ),
+        (&*args("a", "b", &["--max-iterations", "0"]), "0"),
+        (&*args("a", "b", &["--as", "nonsense"]), "nonsense"),
+        (&*args("a", "b", &["--directory", "none"]), "none"),
         (&["--resume", "nobody"], "nobody"),
     ] {
         assert_usage(&place.run(args), why);
@@ -293,48 +232,39 @@ fn an_agent_that_uses_up_its_turns_is_ended_and_the_check_decides() {
     let lines: Vec<String> = (1..=6).map(record).collect();
     let path = place.write("records", &format!("{init}\n{}\n", lines.join("\n")));
     let agent = format!("cat {path}; exec sleep 1000");
-    let args = |check: &'static str| {
+    let ask = |check: &'static str| {
         let agent = agent.clone();
         move |place: &Place| {
-            place.events(&[
-                "--task",
-                "x",
-                "--as",
-                "claude",
-                "--agent",
+            place.events(&args(
                 &agent,
-                "--check",
                 check,
-                "--max-turns",
-                "3",
-                "--max-iterations",
-                "1",
-            ])
+                &[
+                    "--as",
+                    "claude",
+                    "--max-turns",
+                    "3",
+                    "--max-iterations",
+                    "1",
+                ],
+            ))
         }
     };
-    let (output, events) = args("false")(&place);
+    let (output, events) = ask("false")(&place);
     assert_code(&output, 1);
     assert_eq!(outcomes(&events), [IterationOutcome::MaxTurnsReached]);
     assert!(kinds(&events).contains(&"ValidationCompleted"));
-    let (output, _) = args("true")(&Place::new());
+    let (output, _) = ask("true")(&Place::new());
     assert_code(&output, 0);
     // What Claude Code says of its own bound.
     let result =
         r#"{"type":"result","subtype":"error_max_turns","is_error":true,"session_id":"s"}"#;
     let path = place.write("result", &format!("{init}\n{}\n{result}\n", record(1)));
     let agent = format!("cat {path}; exit 1");
-    let (_, events) = Place::new().events(&[
-        "--task",
-        "x",
-        "--as",
-        "claude",
-        "--agent",
+    let (_, events) = Place::new().events(&args(
         &agent,
-        "--check",
         "exit 9",
-        "--max-iterations",
-        "1",
-    ]);
+        &["--as", "claude", "--max-iterations", "1"],
+    ));
     assert_eq!(outcomes(&events), [IterationOutcome::MaxTurnsReached]);
 }
 
@@ -367,8 +297,7 @@ fn an_agent_has_time_to_write_down_where_it_was() {
     let place = Place::new();
     let agent =
         "trap 'sleep 0.3; touch saved; exit' TERM; touch begun; while :; do sleep 0.05; done";
-    let running =
-        Running::start(place.command(&["--task", "x", "--agent", agent, "--check", "true"]));
+    let running = Running::start(place.command(&args(agent, "true", &[])));
     wait_for("the agent", CEILING, || {
         match place.work().join("begun").exists() {
             true => Ok(()),

@@ -87,6 +87,12 @@ impl Place {
     }
 }
 
+/// The arguments of a loop whose task does not matter, and more.
+fn args<'a>(agent: &'a str, check: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let usual = ["--task", "x", "--agent", agent, "--check", check];
+    [&usual[..], more].concat()
+}
+
 fn kinds(events: &[Envelope]) -> Vec<&str> {
     events
         .iter()

@@ -100,16 +100,7 @@ fn a_loop_that_used_up_its_iterations_gets_more() {
 fn a_secret_in_a_command_is_not_kept_and_asked_for_again() {
     let place = Place::new();
     let agent = format!("true {}{}", "ghp_", "a1B2".repeat(9));
-    let output = place.run(&[
-        "--task",
-        "x",
-        "--agent",
-        &agent,
-        "--check",
-        "false",
-        "--max-iterations",
-        "1",
-    ]);
+    let output = place.run(&args(&agent, "false", &["--max-iterations", "1"]));
     assert_code(&output, 1);
     let kept = fs::read_to_string(place.directory().metadata_path()).unwrap();
     assert!(!kept.contains("a1B2a1B2"), "{kept}");

@@ -63,18 +63,11 @@ fn the_tools_of_an_agent_are_seen_with_their_iteration() {
     let path = with_tools.unwrap_or_else(|| panic!("no recording with tools in {name}"));
     let place = Place::new();
     let agent = format!("cat '{}'", path.display());
-    let (output, events) = place.events(&[
-        "--task",
-        "x",
-        "--agent",
+    let (output, events) = place.events(&args(
         &agent,
-        "--as",
-        "claude",
-        "--check",
         "true",
-        "--max-iterations",
-        "1",
-    ]);
+        &["--as", "claude", "--max-iterations", "1"],
+    ));
     assert_code(&output, 0);
     let tools: Vec<u32> = events
         .iter()
@@ -132,14 +125,7 @@ fn records_of_nobody_are_the_answer() {
     let place = Place::new();
     let line = r#"{"type":"text","part":{"text":"I fixed it"}}"#;
     let path = place.write("line", &format!("{line}\n"));
-    let (output, events) = place.events(&[
-        "--task",
-        "x",
-        "--agent",
-        &format!("cat {path}"),
-        "--check",
-        "true",
-    ]);
+    let (output, events) = place.events(&args(&format!("cat {path}"), "true", &[]));
     assert_code(&output, 0);
     let tokens: String = events
         .iter()
