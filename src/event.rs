@@ -102,13 +102,15 @@ macro_rules! event_table {
             }
             /// Events that the log had to drop, first and last number included.
             LogGap log_gap life { first_seq: u64, last_seq: u64 }
-            /// A child process begins.
-            ExecutionStarted execution_started life { command: String, cwd: String }
+            /// A child process begins, or a command of the shell in a pane that says so (OSC 133).
+            ExecutionStarted execution_started life {
+                command: String, cwd: String, pane: MaybePane
+            }
             /// A child process printed something.
             ExecutionOutput execution_output text { stream: String, text: String }
-            /// A child process is over.
+            /// It is over.
             ExecutionCompleted execution_completed life {
-                exit_code: ExitStatus, signal: ExitStatus, duration_ms: u64
+                exit_code: ExitStatus, signal: ExitStatus, duration_ms: u64, pane: MaybePane
             }
             /// An agent finished its turn.
             TurnCompleted turn_completed life {

@@ -107,6 +107,9 @@ pub(super) enum Command {
     Replay(TypedReplay),
     /// Turn a run into a recording for terminals, or into text
     Export(TypedExport),
+    /// What tmux pipes a pane into; started by watch --source stream
+    #[command(hide = true)]
+    Drain(TypedDrain),
 }
 
 #[derive(Debug, clap::Args)]
@@ -158,9 +161,9 @@ pub(super) struct TypedWatch {
     /// How much of the tmux server's time looks may take, unless the interval is fixed
     #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = parse_share)]
     pub budget: f64,
-    /// How to look: poll
-    #[arg(long, value_name = "HOW", default_value = "poll", value_parser = parse_source)]
-    pub source: AsItIs,
+    /// How to look: poll, or stream: tmux pipes what panes print, nothing is missed at any speed
+    #[arg(long, value_name = "HOW", value_enum, default_value = "poll")]
+    pub source: SourceKind,
     /// What to make of the output: human; or ai: say where an agent's turn ends, then let its pane
     /// rest
     #[arg(long, value_name = "MODE", value_enum, default_value = "human")]
@@ -406,18 +409,18 @@ pub(super) enum Mode {
     Ai,
 }
 
-/// The one choice that there is so far: nothing to hand on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AsItIs;
-
-fn parse_source(text: &str) -> Result<AsItIs, String> {
-    match text {
-        "poll" => Ok(AsItIs),
-        "stream" => Err("not available yet, use --source poll".to_owned()),
-        _ => Err("the source is poll".to_owned()),
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum SourceKind {
+    Poll,
+    Stream,
 }
 
+/// What [`crate::tmux::drain`] is told.
+#[derive(Debug, clap::Args)]
+pub(super) struct TypedDrain {
+    pub address: String,
+    pub token: String,
+}
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;

@@ -80,6 +80,10 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),
         Command::Replay(typed) => replay::run(&options, typed),
         Command::Export(typed) => export::run(&options, typed),
+        Command::Drain(typed) => {
+            crate::tmux::drain(&typed.address, &typed.token)?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

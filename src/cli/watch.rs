@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded, never};
 
-use super::args::{Mode, TypedReading, TypedWatch};
+use super::args::{Mode, SourceKind, TypedReading, TypedWatch};
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
 use super::hooks::{self, Hooks};
@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::redact::Rules;
 use crate::source::Watch;
-use crate::tmux::{Adaptive, Rhythm, Server, Target};
+use crate::tmux::{Adaptive, DrainProgram, Rhythm, Server, Target};
 use crate::view::Standing;
 
 /// Panes whose first screen waits for the printer; what is beyond that is not shown, for these
@@ -32,6 +32,7 @@ const SOCKET_CHECK: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Config {
     targets: Vec<Target>,
+    source: SourceKind,
     rhythm: Rhythm,
     lines: usize,
     execution_id: Option<String>,
@@ -68,6 +69,7 @@ impl Config {
         };
         Ok(Self {
             targets: targets?,
+            source: typed.source,
             turns,
             reading: typed.reading,
             hooks: hooks::Config {
@@ -107,7 +109,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (show, standing) = bounded(STANDING_PANES);
     let printing = live::print(&engine, options, standing, &clock)?;
     let hooks = Hooks::start(&engine, config.hooks.clone(), &clock)?;
+    let source = config.source;
     let mut watch = watch(options, config, server, rules, show);
+    if source == SourceKind::Stream {
+        watch = watch.stream(DrainProgram::this()?);
+    }
     if let Some(states) = states {
         watch = watch.states(states);
     }

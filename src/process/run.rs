@@ -55,7 +55,7 @@ pub(crate) fn observe(
     let began = command.clock.now();
     let started = start(&command)?;
     let emitter = emitter()?;
-    emitter.execution_started(&command.line(), &command.directory_shown());
+    emitter.execution_started(&command.line(), &command.directory_shown(), None);
     let to = Patient::new(emitter.clone(), command.clock.clone());
     let hearers = Hearers {
         on_output: command.on_output.take(),
@@ -69,7 +69,8 @@ pub(crate) fn observe(
                 let message = format!("{line} did not end within {timeout:?} and was ended");
                 emitter.error("timeout", &message);
             }
-            emitter.execution_completed(outcome.exit_code, outcome.signal, outcome.duration_ms());
+            let took = outcome.duration_ms();
+            emitter.execution_completed(outcome.exit_code, outcome.signal, took, None);
             Ok(outcome)
         }
         Err(error) => {

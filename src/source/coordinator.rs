@@ -24,8 +24,8 @@ use crate::event::{ExecutionId, PaneId};
 use crate::log::{RunInfo, RunState, TmuxIdentity};
 use crate::thread::{self, Handle, StopGuard, stop_pair};
 use crate::tmux::{
-    Gateway, GatewayHandle, Listing, PaneState, Programs, ServerIdentity, Session, SessionId,
-    observer_panes,
+    Drains, Gateway, GatewayHandle, Listing, PaneState, Programs, ServerIdentity, Session,
+    SessionId, observer_panes,
 };
 
 /// How often sessions are looked for: a new one is found within a second, with time to spare.
@@ -298,6 +298,11 @@ impl Work {
                 HashMap::new()
             })
         });
+        let drains = self.watch.drain.clone().map(Drains::start).transpose();
+        let drains = drains.unwrap_or_else(|error| {
+            self.tell_trouble(&error);
+            None
+        });
         let roster = Roster::new(Outfit {
             session_id: session.id,
             server_pid: server.pid,
@@ -313,6 +318,8 @@ impl Work {
             recalls,
             commands: self.commands.clone(),
             baseline: self.watch.baseline.clone(),
+            drains,
+            clock: self.context.clock.clone(),
         });
         let poller = Poller {
             session_id: session.id,

@@ -86,7 +86,8 @@ impl Handover {
 mod tests {
     use super::*;
     use crate::bus::EventBus;
-    use crate::source::pane::{Begin, Manner, Out};
+    use crate::source::pane::{Begin, Manner};
+    use crate::source::say::Out;
     use crate::tmux::{PaneState, Seen};
     use crate::track::Look;
 
@@ -95,6 +96,7 @@ mod tests {
         let out = &mut Out {
             emitter: &bus.emitter_for("one"),
             recall: &mut Recall::begin(),
+            patient: None,
             now: std::time::Instant::now(),
         };
         let manner = Manner {

@@ -2,14 +2,18 @@
 
 mod agents;
 mod choice;
+mod commands;
 mod coordinator;
 mod execution;
 mod handover;
 mod pane;
+mod pipes;
 mod poller;
 mod recall;
 mod roster;
+mod say;
 mod states;
+mod stream;
 mod turns;
 mod watch;
 

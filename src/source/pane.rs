@@ -1,15 +1,23 @@
-//! One pane of a watched session: its tracker, and its changes turned into events.
+//! One pane of a watched session: followed by looks or by its bytes, its changes turned into events.
+
+mod streamed;
+
+pub(super) use streamed::seam_of;
 
 use std::time::{Duration, Instant};
 
+use super::commands::Commands;
 use super::recall::Recall;
+use super::say::{Completion, Out};
 use super::states::States;
+use super::stream::Streaming;
 use super::turns::{Due, TurnRules, Turns};
 use crate::agent::{Judged, StateRules, Turn};
-use crate::bus::EventEmitter;
-use crate::event::{PaneId, TdEvent};
-use crate::tmux::{Margin, PaneState, Proof, Rhythm, Seen, Want, Wish};
-use crate::track::{Change, Death, Look, Outcome, Pace, Paced, Tracker};
+use crate::event::PaneId;
+use crate::tmux::{
+    BASELINE_ROWS, Margin, PaneState, Proof, Rhythm, SeamShot, SeamWish, Seen, Shape, Want, Wish,
+};
+use crate::track::{Change, Death, Look, Outcome, Pace, Tracker};
 
 /// A pane that showed something new within this time before it vanished may have printed more:
 /// programs print their last lines right before they end.
@@ -41,9 +49,12 @@ pub(super) enum Begin<'a> {
 #[derive(Debug)]
 pub(super) struct Pane {
     id: PaneId,
-    tracker: Tracker,
+    follow: Follow,
     pace: Pace,
-    seen: Seen,
+    /// Its size and its program, as far as that has been told.
+    shape: Shape,
+    /// The last look; `None` where it does not tell what has changed since.
+    seen: Option<Seen>,
     /// When the last look was taken, on the looks' clock, and how long what it showed must stand.
     looked_at: Duration,
     settle: Duration,
@@ -57,6 +68,27 @@ pub(super) struct Pane {
     turns: Option<Turns>,
     /// Where its agent stands, where that is wanted.
     states: Option<States>,
+    /// When turns and states are to be looked for in what the bytes have made.
+    glance_at: Option<Instant>,
+    /// What its shell runs, where it says so.
+    commands: Commands,
+    /// Somebody else's pipe was in the way, and that has been said.
+    told_pipe: bool,
+    /// Until then no pipe is to be opened.
+    no_pipe_until: Option<Instant>,
+}
+
+/// By what a pane is followed.
+#[derive(Debug)]
+enum Follow {
+    Looks(Tracker),
+    Bytes(Box<Streaming>),
+}
+
+impl Default for Follow {
+    fn default() -> Self {
+        Self::Looks(Tracker::baseline(&Look::default()))
+    }
 }
 
 /// How a pane is observed.
@@ -102,9 +134,10 @@ impl Pane {
         }
         let mut pane = Self {
             id: state.pane(),
-            tracker,
+            follow: Follow::Looks(tracker),
             pace: Pace::default(),
-            seen,
+            shape: state.shape(),
+            seen: Some(seen),
             looked_at: look.at,
             settle: manner.settle,
             deeper: false,
@@ -113,6 +146,10 @@ impl Pane {
             bytes_after: look.bytes_after,
             turns,
             states: manner.states.map(|rules| States::new(rules, out.now)),
+            glance_at: None,
+            commands: Commands::default(),
+            told_pipe: false,
+            no_pipe_until: None,
         };
         pane.opened(state, out);
         pane.say(changes, out);
@@ -121,41 +158,65 @@ impl Pane {
         pane
     }
 
-    /// What to ask for.
+    /// What to ask for, until there is something to tell.
     pub fn want(&self) -> Want {
-        let margin = if self.deeper {
-            Margin::All
-        } else {
-            Margin::Rows(self.tracker.margin())
+        let tracker = match &self.follow {
+            Follow::Looks(tracker) => tracker,
+            Follow::Bytes(_) => return Want::Shape(self.shape),
         };
         let settles = self.looked_at + self.settle;
         Want::Look(Wish {
             // A look that was too short has to be taken again, whether anything changed or not.
-            seen: (!self.deeper).then(|| self.seen.clone()),
-            margin,
-            settles: self.tracker.is_waiting().then_some(settles),
+            seen: self.seen.clone().filter(|_| !self.deeper),
+            margin: self.margin(tracker),
+            settles: tracker.is_waiting().then_some(settles),
             rests: self.turns.as_ref().is_some_and(Turns::rests),
         })
     }
 
-    /// When something that was held back is to be said.
+    /// What to ask for to go on with its bytes, or to compare with them.
+    pub fn want_seam(&self, open: Option<String>) -> Want {
+        let margin = match &self.follow {
+            Follow::Looks(tracker) => self.margin(tracker),
+            // By how much the history has grown since its pipe was lost nobody knows.
+            Follow::Bytes(stream) if stream.is_over() => Margin::All,
+            Follow::Bytes(_) => Margin::Rows(BASELINE_ROWS),
+        };
+        Want::Seam(SeamWish {
+            margin,
+            seen: self.seen.clone().filter(|_| !self.deeper),
+            seam: SeamShot { open },
+        })
+    }
+
+    fn margin(&self, tracker: &Tracker) -> Margin {
+        // Without the numbers of the last look, the growth of the history is not known.
+        match self.deeper || self.seen.is_none() {
+            true => Margin::All,
+            false => Margin::Rows(tracker.margin()),
+        }
+    }
+
+    /// When something that was held back is to be said, or a look is wanted.
     pub fn next_due(&self) -> Option<Instant> {
         let turns = self.turns.as_ref().and_then(Turns::next_due);
         let states = self.states.as_ref().and_then(States::next_due);
-        let due = [self.pace.next_due(), turns, states];
+        let stream = self.stream().and_then(Streaming::next_due);
+        let due = [self.pace.next_due(), turns, states, stream, self.glance_at];
         due.into_iter().flatten().min()
     }
 
     /// Says what was held back and is due. Whether something else is to be asked for.
     pub fn say_due(&mut self, out: &mut Out<'_>) -> bool {
         for paced in self.pace.due(out.now) {
-            self.emit(paced, out);
+            out.change(&self.id, paced);
         }
+        let streamed = self.say_streamed(out);
         let due = self.turns.as_mut().map(|turns| turns.due(out.now));
         if let Some(Due::Inferred(summary)) = &due {
             self.finish(out);
-            let update = self.tracker.next_line();
-            self.complete((update, ""), Completion::Inferred, out);
+            let update = (self.tracker().next_line(), "");
+            out.complete(&self.id, update, Completion::Inferred);
             out.emitter.turn_completed(
                 "",
                 summary,
@@ -165,7 +226,7 @@ impl Pane {
         }
         let state = self.states.as_mut().and_then(|states| states.due(out.now));
         self.say_state(state, out);
-        due == Some(Due::Rests)
+        streamed || due == Some(Due::Rests)
     }
 
     /// Somebody wants it to be looked at: it does not rest.
@@ -184,15 +245,18 @@ impl Pane {
         deepest: bool,
         out: &mut Out<'_>,
     ) {
-        if (look.width, look.height) != (self.seen.width, self.seen.height) {
-            out.emitter.pane_resized(&self.id, look.width, look.height);
-        }
-        let respawned = look.pid != self.seen.pid;
-        let outcome = if deepest {
-            Outcome::Changes(self.tracker.deepest_look(look))
-        } else {
-            self.tracker.look(look)
+        self.follow_looks(out);
+        let Follow::Looks(tracker) = &mut self.follow else {
+            return;
         };
+        let respawned = look.pid != self.shape.pid;
+        let outcome = if deepest {
+            Outcome::Changes(tracker.deepest_look(look))
+        } else {
+            tracker.look(look)
+        };
+        let had_news = tracker.had_news();
+        self.shaped(state.shape(), out);
         let Outcome::Changes(changes) = outcome else {
             self.deeper = true;
             return;
@@ -200,30 +264,43 @@ impl Pane {
         self.looked_at = look.at;
         // A full-screen program came after the listing: what is behind it was not looked at.
         self.deeper = look.alternate && look.saved.is_none() && !deepest;
-        if self.tracker.had_news() {
+        if had_news {
             self.last_news = Some(out.now);
         }
         if self.dead.is_some() && respawned {
             self.opened(state, out);
         }
-        if let Some(turns) = &mut self.turns {
-            turns.sees(look, &self.tracker);
-        }
+        self.sees(look);
         self.say(changes, out);
         self.judge(look, out);
         self.bytes_after = look.bytes_after;
-        self.seen = seen;
+        self.seen = Some(seen);
         self.note_death(look.dead, out);
+    }
+
+    /// What the listing has of it, or a look.
+    pub fn shaped(&mut self, shape: Shape, out: &mut Out<'_>) {
+        let old = std::mem::replace(&mut self.shape, shape);
+        if (old.width, old.height) != (shape.width, shape.height) {
+            out.emitter
+                .pane_resized(&self.id, shape.width, shape.height);
+        }
+        self.reshaped(old);
     }
 
     /// At this moment nothing had changed since the last look.
     pub fn still(&mut self, state: &PaneState, proof: Proof, out: &mut Out<'_>) {
         self.proved(proof);
-        self.seen.renew(state, proof);
+        let Follow::Looks(tracker) = &mut self.follow else {
+            return;
+        };
+        if let Some(seen) = &mut self.seen {
+            seen.renew(state, proof);
+        }
         if let Some(turns) = &mut self.turns {
             turns.still(proof.at);
         }
-        let changes = self.tracker.still(proof.at, proof.bytes);
+        let changes = tracker.still(proof.at, proof.bytes);
         self.say(changes, out);
     }
 
@@ -239,21 +316,26 @@ impl Pane {
         let active = self
             .last_news
             .is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
-        let changes = self.tracker.end();
+        let (changes, all_came) = match &mut self.follow {
+            Follow::Looks(tracker) => (tracker.end(), false),
+            Follow::Bytes(stream) => (stream.end(out.now), !stream.is_lost()),
+        };
         self.say(changes, out);
         self.finish(out);
+        self.commands.ended(None, &self.id, out);
+        let next = self.tracker().next_line();
         if self.dead.is_none() {
             let more = match (self.bytes_after, server_bytes) {
+                _ if self.stream().is_some() => !all_came,
                 // The server is there: it has read something since, or it has not.
                 (Some(then), Some(now)) => then != now,
                 _ => active,
             };
             if more {
                 // The pane took with it what it printed after the last look, if it did.
-                let next = self.tracker.next_line();
                 out.emitter.output_gap(&self.id, next, None, "ambiguous");
             }
-            self.complete((self.tracker.next_line(), ""), Completion::Exit(None), out);
+            out.complete(&self.id, (next, ""), Completion::Exit(None));
         }
         out.emitter
             .pane_closed(&self.id, "closed", self.dead.and_then(Death::exit_status));
@@ -261,6 +343,7 @@ impl Pane {
 
     /// The pane is another session's from now on, and is said there from where it was.
     pub fn leave(&mut self, out: &mut Out<'_>) {
+        self.follow_looks(out);
         self.finish(out);
         out.emitter.pane_closed(&self.id, "moved", None);
     }
@@ -274,7 +357,10 @@ impl Pane {
 
     /// The observer stops and the pane goes on.
     pub fn detach(&mut self, out: &mut Out<'_>) {
-        let changes = self.tracker.detach();
+        let changes = match &mut self.follow {
+            Follow::Looks(tracker) => tracker.detach(),
+            Follow::Bytes(stream) => stream.detach(out.now),
+        };
         self.say(changes, out);
         self.finish(out);
     }
@@ -296,26 +382,21 @@ impl Pane {
             self.dead = dead;
             self.finish(out);
             let status = dead.and_then(Death::exit_status);
-            self.complete(
-                (self.tracker.next_line(), ""),
-                Completion::Exit(status),
-                out,
-            );
+            let next = self.tracker().next_line();
+            out.complete(&self.id, (next, ""), Completion::Exit(status));
         } else if dead.is_none() {
             self.dead = None;
         }
     }
 
-    /// The output up to here is complete: an agent's turn, or a program's life.
-    fn complete(&self, (line, chunk): (i64, &str), why: Completion, out: &mut Out<'_>) {
-        let (reason, exit_status) = match why {
-            Completion::Turn => ("turn", None),
-            Completion::Inferred => ("inferred", None),
-            Completion::Exit(status) => ("exit", status),
-        };
-        let reason = Some(reason.to_owned());
-        out.emitter
-            .output_update(&self.id, line, chunk, true, reason, exit_status);
+    fn sees(&mut self, look: &Look) {
+        if let Some(turns) = &mut self.turns {
+            let tracker = match &self.follow {
+                Follow::Looks(tracker) => tracker,
+                Follow::Bytes(stream) => stream.tracker(),
+            };
+            turns.sees(look, tracker);
+        }
     }
 
     /// What a look says of the agent.
@@ -336,7 +417,7 @@ impl Pane {
 
     fn finish(&mut self, out: &mut Out<'_>) {
         for paced in self.pace.finish() {
-            self.emit(paced, out);
+            out.change(&self.id, paced);
         }
     }
 
@@ -373,14 +454,14 @@ impl Pane {
         }
         // Those whose markers are not among the new lines.
         for turn in turns {
-            self.say_turn((self.tracker.next_line(), ""), &turn, out);
+            self.say_turn((self.tracker().next_line(), ""), &turn, out);
         }
     }
 
     /// The lines up to the end of a turn, and that it has ended.
     fn say_turn(&mut self, update: (i64, &str), turn: &Turn, out: &mut Out<'_>) {
         self.finish(out);
-        self.complete(update, Completion::Turn, out);
+        out.complete(&self.id, update, Completion::Turn);
         let pane = Some(self.id.clone());
         out.emitter
             .turn_completed(&turn.marker, &turn.summary, pane, None);
@@ -388,75 +469,16 @@ impl Pane {
 
     fn say_paced(&mut self, changes: Vec<Change>, out: &mut Out<'_>) {
         for paced in self.pace.take(changes, out.now) {
-            self.emit(paced, out);
+            out.change(&self.id, paced);
         }
     }
 
-    fn emit(&self, paced: Paced, out: &mut Out<'_>) {
-        let (change, keep) = match paced {
-            Paced::Keep(change) => (change, true),
-            Paced::Show(change) => (change, false),
-        };
-        let (execution_id, pane) = (out.emitter.execution_id().clone(), self.id.clone());
-        let event = match change {
-            Change::Lines { first_line, chunk } => TdEvent::OutputUpdate {
-                execution_id,
-                pane,
-                first_line,
-                chunk,
-                is_complete: false,
-                reason: None,
-                exit_status: None,
-            },
-            Change::Revised { line, text } => TdEvent::OutputRevised {
-                execution_id,
-                pane,
-                line,
-                text,
-            },
-            Change::Screen {
-                width,
-                height,
-                cursor,
-                rows,
-            } => TdEvent::ScreenUpdate {
-                execution_id,
-                pane,
-                width,
-                height,
-                cursor,
-                rows,
-            },
-            Change::Gap {
-                first_line,
-                lost_lines,
-                reason,
-            } => TdEvent::OutputGap {
-                execution_id,
-                pane,
-                first_line,
-                lost_lines,
-                reason: reason.as_str().to_owned(),
-            },
-        };
-        // A closed bus means that the engine is at its end: nobody is left to be told.
-        let _ = if keep {
-            out.emitter.emit(event)
-        } else {
-            out.emitter.emit_live(event)
-        };
+    fn tracker(&self) -> &Tracker {
+        match &self.follow {
+            Follow::Looks(tracker) => tracker,
+            Follow::Bytes(stream) => stream.tracker(),
+        }
     }
-}
-
-/// Why output is complete.
-#[derive(Clone, Copy)]
-enum Completion {
-    /// An agent's turn has ended.
-    Turn,
-    /// The same, as far as silence tells.
-    Inferred,
-    /// The program has ended, with this status where it is known.
-    Exit(Option<i32>),
 }
 
 /// So many lines, and those behind them.
@@ -466,11 +488,4 @@ fn split_lines(chunk: &str, count: u64) -> (&str, &str) {
         .and_then(|count| count.checked_sub(1));
     let end = last.and_then(|last| chunk.match_indices('\n').nth(last));
     chunk.split_at(end.map_or(0, |(at, _)| at + 1))
-}
-
-/// Where a pane's events go, and what of them is remembered.
-pub(super) struct Out<'a> {
-    pub emitter: &'a EventEmitter,
-    pub recall: &'a mut Recall,
-    pub now: Instant,
 }

@@ -32,6 +32,10 @@ const ROOM_WAIT: Duration = Duration::from_secs(5);
 /// go.
 const RETRY: Duration = Duration::from_millis(200);
 
+/// How often new panes, sizes and ends are looked for, where bytes tell the rest: a new pane is seen
+/// in about the time in which its first lines would be, if it was polled.
+const STREAM_TICK: Duration = Duration::from_millis(200);
+
 /// After a crash the poller comes back after this time, doubled with each crash up to the second.
 const BACK_OFF: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
@@ -97,7 +101,10 @@ impl Poller {
         let mut back_off = BACK_OFF;
         loop {
             match catching("poller", || work.observe()) {
-                Ok(ended) => return ended,
+                Ok(ended) => {
+                    work.poller.roster.shutdown();
+                    return ended;
+                }
                 Err(panicked) => work.recover(&panicked, &mut back_off),
             }
         }
@@ -119,6 +126,8 @@ enum Woken {
     Answered(Result<SessionAnswer>),
     /// Nothing that needs an answer any more: the question is to be asked anew.
     AskAgain,
+    /// Other looks are needed at once; the question stands.
+    LookMore,
     /// It is time to end.
     Stopped,
 }
@@ -128,33 +137,48 @@ impl Work {
     fn observe(&mut self) -> Ended {
         // The first look is taken at once: what is printed after it is seen.
         let mut when = When::Now;
+        let mut asked = None;
         let reason = loop {
             if is_stopped(&self.poller.stop) {
                 break EndReason::Detached;
             }
-            if !self.has_room() {
+            if asked.is_none() && !self.has_room() {
                 match self.wait(None, Some(self.retry_at())) {
                     Woken::Stopped => break EndReason::Detached,
-                    Woken::Answered(_) | Woken::AskAgain => continue,
+                    Woken::Answered(_) | Woken::AskAgain | Woken::LookMore => continue,
                 }
             }
-            let asked = self.poller.gateway.ask_look(self.wishes(when));
-            let woken = match asked {
-                Ok(pending) => self.wait(Some(pending), None),
+            let question = match asked.take() {
+                Some(pending) => Ok(pending),
+                None => self.poller.gateway.ask_look(self.wishes(when)),
+            };
+            let woken = match question {
+                Ok(pending) => {
+                    let woken = self.wait(Some(&pending), None);
+                    asked = Some(pending);
+                    woken
+                }
                 Err(error) => Woken::Answered(Err(error)),
             };
+            if let Woken::LookMore = woken {
+                match self.look_more() {
+                    Some(reason) => break reason,
+                    None => continue,
+                }
+            }
+            asked = None;
             // Whatever comes between is a reason to look at once.
             when = When::Now;
             match woken {
                 Woken::Stopped => break EndReason::Detached,
-                Woken::AskAgain => {}
+                Woken::AskAgain | Woken::LookMore => {}
                 Woken::Answered(Ok(answer)) => {
-                    let reason = self.answered(answer, false).or_else(|| self.look_deeper());
+                    let reason = self.answered(answer, false).or_else(|| self.look_more());
                     if let Some(reason) = reason {
                         break reason;
                     }
                     if !self.poller.roster.awaits_panes() {
-                        when = When::News(self.poller.rhythm);
+                        when = When::News(self.rhythm());
                     } else if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
                         break EndReason::Detached;
                     }
@@ -173,13 +197,15 @@ impl Work {
     }
 
     /// Waits for an answer, or until some time, and says meanwhile what was held back.
-    fn wait(&mut self, asked: Option<Pending<SessionAnswer>>, until: Option<Instant>) -> Woken {
+    fn wait(&mut self, asked: Option<&Pending<SessionAnswer>>, until: Option<Instant>) -> Woken {
         let nothing = never();
+        let no_arrivals = never();
         let timer = until.map_or_else(never, |until| self.poller.clock.at(until));
         loop {
             let due = self.poller.roster.next_due();
             let due = due.map_or_else(never, |due| self.poller.clock.at(due));
-            let answers = asked.as_ref().map_or(&nothing, Pending::answers);
+            let answers = asked.map_or(&nothing, Pending::answers);
+            let arrivals = self.poller.roster.arrivals().unwrap_or(&no_arrivals);
             select_biased! {
                 recv(self.poller.stop) -> _ => return Woken::Stopped,
                 recv(self.poller.control) -> control => match control {
@@ -200,7 +226,23 @@ impl Work {
                 recv(timer) -> _ => return Woken::AskAgain,
                 recv(due) -> now => {
                     let now = now.unwrap_or_else(|_| self.poller.clock.now());
-                    if self.poller.roster.say_due(now) && asked.is_some() {
+                    let asks_otherwise = self.poller.roster.say_due(now);
+                    if asked.is_some() && self.poller.roster.needs_more(now) {
+                        return Woken::LookMore;
+                    }
+                    if asked.is_some() && asks_otherwise {
+                        return Woken::AskAgain;
+                    }
+                }
+                // Last: what has come is said in its time, however much comes.
+                recv(arrivals) -> arrival => {
+                    let now = self.poller.clock.now();
+                    // The thread that reads them has panicked: its panes are lost.
+                    let Ok(arrival) = arrival else {
+                        self.poller.roster.lost_pipes(now);
+                        return Woken::AskAgain;
+                    };
+                    if self.poller.roster.arrived(arrival, now) && asked.is_some() {
                         return Woken::AskAgain;
                     }
                 }
@@ -212,16 +254,32 @@ impl Work {
         self.poller.clock.now() + RETRY
     }
 
-    /// Looks again at the panes of which the last look was too short.
-    fn look_deeper(&mut self) -> Option<EndReason> {
-        if !self.poller.roster.needs_deeper() {
+    /// Takes the looks that are needed beside those that tell what is new.
+    fn look_more(&mut self) -> Option<EndReason> {
+        let now = self.poller.clock.now();
+        if !self.poller.roster.needs_more(now) {
             return None;
         }
-        let asked = self.poller.gateway.ask_look(self.wishes(When::Now));
-        match asked.map(|pending| pending.wait_or_stop(&self.poller.stop)) {
+        let wishes = SessionLook {
+            wants: self.poller.roster.wants_more(now),
+            ..self.wishes(When::Now)
+        };
+        let asked = self.poller.gateway.ask_look(wishes);
+        let answer = asked.map(|pending| pending.wait_or_stop(&self.poller.stop));
+        let reason = match answer {
             Ok(None) => Some(EndReason::Detached),
             Ok(Some(Ok(answer))) => self.answered(answer, true),
             Ok(Some(Err(error))) | Err(error) => self.failed(&error),
+        };
+        self.poller.roster.unanswered(self.poller.clock.now());
+        reason
+    }
+
+    /// In what rhythm to look for what is new.
+    fn rhythm(&self) -> Rhythm {
+        match self.poller.roster.is_streamed() {
+            true => Rhythm::Fixed(STREAM_TICK),
+            false => self.poller.rhythm,
         }
     }
 
@@ -231,6 +289,7 @@ impl Work {
             server: Some(self.poller.server.clone()),
             name: Some(self.poller.name.clone()),
             wants: self.poller.roster.wants(),
+            newcomers: self.poller.roster.newcomers(),
             when,
         }
     }
@@ -254,7 +313,9 @@ impl Work {
             self.poller.name = name;
         }
         let first = !self.started;
-        if first {
+        // What is printed from the session's beginning on is seen: its panes are looked at first.
+        let begins = again || !self.poller.roster.is_to_open(&panes);
+        if first && begins {
             self.started = true;
             let ids: Vec<PaneId> = panes
                 .iter()
@@ -277,11 +338,16 @@ impl Work {
     fn end(&mut self, reason: EndReason) -> Ended {
         let exit_status = if reason == EndReason::Detached {
             self.last_look();
+            self.poller.roster.finish();
+            self.last_bytes(Some(self.poller.clock.now() + LAST_LOOK));
             self.poller.roster.detach(self.poller.clock.now());
             None
         } else {
             let now = self.poller.clock.now();
-            self.poller.roster.close(&self.left, now)
+            let status = self.poller.roster.close(&self.left, now);
+            self.last_bytes(None);
+            self.poller.roster.detach(self.poller.clock.now());
+            status
         };
         if self.started {
             self.poller
@@ -300,11 +366,17 @@ impl Work {
             return;
         }
         for again in [false, true] {
-            if again && !self.poller.roster.needs_deeper() {
+            let now = self.poller.clock.now();
+            if again && !self.poller.roster.needs_more(now) || self.poller.roster.is_streamed() {
                 return;
             }
+            let wants = match again {
+                true => self.poller.roster.wants_more(now),
+                false => self.poller.roster.wants(),
+            };
             // The last name is wanted, too.
             let wishes = SessionLook {
+                wants,
                 name: None,
                 ..self.wishes(When::Now)
             };
@@ -318,6 +390,33 @@ impl Work {
                     let _ = self.answered(answer, again);
                 }
                 Some(Err(_)) | None => return,
+            }
+        }
+    }
+
+    /// Takes what is still on its way from the drains, until some time, or for as long as it takes;
+    /// once the observer is stopped, for no longer than a last look.
+    fn last_bytes(&mut self, until: Option<Instant>) {
+        let mut until = until;
+        while self.poller.roster.awaits_bytes() {
+            let Some(arrivals) = self.poller.roster.arrivals() else {
+                return;
+            };
+            let over = until.map_or_else(never, |until| self.poller.clock.at(until));
+            let stop = match until {
+                Some(_) => never(),
+                None => self.poller.stop.clone(),
+            };
+            select_biased! {
+                recv(stop) -> _ => until = Some(self.poller.clock.now() + LAST_LOOK),
+                recv(over) -> _ => return,
+                recv(arrivals) -> arrival => match arrival {
+                    Ok(arrival) => {
+                        let now = self.poller.clock.now();
+                        self.poller.roster.arrived(arrival, now);
+                    }
+                    Err(_) => return,
+                },
             }
         }
     }

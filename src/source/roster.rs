@@ -1,19 +1,25 @@
 //! The panes of one watched session: opened, asked for, told apart, handed over and closed.
 
+mod leaving;
+mod streamed;
+
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::handover::{Arrival, Handover, Moving};
-use super::pane::{Begin, Manner, Out, Pane, settle_time};
+use super::pane::{Begin, Manner, Pane, settle_time};
+use super::pipes::Pipes;
 use super::recall::Recall;
+use super::say::Out;
 use super::turns::TurnRules;
 use super::watch::Baseline;
 use crate::agent::StateRules;
 use crate::bus::EventEmitter;
+use crate::clock::Clock;
 use crate::event::PaneId;
+use crate::process::Patient;
 use crate::tmux::{
-    GatewayHandle, Left, Margin, PaneAnswer, PaneState, Rhythm, Seen, SessionId, Want, Wish,
-    bytes_read_by,
+    Drains, GatewayHandle, Left, Margin, PaneAnswer, PaneState, Rhythm, Seen, SessionId, Want,
 };
 use crate::track::{Look, text_of};
 
@@ -60,6 +66,9 @@ pub(super) struct Outfit {
     pub commands: HashMap<PaneId, String>,
     /// Gets what stood on the panes when observation began.
     pub baseline: Option<Baseline>,
+    /// Where the panes are followed by their bytes.
+    pub drains: Option<Drains>,
+    pub clock: Clock,
 }
 
 /// An answer about all panes, as far as it matters to each.
@@ -78,22 +87,30 @@ pub(super) struct Moment<'a> {
 pub(super) struct Roster {
     outfit: Outfit,
     panes: HashMap<PaneId, Pane>,
+    /// Where the panes are followed by their bytes.
+    pipes: Option<Pipes>,
+    /// Panes that are gone, and of whose bytes the last have not come yet.
+    leaving: HashMap<PaneId, (Pane, Option<Left>)>,
+    patient: Patient,
     /// Panes that are not watched.
     passed_over: HashSet<PaneId>,
     /// Panes that are to be said from their first line, or from a place to be found: all of them
     /// is looked at before they are opened.
-    to_open: HashSet<PaneId>,
+    to_open: HashMap<PaneId, Margin>,
     /// Panes that another session's poller has not let go yet, and since when that is so.
     arriving: HashMap<PaneId, Instant>,
 }
 
 impl Roster {
-    pub fn new(outfit: Outfit) -> Self {
+    pub fn new(mut outfit: Outfit) -> Self {
         Self {
+            pipes: outfit.drains.take().map(Pipes::new),
+            leaving: HashMap::new(),
+            patient: Patient::new(outfit.emitter.clone(), outfit.clock.clone()),
             outfit,
             panes: HashMap::new(),
             passed_over: HashSet::new(),
-            to_open: HashSet::new(),
+            to_open: HashMap::new(),
             arriving: HashMap::new(),
         }
     }
@@ -107,9 +124,15 @@ impl Roster {
         self.outfit.selection.shows(pane)
     }
 
-    /// Whether a look is needed that is deeper than the last.
-    pub fn needs_deeper(&self) -> bool {
-        !self.to_open.is_empty() || self.panes.values().any(|pane| pane.deeper)
+    /// Whether a look is needed beside those that tell what is new: one that is deeper than the
+    /// last, one that bytes follow or one to compare with them.
+    pub fn needs_more(&self, now: Instant) -> bool {
+        let streams = self.pipes.is_some();
+        let needs = |(id, pane): (&PaneId, &Pane)| {
+            pane.deeper
+                || streams && self.shows(id) && (pane.wants_pipe(now) || pane.wants_check(now))
+        };
+        !self.to_open.is_empty() || self.panes.iter().any(needs)
     }
 
     /// Whether a pane is on its way from another session.
@@ -117,7 +140,7 @@ impl Roster {
         !self.arriving.is_empty()
     }
 
-    /// What to ask for.
+    /// What to ask for, until there is something to tell.
     pub fn wants(&self) -> HashMap<PaneId, Want> {
         let wants = self.panes.iter().map(|(id, pane)| {
             let want = if self.shows(id) {
@@ -128,16 +151,9 @@ impl Roster {
             (id.clone(), want)
         });
         let passed_over = self.passed_over.iter().filter(|id| !self.shows(id));
-        let whole = Wish {
-            seen: None,
-            margin: Margin::All,
-            settles: None,
-            rests: false,
-        };
-        let to_open = self.to_open.iter();
         wants
             .chain(passed_over.map(|id| (id.clone(), Want::Leave)))
-            .chain(to_open.map(|id| (id.clone(), Want::Look(whole.clone()))))
+            .chain(self.to_open.keys().map(|id| (id.clone(), Want::Leave)))
             .collect()
     }
 
@@ -154,6 +170,7 @@ impl Roster {
             asks_otherwise |= pane.say_due(&mut Out {
                 emitter: &self.outfit.emitter,
                 recall,
+                patient: self.pipes.is_some().then_some(&mut self.patient),
                 now,
             });
         }
@@ -180,7 +197,7 @@ impl Roster {
         }
         self.arriving.retain(|id, _| there.contains(id));
         self.passed_over.retain(|id| there.contains(id));
-        self.to_open.retain(|id| there.contains(id));
+        self.to_open.retain(|id, _| there.contains(id));
         let gone: Vec<PaneId> = self
             .panes
             .keys()
@@ -190,13 +207,14 @@ impl Roster {
         for id in gone {
             self.close_pane(&id, left, moment.now);
         }
+        if moment.again {
+            self.unanswered(moment.now);
+        }
     }
 
     fn pane_answered(&mut self, id: &PaneId, answer: &PaneAnswer, moment: Moment<'_>) {
         if !self.shows(id) {
-            if !self.panes.contains_key(id) {
-                self.passed_over.insert(id.clone());
-            }
+            self.pass_over(id, moment.now);
             return;
         }
         // While it is worked on, the pane is not in the map: a panic leaves no half-done state
@@ -206,8 +224,25 @@ impl Roster {
                 self.go_on(&mut pane, id, answer, moment);
                 Some(pane)
             }
-            (None, PaneAnswer::Look { state, look, seen }) => {
-                self.found(id, Sight { state, look, seen }, moment)
+            (
+                None,
+                PaneAnswer::Look {
+                    state,
+                    look,
+                    seen,
+                    seam,
+                },
+            ) => {
+                let mut pane = self.found(id, Sight { state, look, seen }, moment);
+                match &mut pane {
+                    Some(pane) => self.pipe_answered(pane, id, look, seam.as_deref(), moment.now),
+                    None => self.drop_opening(id),
+                }
+                pane
+            }
+            (None, PaneAnswer::There(_)) if self.pipes.is_some() => {
+                self.is_to_be_opened(id, moment);
+                None
             }
             (None, PaneAnswer::Still(..) | PaneAnswer::There(_)) => None,
         };
@@ -226,13 +261,32 @@ impl Roster {
             moment.now,
         );
         match answer {
+            PaneAnswer::Look {
+                look,
+                seam: Some(seam),
+                ..
+            } if pane.is_streamed() => {
+                if pane.compare(look, seam, moment.now)
+                    && let (Some(pipes), Some(token)) = (&self.pipes, pane.pipe())
+                {
+                    pipes.mark(token);
+                }
+            }
+            PaneAnswer::Look {
+                state,
+                look,
+                seen,
+                seam,
+            } if !moment.again || pane.deeper || seam.is_some() => {
+                let deepest = moment.again && pane.deeper;
+                pane.look(state, look, Seen::clone(seen), deepest, &mut out);
+                self.pipe_answered(pane, id, look, seam.as_deref(), moment.now);
+            }
             PaneAnswer::Still(state, proof) if !moment.again => {
                 pane.still(state, *proof, &mut out);
             }
-            PaneAnswer::Look { state, look, seen } if !moment.again || pane.deeper => {
-                pane.look(state, look, Seen::clone(seen), moment.again, &mut out);
-            }
-            PaneAnswer::Still(..) | PaneAnswer::There(_) | PaneAnswer::Look { .. } => {}
+            PaneAnswer::There(state) => pane.there(state, &mut out),
+            PaneAnswer::Still(..) | PaneAnswer::Look { .. } => {}
         }
     }
 
@@ -297,7 +351,7 @@ impl Roster {
         // A full-screen program came after the listing: what is behind it is wanted, too.
         let hidden = look.alternate && look.saved.is_none();
         if !moment.again && (!whole || hidden) {
-            self.to_open.insert(id.clone());
+            self.to_open.insert(id.clone(), Margin::All);
             return None;
         }
         self.to_open.remove(id);
@@ -343,58 +397,6 @@ impl Roster {
             ..state.clone()
         }
     }
-
-    /// A pane is no longer the session's; its exit status.
-    fn close_pane(
-        &mut self,
-        id: &PaneId,
-        left: &HashMap<PaneId, Left>,
-        now: Instant,
-    ) -> Option<i32> {
-        let mut pane = self.panes.remove(id)?;
-        let mut recall = self.outfit.recalls.remove(id).unwrap_or_default();
-        let mut out = Out {
-            emitter: &self.outfit.emitter,
-            recall: &mut recall,
-            now,
-        };
-        let left = left.get(id);
-        if left.is_some_and(|left| left.moved) {
-            pane.leave(&mut out);
-            self.outfit.handover.leave(id, pane, recall);
-            return None;
-        }
-        self.outfit.handover.forget(id);
-        if let Some(proof) = left.and_then(|left| left.proof) {
-            pane.proved(proof);
-        }
-        pane.close(bytes_read_by(self.outfit.server_pid), &mut out);
-        pane.exit_status()
-    }
-
-    /// The session is gone: its panes have ended, or are another session's. Gives an exit status
-    /// of theirs.
-    pub fn close(&mut self, left: &HashMap<PaneId, Left>, now: Instant) -> Option<i32> {
-        let mut ids: Vec<PaneId> = self.panes.keys().cloned().collect();
-        ids.sort();
-        ids.iter().fold(None, |status, id| {
-            let own = self.close_pane(id, left, now);
-            status.or(own)
-        })
-    }
-
-    /// The observer stops and the panes go on.
-    pub fn detach(&mut self, now: Instant) {
-        for (id, mut pane) in self.panes.drain() {
-            self.outfit.handover.forget(&id);
-            let recall = self.outfit.recalls.entry(id).or_default();
-            pane.detach(&mut Out {
-                emitter: &self.outfit.emitter,
-                recall,
-                now,
-            });
-        }
-    }
 }
 
 /// A look at a pane.
@@ -416,6 +418,7 @@ fn out<'a>(
     Out {
         emitter,
         recall,
+        patient: None,
         now,
     }
 }

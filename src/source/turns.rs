@@ -68,6 +68,11 @@ impl Turns {
         self.sight = self.sights.look(look, tracker);
     }
 
+    /// The changes that come next are of something that was printed.
+    pub fn hears(&mut self) {
+        self.news = true;
+    }
+
     /// The same of a moment at which nothing had changed.
     pub fn still(&mut self, at: Duration) {
         self.news = false;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::turns::TurnRules;
 use crate::agent::{Markers, StateRules};
 use crate::event::{ExecutionId, PaneId};
-use crate::tmux::{Rhythm, Server, Target};
+use crate::tmux::{DrainProgram, Rhythm, Server, Target};
 
 /// What of a tmux server is watched, and how.
 ///
@@ -34,6 +34,7 @@ pub struct Watch {
     pub(super) leave_out: Vec<PaneId>,
     pub(super) include_observers: bool,
     pub(super) baseline: Option<Baseline>,
+    pub(super) drain: Option<DrainProgram>,
 }
 
 impl Watch {
@@ -49,6 +50,7 @@ impl Watch {
             leave_out: Vec::new(),
             include_observers: false,
             baseline: None,
+            drain: None,
         }
     }
 
@@ -66,6 +68,14 @@ impl Watch {
     /// In what rhythm to look; as [`Rhythm::default`] unless told otherwise.
     pub fn rhythm(mut self, rhythm: Rhythm) -> Self {
         self.rhythm = rhythm;
+        self
+    }
+
+    /// Follows panes by their bytes instead of by looks: nothing is missed at any speed, and lines
+    /// come within a millisecond. tmux pipes each pane into a drain of ours, which is this program. A
+    /// pane that somebody else pipes is looked at, in the rhythm that was given.
+    pub fn stream(mut self, drain: DrainProgram) -> Self {
+        self.drain = Some(drain);
         self
     }
 

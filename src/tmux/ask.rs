@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
-use super::capture::PaneView;
+use super::capture::{PaneView, SeamShot, SeamView};
 use super::depth::Margin;
 use super::id::SessionId;
 use super::listing::{Listing, ServerIdentity};
@@ -17,7 +17,7 @@ use super::tempo::Rhythm;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::Stop;
-use crate::track::Look;
+use crate::track::{Death, Look};
 
 /// What a poller wants to know of its session, and when.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +30,10 @@ pub struct SessionLook {
     /// Without it, names are asked for anew.
     pub name: Option<String>,
     /// Its panes, as far as they are known. A pane that the session owns and that is not here is
-    /// new: it is looked at with the depth of a baseline, saved screen included.
+    /// new.
     pub wants: HashMap<PaneId, Want>,
+    /// What becomes of new panes.
+    pub newcomers: Newcomers,
     /// When the answer is wanted.
     pub when: When,
 }
@@ -53,6 +55,10 @@ pub enum Want {
     Leave,
     /// What it shows, once that has changed.
     Look(Wish),
+    /// That it is there, once its shape is another.
+    Shape(Shape),
+    /// What it shows now, and all that it takes to go on from there with its bytes.
+    Seam(SeamWish),
 }
 
 /// How a poller wants a pane to be looked at. Where a full-screen program is listed, the normal
@@ -68,6 +74,40 @@ pub struct Wish {
     /// It is not looked at before the listing shows that it has changed: another size, cursor or
     /// history, or, where its window has no other pane, a later second of activity.
     pub rests: bool,
+}
+
+/// What of a pane its bytes do not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// The process that tmux started in it.
+    pub pid: u32,
+    /// How that ended, where it has.
+    pub dead: Option<Death>,
+}
+
+/// How a poller wants to go on with a pane's bytes.
+#[derive(Clone, Debug)]
+pub struct SeamWish {
+    /// How much of the history is wanted.
+    pub margin: Margin,
+    /// What it remembers of its last look, which tells by how much the history has grown.
+    pub seen: Option<Seen>,
+    /// What opens the pane's pipe, where there is none.
+    pub seam: SeamShot,
+}
+
+/// What becomes of panes that a session has and that are not known yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Newcomers {
+    /// They are looked at, with the depth of a baseline, saved screen included.
+    #[default]
+    Look,
+    /// It is told that they are there.
+    Tell,
 }
 
 /// What became of a session.
@@ -117,6 +157,8 @@ pub enum PaneAnswer {
         look: Box<Look>,
         /// What to give back with the next wish.
         seen: Box<Seen>,
+        /// What makes the look a seam, where that was wanted.
+        seam: Option<Box<SeamView>>,
     },
 }
 
@@ -132,7 +174,9 @@ impl PaneAnswer {
         let seen = Box::new(Seen::of(&view, proof));
         // Through which of its windows a linked pane was seen is chance: the listing's names and
         // places are the owner's.
-        let PaneView { state, look, .. } = view;
+        let PaneView {
+            state, look, seam, ..
+        } = view;
         let state = PaneState {
             session_id: listed.session_id,
             session_name: listed.session_name.clone(),
@@ -149,6 +193,7 @@ impl PaneAnswer {
             state,
             look: Box::new(look),
             seen,
+            seam: seam.map(Box::new),
         }
     }
 }

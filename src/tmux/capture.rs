@@ -14,7 +14,7 @@ use super::state::{NUMBERS, PaneState};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::PaneId;
-use crate::track::{Look, SavedScreen};
+use crate::track::{Look, Modes, SavedScreen, unescape};
 
 /// How many rows one look has at most. A longer history is not taken whole: this many rows take
 /// the server some 70 ms already, and nobody else is served meanwhile.
@@ -29,6 +29,26 @@ pub struct Shot {
     pub depth: u32,
     /// Whether the normal screen is wanted too, where the alternate one is shown.
     pub saved: bool,
+    /// Whether all is wanted that it takes to go on from there with the pane's bytes.
+    pub seam: Option<SeamShot>,
+}
+
+/// All that it takes to go on from a look with the bytes of the pane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeamShot {
+    /// The tmux command that opens the pane's pipe; it is given only where there is no pipe.
+    pub open: Option<String>,
+}
+
+/// What a look needs to be a seam; see [`crate::track::Seam`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeamView {
+    /// How the terminal was set.
+    pub modes: Modes,
+    /// The beginning of an escape sequence.
+    pub pending: Vec<u8>,
+    /// There was no pipe yet, so that the command to open one was given.
+    pub was_free: bool,
 }
 
 /// A pane's state and text in one instant.
@@ -44,6 +64,8 @@ pub struct PaneView {
     pub(super) screen: Arc<str>,
     /// In which second, since 1970, that was, by the clock that activity is dated with.
     pub(super) second: Option<i64>,
+    /// What makes it a seam, where that was wanted.
+    pub seam: Option<SeamView>,
 }
 
 /// What came of a shot.
@@ -120,7 +142,13 @@ pub(super) fn depth_max(width: u32) -> u32 {
 pub(super) fn question(nonce: &Nonce, shots: &[Shot]) -> String {
     let mark = nonce.as_str();
     let mut lines = String::new();
-    for Shot { pane, depth, saved } in shots {
+    for Shot {
+        pane,
+        depth,
+        saved,
+        seam,
+    } in shots
+    {
         let depth = depth.min(&MAX_ROWS);
         // Writing to a string cannot fail; the same below.
         // One mark a pane is enough, and cheaper: each `display-message` makes the server walk all
@@ -138,6 +166,21 @@ pub(super) fn question(nonce: &Nonce, shots: &[Shot]) -> String {
                 "; display-message -p '{mark}s'; capture-pane -p -q -a -N -t '{pane}'; \
                  display-message -p '{mark}t'; capture-pane -p -q -a -J -t '{pane}'"
             );
+        }
+        if let Some(seam) = seam {
+            let _ = write!(
+                lines,
+                "; display-message -p -t '{pane}' '{mark}m{modes}{mark}c'; \
+                 capture-pane -p -P -C -t '{pane}'; \
+                 display-message -p -t '{pane}' '{mark}p#{{pane_pipe}}'",
+                modes = Modes::FORMAT
+            );
+            if let Some(open) = &seam.open {
+                let _ = write!(
+                    lines,
+                    "; if-shell -F -t '{pane}' '#{{pane_pipe}}' '' '{open}'"
+                );
+            }
         }
         lines.push('\n');
     }
@@ -190,10 +233,19 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
     if state.pane() != shot.pane {
         return None;
     }
-    let saved = match (shot.saved, frames) {
-        (false, []) => None,
-        (true, [s, t]) if (s.tag, t.tag) == (b's', b't') => Some((s, t)),
-        // It ended between the commands of one list, which tmux does not do.
+    // Where frames are missing, it ended between the commands of one list, which tmux does not do.
+    let (saved, frames) = match (shot.saved, frames) {
+        (false, rest) => (None, rest),
+        (true, [s, t, rest @ ..]) if (s.tag, t.tag) == (b's', b't') => (Some((s, t)), rest),
+        _ => return None,
+    };
+    let seam = match (&shot.seam, frames) {
+        (None, []) => None,
+        (Some(_), [m, c, p]) if (m.tag, c.tag, p.tag) == (b'm', b'c', b'p') => Some(SeamView {
+            modes: Modes::read(m.body),
+            pending: unescape(body_of(c)?),
+            was_free: p.body.trim_end() == "0",
+        }),
         _ => return None,
     };
     let depth = shot.depth.min(MAX_ROWS).min(state.history_size);
@@ -228,6 +280,7 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
         look,
         screen,
         second: told_second(second),
+        seam,
     };
     Some(Shown::View(Box::new(view)))
 }
@@ -264,6 +317,7 @@ mod tests {
             pane: pane.into(),
             depth: 10,
             saved,
+            seam: None,
         }
     }
 

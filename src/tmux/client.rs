@@ -100,7 +100,10 @@ impl Guessed {
     /// Whether it shows what another look was to show.
     fn serves(&self, wanted: &Shot) -> bool {
         let is_view = matches!(self.shown, Shown::View(_));
-        is_view && self.shot.depth >= wanted.depth && (self.shot.saved || !wanted.saved)
+        is_view
+            && wanted.seam.is_none()
+            && self.shot.depth >= wanted.depth
+            && (self.shot.saved || !wanted.saved)
     }
 }
 
@@ -115,10 +118,14 @@ impl Found {
 }
 
 impl Client {
-    pub fn new(server: Server, clock: Clock, stop: Stop, processes: Arc<AtomicU64>) -> Self {
+    pub fn new(
+        (server, clock, epoch): (Server, Clock, Instant),
+        stop: Stop,
+        processes: Arc<AtomicU64>,
+    ) -> Self {
         Self {
             server: server.until(stop.clone()),
-            epoch: clock.now(),
+            epoch,
             free_at: clock.now(),
             clock,
             stop,
@@ -377,6 +384,8 @@ impl Client {
         }
         let shallow = Shot {
             depth: 0,
+            // The pipe may be open by now, and this is not where it begins.
+            seam: None,
             ..task.shot.clone()
         };
         Ok(self
@@ -451,6 +460,7 @@ impl Task {
         self.visits.push(visit);
         self.shot.depth = self.shot.depth.max(shot.depth);
         self.shot.saved |= shot.saved;
+        self.shot.seam = self.shot.seam.take().or_else(|| shot.seam.clone());
     }
 
     /// Tells those who wait for it.

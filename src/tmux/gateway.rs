@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use crossbeam_channel::{Sender, bounded};
 
@@ -41,7 +42,8 @@ impl Gateway {
         let (running, stop) = stop_pair();
         let (alive, ended) = stop_pair();
         let processes = Arc::new(AtomicU64::new(0));
-        let mut scheduler = Scheduler::new(server, clock, stop, Arc::clone(&processes));
+        let epoch = clock.now();
+        let mut scheduler = Scheduler::new((server, clock, epoch), stop, Arc::clone(&processes));
         let thread = thread::spawn("td-gateway", move || {
             // Dropped at the end of the thread, after a panic too: no asker waits for ever.
             let _alive = alive;
@@ -51,6 +53,7 @@ impl Gateway {
             messages,
             ended,
             processes,
+            epoch,
         };
         Ok(Self {
             handle,
@@ -90,9 +93,15 @@ pub struct GatewayHandle {
     messages: Sender<Message>,
     ended: Stop,
     processes: Arc<AtomicU64>,
+    epoch: Instant,
 }
 
 impl GatewayHandle {
+    /// The beginning of the time in which looks are dated.
+    pub(crate) fn epoch(&self) -> Instant {
+        self.epoch
+    }
+
     /// Everything that the server holds, the programs in the foreground included.
     ///
     /// # Errors

@@ -38,6 +38,7 @@ pub(super) fn guesses<'a>(
                 pane: pane.clone(),
                 depth,
                 saved: seen.alternate,
+                seam: None,
             }),
         }
     }

@@ -19,6 +19,7 @@ mod gateway;
 mod grid;
 mod guess;
 mod observers;
+mod pipe;
 mod plan;
 mod probe;
 mod question;
@@ -27,9 +28,12 @@ mod seen;
 mod telling;
 mod tempo;
 
-pub use ask::{Left, PaneAnswer, Pending, Programs, SessionAnswer, SessionLook, Want, When, Wish};
+pub use ask::{
+    Left, Newcomers, PaneAnswer, Pending, Programs, SeamWish, SessionAnswer, SessionLook, Shape,
+    Want, When, Wish,
+};
 pub(crate) use capture::bytes_read_by;
-pub use capture::{MAX_ROWS, PaneView, Shot, Shown, capture};
+pub use capture::{MAX_ROWS, PaneView, SeamShot, SeamView, Shot, Shown, capture};
 pub use depth::{BASELINE_ROWS, Margin};
 pub(crate) use foreground::foreground_program;
 pub use gateway::{Gateway, GatewayHandle};
@@ -39,6 +43,8 @@ pub use id::{SessionId, WindowId};
 pub(crate) use listing::tests::listing_of;
 pub use listing::{Listing, ServerIdentity, Session};
 pub(crate) use observers::observer_panes;
+pub use pipe::DrainProgram;
+pub(crate) use pipe::{Arrived, Drained, Drains, Dropped, Token, drain};
 pub use seen::{Proof, Seen};
 pub use server::Server;
 pub use state::PaneState;

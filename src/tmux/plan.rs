@@ -80,6 +80,7 @@ mod tests {
             pane: "%1".into(),
             depth: 50,
             saved: false,
+            seam: None,
         };
         assert_eq!(cut(&[Cost::of(&shot, 24); 100]).len(), 3);
         let deep = Shot {

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::ask::{Asker, Left, PaneAnswer, SessionAnswer, SessionLook, Want, When, Wish};
+use super::ask::{
+    Asker, Left, Newcomers, PaneAnswer, SessionAnswer, SessionLook, Want, When, Wish,
+};
 use super::capture::Shot;
 use super::depth::{BASELINE_ROWS, Margin, depth};
 use super::id::pane_number;
@@ -124,7 +126,7 @@ impl Question {
         let wants = self.wanted.wants.iter();
         wants.filter_map(|(pane, want)| match want {
             Want::Look(wish) => Some((pane, wish, wish.seen.as_ref()?)),
-            Want::Leave => None,
+            Want::Leave | Want::Shape(_) | Want::Seam(_) => None,
         })
     }
 
@@ -182,8 +184,16 @@ impl Question {
         for listed in listing.panes_of(session.id) {
             let pane = listed.pane();
             let answer = match self.wanted.wants.get(&pane) {
-                None => None,
+                None if self.wanted.newcomers == Newcomers::Tell => {
+                    tells = true;
+                    Some(PaneAnswer::There(listed.clone()))
+                }
+                None | Some(Want::Seam(_)) => None,
                 Some(Want::Leave) => Some(PaneAnswer::There(listed.clone())),
+                Some(Want::Shape(shape)) => {
+                    tells |= listed.shape() != *shape;
+                    Some(PaneAnswer::There(listed.clone()))
+                }
                 Some(Want::Look(_)) => self.compare(&pane, listed, facts, &mut tells),
             };
             if let Some(answer) = answer {
@@ -262,12 +272,19 @@ impl Question {
     fn shot(&self, pane: PaneId, listed: &PaneState) -> (Shot, Option<&Seen>) {
         let (seen, margin) = match self.wanted.wants.get(&pane) {
             Some(Want::Look(wish)) => (wish.seen.as_ref(), wish.margin),
-            Some(Want::Leave) | None => (None, Margin::Rows(BASELINE_ROWS)),
+            Some(Want::Seam(wish)) => (wish.seen.as_ref(), wish.margin),
+            Some(Want::Leave | Want::Shape(_)) | None => (None, Margin::Rows(BASELINE_ROWS)),
+        };
+        let seam = match self.wanted.wants.get(&pane) {
+            Some(Want::Seam(wish)) => Some(wish.seam.clone()),
+            _ => None,
         };
         let shot = Shot {
             depth: depth(seen, listed, margin),
             pane,
-            saved: listed.alternate,
+            // A seam may find a full-screen program that the listing does not have yet.
+            saved: listed.alternate || seam.is_some(),
+            seam,
         };
         (shot, seen)
     }
@@ -278,7 +295,7 @@ impl Question {
             let owner = listing.pane(pane).map(|state| state.session_id);
             let seen = match want {
                 Want::Look(wish) => wish.seen.as_ref(),
-                Want::Leave => None,
+                Want::Leave | Want::Shape(_) | Want::Seam(_) => None,
             };
             let left = Left {
                 proof: seen.map(|seen| seen.proof),

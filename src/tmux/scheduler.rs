@@ -45,9 +45,14 @@ pub(super) struct Scheduler {
 }
 
 impl Scheduler {
-    pub fn new(server: Server, clock: Clock, stop: Stop, processes: Arc<AtomicU64>) -> Self {
+    /// For a server, by a clock, in the time that began then.
+    pub fn new(
+        (server, clock, epoch): (Server, Clock, Instant),
+        stop: Stop,
+        processes: Arc<AtomicU64>,
+    ) -> Self {
         Self {
-            client: Client::new(server, clock.clone(), stop.clone(), processes),
+            client: Client::new((server, clock.clone(), epoch), stop.clone(), processes),
             clock,
             stop,
             tempo: Tempo::default(),

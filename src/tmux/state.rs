@@ -1,5 +1,6 @@
 //! What tmux knows of one pane: the numbers that it is asked for, and how they are read (pure).
 
+use super::ask::Shape;
 use super::id::{SessionId, WindowId, pane_number};
 use crate::event::{Cursor, PaneId};
 use crate::track::Death;
@@ -81,6 +82,16 @@ impl PaneState {
 
     pub(super) fn pane_number(&self) -> u32 {
         self.pane
+    }
+
+    /// What of it its bytes do not tell.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            width: self.width,
+            height: self.height,
+            pid: self.pid,
+            dead: self.dead,
+        }
     }
 
     /// Reads the expansion of [`NUMBERS`]; `None` when there is no such pane (then tmux expands

@@ -48,6 +48,13 @@ impl Executions {
                     say(Said::Line(line));
                 });
             }
+            // A shell's prompt shows what it runs; only what failed is worth a word.
+            TdEvent::ExecutionStarted { pane: Some(_), .. }
+            | TdEvent::ExecutionCompleted {
+                pane: Some(_),
+                exit_code: None | Some(0),
+                ..
+            } => {}
             TdEvent::ExecutionStarted { command, .. } => {
                 self.end(id, Origin::Child, say);
                 say(Said::Started(command));

@@ -47,7 +47,8 @@ impl Flow {
                 lines.push(id, Origin::Check, stream, line, &mut say);
                 lines.push(id, Origin::Check, stream, "\n", &mut say);
             }
-            TdEvent::ExecutionStarted { .. } | TdEvent::ExecutionCompleted { .. } => {
+            TdEvent::ExecutionStarted { pane: None, .. }
+            | TdEvent::ExecutionCompleted { pane: None, .. } => {
                 lines.end(|of, origin| of == id && origin == Origin::Child, &mut say);
             }
             // What comes next need not go on with these lines.

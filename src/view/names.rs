@@ -66,9 +66,9 @@ impl Names {
                 }
             }
             // No session, whatever was thought before the log said what it is.
-            TdEvent::ExecutionStarted { .. }
+            TdEvent::ExecutionStarted { pane: None, .. }
             | TdEvent::ExecutionOutput { .. }
-            | TdEvent::ExecutionCompleted { .. } => {
+            | TdEvent::ExecutionCompleted { pane: None, .. } => {
                 self.sessions
                     .retain(|session| session.execution_id != id || !session.panes.is_empty());
             }
@@ -217,6 +217,7 @@ mod tests {
             execution_id: "make@17".into(),
             command: "make".into(),
             cwd: "/".into(),
+            pane: None,
         });
         let label = names.label("make@17", None);
         assert_eq!(label.text, "make@17");

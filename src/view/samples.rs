@@ -7,6 +7,7 @@ pub(super) fn started(command: &str) -> TdEvent {
         execution_id: "make@17".into(),
         command: command.into(),
         cwd: "/".into(),
+        pane: None,
     }
 }
 
@@ -24,6 +25,7 @@ pub(super) fn completed(exit_code: Option<i32>, signal: Option<i32>) -> TdEvent 
         exit_code,
         signal,
         duration_ms: 1_500,
+        pane: None,
     }
 }
 

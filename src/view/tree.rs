@@ -103,7 +103,7 @@ impl Tree {
             }
         });
         match event {
-            TdEvent::ExecutionCompleted { .. } => self.open = None,
+            TdEvent::ExecutionCompleted { pane: None, .. } => self.open = None,
             TdEvent::LoopCompleted { .. } => {
                 rows.foot("", out);
                 self.open = None;

@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::Stop;
 use crate::tmux::{
-    GatewayHandle, Left, Listing, PaneAnswer, PaneState, Pending, Programs, Rhythm, ServerIdentity,
-    SessionAnswer, SessionId, SessionLook, Target, Want, When, bytes_read_by,
+    GatewayHandle, Left, Listing, Newcomers, PaneAnswer, PaneState, Pending, Programs, Rhythm,
+    ServerIdentity, SessionAnswer, SessionId, SessionLook, Target, Want, When, bytes_read_by,
 };
 use crate::track::Death;
 
@@ -207,6 +207,7 @@ impl<'a> Work<'a> {
             .map(|(id, pane)| (id.clone(), pane.want()));
         let left = self.left_out.iter().map(|id| (id.clone(), Want::Leave));
         self.gateway.ask_look(SessionLook {
+            newcomers: Newcomers::Look,
             session_id: self.session_id,
             server: Some(self.identity.clone()),
             name: Some(self.session_name.clone()),

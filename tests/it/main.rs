@@ -35,6 +35,8 @@ mod ralph;
 mod redact_samples;
 mod source_text;
 mod states;
+#[cfg(feature = "cli")]
+mod stream;
 mod stream_recordings;
 mod tmux;
 mod tmux_gateway;

@@ -63,6 +63,7 @@ fn look(server: &TmuxServer, pane: &str, depth: u32) -> Look {
         pane: pane.into(),
         depth,
         saved: true,
+        seam: None,
     };
     let pid = server.pid().as_raw_nonzero().get() as u32;
     let shown = capture(&server.server(), &Clock::system(), pid, &[shot]).unwrap();

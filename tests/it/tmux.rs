@@ -26,6 +26,7 @@ fn view(tmux: &TmuxServer, pane: &str, depth: u32) -> PaneView {
             pane: pane.into(),
             depth,
             saved: true,
+            seam: None,
         }],
     )
     .remove(0)
@@ -131,6 +132,7 @@ fn a_missing_pane_is_gone_and_the_others_are_not() {
         pane: pane.into(),
         depth: 10,
         saved: true,
+        seam: None,
     };
     let shown = shots(&tmux, &[shot("%998"), shot(&pane), shot("%999")]);
     assert!(

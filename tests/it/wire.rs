@@ -64,13 +64,17 @@ enum Wire {
         reason: String,
     },
     LogGap { execution_id: String, first_seq: u64, last_seq: u64 },
-    ExecutionStarted { execution_id: String, command: String, cwd: String },
+    ExecutionStarted {
+        execution_id: String, command: String, cwd: String,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+    },
     ExecutionOutput { execution_id: String, stream: String, text: String },
     ExecutionCompleted {
         execution_id: String,
         #[serde(skip_serializing_if = "Option::is_none")] exit_code: Option<i32>,
         #[serde(skip_serializing_if = "Option::is_none")] signal: Option<i32>,
         duration_ms: u64,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
     },
     TurnCompleted {
         execution_id: String, marker: String, summary: String,
@@ -188,10 +192,13 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
             execution_id: execution_id.clone(), pane: pane.clone(), first_line: -1, lost_lines, reason: s("ambiguous"),
         }).into(),
         K::LogGap => one(E::LogGap { execution_id, first_seq: 1, last_seq: u64::MAX }),
-        K::ExecutionStarted => one(E::ExecutionStarted { execution_id, command: s("make"), cwd: s("/tmp") }),
+        K::ExecutionStarted => [None, Some(pane)].map(|pane| E::ExecutionStarted {
+            execution_id: execution_id.clone(), command: s("make"), cwd: s("/tmp"), pane,
+        }).into(),
         K::ExecutionOutput => one(E::ExecutionOutput { execution_id, stream: s("stdout"), text: s("x\n") }),
         K::ExecutionCompleted => [(None, Some(9)), (Some(0), None)].map(|(exit_code, signal)| E::ExecutionCompleted {
             execution_id: execution_id.clone(), exit_code, signal, duration_ms: 5,
+            pane: signal.map(|_| pane.clone()),
         }).into(),
         K::TurnCompleted => [(None, None), (Some(pane), Some(s("inferred")))].map(|(pane, evidence)| E::TurnCompleted {
             execution_id: execution_id.clone(), marker: s("DONE"), summary: s("s"), pane, evidence,

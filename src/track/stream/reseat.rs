@@ -105,6 +105,30 @@ impl StreamTracker {
         changes
     }
 
+    /// What the pane shows by its bytes.
+    pub fn look(&self) -> Look {
+        let terminal = &self.terminal;
+        let history = terminal.grid.scrolled.history;
+        Look {
+            width: terminal.width() as u32,
+            height: terminal.height() as u32,
+            history_size: history.size,
+            history_limit: history.limit,
+            cursor: terminal.cursor(),
+            alternate: terminal.saved.is_some(),
+            rows: terminal.shown(),
+            at: self.tracker.at,
+            ..Look::default()
+        }
+    }
+
+    /// Goes over to looks.
+    pub fn into_looks(mut self, now: std::time::Duration) -> (Tracker, Vec<Change>) {
+        let look = self.look();
+        let changes = self.look_at(&look, GapReason::Ambiguous, now);
+        (self.tracker, changes)
+    }
+
     /// Goes over to polling with a look that was taken after the last byte.
     pub fn into_tracker(
         mut self,

@@ -57,7 +57,10 @@ impl Merged {
             self.flow.push(event, &mut data);
         }
         if let TdEvent::ExecutionCompleted {
-            exit_code, signal, ..
+            exit_code,
+            signal,
+            pane: None,
+            ..
         } = event
         {
             // As a shell tells it.

@@ -25,11 +25,11 @@ mod text;
 #[cfg(feature = "cli")]
 mod unread;
 #[cfg(feature = "cli")]
-mod watcher;
+pub mod watcher;
 
 /// A pane's program that prints `line 1.`, `line 2.` and so on until it is told to end, and says in
 /// a file how far it is. It goes on while its server or its observer stands still.
-struct Counting {
+pub struct Counting {
     printed: PathBuf,
     end: PathBuf,
     pause: &'static str,
@@ -37,7 +37,7 @@ struct Counting {
 
 impl Counting {
     /// With so many seconds between two lines.
-    fn new(server: &TmuxServer, name: &str, pause: &'static str) -> Self {
+    pub fn new(server: &TmuxServer, name: &str, pause: &'static str) -> Self {
         let at = |ending| server.directory().join(format!("{name}.{ending}"));
         Self {
             printed: at("printed"),
@@ -47,7 +47,7 @@ impl Counting {
     }
 
     /// What the pane runs, for the shell.
-    fn command(&self) -> String {
+    pub fn command(&self) -> String {
         let Self {
             printed,
             end,
@@ -62,7 +62,7 @@ impl Counting {
     }
 
     /// How many lines it has printed at least.
-    fn printed(&self) -> u64 {
+    pub fn printed(&self) -> u64 {
         // The file is not there yet, or is being written.
         let text = fs::read_to_string(&self.printed).unwrap_or_default();
         text.trim().parse().unwrap_or(0)
@@ -70,7 +70,7 @@ impl Counting {
 
     /// Waits until it has printed so many more.
     #[track_caller]
-    fn until_more(&self, lines: u64) -> u64 {
+    pub fn until_more(&self, lines: u64) -> u64 {
         let from = wait_for("a first line", CEILING, || {
             Some(self.printed()).filter(|&n| n > 0).ok_or("none")
         });
@@ -85,27 +85,27 @@ impl Counting {
     }
 
     /// Has it print `the end`.
-    fn end(&self) {
+    pub fn end(&self) {
         fs::write(&self.end, "").unwrap();
     }
 }
 
 /// What a replay has of a [`Counting`] program.
 #[derive(Debug, Default)]
-struct Counted {
+pub struct Counted {
     /// The number of the first line that was said, and of the one after the last.
-    said: Range<u64>,
+    pub said: Range<u64>,
     /// Lines that are missing and were announced.
-    holes: Vec<Range<u64>>,
+    pub holes: Vec<Range<u64>>,
     /// Gaps behind the last line.
-    open_end: bool,
+    pub open_end: bool,
 }
 
 impl Counted {
     /// Checks that each line is there once and in order, or that a gap stands where it is missing.
     /// Beside numbered lines only `others` may be there.
     #[track_caller]
-    fn of(replay: &Replay, others: &[&str]) -> Self {
+    pub fn of(replay: &Replay, others: &[&str]) -> Self {
         let mut counted = Self::default();
         let (mut first, mut next) = (None, 0);
         let mut announced = false;
@@ -137,18 +137,18 @@ impl Counted {
 }
 
 /// The number of a [`Counting`] program's line.
-fn number_of(text: &str) -> Option<u64> {
+pub fn number_of(text: &str) -> Option<u64> {
     text.strip_prefix("line ")?.strip_suffix('.')?.parse().ok()
 }
 
 /// The events of one run.
-fn of_run(events: &[Envelope], id: &str) -> Vec<Envelope> {
+pub fn of_run(events: &[Envelope], id: &str) -> Vec<Envelope> {
     let of_it = |envelope: &&Envelope| envelope.event.execution_id() == id;
     events.iter().filter(of_it).cloned().collect()
 }
 
 /// The runs in which a session was observed, in the order of their start.
-fn runs_of(events: &[Envelope], name: &str) -> Vec<String> {
+pub fn runs_of(events: &[Envelope], name: &str) -> Vec<String> {
     let started = events.iter().filter_map(|envelope| match &envelope.event {
         TdEvent::SessionStarted {
             execution_id,
@@ -160,14 +160,14 @@ fn runs_of(events: &[Envelope], name: &str) -> Vec<String> {
     started.collect()
 }
 
-fn warnings(events: &[Envelope]) -> usize {
+pub fn warnings(events: &[Envelope]) -> usize {
     let warns = |envelope: &&Envelope| matches!(envelope.event, TdEvent::Warning { .. });
     events.iter().filter(warns).count()
 }
 
 /// Why a session ended, by what its run says.
 #[track_caller]
-fn end_of(run: &[Envelope]) -> String {
+pub fn end_of(run: &[Envelope]) -> String {
     let ends: Vec<&String> = run
         .iter()
         .filter_map(|envelope| match &envelope.event {

@@ -1,6 +1,7 @@
 //! The program as a process that watches a test's server and says its events in JSON.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use rustix::process::Pid;
@@ -22,10 +23,29 @@ impl Watcher {
     pub fn start(server: &TmuxServer, data: &Path, more: &[&str]) -> Self {
         let socket = server.socket().display().to_string();
         let args: Vec<&str> = ["watch", "--json"].iter().chain(more).copied().collect();
+        Self::of(program(&on(&socket, &args), data))
+    }
+
+    /// Starts this, which watches something with `--json`.
+    pub fn of(command: Command) -> Self {
         Self {
-            running: Running::start(program(&on(&socket, &args), data)),
+            running: Running::start(command),
             seen: Vec::new(),
         }
+    }
+
+    /// What it printed, after it was killed.
+    #[track_caller]
+    pub fn killed(self) -> Vec<Envelope> {
+        let Self { running, mut seen } = self;
+        let output = running.end();
+        let text = String::from_utf8_lossy(&output.stdout);
+        // The last line may be torn.
+        seen.extend(
+            text.lines()
+                .filter_map(|line| serde_json::from_str(line).ok()),
+        );
+        seen
     }
 
     pub fn pid(&self) -> Pid {

@@ -1,0 +1,251 @@
+//! A pane that is followed by its bytes: how that begins and ends, and what comes in between.
+
+use std::time::{Duration, Instant};
+
+use super::super::say::Out;
+use super::super::stream::{Fed, Streaming};
+use super::{Follow, Pane};
+use crate::tmux::{Dropped, PaneState, SeamView, Shape, Token};
+use crate::track::{GapReason, Look, Seam};
+
+/// What the bytes have made is shown to those who read screens this long after a change: as often as
+/// looks come at their fastest would be a waste, since agents are read in seconds.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// A pipe that could not be opened, or was lost at once, is tried again after this time.
+const NO_PIPE: Duration = Duration::from_secs(5);
+
+impl Pane {
+    pub(super) fn stream(&self) -> Option<&Streaming> {
+        match &self.follow {
+            Follow::Bytes(stream) => Some(stream),
+            Follow::Looks(_) => None,
+        }
+    }
+
+    fn stream_mut(&mut self) -> Option<&mut Streaming> {
+        match &mut self.follow {
+            Follow::Bytes(stream) => Some(stream),
+            Follow::Looks(_) => None,
+        }
+    }
+
+    /// The pipe that it is followed by, if it is.
+    pub fn pipe(&self) -> Option<&Token> {
+        self.stream().map(Streaming::token)
+    }
+
+    /// Whether its bytes may still come.
+    pub fn is_streamed(&self) -> bool {
+        self.stream().is_some_and(|stream| !stream.is_over())
+    }
+
+    /// Whether a pipe is to be opened, now.
+    pub fn wants_pipe(&self, now: Instant) -> bool {
+        self.no_pipe_until.is_none_or(|until| until <= now)
+            && self.stream().is_none_or(Streaming::is_over)
+            && self.shape.dead.is_none()
+    }
+
+    /// No pipe could be opened; `theirs`: because somebody else has one open.
+    pub fn has_no_pipe(&mut self, theirs: bool, out: &Out<'_>) {
+        self.no_pipe_until = Some(out.now + NO_PIPE);
+        if theirs && !std::mem::replace(&mut self.told_pipe, true) {
+            let told = format!(
+                "pane {} has a pipe of somebody else (tmux pipe-pane): it is polled",
+                self.id
+            );
+            out.emitter.warning("tmux", &told);
+        }
+    }
+
+    /// Whether a look is wanted to compare with what the bytes have made.
+    pub fn wants_check(&self, now: Instant) -> bool {
+        self.stream().is_some_and(|stream| stream.wants_look(now))
+    }
+
+    /// Goes on with its bytes, from a look that it has just taken in.
+    pub fn follow_bytes(&mut self, seam: &Seam, token: Token, times: (Instant, Instant)) {
+        if let Follow::Looks(tracker) = std::mem::take(&mut self.follow) {
+            let stream = Streaming::begin(tracker, seam, token, times);
+            self.follow = Follow::Bytes(Box::new(stream));
+        }
+        self.told_pipe = false;
+        self.no_pipe_until = None;
+    }
+
+    /// Goes on with looks, if it is followed by its bytes.
+    pub fn follow_looks(&mut self, out: &mut Out<'_>) {
+        if self.stream().is_none() {
+            return;
+        }
+        if let Follow::Bytes(stream) = std::mem::take(&mut self.follow) {
+            let (mut tracker, changes) = stream.into_looks(out.now);
+            tracker.settle_after(self.settle);
+            self.follow = Follow::Looks(tracker);
+            (self.seen, self.bytes_after, self.glance_at) = (None, None, None);
+            self.deeper = false;
+            self.say(changes, out);
+        }
+    }
+
+    /// Its drain is there.
+    pub fn pipe_begun(&mut self) {
+        if let Some(stream) = self.stream_mut() {
+            stream.begun();
+        }
+    }
+
+    /// Nothing more comes through its pipe.
+    pub fn pipe_over(&mut self, in_order: bool, out: &Out<'_>) {
+        let Some(stream) = self.stream_mut() else {
+            return;
+        };
+        stream.over(in_order);
+        if !in_order {
+            let told = format!(
+                "the drain of pane {} is gone, and with it what it had",
+                self.id
+            );
+            out.emitter.warning("tmux", &told);
+        }
+    }
+
+    /// Takes bytes.
+    pub fn fed(&mut self, bytes: &[u8], out: &mut Out<'_>) {
+        let Some(stream) = self.stream_mut() else {
+            return;
+        };
+        let fed = stream.feed(bytes, out.now);
+        self.last_news = Some(out.now);
+        self.glance_after(out.now);
+        for one in fed {
+            match one {
+                Fed::Changes(changes) => self.say_of_stream(changes, out),
+                Fed::Mark(mark) => {
+                    let pid = self.shape.pid;
+                    self.commands.heard(mark, &self.id, pid, out);
+                }
+            }
+        }
+    }
+
+    /// Bytes are missing here.
+    pub fn missed(&mut self, dropped: Dropped, out: &mut Out<'_>) {
+        if let Some(stream) = self.stream_mut() {
+            let changes = stream.dropped(dropped, out.now);
+            self.say_of_stream(changes, out);
+        }
+    }
+
+    /// A look to compare with; whether the drain is to be asked for a mark.
+    pub fn compare(&mut self, look: &Look, view: &SeamView, now: Instant) -> bool {
+        let seam = seam_of(look, view);
+        self.stream_mut()
+            .is_some_and(|stream| stream.looked(seam, now))
+    }
+
+    /// A look to compare with is asked for.
+    pub fn comparing(&mut self) {
+        if let Some(stream) = self.stream_mut() {
+            stream.looking();
+        }
+    }
+
+    /// It could not be taken, if it was asked for.
+    pub fn not_compared(&mut self, now: Instant) {
+        if let Some(stream) = self.stream_mut() {
+            stream.not_looked(now);
+        }
+    }
+
+    /// The drain's mark.
+    pub fn marked(&mut self, out: &mut Out<'_>) {
+        let Some(stream) = self.stream_mut() else {
+            return;
+        };
+        let compared = stream.marked(out.now);
+        self.say_of_stream(compared.changes, out);
+        let Some(look) = compared.look else {
+            return;
+        };
+        self.note_death(look.dead, out);
+    }
+
+    /// It is there, and followed by its bytes.
+    pub fn there(&mut self, state: &PaneState, out: &mut Out<'_>) {
+        if self.stream().is_none() {
+            return;
+        }
+        if self.dead.is_some() && state.pid != self.shape.pid {
+            self.opened(state, out);
+        }
+        self.shaped(state.shape(), out);
+    }
+
+    /// Another size or another program make its screen anew.
+    pub(super) fn reshaped(&mut self, old: Shape) {
+        let new = self.shape;
+        let Some(stream) = self.stream_mut() else {
+            return;
+        };
+        if old.pid != new.pid {
+            stream.part(GapReason::Cleared);
+        } else if old != new {
+            stream.part(GapReason::Resized);
+        }
+    }
+
+    /// Says what its bytes have settled by now. Whether a look is wanted.
+    pub(super) fn say_streamed(&mut self, out: &mut Out<'_>) -> bool {
+        let Some(stream) = self.stream_mut() else {
+            return false;
+        };
+        let was_over = stream.is_over();
+        let changes = stream.due(out.now);
+        let came_not = stream.is_over() && !was_over;
+        self.say_of_stream(changes, out);
+        if came_not {
+            let told = format!("the drain of pane {} did not come", self.id);
+            out.emitter.warning("tmux", &told);
+            self.no_pipe_until = Some(out.now + NO_PIPE);
+        }
+        if self.glance_at.is_some_and(|at| at <= out.now) {
+            self.glance_at = None;
+            self.glance(out);
+        }
+        came_not || self.wants_check(out.now)
+    }
+
+    fn say_of_stream(&mut self, changes: Vec<crate::track::Change>, out: &mut Out<'_>) {
+        if changes.is_empty() {
+            return;
+        }
+        if let (Some(turns), Follow::Bytes(stream)) = (&mut self.turns, &self.follow) {
+            turns.sees(&stream.look(), stream.tracker());
+            turns.hears();
+        }
+        self.say(changes, out);
+    }
+
+    fn glance_after(&mut self, now: Instant) {
+        if self.states.is_some() {
+            self.glance_at.get_or_insert(now + GLANCE);
+        }
+    }
+
+    fn glance(&mut self, out: &mut Out<'_>) {
+        if let Some(look) = self.stream().map(Streaming::look) {
+            self.judge(&look, out);
+        }
+    }
+}
+
+/// A look, and what it takes to go on from there.
+pub(in crate::source) fn seam_of(look: &Look, view: &SeamView) -> Seam {
+    Seam {
+        look: look.clone(),
+        modes: view.modes.clone(),
+        pending: view.pending.clone(),
+    }
+}

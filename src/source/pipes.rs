@@ -1,0 +1,99 @@
+//! The pipes of a session's panes: which opening is whose, and what is on its way.
+
+use std::collections::HashMap;
+
+use crossbeam_channel::Receiver;
+
+use crate::event::PaneId;
+use crate::thread::Panicked;
+use crate::tmux::{Drained, Drains, Token};
+
+/// The pipes of one session.
+pub(super) struct Pipes {
+    drains: Drains,
+    /// Openings that tmux has been asked for.
+    asked: HashMap<PaneId, Token>,
+    /// Whose pipe is followed.
+    owners: HashMap<Token, PaneId>,
+    /// What keeps pipes from being opened has been said.
+    told: bool,
+}
+
+impl Pipes {
+    pub fn new(drains: Drains) -> Self {
+        Self {
+            drains,
+            asked: HashMap::new(),
+            owners: HashMap::new(),
+            told: false,
+        }
+    }
+
+    /// Where arrivals come.
+    pub fn arrivals(&self) -> &Receiver<Drained> {
+        self.drains.arrivals()
+    }
+
+    /// The tmux command that opens the pipe of a pane; `None` when that cannot be prepared, which is
+    /// said once.
+    pub fn ask(&mut self, pane: &PaneId) -> Option<String> {
+        match self.drains.prepare(pane) {
+            Ok((token, command)) => {
+                if let Some(earlier) = self.asked.insert(pane.clone(), token) {
+                    self.drains.forget(earlier);
+                }
+                Some(command)
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.told, true) {
+                    log::warn!("panes are polled: {error:?}");
+                }
+                None
+            }
+        }
+    }
+
+    /// The opening that was asked for, now that there is an answer.
+    pub fn answered(&mut self, pane: &PaneId) -> Option<Token> {
+        self.asked.remove(pane)
+    }
+
+    /// A pane is followed by this pipe.
+    pub fn follows(&mut self, pane: &PaneId, token: Token) {
+        self.owners.insert(token, pane.clone());
+    }
+
+    /// Whose pipe it is.
+    pub fn owner(&self, token: &Token) -> Option<&PaneId> {
+        self.owners.get(token)
+    }
+
+    /// Nothing more is wanted of this pipe.
+    pub fn close(&mut self, token: &Token) {
+        self.owners.remove(token);
+        // Whether its drain has come or is expected.
+        self.drains.forget(token.clone());
+    }
+
+    /// What there is by now is wanted of this pipe, and no more.
+    pub fn finish(&self, token: &Token) {
+        self.drains.finish(token.clone());
+    }
+
+    /// It is to be said when all has come that is there by now.
+    pub fn mark(&self, token: &Token) {
+        self.drains.mark(token.clone());
+    }
+
+    /// All answers have come: what is asked for still was not opened.
+    pub fn forget_asked(&mut self) {
+        for (_, token) in self.asked.drain() {
+            self.drains.forget(token);
+        }
+    }
+
+    /// Ends all of them.
+    pub fn shutdown(self) -> Result<(), Panicked> {
+        self.drains.shutdown()
+    }
+}

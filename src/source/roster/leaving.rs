@@ -1,0 +1,109 @@
+//! Panes that leave their session: their last bytes are waited for, then they are closed or handed
+//! over.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use super::super::pane::Pane;
+use super::super::say::Out;
+use super::Roster;
+use crate::event::PaneId;
+use crate::tmux::{Left, bytes_read_by};
+
+impl Roster {
+    /// A pane is no longer the session's; its exit status.
+    pub(super) fn close_pane(
+        &mut self,
+        id: &PaneId,
+        left: &HashMap<PaneId, Left>,
+        now: Instant,
+    ) -> Option<i32> {
+        let pane = self.panes.remove(id)?;
+        let (left, status) = (left.get(id).copied(), pane.exit_status());
+        if pane.is_streamed() {
+            // What it printed last is on its way. One that goes on elsewhere is let go there and then.
+            if let Some((pipes, token)) = self.pipes.as_ref().zip(pane.pipe())
+                && left.is_some_and(|left| left.moved)
+            {
+                pipes.finish(token);
+            }
+            self.leaving.insert(id.clone(), (pane, left));
+            return status;
+        }
+        self.closed(id, pane, left, now);
+        status
+    }
+
+    /// All that can be known of a pane that has left is known.
+    pub(super) fn closed(&mut self, id: &PaneId, mut pane: Pane, left: Option<Left>, now: Instant) {
+        let mut recall = self.outfit.recalls.remove(id).unwrap_or_default();
+        if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
+            pipes.close(token);
+        }
+        let mut out = Out {
+            emitter: &self.outfit.emitter,
+            recall: &mut recall,
+            patient: self.pipes.is_some().then_some(&mut self.patient),
+            now,
+        };
+        if left.is_some_and(|left| left.moved) {
+            pane.leave(&mut out);
+            self.outfit.handover.leave(id, pane, recall);
+            return;
+        }
+        self.outfit.handover.forget(id);
+        if let Some(proof) = left.and_then(|left| left.proof) {
+            pane.proved(proof);
+        }
+        pane.close(bytes_read_by(self.outfit.server_pid), &mut out);
+    }
+
+    /// The session is gone: its panes have ended, or are another session's. Gives an exit status
+    /// of theirs.
+    pub fn close(&mut self, left: &HashMap<PaneId, Left>, now: Instant) -> Option<i32> {
+        let mut ids: Vec<PaneId> = self.panes.keys().cloned().collect();
+        ids.sort();
+        ids.iter().fold(None, |status, id| {
+            let own = self.close_pane(id, left, now);
+            status.or(own)
+        })
+    }
+
+    /// The observer stops and the panes go on.
+    pub fn detach(&mut self, now: Instant) {
+        self.detach_leaving(now);
+        for (id, mut pane) in self.panes.drain() {
+            self.outfit.handover.forget(&id);
+            let recall = self.outfit.recalls.entry(id).or_default();
+            pane.detach(&mut Out {
+                emitter: &self.outfit.emitter,
+                recall,
+                patient: self.pipes.is_some().then_some(&mut self.patient),
+                now,
+            });
+        }
+    }
+
+    /// The observer stops and the panes go on: asks for what is on its way.
+    pub fn finish(&mut self) {
+        if let Some(pipes) = &self.pipes {
+            let streamed = self.panes.values().filter(|pane| pane.is_streamed());
+            streamed
+                .filter_map(Pane::pipe)
+                .for_each(|token| pipes.finish(token));
+        }
+    }
+
+    /// Whether bytes are on their way that are to be waited for at the end.
+    pub fn awaits_bytes(&self) -> bool {
+        let mut streamed = self.panes.values().filter(|pane| pane.is_streamed());
+        !self.leaving.is_empty() || streamed.next().is_some()
+    }
+
+    /// What comes of panes that have left is not waited for any more.
+    pub(super) fn detach_leaving(&mut self, now: Instant) {
+        for (id, (pane, left)) in std::mem::take(&mut self.leaving) {
+            self.closed(&id, pane, left, now);
+        }
+    }
+}

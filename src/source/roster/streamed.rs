@@ -1,0 +1,237 @@
+//! The panes of a session that are followed by their bytes: pipes opened, what comes through them, and
+//! what is waited for when panes leave.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use crossbeam_channel::Receiver;
+
+use super::super::pane::{Pane, seam_of};
+use super::super::pipes::Pipes;
+use super::super::say::Out;
+use super::{Moment, Roster, out};
+use crate::event::PaneId;
+use crate::tmux::{
+    Arrived, BASELINE_ROWS, Drained, Margin, Newcomers, PaneAnswer, SeamShot, SeamView, SeamWish,
+    Want, Wish,
+};
+use crate::track::Look;
+
+impl Roster {
+    /// What to ask for beside that, at once; see [`Roster::needs_more`].
+    pub fn wants_more(&mut self, now: Instant) -> HashMap<PaneId, Want> {
+        let mut wants = self.wants();
+        for (id, margin) in &self.to_open {
+            let want = match &mut self.pipes {
+                Some(pipes) => Want::Seam(SeamWish {
+                    margin: *margin,
+                    seen: None,
+                    seam: SeamShot {
+                        open: pipes.ask(id),
+                    },
+                }),
+                None => Want::Look(Wish {
+                    seen: None,
+                    margin: *margin,
+                    settles: None,
+                    rests: false,
+                }),
+            };
+            wants.insert(id.clone(), want);
+        }
+        for (id, pane) in &mut self.panes {
+            let Some(pipes) = &mut self.pipes else { break };
+            if !self.outfit.selection.shows(id) {
+                continue;
+            }
+            if pane.wants_pipe(now) {
+                wants.insert(id.clone(), pane.want_seam(pipes.ask(id)));
+            } else if pane.wants_check(now) {
+                pane.comparing();
+                wants.insert(id.clone(), pane.want_seam(None));
+            }
+        }
+        wants
+    }
+
+    /// There is no answer to the question about more.
+    pub fn unanswered(&mut self, now: Instant) {
+        if let Some(pipes) = &mut self.pipes {
+            pipes.forget_asked();
+        }
+        self.panes
+            .values_mut()
+            .for_each(|pane| pane.not_compared(now));
+    }
+
+    /// What becomes of panes that are new.
+    pub fn newcomers(&self) -> Newcomers {
+        match self.pipes {
+            Some(_) => Newcomers::Tell,
+            None => Newcomers::Look,
+        }
+    }
+
+    /// Whether all panes that are watched are followed by their bytes.
+    pub fn is_streamed(&self) -> bool {
+        let shown = self.panes.iter().filter(|(id, _)| self.shows(id));
+        self.pipes.is_some() && shown.into_iter().all(|(_, pane)| pane.is_streamed())
+    }
+
+    /// Whether one of these panes is to be opened with the look that is taken next.
+    pub fn is_to_open(&self, panes: &[PaneAnswer]) -> bool {
+        let mut told = panes
+            .iter()
+            .filter(|answer| matches!(answer, PaneAnswer::There(_)));
+        self.pipes.is_some() && told.any(|answer| self.shows(&answer.state().pane()))
+    }
+
+    /// Nothing comes from the drains any more: the panes are polled.
+    pub fn lost_pipes(&mut self, now: Instant) {
+        self.pipes = None;
+        for (id, pane) in &mut self.panes {
+            pane.follow_looks(&mut out(
+                &self.outfit.emitter,
+                &mut self.outfit.recalls,
+                id,
+                now,
+            ));
+        }
+        self.detach_leaving(now);
+    }
+
+    /// A pane that is to be opened with the look that is taken next.
+    pub(super) fn is_to_be_opened(&mut self, id: &PaneId, moment: Moment<'_>) {
+        let stood_there = self.passed_over.contains(id) || moment.first && !self.outfit.fresh;
+        let margin = match stood_there && !self.outfit.recalls.contains_key(id) {
+            true => Margin::Rows(BASELINE_ROWS),
+            false => Margin::All,
+        };
+        self.to_open.entry(id.clone()).or_insert(margin);
+    }
+
+    /// Goes on with the bytes of a pane, if the look was one that they follow.
+    pub(super) fn pipe_answered(
+        &mut self,
+        pane: &mut Pane,
+        id: &PaneId,
+        look: &Look,
+        seam: Option<&SeamView>,
+        now: Instant,
+    ) {
+        let Some(pipes) = &mut self.pipes else { return };
+        let Some(token) = pipes.answered(id) else {
+            return;
+        };
+        match seam {
+            // A look that is too short is taken again, and the pipe opened anew.
+            Some(seam) if seam.was_free && !pane.deeper => {
+                let times = (self.outfit.gateway.epoch(), now);
+                pane.follow_bytes(&seam_of(look, seam), token.clone(), times);
+                pipes.follows(id, token);
+            }
+            seam => {
+                pipes.close(&token);
+                let theirs = seam.is_some_and(|seam| !seam.was_free);
+                if theirs || seam.is_none() {
+                    let out = out(&self.outfit.emitter, &mut self.outfit.recalls, id, now);
+                    pane.has_no_pipe(theirs, &out);
+                }
+            }
+        }
+    }
+
+    /// The pane is not opened yet: what its pipe would bring is not wanted.
+    pub(super) fn drop_opening(&mut self, id: &PaneId) {
+        if let Some(pipes) = &mut self.pipes
+            && let Some(token) = pipes.answered(id)
+        {
+            pipes.close(&token);
+        }
+    }
+
+    /// A pane that is not watched, or no more.
+    pub(super) fn pass_over(&mut self, id: &PaneId, now: Instant) {
+        let Some(pane) = self.panes.get_mut(id) else {
+            self.passed_over.insert(id.clone());
+            return;
+        };
+        if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
+            pipes.close(token);
+            pane.follow_looks(&mut out(
+                &self.outfit.emitter,
+                &mut self.outfit.recalls,
+                id,
+                now,
+            ));
+        }
+    }
+
+    /// Where what the drains bring comes, if there are any.
+    pub fn arrivals(&self) -> Option<&Receiver<Drained>> {
+        self.pipes.as_ref().map(Pipes::arrivals)
+    }
+
+    /// Takes in what a drain has brought. Whether other things are to be asked for from now on.
+    pub fn arrived(&mut self, Drained { token, what }: Drained, now: Instant) -> bool {
+        let Some(pipes) = &mut self.pipes else {
+            return false;
+        };
+        let Some(id) = pipes.owner(&token).cloned() else {
+            // Of a pane that was let go meanwhile.
+            pipes.close(&token);
+            return false;
+        };
+        if !self.outfit.selection.shows(&id) {
+            self.pass_over(&id, now);
+            return true;
+        }
+        // While it is worked on, the pane is not in the maps, as in `pane_answered`.
+        let leaving = self.leaving.remove(&id);
+        let (mut pane, left) = match (leaving, self.panes.remove(&id)) {
+            (Some((pane, left)), other) => {
+                if let Some(other) = other {
+                    self.panes.insert(id.clone(), other);
+                }
+                (pane, Some(left))
+            }
+            (None, Some(pane)) => (pane, None),
+            (None, None) => {
+                pipes.close(&token);
+                return false;
+            }
+        };
+        let recall = self.outfit.recalls.entry(id.clone()).or_default();
+        let mut out = Out {
+            emitter: &self.outfit.emitter,
+            recall,
+            patient: Some(&mut self.patient),
+            now,
+        };
+        match what {
+            Arrived::Begun => pane.pipe_begun(),
+            Arrived::Bytes(bytes) => pane.fed(&bytes, &mut out),
+            Arrived::Dropped(dropped) => pane.missed(dropped, &mut out),
+            Arrived::Marked => pane.marked(&mut out),
+            Arrived::Ended => pane.pipe_over(true, &out),
+            Arrived::Lost => pane.pipe_over(false, &out),
+        }
+        let is_over = !pane.is_streamed();
+        if is_over {
+            pipes.close(&token);
+        }
+        match left {
+            Some(left) if is_over => self.closed(&id, pane, left, now),
+            Some(left) => drop(self.leaving.insert(id, (pane, left))),
+            None => drop(self.panes.insert(id, pane)),
+        }
+        is_over
+    }
+
+    /// Ends what reads the drains.
+    pub fn shutdown(self) {
+        if let Some(Err(panicked)) = self.pipes.map(Pipes::shutdown) {
+            log::error!("{panicked}");
+        }
+    }
+}

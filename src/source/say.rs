@@ -1,0 +1,99 @@
+//! Where a pane's changes go: the events that are made of them, and how long they may wait.
+
+use std::time::Instant;
+
+use super::recall::Recall;
+use crate::bus::EventEmitter;
+use crate::event::{PaneId, TdEvent};
+use crate::process::Patient;
+use crate::track::{Change, Paced};
+
+/// Where a pane's events go, and what of them is remembered.
+pub(super) struct Out<'a> {
+    pub emitter: &'a EventEmitter,
+    pub recall: &'a mut Recall,
+    /// For what may wait until the log has room.
+    pub patient: Option<&'a mut Patient>,
+    pub now: Instant,
+}
+
+impl Out<'_> {
+    /// Says a change of a pane.
+    pub fn change(&mut self, pane: &PaneId, paced: Paced) {
+        let (change, keep) = match paced {
+            Paced::Keep(change) => (change, true),
+            Paced::Show(change) => (change, false),
+        };
+        let (execution_id, pane) = (self.emitter.execution_id().clone(), pane.clone());
+        let event = match change {
+            Change::Lines { first_line, chunk } => TdEvent::OutputUpdate {
+                execution_id,
+                pane,
+                first_line,
+                chunk,
+                is_complete: false,
+                reason: None,
+                exit_status: None,
+            },
+            Change::Revised { line, text } => TdEvent::OutputRevised {
+                execution_id,
+                pane,
+                line,
+                text,
+            },
+            Change::Screen {
+                width,
+                height,
+                cursor,
+                rows,
+            } => TdEvent::ScreenUpdate {
+                execution_id,
+                pane,
+                width,
+                height,
+                cursor,
+                rows,
+            },
+            Change::Gap {
+                first_line,
+                lost_lines,
+                reason,
+            } => TdEvent::OutputGap {
+                execution_id,
+                pane,
+                first_line,
+                lost_lines,
+                reason: reason.as_str().to_owned(),
+            },
+        };
+        // A closed bus means that the engine is at its end: nobody is left to be told.
+        match (&mut self.patient, keep) {
+            (Some(patient), true) => patient.emit(event),
+            (None, true) => drop(self.emitter.emit(event)),
+            (_, false) => drop(self.emitter.emit_live(event)),
+        }
+    }
+
+    /// Says that a pane's output up to here is complete: an agent's turn, or a program's life.
+    pub fn complete(&mut self, pane: &PaneId, (line, chunk): (i64, &str), why: Completion) {
+        let (reason, exit_status) = match why {
+            Completion::Turn => ("turn", None),
+            Completion::Inferred => ("inferred", None),
+            Completion::Exit(status) => ("exit", status),
+        };
+        let reason = Some(reason.to_owned());
+        self.emitter
+            .output_update(pane, line, chunk, true, reason, exit_status);
+    }
+}
+
+/// Why output is complete.
+#[derive(Clone, Copy)]
+pub(super) enum Completion {
+    /// An agent's turn has ended.
+    Turn,
+    /// The same, as far as silence tells.
+    Inferred,
+    /// The program has ended, with this status where it is known.
+    Exit(Option<i32>),
+}

@@ -1,0 +1,375 @@
+//! A pane that is followed by its bytes: fed, and compared with tmux's screen now and then.
+//!
+//! Bytes tell what the lines are, looks what the screen is. A look can be compared with the bytes
+//! only when it is known which of them had come before it: so the drain is asked for a mark after
+//! the look, and if no byte has come from before the look until the mark, the look shows what all
+//! the bytes have made.
+
+use std::time::{Duration, Instant};
+
+use crate::tmux::{Dropped, Token};
+use crate::track::{Change, GapReason, Look, Mark, Seam, StreamTracker, Tracker};
+
+/// A pane must have been quiet for so long before it is looked at where that is pressing. A prompt,
+/// a spinner's pause: hardly a program prints without one.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// And so long where it is not.
+const REST: Duration = Duration::from_millis(500);
+
+/// So often a pane that prints is compared with tmux's screen: the emulator is right nearly always,
+/// and a look costs the server half a millisecond.
+const CHECK_EVERY: Duration = Duration::from_secs(10);
+
+/// When bytes came in between, a pressing look is taken again after this time, doubled up to the
+/// second.
+const AGAIN: Duration = Duration::from_millis(20);
+const AGAIN_MAX: Duration = Duration::from_secs(1);
+
+/// A drain that has not come after this time does not come.
+const COMES: Duration = Duration::from_secs(5);
+
+/// A line that was said and is rewritten, as programs do that draw below what they have printed,
+/// makes lines wait for so long, for as long as that goes on.
+const RESTLESS_SETTLE: Duration = Duration::from_millis(100);
+const RESTLESS: Duration = Duration::from_secs(3);
+
+/// What shells say of their commands begins so (OSC 133).
+const SHELL_MARK: &[u8] = b"\x1b]133;";
+
+/// A pane that is followed by its bytes.
+#[derive(Debug)]
+pub(super) struct Streaming {
+    tracker: StreamTracker,
+    token: Token,
+    /// The beginning of the looks' clock.
+    epoch: Instant,
+    pipe: Pipe,
+    /// When bytes came last.
+    fed_at: Instant,
+    /// Bytes have come since the screen was compared last.
+    is_unchecked: bool,
+    checked_at: Instant,
+    check: Check,
+    /// Why the screen is not known, if it is not.
+    parted: Option<GapReason>,
+    again: Duration,
+    restless_until: Option<Instant>,
+}
+
+/// What is known of the pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pipe {
+    /// The drain has not come yet.
+    Coming {
+        until: Instant,
+    },
+    Open,
+    /// All that came through it has been fed.
+    Ended,
+    /// What was in it is gone.
+    Lost,
+}
+
+/// A look that is compared.
+#[derive(Debug)]
+enum Check {
+    None,
+    /// It is wanted, or on its way; whether bytes have come since.
+    Asked {
+        disturbed: bool,
+    },
+    /// It is there, and the mark is not.
+    Marking {
+        disturbed: bool,
+        seam: Box<Seam>,
+    },
+}
+
+/// What came of bytes, in order.
+#[derive(Debug)]
+pub(super) enum Fed {
+    Changes(Vec<Change>),
+    Mark(Mark),
+}
+
+/// What came of a look.
+#[derive(Debug, Default)]
+pub(super) struct Compared {
+    pub changes: Vec<Change>,
+    /// The look, where it shows what all bytes have made.
+    pub look: Option<Look>,
+}
+
+impl Streaming {
+    /// Goes on with the bytes that follow a seam, whose look the tracker has taken in.
+    pub fn begin(
+        tracker: Tracker,
+        seam: &Seam,
+        token: Token,
+        (epoch, now): (Instant, Instant),
+    ) -> Self {
+        let mut tracker = StreamTracker::new(tracker, seam);
+        tracker.settle_after(Duration::ZERO);
+        Self {
+            tracker,
+            token,
+            epoch,
+            pipe: Pipe::Coming { until: now + COMES },
+            fed_at: now,
+            is_unchecked: false,
+            checked_at: now,
+            check: Check::None,
+            parted: None,
+            again: AGAIN,
+            restless_until: None,
+        }
+    }
+
+    pub fn token(&self) -> &Token {
+        &self.token
+    }
+
+    pub fn tracker(&self) -> &Tracker {
+        self.tracker.tracker()
+    }
+
+    /// What the pane shows, by its bytes.
+    pub fn look(&self) -> Look {
+        self.tracker.look()
+    }
+
+    /// Whether what follows cannot come through this pipe any more.
+    pub fn is_over(&self) -> bool {
+        matches!(self.pipe, Pipe::Ended | Pipe::Lost)
+    }
+
+    /// Whether bytes are missing at the end, nobody knows how many.
+    pub fn is_lost(&self) -> bool {
+        self.pipe == Pipe::Lost
+    }
+
+    /// The drain is there.
+    pub fn begun(&mut self) {
+        if matches!(self.pipe, Pipe::Coming { .. }) {
+            self.pipe = Pipe::Open;
+        }
+    }
+
+    /// The pipe is over: in order, or not.
+    pub fn over(&mut self, in_order: bool) {
+        self.pipe = if in_order { Pipe::Ended } else { Pipe::Lost };
+        self.check = Check::None;
+    }
+
+    /// Takes bytes.
+    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<Fed> {
+        self.disturb(now);
+        if self.restless_until.is_some_and(|until| until <= now) {
+            self.restless_until = None;
+            self.tracker.settle_after(Duration::ZERO);
+        }
+        let at = self.time(now);
+        let mut fed = Vec::new();
+        for part in at_marks(bytes) {
+            let mut rest = part;
+            while !rest.is_empty() {
+                let taken = self.tracker.feed(rest);
+                rest = &rest[taken..];
+                // A part begins with what the shell says of what follows.
+                fed.extend(self.tracker.marks().into_iter().map(Fed::Mark));
+                self.push(&mut fed, at, now);
+            }
+        }
+        // What stood at the last of these moments has settled, unless it is to stand longer.
+        self.push(&mut fed, at, now);
+        fed
+    }
+
+    fn push(&mut self, fed: &mut Vec<Fed>, at: Duration, now: Instant) {
+        let changes = self.tracker.changes(at);
+        self.note(&changes, now);
+        if !changes.is_empty() {
+            fed.push(Fed::Changes(changes));
+        }
+    }
+
+    /// Bytes are missing here.
+    pub fn dropped(&mut self, dropped: Dropped, now: Instant) -> Vec<Change> {
+        self.disturb(now);
+        self.part(GapReason::Dropped);
+        self.tracker.dropped(dropped.line_ends, self.time(now))
+    }
+
+    /// When [`Streaming::due`] will have something to say, or a look is wanted, if nothing comes.
+    pub fn next_due(&self) -> Option<Instant> {
+        let said = self.tracker.deadline().map(|at| self.epoch + at);
+        let comes = match self.pipe {
+            Pipe::Coming { until } => Some(until),
+            _ => None,
+        };
+        [said, comes, self.check_at()].into_iter().flatten().min()
+    }
+
+    /// What has settled by now.
+    pub fn due(&mut self, now: Instant) -> Vec<Change> {
+        if matches!(self.pipe, Pipe::Coming { until } if until <= now) {
+            self.over(false);
+        }
+        let at = self.time(now);
+        if self.tracker.deadline().is_none_or(|due| due > at) {
+            return Vec::new();
+        }
+        let changes = self.tracker.changes(at);
+        self.note(&changes, now);
+        changes
+    }
+
+    /// The screen is not what the bytes have made: it has been resized, or made anew.
+    pub fn part(&mut self, reason: GapReason) {
+        // Whatever else happens, dropped bytes are missing.
+        if self.parted != Some(GapReason::Dropped) {
+            self.parted = Some(reason);
+        }
+        self.again = AGAIN;
+    }
+
+    /// Whether a look is wanted now.
+    pub fn wants_look(&self, now: Instant) -> bool {
+        self.check_at().is_some_and(|at| at <= now)
+    }
+
+    fn check_at(&self) -> Option<Instant> {
+        if self.pipe != Pipe::Open || !matches!(self.check, Check::None) {
+            return None;
+        }
+        if self.parted.is_some() {
+            return Some((self.fed_at + QUIET).max(self.checked_at + self.again));
+        }
+        let rested = (self.fed_at + REST).max(self.checked_at + CHECK_EVERY);
+        self.is_unchecked.then_some(rested)
+    }
+
+    /// A look is being asked for.
+    pub fn looking(&mut self) {
+        self.check = Check::Asked { disturbed: false };
+    }
+
+    /// The look; whether a mark is to be asked for.
+    pub fn looked(&mut self, seam: Seam, now: Instant) -> bool {
+        let disturbed = !matches!(self.check, Check::Asked { disturbed: false });
+        if disturbed {
+            self.try_again(now);
+            return false;
+        }
+        let seam = Box::new(seam);
+        self.check = Check::Marking { disturbed, seam };
+        true
+    }
+
+    /// No look could be taken.
+    pub fn not_looked(&mut self, now: Instant) {
+        if matches!(self.check, Check::Asked { .. }) {
+            self.try_again(now);
+        }
+    }
+
+    fn try_again(&mut self, now: Instant) {
+        self.check = Check::None;
+        self.checked_at = now;
+        self.again = (self.again * 2).min(AGAIN_MAX);
+    }
+
+    /// All bytes have come that were there at the mark.
+    pub fn marked(&mut self, now: Instant) -> Compared {
+        let Check::Marking { disturbed, seam } = std::mem::replace(&mut self.check, Check::None)
+        else {
+            return Compared::default();
+        };
+        if disturbed {
+            self.try_again(now);
+            return Compared::default();
+        }
+        self.checked_at = now;
+        self.is_unchecked = false;
+        self.again = AGAIN;
+        let difference = self.tracker.difference(&seam.look);
+        let changes = match (self.parted.take(), difference) {
+            (None, None) => Vec::new(),
+            (parted, difference) => {
+                if let Some(difference) = difference {
+                    log::debug!("the bytes of a pane have made something else: {difference:?}");
+                }
+                let reason = parted.unwrap_or(GapReason::Ambiguous);
+                let at = self.time(now);
+                self.tracker.reseat(&seam, reason, at)
+            }
+        };
+        let look = Some(seam.look);
+        Compared { changes, look }
+    }
+
+    /// The pane is gone: what its bytes made last is final.
+    pub fn end(&mut self, now: Instant) -> Vec<Change> {
+        self.tracker.end(self.time(now))
+    }
+
+    /// The observer stops and the pane goes on.
+    pub fn detach(&mut self, now: Instant) -> Vec<Change> {
+        self.tracker.detach(self.time(now))
+    }
+
+    /// Goes over to looks.
+    pub fn into_looks(self, now: Instant) -> (Tracker, Vec<Change>) {
+        let at = self.time(now);
+        self.tracker.into_looks(at)
+    }
+
+    fn disturb(&mut self, now: Instant) {
+        self.fed_at = now;
+        self.is_unchecked = true;
+        if let Check::Asked { disturbed } | Check::Marking { disturbed, .. } = &mut self.check {
+            *disturbed = true;
+        }
+    }
+
+    fn note(&mut self, changes: &[Change], now: Instant) {
+        let next = self.tracker.tracker().next_line();
+        let is_restless =
+            |change: &Change| matches!(change, Change::Revised { line, .. } if *line < next);
+        if changes.iter().any(is_restless) {
+            if self.restless_until.is_none() {
+                self.tracker.settle_after(RESTLESS_SETTLE);
+            }
+            self.restless_until = Some(now + RESTLESS);
+        }
+    }
+
+    fn time(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.epoch)
+    }
+}
+
+/// The bytes cut before each place where a shell says something.
+fn at_marks(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let marks = memchr::memmem::find_iter(bytes, SHELL_MARK);
+    let mut from = 0;
+    let ends = marks.chain([bytes.len()]);
+    ends.map(move |end| {
+        let part = &bytes[from..end];
+        from = end;
+        part
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_cut_before_what_shells_say() {
+        let parts: Vec<&[u8]> = at_marks(b"a\x1b]133;A\x07b\x1b]133;C\x07").collect();
+        assert_eq!(parts, [&b"a"[..], b"\x1b]133;A\x07b", b"\x1b]133;C\x07"]);
+        assert_eq!(at_marks(b"").collect::<Vec<_>>(), [b""]);
+    }
+}

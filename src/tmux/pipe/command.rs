@@ -1,0 +1,115 @@
+//! The command line of a drain, as tmux takes it: through its parser, its formats and a shell (pure).
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// The hidden subcommand.
+pub(super) const SUBCOMMAND: &str = "drain";
+
+/// The tmux command that opens the pipe of a pane.
+pub(super) fn pipe_pane(pane: &str, program: &Path, socket: &Path, token: &str) -> String {
+    let mut shell = b"exec ".to_vec();
+    shell.extend(quoted_for_shell(program.as_os_str()));
+    let address = hex(socket.as_os_str().as_bytes());
+    shell.extend(format!(" {SUBCOMMAND} {address} {token}").into_bytes());
+    // -I: tmux reads from the drain too, which never says anything: so tmux sees at once when it
+    // has ended, and not with the pane's next output only.
+    format!(
+        "pipe-pane -I -O -t {pane} {}",
+        quoted_for_tmux(&as_format(&shell))
+    )
+}
+
+/// A word for `sh`.
+fn quoted_for_shell(word: &OsStr) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for &byte in word.as_bytes() {
+        match byte {
+            b'\'' => quoted.extend_from_slice(b"'\\''"),
+            byte => quoted.push(byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+/// Text that tmux's formats, and `strftime` after them, expand to this.
+fn as_format(text: &[u8]) -> Vec<u8> {
+    let mut format = Vec::with_capacity(text.len());
+    for &byte in text {
+        if matches!(byte, b'#' | b'%') {
+            format.push(byte);
+        }
+        format.push(byte);
+    }
+    format
+}
+
+/// A word for tmux's parser, which may stand between single quotes.
+fn quoted_for_tmux(word: &[u8]) -> String {
+    let mut quoted = String::with_capacity(word.len() + 2);
+    quoted.push('"');
+    for &byte in word {
+        if byte.is_ascii_alphanumeric() || b" /._-#%".contains(&byte) {
+            quoted.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(quoted, "\\{byte:03o}");
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // As above.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The path behind [`hex`].
+pub(super) fn path_of_hex(text: &str) -> Option<PathBuf> {
+    let digits = text.as_bytes();
+    // `from_str_radix` takes a sign.
+    let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    let bytes = bytes.filter(|_| is_hex && digits.len().is_multiple_of(2) && !digits.is_empty())?;
+    Some(OsString::from_vec(bytes).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_path_means_anything_to_anybody() {
+        let command = pipe_pane(
+            "%7",
+            Path::new("/a b/#S%Y'\"$x\n;é"),
+            Path::new("/s"),
+            "tok",
+        );
+        assert_eq!(
+            command,
+            "pipe-pane -I -O -t %7 \"exec \\047/a b/##S%%Y\\047\\134\\047\\047\\042\\044x\\012\\073\\303\\251\\047 \
+             drain 2f73 tok\""
+        );
+    }
+
+    #[test]
+    fn a_path_is_read_as_it_was_written() {
+        for path in ["/tmp/x", "/\u{e9} '#"] {
+            let text = hex(path.as_bytes());
+            assert_eq!(path_of_hex(&text), Some(path.into()));
+        }
+        for text in ["", "2", "2g", "+f", "é"] {
+            assert_eq!(path_of_hex(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The observer's side: one thread a session, `td-drains`, reads all of its drains.
+//!
+//! It gets [`Order`]s from the session's poller, woken by a byte on a socket, and sends it
+//! [`Drained`]s over a bounded channel. It blocks in `poll`, and on that channel while the poller is
+//! behind: then the drains keep what comes. It reads a little of each drain in turn, so that one
+//! that floods does not keep the others waiting. It ends when its [`Drains`] are dropped.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Once;
+
+use crossbeam_channel::{Receiver, Select, Sender, TrySendError, bounded};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use super::super::frame::Nonce;
+use super::command::pipe_pane;
+use super::frame::{Frame, Frames};
+use super::place::{self, Place};
+use super::ring::Dropped;
+use crate::error::{Error, Result};
+use crate::event::PaneId;
+use crate::thread::{self, Handle, Panicked, Stop, StopGuard, is_stopped, stop_pair};
+
+/// What is read of a drain at a time: a piece, as the drain sends it.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Arrivals that wait for the poller: a megabyte at most, which is worked on in some 20 ms, so that a
+/// quiet pane's line is not behind more than that.
+const ARRIVALS_MAX: usize = 16;
+
+/// Orders that wait for the thread, which takes them at once, also while it waits for the poller.
+const ORDERS_MAX: usize = 1024;
+
+/// Connections that have not said whom they drain: only our own user can connect, so that more are a
+/// mistake, and are let go.
+const STRANGERS_MAX: usize = 1024;
+
+/// The program that drains panes: `td-observe`, or another one that hands its arguments to
+/// [`cli::run`](crate::cli::run).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrainProgram(PathBuf);
+
+impl DrainProgram {
+    /// This process's own program; also when its file has been replaced or removed meanwhile, where
+    /// the system allows it (Linux). Only for programs that hand their arguments to
+    /// [`cli::run`](crate::cli::run).
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn this() -> Result<Self> {
+        let running = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+        if running.exists() {
+            return Ok(Self(running));
+        }
+        let path = std::env::current_exe()
+            .map_err(|cause| Error::other("cannot find the own program").because(cause))?;
+        Ok(Self(path))
+    }
+
+    /// The program at a path.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+}
+
+/// Which opening of a pipe something belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Token(String);
+
+/// Something that came of a drain.
+#[derive(Debug)]
+pub(crate) struct Drained {
+    pub token: Token,
+    pub what: Arrived,
+}
+
+/// What came.
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    /// The drain is there.
+    Begun,
+    /// Bytes of the pane.
+    Bytes(Vec<u8>),
+    /// Bytes of the pane that are missing here.
+    Dropped(Dropped),
+    /// All that was there when [`Drains::mark`] was called has come by now.
+    Marked,
+    /// The pane's output has ended, or goes elsewhere: all that came by then has come here.
+    Ended,
+    /// The drain is gone, and with it what it had.
+    Lost,
+}
+
+enum Order {
+    /// A drain will come to this place.
+    Expect(Token, Place),
+    /// It was not opened, or nothing more of it is wanted.
+    Forget(Token),
+    /// To say when it has said what it has by now.
+    Mark(Token),
+    /// What it has by now, and no more.
+    Finish(Token),
+}
+
+/// All drains of a session.
+#[derive(Debug)]
+pub(crate) struct Drains {
+    program: DrainProgram,
+    orders: Sender<Order>,
+    wake: UnixStream,
+    arrivals: Receiver<Drained>,
+    thread: Handle<()>,
+    _running: StopGuard,
+}
+
+impl Drains {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no more threads or files to give.
+    pub fn start(program: DrainProgram) -> Result<Self> {
+        static ABANDONED: Once = Once::new();
+        ABANDONED.call_once(place::remove_abandoned);
+        let (wake, woken) = UnixStream::pair()
+            .and_then(|(wake, woken)| {
+                wake.set_nonblocking(true)?;
+                woken.set_nonblocking(true)?;
+                Ok((wake, woken))
+            })
+            .map_err(|cause| Error::other("cannot make a pair of sockets").because(cause))?;
+        let (orders, ordered) = bounded(ORDERS_MAX);
+        let (arrived, arrivals) = bounded(ARRIVALS_MAX);
+        let (running, stop) = stop_pair();
+        let reader = Reader {
+            woken,
+            orders: ordered,
+            arrived,
+            stop,
+            expected: Vec::new(),
+            drains: Vec::new(),
+        };
+        let thread = thread::spawn("td-drains", move || reader.run())?;
+        Ok(Self {
+            program,
+            orders,
+            wake,
+            arrivals,
+            thread,
+            _running: running,
+        })
+    }
+
+    /// Prepares an opening: its token, and the tmux command for it. What becomes of it must be said
+    /// by [`Drains::forget`], unless the drain comes.
+    ///
+    /// # Errors
+    /// When no place can be made for the drain to come to.
+    pub fn prepare(&self, pane: &PaneId) -> Result<(Token, String)> {
+        let token = Token(Nonce::fresh().as_str().to_owned());
+        let place = Place::new()?;
+        let command = pipe_pane(pane.as_str(), &self.program.0, &place.socket(), &token.0);
+        self.order(Order::Expect(token.clone(), place));
+        Ok((token, command))
+    }
+
+    /// Nothing will come of this opening, or what comes is not wanted.
+    pub fn forget(&self, token: Token) {
+        self.order(Order::Forget(token));
+    }
+
+    /// Asks a drain to say when all has come that it has by now.
+    pub fn mark(&self, token: Token) {
+        self.order(Order::Mark(token));
+    }
+
+    /// Takes what a drain has by now, until it says that it has ended.
+    pub fn finish(&self, token: Token) {
+        self.order(Order::Finish(token));
+    }
+
+    /// Where arrivals come.
+    pub fn arrivals(&self) -> &Receiver<Drained> {
+        &self.arrivals
+    }
+
+    /// Ends all of it.
+    ///
+    /// # Errors
+    /// When the thread had panicked.
+    pub fn shutdown(self) -> Result<(), Panicked> {
+        let Self {
+            orders,
+            wake,
+            arrivals,
+            thread,
+            _running: running,
+            ..
+        } = self;
+        drop((running, orders, arrivals, wake));
+        thread.join()
+    }
+
+    fn order(&self, order: Order) {
+        // An error is the thread's end, which its arrivals tell.
+        let _ = self.orders.send(order);
+        // Full: it is awake.
+        let _ = (&self.wake).write(&[0]);
+    }
+}
+
+/// A drain that is there.
+struct Drain {
+    socket: UnixStream,
+    frames: Frames,
+    /// Whose it is, once it has said it.
+    token: Option<Token>,
+}
+
+struct Reader {
+    woken: UnixStream,
+    orders: Receiver<Order>,
+    arrived: Sender<Drained>,
+    stop: Stop,
+    expected: Vec<(Token, Place)>,
+    drains: Vec<Drain>,
+}
+
+/// Nobody listens any more.
+struct Stopped;
+
+impl Reader {
+    fn run(mut self) {
+        let mut buffer = vec![0; READ_BYTES];
+        while !is_stopped(&self.stop) {
+            let ready = match self.wait() {
+                Ok(ready) => ready,
+                Err(cause) => return log::error!("cannot wait for drains: {cause}"),
+            };
+            self.take_orders();
+            // New ones come behind those of which it is known whether they are ready.
+            let known = self.drains.len().min(ready.drains.len());
+            let mut ended = Vec::new();
+            for at in (0..known).filter(|at| ready.drains[*at]) {
+                match self.read(at, &mut buffer) {
+                    Ok(true) => {}
+                    Ok(false) => ended.push(at),
+                    Err(Stopped) => return,
+                }
+            }
+            for at in ended.into_iter().rev() {
+                self.drains.remove(at);
+            }
+            if ready.places {
+                self.accept();
+            }
+        }
+    }
+
+    fn wait(&self) -> io::Result<Ready> {
+        let of = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let mut fds = vec![of(self.woken.as_fd())];
+        fds.extend(self.drains.iter().map(|drain| of(drain.socket.as_fd())));
+        let places = self.expected.iter();
+        fds.extend(places.map(|(_, place)| of(place.listener.as_fd())));
+        loop {
+            match poll(&mut fds, None) {
+                Ok(_) => break,
+                Err(Errno::INTR) => {}
+                Err(cause) => return Err(cause.into()),
+            }
+        }
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let (drains, places) = fds[1..].split_at(self.drains.len());
+        Ok(Ready {
+            drains: drains.iter().map(is_ready).collect(),
+            places: places.iter().any(is_ready),
+        })
+    }
+
+    fn take_orders(&mut self) {
+        // However many orders there are, one look at them is enough.
+        let mut bytes = [0; 256];
+        while matches!((&self.woken).read(&mut bytes), Ok(read) if read > 0) {}
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Expect(token, place) => self.expected.push((token, place)),
+                Order::Forget(token) => {
+                    self.expected.retain(|(expected, _)| *expected != token);
+                    self.end(&token, Shutdown::Both);
+                }
+                Order::Mark(token) => {
+                    if let Some(mut socket) = self.socket(&token) {
+                        // One that is gone, or does not read, is told of otherwise.
+                        let _ = socket.write(&[0]);
+                    }
+                }
+                Order::Finish(token) => self.end(&token, Shutdown::Write),
+            }
+        }
+    }
+
+    fn end(&self, token: &Token, how: Shutdown) {
+        if let Some(socket) = self.socket(token) {
+            // One that is gone already needs no end.
+            let _ = socket.shutdown(how);
+        }
+    }
+
+    fn socket(&self, token: &Token) -> Option<&UnixStream> {
+        let mut drains = self.drains.iter();
+        let drain = drains.find(|drain| drain.token.as_ref() == Some(token))?;
+        Some(&drain.socket)
+    }
+
+    fn accept(&mut self) {
+        for (_, place) in &self.expected {
+            while let Ok((socket, _)) = place.listener.accept() {
+                let strangers = self.drains.iter().filter(|drain| drain.token.is_none());
+                if strangers.count() >= STRANGERS_MAX || socket.set_nonblocking(true).is_err() {
+                    continue;
+                }
+                self.drains.push(Drain {
+                    socket,
+                    frames: Frames::default(),
+                    token: None,
+                });
+            }
+        }
+    }
+
+    /// Reads a little of a drain; false when there is no more to come.
+    fn read(&mut self, at: usize, buffer: &mut [u8]) -> Result<bool, Stopped> {
+        let read = match (&self.drains[at].socket).read(buffer) {
+            Ok(read) => read,
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(_) => 0,
+        };
+        if read == 0 {
+            return self.lost(at);
+        }
+        self.drains[at].frames.push(&buffer[..read]);
+        loop {
+            let frame = match self.drains[at].frames.next() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return Ok(true),
+                Err(wrong) => {
+                    log::warn!("{wrong}");
+                    return self.lost(at);
+                }
+            };
+            let what = match (frame, &self.drains[at].token) {
+                (Frame::Hello(token), None) => {
+                    let token = Token(token);
+                    let place = self.expected.iter().position(|(known, _)| *known == token);
+                    let Some(place) = place else {
+                        return Ok(false);
+                    };
+                    self.expected.remove(place);
+                    self.drains[at].token = Some(token);
+                    Arrived::Begun
+                }
+                (Frame::Bytes(bytes), Some(_)) => Arrived::Bytes(bytes),
+                (Frame::Dropped(dropped), Some(_)) => Arrived::Dropped(dropped),
+                (Frame::Mark, Some(_)) => Arrived::Marked,
+                (Frame::End, Some(_)) => {
+                    self.tell(at, Arrived::Ended)?;
+                    return Ok(false);
+                }
+                _ => {
+                    log::warn!("a drain said something out of place");
+                    return self.lost(at);
+                }
+            };
+            self.tell(at, what)?;
+        }
+    }
+
+    fn lost(&mut self, at: usize) -> Result<bool, Stopped> {
+        if self.drains[at].token.is_some() {
+            self.tell(at, Arrived::Lost)?;
+        }
+        Ok(false)
+    }
+
+    /// Tells the poller, when it has room. It may give orders meanwhile: neither waits for the other.
+    fn tell(&mut self, at: usize, what: Arrived) -> Result<(), Stopped> {
+        let Some(token) = self.drains[at].token.clone() else {
+            return Ok(());
+        };
+        let mut arrival = Drained { token, what };
+        loop {
+            arrival = match self.arrived.try_send(arrival) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Disconnected(_)) => return Err(Stopped),
+                Err(TrySendError::Full(arrival)) => arrival,
+            };
+            let mut waiting = Select::new();
+            let stop = waiting.recv(&self.stop);
+            waiting.recv(&self.orders);
+            waiting.send(&self.arrived);
+            if waiting.ready() == stop {
+                return Err(Stopped);
+            }
+            self.take_orders();
+        }
+    }
+}
+
+struct Ready {
+    drains: Vec<bool>,
+    places: bool,
+}

@@ -1,0 +1,76 @@
+//! Panes that are followed by their bytes, on real tmux: nothing lost at any speed, and no harm.
+
+mod floods;
+mod marks;
+mod pipes;
+mod stopped;
+
+use std::fs;
+
+use rustix::process::Pid;
+use td_observe::Watch;
+use td_observe::tmux::DrainProgram;
+
+use crate::observed::Observed;
+use crate::resources::children_of;
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+/// The program that is tested, as the drain of an engine in this process.
+pub fn drain() -> DrainProgram {
+    DrainProgram::at(env!("CARGO_BIN_EXE_td-observe"))
+}
+
+/// An engine that follows all panes of a server by their bytes.
+#[track_caller]
+fn streamed(server: &TmuxServer) -> Observed {
+    Observed::start(server, by_bytes)
+}
+
+fn by_bytes(watch: Watch) -> Watch {
+    watch.stream(drain())
+}
+
+/// The drains of a server, in the order in which they were started.
+fn drains(server: &TmuxServer) -> Vec<Pid> {
+    let pid = server.pid().as_raw_nonzero().get().cast_unsigned();
+    let is_drain = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).nth(1) == Some(b"drain")
+    };
+    let mut drains: Vec<u32> = children_of(pid).into_iter().filter(is_drain).collect();
+    drains.sort_unstable();
+    let pids = drains.into_iter();
+    pids.filter_map(|pid| Pid::from_raw(pid.cast_signed()))
+        .collect()
+}
+
+/// Waits until the server has no drain and no pane of it is piped.
+#[track_caller]
+fn until_nothing_is_left(server: &TmuxServer) {
+    wait_for("the end of the drains and their pipes", CEILING, || {
+        let (drains, piped) = (drains(server), piped(server));
+        if drains.is_empty() && !piped.contains('1') {
+            Ok(())
+        } else {
+            Err((drains, piped))
+        }
+    });
+}
+
+/// Whether each pane of the server is piped, `1` or `0` a line.
+fn piped(server: &TmuxServer) -> String {
+    server.tmux(&["list-panes", "-a", "-F", "#{pane_pipe}"])
+}
+
+/// Waits until so many panes of the server are followed.
+#[track_caller]
+fn until_followed(server: &TmuxServer, panes: usize) -> Vec<Pid> {
+    wait_for("drains", CEILING, || {
+        let drains = drains(server);
+        if drains.len() == panes {
+            Ok(drains)
+        } else {
+            Err(drains)
+        }
+    })
+}

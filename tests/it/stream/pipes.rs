@@ -1,0 +1,300 @@
+//! Pipes that others have, take or break: events say so, observation goes on, and nothing is left.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::process::{Signal, kill_process};
+use td_observe::TdEvent;
+use td_observe::tmux::DrainProgram;
+
+use super::{by_bytes, drains, piped, streamed, until_followed, until_nothing_is_left};
+use crate::cli::program;
+use crate::faults::watcher::Watcher;
+use crate::faults::{Counted, Counting, end_of, of_run, runs_of, warnings};
+use crate::observed::{Observed, Replay, shown};
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+/// A pane that prints numbered lines.
+fn counting(server: &TmuxServer) -> (Counting, String) {
+    let program = Counting::new(server, "program", "0.005");
+    let pane = server.new_session("counting", 60, 12, &program.command());
+    (program, pane)
+}
+
+/// Waits until what the program has printed by now has been said, and some more.
+#[track_caller]
+fn more(observed: &mut Observed, program: &Counting) {
+    let printed = program.until_more(20);
+    observed.until_line(&format!("line {printed}."));
+}
+
+/// Ends the program; its lines are there once, but for holes that are announced.
+#[track_caller]
+fn whole(observed: &mut Observed, program: &Counting, pane: &str) -> Counted {
+    program.end();
+    observed.until_line("the end");
+    observed.stop();
+    let counted = Counted::of(&observed.replay(pane), &["the end"]);
+    assert_eq!(
+        counted.said.end,
+        program.printed() + 1,
+        "{}",
+        shown(&observed.seen)
+    );
+    counted
+}
+
+#[test]
+fn a_drain_that_is_killed_is_replaced_without_losing_the_place() {
+    let server = TmuxServer::new();
+    let (program, pane) = counting(&server);
+    let mut observed = streamed(&server);
+    observed.until_started(1);
+    let mut killed = Vec::new();
+    for _ in 0..5 {
+        let drain = wait_for("another drain", CEILING, || {
+            let drains = drains(&server);
+            match drains[..] {
+                [one] if !killed.contains(&one) => Ok(one),
+                _ => Err(drains),
+            }
+        });
+        more(&mut observed, &program);
+        kill_process(drain, Signal::KILL).unwrap();
+        killed.push(drain);
+        more(&mut observed, &program);
+    }
+    let counted = whole(&mut observed, &program, &pane);
+    assert_eq!(counted.holes, [], "2000 lines of history had all of it");
+    assert_eq!(warnings(&observed.seen), 5);
+    until_nothing_is_left(&server);
+}
+
+#[test]
+fn somebody_elses_pipe_is_never_touched() {
+    let server = TmuxServer::new();
+    let (program, pane) = counting(&server);
+    let theirs = server.directory().join("theirs");
+    let pipe = format!("exec cat >> '{}'", theirs.display());
+    server.tmux(&["pipe-pane", "-t", &pane, &pipe]);
+    let mut observed = streamed(&server);
+    observed.until_started(1);
+    more(&mut observed, &program);
+    assert!(drains(&server).is_empty());
+    assert_eq!(piped(&server), "1");
+    assert_eq!(warnings(&observed.seen), 1, "{}", shown(&observed.seen));
+    // Theirs has ended: the pane is followed by its bytes, as was wanted.
+    server.tmux(&["pipe-pane", "-t", &pane]);
+    program.until_more(10);
+    until_followed(&server, 1);
+    more(&mut observed, &program);
+    // And theirs again, in the place of ours.
+    let before = fs::metadata(&theirs).unwrap().len();
+    server.tmux(&["pipe-pane", "-t", &pane, &pipe]);
+    more(&mut observed, &program);
+    assert!(drains(&server).is_empty());
+    whole(&mut observed, &program, &pane);
+    // At the end, too.
+    assert_eq!(piped(&server), "1");
+    wait_for("lines of theirs", CEILING, || {
+        let now = fs::metadata(&theirs).unwrap().len();
+        if now > before { Ok(()) } else { Err(now) }
+    });
+    let counted = Counted::of(&observed.replay(&pane), &["the end"]);
+    assert_eq!(counted.holes, [], "a slow pane: looks have all of it");
+}
+
+#[test]
+fn a_respawned_pane_goes_on() {
+    let server = TmuxServer::new();
+    let pane = server.new_session("again", 60, 12, "echo first; exec cat");
+    server.wait_for_text(&pane, "first");
+    let mut observed = streamed(&server);
+    observed.until_started(1);
+    until_followed(&server, 1);
+    for round in 0..3 {
+        let command = format!("seq 1 2000; echo round {round}; exec cat");
+        server.tmux(&["respawn-pane", "-k", "-t", &pane, &command]);
+        observed.until_line(&format!("round {round}"));
+        server.wait_for_text(&pane, &format!("round {round}"));
+        // It is noticed before the next one.
+        observed.until("the gap of the erased screen", |seen| {
+            Replay::of(seen, &pane).gaps.len() > round
+        });
+    }
+    observed.stop();
+    let replay = observed.replay(&pane);
+    assert!(
+        replay.gaps.iter().all(|gap| gap.2 == "cleared"),
+        "{:?}",
+        replay.gaps
+    );
+    let twos = replay
+        .texts()
+        .iter()
+        .filter(|text| **text == "1999")
+        .count();
+    assert_eq!(twos, 3, "{}", shown(&observed.seen));
+    until_nothing_is_left(&server);
+}
+
+#[test]
+fn the_end_of_a_program_has_its_last_lines() {
+    let server = TmuxServer::new();
+    server.new_session("keeper", 60, 12, "exec cat");
+    for _ in 0..5 {
+        let pane = server.new_session("short", 60, 12, "tmux wait-for go; seq 1 30000; exit 3");
+        let mut observed = Observed::start(&server, |watch| {
+            by_bytes(watch).target(td_observe::tmux::Target::parse("short").unwrap())
+        });
+        observed.until_started(1);
+        server.tmux(&["wait-for", "-S", "go"]);
+        observed.until("the session's end", |seen| {
+            seen.iter()
+                .any(|e| matches!(e.event, TdEvent::SessionEnded { .. }))
+        });
+        observed.stop();
+        let replay = observed.replay(&pane);
+        assert_eq!((replay.gaps.len(), replay.settled.len()), (0, 30_000));
+        assert!(replay.complete);
+    }
+    until_nothing_is_left(&server);
+}
+
+#[test]
+fn a_pane_whose_program_has_ended_and_that_is_kept_is_complete_with_its_status() {
+    let server = TmuxServer::new();
+    let pane = server.new_session("kept", 60, 12, "tmux wait-for go; seq 1 5000; exit 3");
+    server.script("set-option -g remain-on-exit on");
+    let mut observed = streamed(&server);
+    observed.until_started(1);
+    server.tmux(&["wait-for", "-S", "go"]);
+    observed.until("the program's end", |seen| {
+        seen.iter().any(|e| {
+            matches!(
+                e.event,
+                TdEvent::OutputUpdate {
+                    is_complete: true,
+                    exit_status: Some(3),
+                    ..
+                }
+            )
+        })
+    });
+    server.tmux(&["respawn-pane", "-t", &pane, "echo again; exec cat"]);
+    observed.until_line("again");
+    observed.stop();
+    let replay = observed.replay(&pane);
+    let all = replay
+        .texts()
+        .iter()
+        .filter(|text| text.parse::<u32>().is_ok())
+        .count();
+    assert_eq!(all, 5000);
+    let shows = server.tmux(&["capture-pane", "-p", "-J", "-t", &pane]);
+    assert!(
+        replay.text().ends_with(shows.trim_end()),
+        "{:?} for {shows:?}",
+        replay.text()
+    );
+}
+
+#[test]
+fn a_server_that_is_killed_ends_its_drains() {
+    let server = TmuxServer::new();
+    let (program, pane) = counting(&server);
+    let mut observed = streamed(&server);
+    observed.until_started(1);
+    more(&mut observed, &program);
+    let drains = drains(&server);
+    assert_eq!(drains.len(), 1);
+    kill_process(server.pid(), Signal::KILL).unwrap();
+    observed.until("the session's end", |seen| {
+        seen.iter()
+            .any(|e| matches!(e.event, TdEvent::SessionEnded { .. }))
+    });
+    observed.stop();
+    let run = of_run(&observed.seen, &runs_of(&observed.seen, "counting")[0]);
+    assert_eq!(end_of(&run), "server_gone");
+    Counted::of(&observed.replay(&pane), &[]);
+    wait_for(
+        "the drain's end",
+        CEILING,
+        || match rustix::process::test_kill_process(drains[0]) {
+            Err(_) => Ok(()),
+            Ok(()) => Err(drains[0]),
+        },
+    );
+}
+
+#[test]
+fn an_observer_that_is_killed_leaves_nothing_and_another_finds_its_place() {
+    let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    let (program, pane) = counting(&server);
+    let places = tempfile::tempdir().unwrap();
+    let socket = server.socket().display().to_string();
+    let mut seen = Vec::new();
+    for round in 0..4 {
+        let args = ["-S", &socket, "watch", "--json", "--source", "stream"];
+        let mut command = program_in(&args, data.path());
+        command.env("TMPDIR", places.path());
+        let mut watch = Watcher::of(command);
+        watch.until_started("counting", 1);
+        let printed = program.until_more(20);
+        watch.until_line("counting", &format!("line {printed}."));
+        if round < 3 {
+            kill_process(watch.pid(), Signal::KILL).unwrap();
+            seen.extend(watch.killed());
+            until_nothing_is_left(&server);
+        } else {
+            program.end();
+            watch.until_line("counting", "the end");
+            seen.extend(watch.stop());
+        }
+        let left: Vec<_> = fs::read_dir(places.path()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    // The log of all four has each line once, or says that some are missing.
+    let log = crate::observed::logs(data.path())
+        .into_values()
+        .next()
+        .unwrap();
+    let counted = Counted::of(&Replay::of(&log, &pane), &["the end"]);
+    assert_eq!(counted.said.end, program.printed() + 1);
+    until_nothing_is_left(&server);
+}
+
+fn program_in(args: &[&str], data: &std::path::Path) -> std::process::Command {
+    program(args, data)
+}
+
+#[test]
+fn a_drain_starts_from_any_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let odd = directory.path().join(std::ffi::OsStr::from_bytes(
+        b"#S %Y ' \" $HOME \\ ;{}\n\xff ~#{pane_id}",
+    ));
+    fs::create_dir(&odd).unwrap();
+    let drain = odd.join("#(touch x)'%H");
+    fs::copy(env!("CARGO_BIN_EXE_td-observe"), &drain).unwrap();
+    let server = TmuxServer::new();
+    let (program, pane) = counting(&server);
+    let mut observed = Observed::start(&server, |watch| watch.stream(DrainProgram::at(&drain)));
+    observed.until_started(1);
+    until_followed(&server, 1);
+    more(&mut observed, &program);
+    assert_eq!(whole(&mut observed, &program, &pane).holes, []);
+}
+
+#[test]
+fn without_a_drain_a_pane_is_polled() {
+    let server = TmuxServer::new();
+    let (program, pane) = counting(&server);
+    let nowhere = DrainProgram::at("/nonexistent/td-observe");
+    let mut observed = Observed::start(&server, |watch| watch.stream(nowhere));
+    observed.until_started(1);
+    more(&mut observed, &program);
+    assert_eq!(whole(&mut observed, &program, &pane).holes, []);
+    assert!(warnings(&observed.seen) >= 1, "{}", shown(&observed.seen));
+    until_nothing_is_left(&server);
+}
