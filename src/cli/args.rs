@@ -160,7 +160,12 @@ pub(super) struct TypedWatch {
     pub budget: f64,
     /// How to look: poll
     #[arg(long, value_name = "HOW", default_value = "poll", value_parser = parse_source)]
-    pub source: AsItIs,
+    pub source: SourceKind,
+    /// Keep every byte of the panes with its time, too: raw/PANE.cast in the run's directory, which
+    /// export --format cast prefers and asciinema plays. Colours stay, secrets are taken out. Needs
+    /// --source stream
+    #[arg(long)]
+    pub raw: bool,
     /// What to make of the output: human; or ai: say where an agent's turn ends, then let its pane
     /// rest
     #[arg(long, value_name = "MODE", value_enum, default_value = "human")]
@@ -406,14 +411,19 @@ pub(super) enum Mode {
     Ai,
 }
 
-/// The one choice that there is so far: nothing to hand on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AsItIs;
+/// How panes are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SourceKind {
+    /// They are looked at.
+    Poll,
+    /// They hand over every byte.
+    Stream,
+}
 
-fn parse_source(text: &str) -> Result<AsItIs, String> {
+fn parse_source(text: &str) -> Result<SourceKind, String> {
     match text {
-        "poll" => Ok(AsItIs),
-        "stream" => Err("not available yet, use --source poll".to_owned()),
+        "poll" => Ok(SourceKind::Poll),
+        "stream" => Ok(SourceKind::Stream),
         _ => Err("the source is poll".to_owned()),
     }
 }

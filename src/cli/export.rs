@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::export_raw::Tapes;
 use super::failure::Failure;
 use super::history::{Ended, Which, tell, until_stopped};
 use super::history_args::{Format, TypedExport};
@@ -26,6 +27,8 @@ struct Config {
     pane: Option<PaneId>,
     cast: CastOptions,
     output: Option<PathBuf>,
+    /// Raw recordings are left alone.
+    from_log: bool,
 }
 
 /// Writes the export.
@@ -41,6 +44,7 @@ pub(super) fn run(options: &Options, typed: TypedExport) -> Result<ExitCode, Fai
             title: which.label(),
         },
         output: typed.output,
+        from_log: typed.from_log,
     };
     until_stopped(&signals, &Clock::system(), move |stop| {
         export(&which, config, stop)
@@ -53,6 +57,15 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
     {
         let text = format!("{path:?} is no regular file, and an export reads it twice");
         return Err(Failure::usage(text).into());
+    }
+    if let (Format::Cast, Which::Run(run), false) = (config.format, which, config.from_log)
+        && let Some(tapes) = Tapes::of(run, config.pane.as_ref())
+    {
+        let output = config.output.as_deref();
+        let mut out = open(output)?;
+        tapes.export(&config.cast, stop, |text| write(&mut out, text, output))?;
+        out.flush().map_err(|cause| failed(output, cause))?;
+        return Ok(ExitCode::SUCCESS);
     }
     let mut survey = Survey::new(config.pane.clone());
     // A run that is being written has more at the second reading.

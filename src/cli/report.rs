@@ -19,6 +19,14 @@ fn lines(report: &Report) -> Vec<String> {
             .iter()
             .map(|name| format!("{name} did not end in time and was left")),
     );
+    for lost in report.raw.iter().flat_map(|raw| &raw.lost) {
+        lines.push(format!(
+            "the raw recording of {} in {} is not whole: {}",
+            lost.pane,
+            lost.path.display(),
+            lost.why
+        ));
+    }
     let Some(log) = &report.log else { return lines };
     for lost in &log.lost {
         lines.push(format!(

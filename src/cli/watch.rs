@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded, never};
 
-use super::args::{Mode, TypedReading, TypedWatch};
+use super::args::{Mode, SourceKind, TypedReading, TypedWatch};
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
 use super::hooks::{self, Hooks};
@@ -40,6 +40,9 @@ pub(super) struct Config {
     reading: TypedReading,
     hooks: hooks::Config,
     keeping: TypedKeeping,
+    #[expect(dead_code, reason = "the streaming source is being built")]
+    source: SourceKind,
+    raw: bool,
 }
 
 impl Config {
@@ -62,6 +65,13 @@ impl Config {
                 return Err(Failure::usage(format!("{option} needs --mode ai")));
             }
         }
+        if typed.raw && typed.source != SourceKind::Stream {
+            return Err(Failure::usage("--raw needs --source stream"));
+        }
+        if typed.source == SourceKind::Stream {
+            let why = "--source stream: not available yet, use --source poll";
+            return Err(Failure::usage(why));
+        }
         let turns = match is_ai {
             true => Some((super::wait::markers(&typed.marker)?, typed.infer_after)),
             false => None,
@@ -81,6 +91,8 @@ impl Config {
             execution_id: typed.execution_id,
             include_self: typed.include_self,
             keeping: typed.keeping,
+            source: typed.source,
+            raw: typed.raw,
         })
     }
 }
@@ -95,6 +107,10 @@ fn rhythm(interval: Rhythm, share: f64) -> Rhythm {
 
 /// Watches until the targets have ended, or until it is stopped.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+    if config.raw && options.data_path()?.is_none() {
+        let why = "--raw keeps its recordings beside the log: leave out --no-log";
+        return Err(Failure::usage(why));
+    }
     // Before anything is started that a signal would leave behind.
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
@@ -153,7 +169,7 @@ fn watch(
     rules: Rules,
     show: Sender<Standing>,
 ) -> Watch {
-    let mut watch = Watch::new(server).rhythm(config.rhythm);
+    let mut watch = Watch::new(server).rhythm(config.rhythm).raw(config.raw);
     for target in config.targets {
         watch = watch.target(target);
     }

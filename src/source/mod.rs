@@ -28,7 +28,7 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::log::{IterationDirectory, RunDirectory, RunInfo, RunState};
+use crate::log::{IterationDirectory, RawTapes, RunDirectory, RunInfo, RunState};
 use crate::thread::Stop;
 
 /// Something that observes on a thread of its own.
@@ -68,6 +68,14 @@ pub(crate) trait Runs: Send + Sync {
 
     /// Makes the directory of an iteration of a run; `None` for a run that is not kept.
     fn iteration(&self, id: &ExecutionId, iteration: u32) -> Option<Result<IterationDirectory>>;
+
+    /// Where the panes of a run are recorded, byte for byte; `None` for a run that is not kept. The
+    /// title gets into the recordings. Drop it when the run is let go of.
+    #[expect(
+        dead_code,
+        reason = "the streaming source calls it, which is being built"
+    )]
+    fn raw(&self, id: &ExecutionId, title: &str) -> Option<Result<RawTapes>>;
 
     /// Lets go of a run. When its last user has, it is closed.
     fn close(&self, id: &ExecutionId, state: RunState, exit_status: Option<i32>);
