@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
 use super::history::Ended;
+use crate::cast::Splice;
 use crate::event::PaneId;
 use crate::log::{RawFile, RunDirectory};
 use crate::thread::{Stop, is_stopped};
-use crate::view::{CastOptions, Splice, one_line};
+use crate::view::{CastOptions, one_line};
 
 /// The longest line that is read: our own are well below, and whatever a broken disk has made of one
 /// must not fill the memory.
@@ -29,35 +30,32 @@ struct Passed {
 }
 
 impl Tapes {
-    /// Those of this pane; without one, those of the only pane that has any. Says why not, where
-    /// there are others.
-    pub fn of(run: &RunDirectory, pane: Option<&PaneId>) -> Option<Self> {
-        let all = run.raw_files().unwrap_or_else(|error| {
-            super::say(&format!("{error:?}"));
-            Vec::new()
-        });
+    /// Those of this pane; without one, those of the only pane that has any. Else what is to be said
+    /// when the log is exported in their place, if anything.
+    pub fn of(run: &RunDirectory, pane: Option<&PaneId>) -> Result<Self, Option<String>> {
+        let all = run
+            .raw_files()
+            .map_err(|error| Some(format!("exported from the log: {error:?}")))?;
         let panes: BTreeSet<&PaneId> = all.iter().map(|file| &file.pane).collect();
-        let chosen = match (pane, panes.len()) {
-            (_, 0) => return None,
-            (Some(pane), _) => pane.clone(),
-            (None, 1) => (*panes.first()?).clone(),
-            (None, _) => {
+        let chosen = match pane.or(panes.first().copied()) {
+            None => return Err(None),
+            Some(_) if pane.is_none() && panes.len() > 1 => {
                 let names: Vec<String> = panes.iter().map(|pane| one_line(pane)).collect();
-                super::say(&format!(
+                return Err(Some(format!(
                     "exported from the log; there are raw recordings of single panes: --pane {}",
                     names.join(", --pane ")
-                ));
-                return None;
+                )));
             }
+            Some(pane) if !panes.contains(pane) => {
+                let why = "exported from the log: there is no raw recording of this pane";
+                return Err((!panes.is_empty()).then(|| why.to_owned()));
+            }
+            Some(pane) => pane.clone(),
         };
         let of_pane = |file: &RawFile| file.pane == chosen;
-        let files: Vec<RawFile> = all.into_iter().filter(of_pane).collect();
-        if files.is_empty() {
-            super::say("exported from the log: there is no raw recording of this pane");
-            return None;
-        }
+        let files = all.into_iter().filter(of_pane).collect();
         let run = run.clone();
-        Some(Self { run, files })
+        Ok(Self { run, files })
     }
 
     /// Hands the cast over, some lines at a time, and says what it is made of.

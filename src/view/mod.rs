@@ -40,7 +40,6 @@ mod words;
 #[cfg(test)]
 mod samples;
 
-pub(crate) use crate::cast::Splice;
 pub(crate) use cast::{Cast, CastOptions};
 pub(crate) use clean::one_line;
 pub(crate) use console::{Console, Look, Standing};

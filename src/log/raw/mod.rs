@@ -176,7 +176,8 @@ pub struct LostTape {
 /// dropped, the tapes of the run are ended.
 ///
 /// For each pane the calls come from one thread at a time, in the order of what happened. A call
-/// takes microseconds, unless the queue is full: see [the module](crate::log).
+/// takes microseconds, unless 16 MiB wait for the disk: then it waits for room, at most five seconds
+/// without progress of the disk. What has no room then is counted, and the tape says so in its place.
 #[derive(Clone, Debug)]
 pub struct RawTapes(Arc<Tapes>);
 
