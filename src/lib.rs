@@ -66,9 +66,11 @@ mod event;
 mod clock;
 mod thread;
 
-mod cast;
 mod gap;
 pub mod redact;
+
+mod cast;
+
 pub mod track;
 
 pub mod agent;

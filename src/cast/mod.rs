@@ -16,6 +16,7 @@ mod splice;
 pub(crate) use recording::{Missing, Recording, Size};
 #[cfg(feature = "cli")]
 pub(crate) use splice::Splice;
+#[cfg(feature = "cli")]
 pub(crate) use tape::{Code, Tape};
 
 #[cfg(test)]

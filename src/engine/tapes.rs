@@ -88,3 +88,54 @@ impl TapeBook {
         Some(recorder.finish(self.clock.now() + TAPES_END))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::bus::Delivery;
+    use crate::log::{DataDir, RunInfo};
+
+    #[test]
+    fn it_is_started_with_the_first_and_says_what_is_wrong() {
+        let temp = tempfile::tempdir().unwrap();
+        let clock = Clock::system();
+        let bus = Arc::new(EventBus::new(16));
+        let mut events = bus.subscribe();
+        let book = || TapeBook::new(Arc::clone(&bus), Rules::builtin(), clock.clone());
+        assert_eq!(book().finish(), None);
+        let book = book();
+        let open = |id: &str| {
+            let run = DataDir::new(temp.path()).run(&id.into());
+            run.open(RunInfo::default(), clock.wall()).unwrap()
+        };
+        let (good, bad) = (open("good"), open("bad"));
+        symlink(temp.path(), bad.path().join("raw")).unwrap();
+        let pane = crate::event::PaneId::from("%1");
+        for run in [&good, &bad] {
+            let tapes = book.tapes(run.directory(), "a title").unwrap();
+            tapes.begin(&pane, (80, 24), b"screen", clock.wall());
+        }
+        book.hurry();
+        let report = book.finish().unwrap();
+        assert!(report.bytes_written > 0 && !report.is_left, "{report:?}");
+        let lost: Vec<&str> = report.lost.iter().map(|lost| &*lost.execution_id).collect();
+        assert_eq!(lost, ["bad"]);
+        assert_eq!(good.directory().raw_files().unwrap().len(), 1);
+        assert!(book.tapes(good.directory(), "").is_err());
+        bus.close();
+        let said: Vec<TdEvent> = events
+            .iter()
+            .filter_map(|delivery| match delivery {
+                Delivery::Event(envelope) => Some(envelope.event.clone()),
+                Delivery::Lagged { .. } => None,
+            })
+            .collect();
+        assert!(
+            matches!(&said[..], [TdEvent::Warning { execution_id, context, .. }]
+                if &**execution_id == "bad" && context == "raw"),
+            "{said:?}"
+        );
+    }
+}
