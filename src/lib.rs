@@ -34,6 +34,7 @@
 //! | `thread` | named threads, stopped by dropping a guard; the only file that names `std::thread` |
 //! | `gap` | what was dropped, by number (pure) |
 //! | [`redact`] | secrets in text, as data: taken out before anybody sees them (pure) |
+//! | `cast` | recordings of terminals, asciicast v3: lines, a pane's bytes on a tape (pure) |
 //! | [`track`] | the heart: looks at a pane in; settled lines, revisions, gaps out (pure) |
 //! | [`agent`] | what agents write and show, as events: formats, tools, turns, where they stand (pure) |
 //! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`], the fan-out, the limiter |
@@ -67,6 +68,9 @@ mod thread;
 
 mod gap;
 pub mod redact;
+
+mod cast;
+
 pub mod track;
 
 pub mod agent;

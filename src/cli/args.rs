@@ -161,9 +161,15 @@ pub(super) struct TypedWatch {
     /// How much of the tmux server's time looks may take, unless the interval is fixed
     #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = parse_share)]
     pub budget: f64,
-    /// How to look: poll, or stream: tmux pipes what panes print, nothing is missed at any speed
+    /// How to look: poll; or stream: tmux pipes every byte of a pane to td-observe, nothing is missed
+    /// at any speed, and lines come within a millisecond
     #[arg(long, value_name = "HOW", value_enum, default_value = "poll")]
     pub source: SourceKind,
+    /// Keep every byte of the panes with its time, too: raw/PANE.cast in the run's directory, which
+    /// export --format cast prefers and asciinema plays. Colours stay, secrets are taken out. Needs
+    /// --source stream
+    #[arg(long)]
+    pub raw: bool,
     /// What to make of the output: human; or ai: say where an agent's turn ends, then let its pane
     /// rest
     #[arg(long, value_name = "MODE", value_enum, default_value = "human")]
@@ -409,9 +415,12 @@ pub(super) enum Mode {
     Ai,
 }
 
+/// How panes are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum SourceKind {
+    /// They are looked at.
     Poll,
+    /// They hand over every byte.
     Stream,
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::export_raw::Tapes;
 use super::failure::Failure;
 use super::history::{Ended, Which, tell, until_stopped};
 use super::history_args::{Format, TypedExport};
@@ -26,6 +27,8 @@ struct Config {
     pane: Option<PaneId>,
     cast: CastOptions,
     output: Option<PathBuf>,
+    /// Raw recordings are left alone.
+    from_log: bool,
 }
 
 /// Writes the export.
@@ -41,6 +44,7 @@ pub(super) fn run(options: &Options, typed: TypedExport) -> Result<ExitCode, Fai
             title: which.label(),
         },
         output: typed.output,
+        from_log: typed.from_log,
     };
     until_stopped(&signals, &Clock::system(), move |stop| {
         export(&which, config, stop)
@@ -53,6 +57,13 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
     {
         let text = format!("{path:?} is no regular file, and an export reads it twice");
         return Err(Failure::usage(text).into());
+    }
+    let mut note = None;
+    if let (Format::Cast, Which::Run(run), false) = (config.format, which, config.from_log) {
+        match Tapes::of(run, config.pane.as_ref()) {
+            Ok(tapes) => return export_tapes(&tapes, &config, stop),
+            Err(why) => note = why,
+        }
     }
     let mut survey = Survey::new(config.pane.clone());
     // A run that is being written has more at the second reading.
@@ -84,7 +95,19 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
     write(&mut out, &mut text, config.output.as_deref())?;
     out.flush()
         .map_err(|cause| failed(config.output.as_deref(), cause))?;
+    if let Some(note) = note {
+        super::say(&note);
+    }
     Ok(tell(which, &report))
+}
+
+/// The bytes of a pane, where they were kept: nothing tells better what it showed.
+fn export_tapes(tapes: &Tapes, config: &Config, stop: &Stop) -> Result<ExitCode, Ended> {
+    let output = config.output.as_deref();
+    let mut out = open(output)?;
+    tapes.export(&config.cast, stop, |text| write(&mut out, text, output))?;
+    out.flush().map_err(|cause| failed(output, cause))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What makes the export.

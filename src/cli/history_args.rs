@@ -181,6 +181,10 @@ pub(super) struct TypedExport {
     /// Only this pane, as %3
     #[arg(long, value_name = "PANE")]
     pub pane: Option<String>,
+    /// With --format cast: make it of the log, though the pane was recorded byte for byte (watch
+    /// --raw)
+    #[arg(long)]
+    pub from_log: bool,
     /// No silence lasts longer than this
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub idle_limit: Option<Duration>,

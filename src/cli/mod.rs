@@ -28,6 +28,7 @@ mod keys;
 mod rule_files;
 
 mod export;
+mod export_raw;
 mod log;
 mod replay;
 mod runs;

@@ -19,6 +19,14 @@ fn lines(report: &Report) -> Vec<String> {
             .iter()
             .map(|name| format!("{name} did not end in time and was left")),
     );
+    for lost in report.raw.iter().flat_map(|raw| &raw.lost) {
+        lines.push(format!(
+            "the raw recording of {} in {} is not whole: {}",
+            lost.pane,
+            lost.path.display(),
+            lost.why
+        ));
+    }
     let Some(log) = &report.log else { return lines };
     for lost in &log.lost {
         lines.push(format!(
@@ -43,7 +51,7 @@ fn lines(report: &Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{LogReport, LostRun};
+    use crate::log::{LogReport, LostRun, LostTape, RawReport};
 
     #[test]
     fn a_quiet_end_says_nothing() {
@@ -63,8 +71,19 @@ mod tests {
             lost: vec![lost],
             ..LogReport::default()
         };
+        let tape = LostTape {
+            execution_id: "job@1".into(),
+            pane: "%3".into(),
+            path: "/data/runs/job@1/raw".into(),
+            why: "no space left on device".to_owned(),
+        };
+        let raw = RawReport {
+            lost: vec![tape],
+            ..RawReport::default()
+        };
         let report = Report {
             log: Some(log),
+            raw: Some(raw),
             left: vec!["td-coordinator".into()],
             ..Report::default()
         };
@@ -72,6 +91,7 @@ mod tests {
             lines(&report),
             [
                 "td-coordinator did not end in time and was left",
+                "the raw recording of %3 in /data/runs/job@1/raw is not whole: no space left on device",
                 "events 5 to 9 of job@1 are not in the log /data/runs/job@1: no space left on device",
             ]
         );

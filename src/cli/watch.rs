@@ -41,6 +41,7 @@ pub(super) struct Config {
     reading: TypedReading,
     hooks: hooks::Config,
     keeping: TypedKeeping,
+    raw: bool,
 }
 
 impl Config {
@@ -63,6 +64,9 @@ impl Config {
                 return Err(Failure::usage(format!("{option} needs --mode ai")));
             }
         }
+        if typed.raw && typed.source != SourceKind::Stream {
+            return Err(Failure::usage("--raw needs --source stream"));
+        }
         let turns = match is_ai {
             true => Some((super::wait::markers(&typed.marker)?, typed.infer_after)),
             false => None,
@@ -83,6 +87,7 @@ impl Config {
             execution_id: typed.execution_id,
             include_self: typed.include_self,
             keeping: typed.keeping,
+            raw: typed.raw,
         })
     }
 }
@@ -97,6 +102,10 @@ fn rhythm(interval: Rhythm, share: f64) -> Rhythm {
 
 /// Watches until the targets have ended, or until it is stopped.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+    if config.raw && options.data_path()?.is_none() {
+        let why = "--raw keeps its recordings beside the log: leave out --no-log";
+        return Err(Failure::usage(why));
+    }
     // Before anything is started that a signal would leave behind.
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
@@ -159,7 +168,7 @@ fn watch(
     rules: Rules,
     show: Sender<Standing>,
 ) -> Watch {
-    let mut watch = Watch::new(server).rhythm(config.rhythm);
+    let mut watch = Watch::new(server).rhythm(config.rhythm).raw(config.raw);
     for target in config.targets {
         watch = watch.target(target);
     }

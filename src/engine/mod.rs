@@ -1,10 +1,12 @@
 //! The engine: puts bus, log and sources together, and takes them apart in the order that loses nothing.
 //!
 //! Stopping travels the way data travels: sources stop and are joined, then the bus is closed and
-//! drained, then the log is written out and synced. Any other order loses the last events, or hangs.
+//! drained, then the log is written out and synced. Raw recordings end with the sources that they
+//! come from. Any other order loses the last events, or hangs.
 
 mod keeper;
 mod runs;
+mod tapes;
 mod timeline;
 
 use std::fmt;
@@ -20,7 +22,8 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
 use crate::log::{
-    DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
+    DataDir, LogOptions, LogReport, RawReport, Retention, Rotation, RunDirectory, RunInfo,
+    SyncPolicy,
 };
 use crate::process::Command;
 use crate::ralph::{LoopEngine, LoopJob, Looping};
@@ -394,6 +397,7 @@ impl Engine {
             ..
         } = self;
         drop((running, alive));
+        runs.hurry_tapes();
         let mut report = Report {
             panicked,
             ..Report::default()
@@ -408,6 +412,14 @@ impl Engine {
         }
         drop(pokes);
         runs.close_all();
+        // While the bus still takes what it has to say.
+        report.raw = runs.finish_tapes();
+        if let Some(raw) = &report.raw {
+            report.panicked.extend(raw.panicked.clone());
+            if raw.is_left {
+                report.left.push("td-raw".to_owned());
+            }
+        }
         bus.close();
         if let Some(keeper) = keeper {
             match keeper.finish() {
@@ -432,6 +444,8 @@ impl fmt::Debug for Engine {
 pub struct Report {
     /// What the log says at its end; `None` without a log.
     pub log: Option<LogReport>,
+    /// What came of raw recordings; `None` when there were none.
+    pub raw: Option<RawReport>,
     /// Threads that panicked.
     pub panicked: Vec<Panicked>,
     /// Threads that did not end in time and were left.

@@ -7,11 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Map, Value};
 
 use super::keeper::{Order, Orders};
+use super::tapes::TapeBook;
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, each_text_in};
-use crate::log::{DataDir, IterationDirectory, OpenRun, RunDirectory, RunIndex, RunInfo, RunState};
+use crate::log::{
+    DataDir, IterationDirectory, OpenRun, RawReport, RawTapes, RunDirectory, RunIndex, RunInfo,
+    RunState,
+};
 use crate::redact::Rules;
 use crate::source::{OpenedRun, RunName, Runs};
 
@@ -21,6 +25,7 @@ pub(super) struct RunBook {
     kept: Option<(DataDir, Orders)>,
     /// What is not to stand in metadata either.
     rules: Rules,
+    tapes: TapeBook,
     clock: Clock,
     state: Mutex<State>,
 }
@@ -71,6 +76,7 @@ impl RunBook {
         clock: Clock,
     ) -> Self {
         Self {
+            tapes: TapeBook::new(Arc::clone(&bus), rules.clone(), clock.clone()),
             bus,
             kept,
             rules,
@@ -95,6 +101,16 @@ impl RunBook {
     /// Nothing is opened any more.
     pub fn close_all(&self) {
         self.state().closed = true;
+    }
+
+    /// The end begins: nobody waits for raw recordings any more.
+    pub fn hurry_tapes(&self) {
+        self.tapes.hurry();
+    }
+
+    /// Ends raw recordings; `None` when there are none.
+    pub fn finish_tapes(&self) -> Option<RawReport> {
+        self.tapes.finish()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -193,6 +209,11 @@ impl Runs for RunBook {
     fn iteration(&self, id: &ExecutionId, iteration: u32) -> Option<Result<IterationDirectory>> {
         let run = self.directory(id)?;
         Some(run.iteration(iteration, &self.rules))
+    }
+
+    fn raw(&self, id: &ExecutionId, title: &str) -> Option<Result<RawTapes>> {
+        let run = self.directory(id)?;
+        Some(self.tapes.tapes(&run, title))
     }
 
     fn close(&self, id: &ExecutionId, run_state: RunState, exit_status: Option<i32>) {

@@ -327,12 +327,16 @@ impl Entered {
 
     /// Opens a directory in the directory, if it is one.
     pub(super) fn enter(&self, name: &str) -> Result<Self> {
+        let failed = |cause| Error::file("cannot open", &self.join(name), cause);
+        self.enter_io(name).map_err(failed)
+    }
+
+    /// The same, for whoever asks what went wrong.
+    pub(super) fn enter_io(&self, name: &str) -> io::Result<Self> {
         let path = self.join(name);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(self.fd.as_fd(), name, flags, Mode::empty()) {
-            Ok(fd) => Ok(Self { fd, path }),
-            Err(cause) => Err(Error::file("cannot open", &path, cause.into())),
-        }
+        let fd = rustix::fs::openat(self.fd.as_fd(), name, flags, Mode::empty())?;
+        Ok(Self { fd, path })
     }
 
     /// Opens a regular file in the directory; never through a symbolic link, and without waiting

@@ -18,6 +18,8 @@ mod scan;
 
 mod stream;
 
+mod terminal;
+
 mod line;
 mod pane;
 mod redactor;
@@ -32,6 +34,7 @@ use crate::error::Result;
 pub use redactor::Redactor;
 use scan::{End, Open, Set};
 pub use stream::TextStream;
+pub(crate) use terminal::TerminalStream;
 
 /// How what stands in a secret's place begins; its kind and `]` follow.
 pub(crate) const MARKER: &str = "[redacted:";

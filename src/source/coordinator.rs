@@ -16,6 +16,7 @@ use super::choice::Choice;
 use super::handover::Handover;
 use super::poller::{Control, EndReason, Ended, Poller};
 use super::recall::Recall;
+use super::recording::Recording;
 use super::roster::{Outfit, Roster, Selection};
 use super::watch::Watch;
 use super::{Context, RunName, Source};
@@ -303,6 +304,16 @@ impl Work {
             self.tell_trouble(&error);
             None
         });
+        let raw = self.watch.raw && drains.is_some();
+        let tapes = raw.then(|| self.context.runs.raw(&execution_id, session.name));
+        let recording = match tapes.flatten() {
+            Some(Ok(tapes)) => Some(Recording::new(tapes, self.context.clock.clone())),
+            Some(Err(error)) => {
+                self.tell_trouble(&error);
+                None
+            }
+            None => None,
+        };
         let roster = Roster::new(Outfit {
             session_id: session.id,
             server_pid: server.pid,
@@ -319,6 +330,7 @@ impl Work {
             commands: self.commands.clone(),
             baseline: self.watch.baseline.clone(),
             drains,
+            recording,
             clock: self.context.clock.clone(),
         });
         let poller = Poller {

@@ -10,6 +10,7 @@ mod pane;
 mod pipes;
 mod poller;
 mod recall;
+mod recording;
 mod roster;
 mod say;
 mod states;
@@ -32,7 +33,7 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::log::{IterationDirectory, RunDirectory, RunInfo, RunState};
+use crate::log::{IterationDirectory, RawTapes, RunDirectory, RunInfo, RunState};
 use crate::thread::Stop;
 
 /// Something that observes on a thread of its own.
@@ -72,6 +73,10 @@ pub(crate) trait Runs: Send + Sync {
 
     /// Makes the directory of an iteration of a run; `None` for a run that is not kept.
     fn iteration(&self, id: &ExecutionId, iteration: u32) -> Option<Result<IterationDirectory>>;
+
+    /// Where the panes of a run are recorded, byte for byte; `None` for a run that is not kept. The
+    /// title gets into the recordings. Drop it when the run is let go of.
+    fn raw(&self, id: &ExecutionId, title: &str) -> Option<Result<RawTapes>>;
 
     /// Lets go of a run. When its last user has, it is closed.
     fn close(&self, id: &ExecutionId, state: RunState, exit_status: Option<i32>);

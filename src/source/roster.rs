@@ -10,6 +10,7 @@ use super::handover::{Arrival, Handover, Moving};
 use super::pane::{Begin, Manner, Pane, settle_time};
 use super::pipes::Pipes;
 use super::recall::Recall;
+use super::recording::Recording;
 use super::say::Out;
 use super::turns::TurnRules;
 use super::watch::Baseline;
@@ -68,6 +69,8 @@ pub(super) struct Outfit {
     pub baseline: Option<Baseline>,
     /// Where the panes are followed by their bytes.
     pub drains: Option<Drains>,
+    /// Where they are recorded, too.
+    pub recording: Option<Recording>,
     pub clock: Clock,
 }
 
@@ -285,7 +288,13 @@ impl Roster {
             PaneAnswer::Still(state, proof) if !moment.again => {
                 pane.still(state, *proof, &mut out);
             }
-            PaneAnswer::There(state) => pane.there(state, &mut out),
+            PaneAnswer::There(state) => {
+                if pane.there(state, &mut out)
+                    && let Some(recording) = &self.outfit.recording
+                {
+                    recording.resized(id, (state.width, state.height));
+                }
+            }
             PaneAnswer::Still(..) | PaneAnswer::Look { .. } => {}
         }
     }

@@ -98,7 +98,9 @@ pub(super) enum Fed {
 pub(super) struct Compared {
     pub changes: Vec<Change>,
     /// The look, where it shows what all bytes have made.
-    pub look: Option<Look>,
+    pub seam: Option<Seam>,
+    /// It showed something else than the bytes had made.
+    pub parted: bool,
 }
 
 impl Streaming {
@@ -294,7 +296,9 @@ impl Streaming {
         self.is_unchecked = false;
         self.again = AGAIN;
         let difference = self.tracker.difference(&seam.look);
-        let changes = match (self.parted.take(), difference) {
+        let (parted, difference) = (self.parted.take(), difference);
+        let has_parted = parted.is_some() || difference.is_some();
+        let changes = match (parted, difference) {
             (None, None) => Vec::new(),
             (parted, difference) => {
                 if let Some(difference) = difference {
@@ -305,8 +309,11 @@ impl Streaming {
                 self.tracker.reseat(&seam, reason, at)
             }
         };
-        let look = Some(seam.look);
-        Compared { changes, look }
+        Compared {
+            changes,
+            seam: Some(*seam),
+            parted: has_parted,
+        }
     }
 
     /// The pane is gone: what its bytes made last is final.

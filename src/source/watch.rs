@@ -33,6 +33,7 @@ pub struct Watch {
     pub(super) execution_id: Option<ExecutionId>,
     pub(super) leave_out: Vec<PaneId>,
     pub(super) include_observers: bool,
+    pub(super) raw: bool,
     pub(super) baseline: Option<Baseline>,
     pub(super) drain: Option<DrainProgram>,
 }
@@ -49,6 +50,7 @@ impl Watch {
             execution_id: None,
             leave_out: Vec::new(),
             include_observers: false,
+            raw: false,
             baseline: None,
             drain: None,
         }
@@ -119,6 +121,14 @@ impl Watch {
     /// never come to an end.
     pub fn include_observers(mut self) -> Self {
         self.include_observers = true;
+        self
+    }
+
+    /// Keeps every byte of the panes, with its time, beside the log: `raw/{pane}.cast` in the run's
+    /// directory, asciicast v3. Needs a log, and a source that gets bytes: one that looks has none,
+    /// and records nothing.
+    pub fn raw(mut self, raw: bool) -> Self {
+        self.raw = raw;
         self
     }
 

@@ -16,6 +16,8 @@ mod tracker;
 
 mod stream;
 
+mod paint;
+
 #[cfg(test)]
 mod sim;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pane (one pane: paper, canvas) ┐
-//! merged (all, with labels)      ┴─> what is drawn ─> tape (header, times, JSON)
+//! merged (all, with labels)      ┴─> what is drawn ─> crate::cast (header, times, JSON)
 //! ```
 //!
 //! Nothing of a pane's text orders the terminal: every control sequence in a cast is ours, and
@@ -15,16 +15,15 @@ mod merged;
 mod pane;
 mod paper;
 mod rows;
-mod tape;
 
 use std::time::Duration;
 
 use super::clean::one_line;
+use crate::cast::{Code, Tape};
 use crate::event::{Envelope, EventKind, PaneId};
 pub(super) use marks::{gap, log_gap};
 use merged::Merged;
 use pane::PaneView;
-use tape::{Code, Tape};
 
 /// What is exported, and how.
 #[derive(Clone, Debug, Default)]

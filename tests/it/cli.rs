@@ -130,7 +130,7 @@ fn wrong_usage_is_one_line_and_2() {
         &["watch", "--interval=-5s"],
         &["watch", "--nonsense"],
         &["watch", "--mode", "robot"],
-        &["watch", "--source", "stream"],
+        &["watch", "--source", "pipe"],
         &["watch", ""],
         &["watch", "--execution-id", ""],
         &["-L", "a", "watch", "-S", "b"],

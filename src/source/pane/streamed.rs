@@ -159,28 +159,34 @@ impl Pane {
         }
     }
 
-    /// The drain's mark.
-    pub fn marked(&mut self, out: &mut Out<'_>) {
-        let Some(stream) = self.stream_mut() else {
-            return;
-        };
-        let compared = stream.marked(out.now);
+    /// The drain's mark. What the pane shows, where it could be compared, and whether that was
+    /// something else than its bytes had made.
+    pub fn marked(&mut self, out: &mut Out<'_>) -> Option<(Seam, bool)> {
+        let compared = self.stream_mut()?.marked(out.now);
         self.say_of_stream(compared.changes, out);
-        let Some(look) = compared.look else {
-            return;
-        };
-        self.note_death(look.dead, out);
+        let seam = compared.seam?;
+        self.note_death(seam.look.dead, out);
+        Some((seam, compared.parted))
     }
 
-    /// It is there, and followed by its bytes.
-    pub fn there(&mut self, state: &PaneState, out: &mut Out<'_>) {
-        if self.stream().is_none() {
-            return;
+    /// A look is wanted as soon as it can be had.
+    pub fn wants_look_soon(&mut self) {
+        if let Some(stream) = self.stream_mut() {
+            stream.part(GapReason::Ambiguous);
         }
+    }
+
+    /// It is there, and followed by its bytes. Whether it has another size.
+    pub fn there(&mut self, state: &PaneState, out: &mut Out<'_>) -> bool {
+        if self.stream().is_none() {
+            return false;
+        }
+        let old = self.shape;
         if self.dead.is_some() && state.pid != self.shape.pid {
             self.opened(state, out);
         }
         self.shaped(state.shape(), out);
+        (old.width, old.height) != (state.width, state.height)
     }
 
     /// Another size or another program make its screen anew.

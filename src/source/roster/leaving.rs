@@ -56,6 +56,9 @@ impl Roster {
             pane.proved(proof);
         }
         pane.close(bytes_read_by(self.outfit.server_pid), &mut out);
+        if let Some(recording) = &self.outfit.recording {
+            recording.ended(id, pane.exit_status());
+        }
     }
 
     /// The session is gone: its panes have ended, or are another session's. Gives an exit status

@@ -127,7 +127,11 @@ impl Roster {
             // A look that is too short is taken again, and the pipe opened anew.
             Some(seam) if seam.was_free && !pane.deeper => {
                 let times = (self.outfit.gateway.epoch(), now);
-                pane.follow_bytes(&seam_of(look, seam), token.clone(), times);
+                let seam = seam_of(look, seam);
+                pane.follow_bytes(&seam, token.clone(), times);
+                if let Some(recording) = &mut self.outfit.recording {
+                    recording.draw(id, &seam);
+                }
                 pipes.follows(id, token);
             }
             seam => {
@@ -210,9 +214,30 @@ impl Roster {
         };
         match what {
             Arrived::Begun => pane.pipe_begun(),
-            Arrived::Bytes(bytes) => pane.fed(&bytes, &mut out),
-            Arrived::Dropped(dropped) => pane.missed(dropped, &mut out),
-            Arrived::Marked => pane.marked(&mut out),
+            Arrived::Bytes(bytes) => {
+                pane.fed(&bytes, &mut out);
+                if let Some(recording) = &mut self.outfit.recording {
+                    let was_whole = !recording.is_torn(&id);
+                    recording.bytes(&id, &bytes);
+                    if was_whole && recording.is_torn(&id) {
+                        pane.wants_look_soon();
+                    }
+                }
+            }
+            Arrived::Dropped(dropped) => {
+                pane.missed(dropped, &mut out);
+                if let Some(recording) = &mut self.outfit.recording {
+                    recording.dropped(&id, dropped);
+                }
+            }
+            Arrived::Marked => {
+                let shown = pane.marked(&mut out);
+                if let Some((recording, (seam, parted))) = self.outfit.recording.as_mut().zip(shown)
+                    && (parted || recording.is_torn(&id))
+                {
+                    recording.draw(&id, &seam);
+                }
+            }
             Arrived::Ended => pane.pipe_over(true, &out),
             Arrived::Lost => pane.pipe_over(false, &out),
         }

@@ -2,7 +2,7 @@
 //! text as it came, its open line below (pure).
 
 use super::pane::DEFAULT_SIZE;
-use super::tape::{Code, Tape};
+use crate::cast::{Code, Tape};
 use crate::event::{Envelope, TdEvent};
 use crate::view::console::Console;
 use crate::view::flow::{Flow, has_text};

@@ -2,7 +2,7 @@
 
 use super::canvas::Canvas;
 use super::paper::Paper;
-use super::tape::{Code, Tape};
+use crate::cast::{Code, Tape};
 use crate::event::{PaneId, TdEvent};
 
 /// What a terminal has where nothing is known of it.

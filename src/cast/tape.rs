@@ -7,20 +7,33 @@ use std::time::Duration;
 use crate::stamp::Timestamp;
 
 /// What is held back while the size for the header is not known: some hundred markers.
+#[cfg(feature = "cli")]
 const PENDING_BYTES_MAX: usize = 64 * 1024;
 
 /// What an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Code {
+pub(crate) enum Code {
     Output,
     Resize,
     Marker,
     Exit,
 }
 
+impl Code {
+    /// As the format writes it.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Output => 'o',
+            Self::Resize => 'r',
+            Self::Marker => 'm',
+            Self::Exit => 'x',
+        }
+    }
+}
+
 /// Writes a cast.
 #[derive(Debug)]
-pub(super) struct Tape {
+pub(crate) struct Tape {
     title: Option<String>,
     idle_limit_micros: Option<u64>,
     /// When it began.
@@ -33,6 +46,8 @@ pub(super) struct Tape {
     written_micros: u64,
     /// Events before the header; `None` when that is written.
     pending: Option<String>,
+    /// Used again from event to event.
+    json: String,
 }
 
 impl Tape {
@@ -46,6 +61,7 @@ impl Tape {
             elapsed_micros: 0,
             written_micros: 0,
             pending: Some(String::new()),
+            json: String::new(),
         }
     }
 
@@ -64,6 +80,7 @@ impl Tape {
     }
 
     /// Whether the header should not wait any longer.
+    #[cfg(feature = "cli")]
     pub fn is_full(&self) -> bool {
         let pending = self.pending.as_ref();
         pending.is_some_and(|pending| pending.len() > PENDING_BYTES_MAX)
@@ -99,28 +116,43 @@ impl Tape {
 
     /// Writes an event.
     pub fn event(&mut self, code: Code, data: &str, out: &mut String) {
+        let mut json = std::mem::take(&mut self.json);
+        json.clear();
+        push_string(data, &mut json);
+        self.event_json(code, &json, out);
+        self.json = json;
+    }
+
+    /// Writes an event whose data are JSON already.
+    pub fn event_json(&mut self, code: Code, json: &str, out: &mut String) {
         let interval = self.elapsed_micros - self.written_micros;
         let interval = interval.min(self.idle_limit_micros.unwrap_or(u64::MAX));
         self.written_micros = self.elapsed_micros;
         let out = self.pending.as_mut().unwrap_or(out);
-        let code = match code {
-            Code::Output => 'o',
-            Code::Resize => 'r',
-            Code::Marker => 'm',
-            Code::Exit => 'x',
-        };
+        let code = code.letter();
         let (seconds, micros) = (interval / 1_000_000, interval % 1_000_000);
-        let _ = write!(out, r#"[{seconds}.{micros:06},"{code}","#);
-        push_string(data, out);
-        out.push_str("]\n");
+        let _ = writeln!(out, r#"[{seconds}.{micros:06},"{code}",{json}]"#);
     }
 }
 
-/// A JSON string.
+/// A JSON string; nothing in it orders a terminal that the file is printed on.
 fn push_string(text: &str, out: &mut String) {
-    match serde_json::to_string(text) {
-        Ok(json) => out.push_str(&json),
-        // Text can always be written.
-        Err(_) => out.push_str(r#""""#),
+    // Text can always be written.
+    let json = serde_json::to_string(text).unwrap_or_else(|_| r#""""#.to_owned());
+    let mut rest = json.as_str();
+    // serde_json leaves those behind ASCII's others as they are: all but DEL begin with this byte.
+    while let Some(at) = memchr::memchr2(0x7f, 0xc2, rest.as_bytes()) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let mut chars = from.chars();
+        match chars.next() {
+            Some(c @ '\u{7f}'..='\u{9f}') => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            Some(c) => out.push(c),
+            None => {}
+        }
+        rest = chars.as_str();
     }
+    out.push_str(rest);
 }

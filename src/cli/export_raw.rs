@@ -1,0 +1,153 @@
+//! A pane's raw recordings as one cast: which there are, and writing them one after the other.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+
+use super::history::Ended;
+use crate::cast::Splice;
+use crate::event::PaneId;
+use crate::log::{RawFile, RunDirectory};
+use crate::thread::{Stop, is_stopped};
+use crate::view::{CastOptions, one_line};
+
+/// The longest line that is read: our own are well below, and whatever a broken disk has made of one
+/// must not fill the memory.
+const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// The recordings of one pane of a run, if they are to be exported.
+#[derive(Debug)]
+pub(super) struct Tapes {
+    run: RunDirectory,
+    files: Vec<RawFile>,
+}
+
+/// What is in the way, to be said.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Passed {
+    lines: u64,
+    tapes: u64,
+}
+
+impl Tapes {
+    /// Those of this pane; without one, those of the only pane that has any. Else what is to be said
+    /// when the log is exported in their place, if anything.
+    pub fn of(run: &RunDirectory, pane: Option<&PaneId>) -> Result<Self, Option<String>> {
+        let all = run
+            .raw_files()
+            .map_err(|error| Some(format!("exported from the log: {error:?}")))?;
+        let panes: BTreeSet<&PaneId> = all.iter().map(|file| &file.pane).collect();
+        let chosen = match pane.or(panes.first().copied()) {
+            None => return Err(None),
+            Some(_) if pane.is_none() && panes.len() > 1 => {
+                let names: Vec<String> = panes.iter().map(|pane| one_line(pane)).collect();
+                return Err(Some(format!(
+                    "exported from the log; there are raw recordings of single panes: --pane {}",
+                    names.join(", --pane ")
+                )));
+            }
+            Some(pane) if !panes.contains(pane) => {
+                let why = "exported from the log: there is no raw recording of this pane";
+                return Err((!panes.is_empty()).then(|| why.to_owned()));
+            }
+            Some(pane) => pane.clone(),
+        };
+        let of_pane = |file: &RawFile| file.pane == chosen;
+        let files = all.into_iter().filter(of_pane).collect();
+        let run = run.clone();
+        Ok(Self { run, files })
+    }
+
+    /// Hands the cast over, some lines at a time, and says what it is made of.
+    pub fn export(
+        &self,
+        options: &CastOptions,
+        stop: &Stop,
+        mut write: impl FnMut(&mut String) -> Result<(), Ended>,
+    ) -> Result<(), Ended> {
+        let title = options.title.as_deref().map(one_line);
+        let mut splice = Splice::new(title, options.idle_limit);
+        let (mut out, mut passed) = (String::new(), Passed::default());
+        for file in &self.files {
+            let tape = BufReader::new(self.run.open_raw(file)?);
+            let read = each_line(tape, &mut |number, line| {
+                match number {
+                    0 if !splice.header(line) => {
+                        passed.tapes += 1;
+                        return Ok(false);
+                    }
+                    0 => {}
+                    _ if !splice.line(line, &mut out) => passed.lines += 1,
+                    _ => write(&mut out)?,
+                }
+                Ok(!is_stopped(stop))
+            });
+            match read {
+                Ok(()) => {}
+                Err(Trouble::Read(cause)) => {
+                    super::say(&format!("{:?} is read no further: {cause}", file.path));
+                }
+                Err(Trouble::Ended(ended)) => return Err(ended),
+            }
+        }
+        splice.finish(&mut out);
+        write(&mut out)?;
+        self.tell(&passed);
+        Ok(())
+    }
+
+    fn tell(&self, passed: &Passed) {
+        let pane = self.files.first().map(|file| one_line(&file.pane));
+        let files = match self.files.len() {
+            1 => "one file".to_owned(),
+            files => format!("{files} files"),
+        };
+        super::say(&format!(
+            "exported from the raw recording of {} ({files}); --from-log makes it of the log",
+            pane.unwrap_or_default()
+        ));
+        if passed.lines > 0 {
+            super::say(&format!(
+                "{} lines of it cannot be read, and were passed over",
+                passed.lines
+            ));
+        }
+        if passed.tapes > 0 {
+            super::say(&format!(
+                "{} files of it are no recordings, and were passed over",
+                passed.tapes
+            ));
+        }
+    }
+}
+
+enum Trouble {
+    Read(io::Error),
+    Ended(Ended),
+}
+
+/// Whole lines, until `take` has had enough. Half a line at the end is one whose writer was stopped
+/// in the middle of it, or that is being written.
+fn each_line(
+    mut tape: BufReader<File>,
+    take: &mut impl FnMut(u64, &[u8]) -> Result<bool, Ended>,
+) -> Result<(), Trouble> {
+    let mut line = Vec::new();
+    for number in 0.. {
+        line.clear();
+        let mut limited = tape.by_ref().take(LINE_BYTES_MAX);
+        limited
+            .read_until(b'\n', &mut line)
+            .map_err(Trouble::Read)?;
+        if line.pop() != Some(b'\n') {
+            if line.len() as u64 + 1 >= LINE_BYTES_MAX {
+                return Err(Trouble::Read(io::Error::other("a line is too long")));
+            }
+            return Ok(());
+        }
+        if !take(number, &line).map_err(Trouble::Ended)? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}

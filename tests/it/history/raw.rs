@@ -1,0 +1,319 @@
+//! Raw recordings: on a disk that is full for a while, without secrets, and as what an export is made of.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use td_observe::log::{DataDir, RawFile, RawRecorder, RawReport, RawTapes, RunDirectory, RunInfo};
+use td_observe::redact::Rules;
+use td_observe::{Clock, PaneId, Timestamp};
+
+use super::{assert_wrong_usage, record};
+use crate::cli::{assert_code, run, text};
+use crate::log::SmallDisk;
+use crate::support::CEILING;
+
+fn at(millis: i64) -> Timestamp {
+    super::at(millis)
+}
+
+/// A recorder, and what it says.
+fn recorder(rules: Rules) -> (RawRecorder, Receiver<String>) {
+    let (say, said) = sync_channel(100);
+    let say = move |_: &td_observe::ExecutionId, what: &str| say.send(what.to_owned()).unwrap();
+    let recorder = RawRecorder::start(rules, Clock::system(), say).unwrap();
+    (recorder, said)
+}
+
+fn finish(recorder: RawRecorder) -> RawReport {
+    let report = recorder.finish(Clock::system().now() + CEILING);
+    assert!(!report.is_left && report.panicked.is_none(), "{report:?}");
+    report
+}
+
+fn files(run: &RunDirectory) -> Vec<RawFile> {
+    run.raw_files().unwrap()
+}
+
+type Event = (f64, char, String);
+
+/// The events of a cast, each line of which must be whole.
+#[track_caller]
+fn events(cast: &str) -> Vec<Event> {
+    assert!(
+        cast.ends_with('\n'),
+        "torn: {:?}",
+        &cast[cast.len().saturating_sub(200)..]
+    );
+    let mut lines = cast.lines();
+    let header: serde_json::Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(header["version"], 3);
+    let read =
+        |line: &str| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
+    lines.map(read).collect()
+}
+
+fn output(events: &[Event]) -> String {
+    let output = events.iter().filter(|(_, code, _)| *code == 'o');
+    output.map(|(.., data)| data.as_str()).collect()
+}
+
+fn told(said: &Receiver<String>, part: &str) {
+    let what = said.recv_timeout(CEILING).unwrap();
+    assert!(what.contains(part), "{what}");
+}
+
+/// A run on a small disk, and the filler that makes it full.
+fn full(disk: &Path) -> (RunDirectory, std::path::PathBuf) {
+    let directory = DataDir::new(disk).run(&"job".into());
+    drop(directory.open(RunInfo::default(), at(0)).unwrap());
+    let path = disk.join("filler");
+    let mut filler = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .unwrap();
+    let room = 64 * 1024;
+    for chunk in [1 << 16, 1 << 12, 1] {
+        while filler.write_all(&vec![b'x'; chunk]).is_ok() {}
+    }
+    let len = filler.metadata().unwrap().len();
+    filler.set_len(len - room).unwrap();
+    (directory, path)
+}
+
+#[test]
+fn a_full_disk_is_said_once_and_what_is_missing_has_a_marker() {
+    let temp = tempfile::tempdir().unwrap();
+    let mount = temp.path().join("disk");
+    let Some(_disk) = SmallDisk::mount(&mount, "size=1m") else {
+        return;
+    };
+    let (directory, filler) = full(&mount);
+    let (recorder, said) = recorder(Rules::none());
+    let tapes = recorder.tapes(&directory, None);
+    let pane = PaneId::from("%1");
+    tapes.begin(&pane, (80, 24), b"", at(0));
+    // The disk has room for the first of these only; 16 MiB wait, and the rest has no room.
+    let line = format!("{}\r\n", "x".repeat(998));
+    let piece = line.repeat(100);
+    recorder.hurry();
+    let (mut given, mut dropped) = (0, 0);
+    for n in 0..250 {
+        given += 1;
+        if !tapes.bytes(&pane, piece.as_bytes(), at(n * 20)) {
+            dropped += 1;
+        }
+    }
+    assert!((40..150).contains(&dropped), "{dropped}");
+    told(&said, "wait for room");
+    fs::remove_file(filler).unwrap();
+    let remounted = Command::new("mount")
+        .args(["-o", "remount,size=60m"])
+        .arg(&mount)
+        .status();
+    assert!(remounted.unwrap().success());
+    told(&said, "written again");
+    tapes.bytes(&pane, b"the end", at(6000));
+    drop(tapes);
+    assert_eq!(finish(recorder).lost, []);
+    assert!(said.try_recv().is_err());
+    let cast = fs::read_to_string(&files(&directory)[0].path).unwrap();
+    let events = events(&cast);
+    let text = output(&events);
+    let kept = (given - dropped) * piece.len() + "the end".len();
+    assert_eq!(text.len(), kept);
+    assert!(text.ends_with("\r\nthe end"));
+    let markers: Vec<&str> = events
+        .iter()
+        .filter(|(_, code, _)| *code == 'm')
+        .map(|(.., data)| data.as_str())
+        .collect();
+    let (bytes, ends) = (dropped * piece.len(), dropped * 100);
+    assert_eq!(
+        markers,
+        [format!(
+            "{bytes} bytes are missing here, {ends} line ends among them"
+        )]
+    );
+}
+
+#[test]
+fn the_end_does_not_wait_for_a_disk_that_stays_full() {
+    let temp = tempfile::tempdir().unwrap();
+    let mount = temp.path().join("disk");
+    let Some(_disk) = SmallDisk::mount(&mount, "size=1m") else {
+        return;
+    };
+    let (directory, _) = full(&mount);
+    let (recorder, said) = recorder(Rules::none());
+    let tapes = recorder.tapes(&directory, None);
+    let panes = ["%1", "%2"].map(PaneId::from);
+    for n in 0..40 {
+        for pane in &panes {
+            tapes.bytes(pane, &[b'x'; 10_000], at(n * 20));
+        }
+    }
+    told(&said, "wait for room");
+    drop(tapes);
+    let before = Clock::system().now();
+    let report = finish(recorder);
+    assert!(Clock::system().now() - before < Duration::from_secs(5));
+    assert!(
+        !report.lost.is_empty() && report.lost.len() <= 2,
+        "{report:?}"
+    );
+    assert!(report.lost[0].why.contains("No space left"), "{report:?}");
+    // What is there is whole.
+    for file in files(&directory) {
+        let cast = fs::read_to_string(&file.path).unwrap();
+        if !cast.is_empty() {
+            events(&cast);
+        }
+    }
+}
+
+#[test]
+fn keys_in_pieces_do_not_reach_the_disk() {
+    let temp = tempfile::tempdir().unwrap();
+    let directory = DataDir::new(temp.path()).run(&"job".into());
+    drop(directory.open(RunInfo::default(), at(0)).unwrap());
+    let (recorder, _said) = recorder(Rules::builtin());
+    let tapes = recorder.tapes(&directory, None);
+    let key = format!("gh{}_{}", "p", "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6");
+    let (mut now, pane) = (0, PaneId::from("%1"));
+    let mut say = |pieces: &[&str]| {
+        for piece in pieces {
+            now += 100;
+            tapes.bytes(&pane, piece.as_bytes(), at(now));
+        }
+    };
+    say(&["in two writes: ", &key[..13], &key[13..], "\r\n"]);
+    say(&[
+        "with colours: \x1b[1m",
+        &key[..20],
+        "\x1b[32m",
+        &key[20..],
+        "\x1b[0m\r\n",
+    ]);
+    let bytes: Vec<String> = key.chars().map(String::from).collect();
+    let bytes: Vec<&str> = bytes.iter().map(String::as_str).collect();
+    say(&["typed: "]);
+    say(&bytes);
+    say(&["\r\nthe end\r\n"]);
+    tapes.begin(
+        &pane,
+        (80, 24),
+        format!("\x1b[H{key}").as_bytes(),
+        at(90_000),
+    );
+    drop(tapes);
+    assert_eq!(finish(recorder).lost, []);
+    let cast = fs::read_to_string(&files(&directory)[0].path).unwrap();
+    let shown = output(&events(&cast)).replace("\x1b[32m", "");
+    for part in key.as_bytes().windows(12) {
+        let part = std::str::from_utf8(part).unwrap();
+        assert!(
+            !shown.contains(part) && !cast.contains(part),
+            "{part}: {shown}"
+        );
+    }
+    assert_eq!(
+        shown.matches("[redacted:github-token]").count(),
+        4,
+        "{shown}"
+    );
+    assert!(shown.contains("\r\nthe end\r\n"), "{shown}");
+}
+
+/// Records a pane twice, as two observers do one after the other.
+fn tapes_of(directory: &RunDirectory, pane: &str, write: impl Fn(&RawTapes, &PaneId, i64)) {
+    for begin in [0, 60_000] {
+        let (recorder, _said) = recorder(Rules::none());
+        let tapes = recorder.tapes(directory, None);
+        write(&tapes, &pane.into(), begin);
+        drop(tapes);
+        assert_eq!(finish(recorder).lost, []);
+    }
+}
+
+#[test]
+fn an_export_is_made_of_the_bytes_where_there_are_some() {
+    let temp = tempfile::tempdir().unwrap();
+    let directory = record(temp.path(), "job", &[(0, "a"), (1000, "b")]);
+    let cast = &["export", "job", "--format", "cast"][..];
+    let with = |more: &[&str]| {
+        let output = run(&[cast, more].concat(), temp.path());
+        assert_code(&output, 0);
+        (
+            text(&output.stdout).to_owned(),
+            text(&output.stderr).to_owned(),
+        )
+    };
+    let (of_log, silent) = with(&[]);
+    assert_eq!(silent, "");
+    tapes_of(&directory, "%1", |tapes, pane, begin| {
+        tapes.begin(pane, (70, 20), b"\x1b[2J$ ", at(begin));
+        tapes.bytes(
+            pane,
+            "\x1b[31mrot \u{e9}\x1b[0m\r\n".as_bytes(),
+            at(begin + 1000),
+        );
+        tapes.resized(pane, (71, 21), at(begin + 2000));
+        tapes.ended(pane, Some(7), at(begin + 3000));
+    });
+    let (of_tapes, says) = with(&[]);
+    assert!(says.contains("raw recording of %1 (2 files)"), "{says}");
+    let header: serde_json::Value = serde_json::from_str(of_tapes.lines().next().unwrap()).unwrap();
+    assert_eq!(header["term"], serde_json::json!({"cols": 70, "rows": 20}));
+    let red = "\x1b[31mrot \u{e9}\x1b[0m\r\n";
+    let expected = [
+        (0.0, 'o', "\x1b[2J$ "),
+        (1.0, 'o', red),
+        (1.0, 'r', "71x21"),
+        (58.0, 'm', "exited: 7; recorded anew from here"),
+        (0.0, 'r', "70x20"),
+        (0.0, 'o', "\x1b[2J$ "),
+        (1.0, 'o', red),
+        (1.0, 'r', "71x21"),
+        (1.0, 'x', "7"),
+    ];
+    let expected = expected.map(|(seconds, code, data)| (seconds, code, data.to_owned()));
+    assert_eq!(events(&of_tapes), expected);
+    let (limited, _) = with(&["--idle-limit", "2s"]);
+    let seconds: f64 = events(&limited).iter().map(|(seconds, ..)| seconds).sum();
+    assert!((seconds - 7.0).abs() < 1e-9, "{seconds}");
+    assert_eq!(with(&["--from-log"]), (of_log.clone(), String::new()));
+    assert_eq!(with(&["--pane", "%1"]).0, of_tapes);
+    // Half a line, as somebody who was killed leaves it, is no line; another tape goes on.
+    let path = &files(&directory)[1].path;
+    let mut torn = OpenOptions::new().append(true).open(path).unwrap();
+    torn.write_all(b"[1.0,\"o\",\"ha").unwrap();
+    assert_eq!(with(&[]).0, of_tapes);
+    // Two panes: which one?
+    tapes_of(&directory, "%2", |tapes, pane, begin| {
+        tapes.bytes(pane, b"other", at(begin));
+    });
+    let (of_both, says) = with(&[]);
+    assert_eq!(of_both, of_log);
+    assert!(says.contains("--pane %1, --pane %2"), "{says}");
+    assert_eq!(output(&events(&with(&["--pane", "%2"]).0)), "otherother");
+    let output = run(&[cast, &["--pane", "%7"]].concat(), temp.path());
+    assert_code(&output, 2);
+}
+
+#[test]
+fn raw_needs_a_stream_and_a_log() {
+    let temp = tempfile::tempdir().unwrap();
+    for (args, says) in [
+        (&["watch", "--raw"][..], "--source stream"),
+        (&["watch", "--raw", "--source", "poll"], "--source stream"),
+        // Until the stream is there; then: --no-log.
+        (&["watch", "--raw", "--source", "stream", "--no-log"], "--"),
+    ] {
+        assert_wrong_usage(&run(args, temp.path()), says);
+    }
+}
