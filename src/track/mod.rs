@@ -10,6 +10,7 @@ mod reflow;
 mod screen;
 
 mod book;
+mod telling;
 mod normal;
 mod pace;
 mod tracker;

@@ -130,6 +130,21 @@ impl Grid {
         }
     }
 
+    /// Makes the screen as high as the pane is now: rows below the cursor go, those above it scroll
+    /// off.
+    pub fn set_height(&mut self, height: usize, cursor_row: &mut usize) {
+        while self.height() > height.max(*cursor_row + 1) {
+            self.rows.pop_back();
+        }
+        while self.height() > height {
+            if let Some(line) = self.rows.pop_front() {
+                self.scrolled.push(&line, &self.clusters);
+            }
+            *cursor_row -= 1;
+        }
+        self.rows.resize_with(height, Line::default);
+    }
+
     /// Erases the screen; on the normal one, what it held up to the last row in use is kept.
     pub fn clear_screen(&mut self, room: usize) {
         let used = self.rows.iter().rposition(|line| !line.cells.is_empty());

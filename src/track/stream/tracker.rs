@@ -63,6 +63,8 @@ pub struct StreamTracker {
     pub(super) fed: bool,
     /// The same for the alternate screen.
     screen_fed: bool,
+    /// Bytes were dropped, and no look has been taken since.
+    pub(super) is_holed: bool,
     /// The last lines that were said, with their numbers.
     pub(super) recent: VecDeque<(i64, String)>,
     /// When the book was last told where the lines stand.
@@ -83,6 +85,7 @@ impl StreamTracker {
             marks: Marks::default(),
             fed: false,
             screen_fed: false,
+            is_holed: false,
             recent: tracker
                 .standing()
                 .filter(|(number, _)| *number < tracker.next_line())
@@ -110,8 +113,14 @@ impl StreamTracker {
                 .take(on_screen)
                 .map(|row| &*row.text)
                 .collect();
-            (text.strip_suffix(&*shown).unwrap_or(text), rows)
+            (text.strip_suffix(&*shown).unwrap_or(text).to_owned(), rows)
         });
+        self.seat(seam, head.as_ref().map(|(text, rows)| (&**text, *rows)));
+    }
+
+    /// The same; `head` is of the line that reaches into the top row what has scrolled off, and how
+    /// many rows that took.
+    pub(super) fn seat(&mut self, seam: &Seam, head: Option<(&str, u32)>) {
         self.terminal = Terminal::seated(seam, head);
         self.input = Input::default();
         self.marks.forget();
@@ -194,6 +203,7 @@ impl StreamTracker {
             lost_lines: Some(line_ends),
             reason: GapReason::Dropped,
         });
+        self.is_holed = true;
         self.input = Input::default();
         self.marks.forget();
         if line_ends > 0 {
