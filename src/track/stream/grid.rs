@@ -45,7 +45,11 @@ impl Grid {
                     line.wrapped = false;
                 }
             }
-            None => self.scrolled.close(),
+            // Where a full-screen program begins or erases its screen, tmux ends a line of the normal
+            // one whose beginning has scrolled off. It was not printed so, and tmux may long have
+            // made its rows anew at another width: such lines stay whole.
+            None if self.keeps_history => self.scrolled.close(),
+            None => {}
         }
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::difference::Difference;
 use super::seam::Seam;
 use super::tracker::StreamTracker;
+use crate::event::Cursor;
 use crate::track::align::Footprint;
 use crate::track::book::Moved;
 use crate::track::change::{Change, GapReason};
@@ -72,10 +73,22 @@ impl StreamTracker {
         let parted = self.difference(look);
         self.advance(changes);
         self.tracker.book.settle(changes, false);
-        let (footprint, lines) = Normal::of(look).in_full(look);
+        let (footprint, mut lines) = Normal::of(look).in_full(look);
         let beside = Beside::new(self, look, &lines, &footprint);
-        let place = beside.place(parted.as_ref());
+        let mut place = beside.place(parted.as_ref());
         let respawned = beside.respawned;
+        if let Some(begun) = beside.left_above(place) {
+            // The cursor stands at the top now, and its line goes on there.
+            let (at_cursor, begun) = (beside.at_cursor, begun.to_owned());
+            place = Some(Place::of_cursor(self.tracker.book.cursor_line(), at_cursor));
+            if let Some(line) = lines.get_mut(at_cursor as usize)
+                && !begun.is_empty()
+            {
+                line.text.insert_str(0, &begun);
+                (line.start, line.rows) = (line.start - 1, line.rows + 1);
+            }
+        }
+        let beside = Beside::new(self, look, &lines, &footprint);
         let unfinished = beside.unfinished();
         let at_cursor = beside.at_cursor;
 
@@ -224,6 +237,17 @@ impl<'a> Beside<'a> {
             .and_then(|first| self.fits(first, cursor_line))
             .or_else(|| by_history().and_then(above))
             .or_else(|| by_text().and_then(above))
+    }
+
+    /// What the line of the cursor reads, if tmux has left it in the history and gone to the top of
+    /// the screen: it does so where rows that it makes anew push the cursor off the screen.
+    fn left_above(&self, place: Option<Place>) -> Option<&'a str> {
+        let cursor_line = self.stream.tracker.book.cursor_line();
+        let first = place?.first;
+        let mut below = cursor_line + 1 - first..=self.at_cursor;
+        let at_top = self.look.cursor == Cursor::default() && self.look.dead.is_none();
+        let left = at_top && !below.is_empty() && below.all(|at| self.is_blank(at));
+        left.then(|| self.text(cursor_line)).flatten()
     }
 
     /// The place if the lines of the look can be numbered from `first` on: from that

@@ -417,8 +417,8 @@ impl Terminal {
             rows: self.grid.rows.clone(),
             cursor: self.cursor,
         });
-        self.grid.clear_rows(0, self.height() as isize, 0);
         self.grid.keeps_history = false;
+        self.grid.clear_rows(0, self.height() as isize, 0);
     }
 
     /// Shows the normal screen again.

@@ -13,6 +13,7 @@ use crate::track::book::{Moved, Taken};
 use crate::track::change::{Change, GapReason};
 use crate::track::lines::{Logical, group, used_rows};
 use crate::track::look::Row;
+use crate::track::normal::leave_out_notice;
 use crate::track::tracker::Tracker;
 
 /// Bytes of lines that may wait for [`StreamTracker::changes`]: a few bytes can print a whole screen,
@@ -105,8 +106,7 @@ impl StreamTracker {
     pub(super) fn sit(&mut self, seam: &Seam) {
         let head = self.tracker.book.reaching_in();
         let screen = &seam.look.rows[seam.look.history_rows()..];
-        let above = seam.look.rows[..seam.look.history_rows()].last();
-        let head = head.filter(|_| !seam.look.alternate && above.is_none_or(|row| row.wrapped));
+        let head = head.filter(|_| !seam.look.alternate);
         let head = head.map(|(text, rows, on_screen)| {
             let shown: String = screen
                 .iter()
@@ -249,7 +249,12 @@ impl StreamTracker {
     /// The lines of the normal screen in use, that of the cursor among them, with the beginning of
     /// the first one, which may have scrolled off.
     fn lines(&self) -> (Vec<Logical>, Footprint) {
-        let (mut rows, cursor_row) = self.terminal.normal();
+        let (mut rows, mut cursor_row) = self.terminal.normal();
+        if self.tracker.dead.is_some() {
+            // As looks are read: tmux has moved the cursor.
+            leave_out_notice(&mut rows);
+            cursor_row = 0;
+        }
         rows.truncate(used_rows(&rows, cursor_row));
         let mut lines = group(&rows, 0);
         if let (Some((head, head_rows)), Some(first)) =
