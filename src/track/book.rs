@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::align::{Footprint, KEPT_ROWS};
 use super::change::{Change, GapReason};
 use super::lines::{Logical, first_rows};
-use super::telling::Said;
 
 /// A line that is known, on the screen or just above it.
 #[derive(Clone, Debug)]
@@ -42,6 +41,37 @@ pub(super) enum Moved {
 pub(super) struct Taken {
     pub at: Duration,
     pub width: u32,
+}
+
+/// What the outside has been told that a line reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Nothing,
+    AsItIs,
+    Otherwise(String),
+}
+
+impl Said {
+    /// What was said of a line that read `old` and reads `new` now.
+    pub fn carried_over(self, old: String, new: &str) -> Self {
+        match self {
+            Self::Nothing => Self::Nothing,
+            Self::AsItIs if old == new => Self::AsItIs,
+            Self::AsItIs => Self::Otherwise(old),
+            Self::Otherwise(said) if said == new => Self::AsItIs,
+            Self::Otherwise(said) => Self::Otherwise(said),
+        }
+    }
+}
+
+impl Line {
+    pub(super) fn said_text(&self) -> &str {
+        match &self.said {
+            Said::Nothing => "",
+            Said::AsItIs => &self.text,
+            Said::Otherwise(text) => text,
+        }
+    }
 }
 
 /// The known lines, with consecutive numbers: some history, and the screen as far as it is used.

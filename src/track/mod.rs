@@ -10,9 +10,9 @@ mod reflow;
 mod screen;
 
 mod book;
-mod telling;
 mod normal;
 mod pace;
+mod telling;
 mod tracker;
 
 mod stream;

@@ -1,29 +1,11 @@
 //! What was said of the known lines, and when the rest is said (pure).
 
-use super::book::{Book, Line};
+use super::book::{Book, Line, Said};
 use super::change::Change;
 
 /// Settled lines are said in chunks of about this many bytes: enough to be cheap, little enough to
 /// show and to queue.
 const CHUNK_BYTES: usize = 64 * 1024;
-
-/// What the outside has been told that a line reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
-    Nothing,
-    AsItIs,
-    Otherwise(String),
-}
-
-impl Line {
-    pub(super) fn said_text(&self) -> &str {
-        match &self.said {
-            Said::Nothing => "",
-            Said::AsItIs => &self.text,
-            Said::Otherwise(text) => text,
-        }
-    }
-}
 
 impl Book {
     /// The known lines above the cursor were complete when they were seen: they are said now.
@@ -117,19 +99,6 @@ impl Book {
             text.drain(..from);
             let chunk = text;
             changes.push(Change::Lines { first_line, chunk });
-        }
-    }
-}
-
-impl Said {
-    /// What was said of a line that read `old` and reads `new` now.
-    pub fn carried_over(self, old: String, new: &str) -> Self {
-        match self {
-            Self::Nothing => Self::Nothing,
-            Self::AsItIs if old == new => Self::AsItIs,
-            Self::AsItIs => Self::Otherwise(old),
-            Self::Otherwise(said) if said == new => Self::AsItIs,
-            Self::Otherwise(said) => Self::Otherwise(said),
         }
     }
 }

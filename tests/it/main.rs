@@ -36,6 +36,7 @@ mod redact_samples;
 mod source_text;
 mod states;
 mod stream_recordings;
+mod stream_resizes;
 mod tmux;
 mod tmux_gateway;
 mod turns;

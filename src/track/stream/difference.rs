@@ -2,7 +2,9 @@
 
 use super::tracker::StreamTracker;
 use crate::event::Cursor;
+use crate::track::lines::Logical;
 use crate::track::look::Look;
+use crate::track::normal::Normal;
 
 /// What a look of tmux shows otherwise than the stream has it; the first such thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +65,36 @@ impl StreamTracker {
             bytes_before: None,
             bytes_after: None,
         }
+    }
+
+    /// Whether a look shows the line of the cursor, or the one above it, otherwise than the bytes
+    /// say: then the look may be later than the last byte that was fed, and taking it in would say
+    /// those lines twice when their bytes come. Look again; where it stays so although nothing comes,
+    /// stream and tmux have parted: [`StreamTracker::reseat`]. Lines that read the same deceive it.
+    pub fn is_behind(&self, look: &Look) -> bool {
+        let tracker = &self.tracker;
+        if self.is_holed || look.dead.is_some() || look.pid != tracker.pid || look.alternate {
+            return false;
+        }
+        let ends = |lines: &[Logical], cursor_row: i64| -> Vec<String> {
+            let until = lines.iter().rposition(|line| line.start <= cursor_row);
+            let last = lines
+                .iter()
+                .take(until.map_or(0, |at| at + 1))
+                .rev()
+                .take(2);
+            // Of a line that begins above the look only the end is there.
+            last.map(|line| line.text.trim_end_matches(' ').to_owned())
+                .collect()
+        };
+        let (lines, footprint) = self.lines();
+        let stream = ends(&lines, footprint.cursor_row);
+        let (footprint, lines) = Normal::of(look).in_full(look);
+        let tmux = ends(&lines, footprint.cursor_row);
+        let mut pairs = stream.iter().zip(&tmux);
+        pairs.any(|(stream, tmux)| {
+            !stream.ends_with(&**tmux) || tmux.is_empty() != stream.is_empty()
+        })
     }
 
     /// Where a look shows something else than the stream does. It must have been taken while the pane

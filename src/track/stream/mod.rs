@@ -32,7 +32,7 @@ mod reseat;
 #[cfg(test)]
 mod tests;
 
-pub use marks::Mark;
 pub use difference::Difference;
+pub use marks::Mark;
 pub use seam::{Modes, Seam, unescape};
 pub use tracker::StreamTracker;

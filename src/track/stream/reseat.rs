@@ -24,6 +24,7 @@ use crate::track::tracker::Tracker;
 impl StreamTracker {
     /// Goes on from a new look, taken while no bytes came and after all before it had been fed: after
     /// a resize, a respawn, a drop, the end of the program, or where stream and tmux have parted.
+    /// Whether that is so [`StreamTracker::is_behind`] can tell, mostly.
     ///
     /// No line is said twice and none is lost: the stream has them all. What the look shows of them
     /// otherwise is revised, what stands there and is none of them is known, not said; only what
@@ -216,7 +217,11 @@ impl<'a> Beside<'a> {
             });
         }
         // Where tmux has moved the cursor itself, it tells nothing.
-        let by_cursor = self.look.dead.is_none().then(|| book.cursor_line() - self.at_cursor);
+        let by_cursor = self
+            .look
+            .dead
+            .is_none()
+            .then(|| book.cursor_line() - self.at_cursor);
         let by_history = || {
             let grown = i64::from(self.look.history_size) - i64::from(history.size);
             (!self.respawned).then(|| book.first_number(self.lines, grown))

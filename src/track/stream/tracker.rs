@@ -248,7 +248,7 @@ impl StreamTracker {
 
     /// The lines of the normal screen in use, that of the cursor among them, with the beginning of
     /// the first one, which may have scrolled off.
-    fn lines(&self) -> (Vec<Logical>, Footprint) {
+    pub(super) fn lines(&self) -> (Vec<Logical>, Footprint) {
         let (mut rows, mut cursor_row) = self.terminal.normal();
         if self.tracker.dead.is_some() {
             // As looks are read: tmux has moved the cursor.

@@ -67,12 +67,7 @@ proptest! {
     }
 }
 
-fn feed_asking(
-    pane: &mut Pane,
-    bytes: &[u8],
-    range: std::ops::Range<usize>,
-    asks: &[(usize, u8)],
-) {
+fn feed_asking(pane: &mut Pane, bytes: &[u8], range: std::ops::Range<usize>, asks: &[(usize, u8)]) {
     let mut from = range.start;
     for (at, times) in asks.iter().filter(|(at, _)| range.contains(at)) {
         pane.feed(&bytes[from..*at]);

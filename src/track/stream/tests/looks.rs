@@ -226,9 +226,19 @@ fn polling_after_a_drop_begins_with_a_gap() {
     let (mut tracker, changes) = pane.stream.into_looks(pane.now + LONG);
     pane.changes.extend(changes);
     let later = seam(9, &["five", "six", "seven", ""], 1).look;
-    assert_eq!(tracker.look(&later), Outcome::Changes(vec![
-        Change::Lines { first_line: 6, chunk: "six\n".into() },
-        Change::Gap { first_line: 7, lost_lines: None, reason: GapReason::Dropped },
-    ]));
+    assert_eq!(
+        tracker.look(&later),
+        Outcome::Changes(vec![
+            Change::Lines {
+                first_line: 6,
+                chunk: "six\n".into()
+            },
+            Change::Gap {
+                first_line: 7,
+                lost_lines: None,
+                reason: GapReason::Dropped
+            },
+        ])
+    );
     assert_eq!(tracker.next_line(), 7);
 }

@@ -169,7 +169,11 @@ fn a_line_goes_on_after_tmux_has_moved_the_cursor_to_the_top() {
         pane.feed(format!("one\r\ntwo\r\n{begun}").as_bytes());
         pane.rest();
         let mut other = seam(4, &["one", "two", begun, "", "", "", ""], 3);
-        other.look.rows.iter_mut().for_each(|row| row.wrapped = false);
+        other
+            .look
+            .rows
+            .iter_mut()
+            .for_each(|row| row.wrapped = false);
         other.look.cursor = Cursor { x: 0, y: 0 };
         pane.reseat(&other, GapReason::Resized);
         pane.feed(b"line\r\nmore\r\n");
