@@ -295,6 +295,11 @@ impl Book {
         let mut last = first - 1;
         for (number, mut line) in (first..).zip(lines) {
             (end, last) = (line.end(), number);
+            if number == first && number < old_first {
+                // Older than what is known, and perhaps only its end: it would seem to change when a
+                // deeper look shows all of it.
+                continue;
+            }
             let (said, since, same, restless) = match was(number) {
                 Some(old) => {
                     // A line of which tmux has only the end begins as it did.

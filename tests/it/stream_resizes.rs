@@ -175,13 +175,16 @@ impl<'a> Streamed<'a> {
         let mark = format!("\x1b]2;mark {}\x07", self.marks).into_bytes();
         let mut terminal = self.server.terminal(&self.pane);
         terminal.write_all(&mark).unwrap();
-        let mut came = Vec::new();
+        let (mut count, mut last) = (0, Vec::new());
         wait_for("the mark", CEILING, || {
-            came.extend(self.take());
-            let has_come = came.windows(mark.len()).any(|some| some == mark);
-            if has_come { Ok(()) } else { Err(came.len()) }
+            let came = self.take();
+            count += came.len();
+            last.extend(came);
+            let has_come = last.windows(mark.len()).any(|some| some == mark);
+            last.drain(..last.len().saturating_sub(mark.len()));
+            if has_come { Ok(()) } else { Err(count) }
         });
-        came == mark
+        count == mark.len()
     }
 
     fn size(&self) -> (u32, u32) {

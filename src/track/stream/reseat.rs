@@ -77,21 +77,22 @@ impl StreamTracker {
         let (footprint, mut lines) = Normal::of(look).in_full(look);
         let beside = Beside::new(self, look, &lines, &footprint);
         let mut place = beside.place(parted.as_ref());
-        let respawned = beside.respawned;
-        if let Some(begun) = beside.left_above(place) {
-            // The cursor stands at the top now, and its line goes on there.
-            let (at_cursor, begun) = (beside.at_cursor, begun.to_owned());
-            place = Some(Place::of_cursor(self.tracker.book.cursor_line(), at_cursor));
-            if let Some(line) = lines.get_mut(at_cursor as usize)
-                && !begun.is_empty()
+        let Beside {
+            at_cursor,
+            respawned,
+            ..
+        } = beside;
+        let begun = beside.begun().to_owned();
+        if beside.is_left_above(place) {
+            place = Some(Place::of_cursor(beside.cursor_line(), at_cursor));
+            // The line goes on at the top of the screen, for the program.
+            if !begun.is_empty()
+                && let Some(line) = lines.get_mut(at_cursor as usize)
             {
                 line.text.insert_str(0, &begun);
                 (line.start, line.rows) = (line.start - 1, line.rows + 1);
             }
         }
-        let beside = Beside::new(self, look, &lines, &footprint);
-        let unfinished = beside.unfinished();
-        let at_cursor = beside.at_cursor;
 
         let tracker = &mut self.tracker;
         if respawned && tracker.dead.is_none() {
@@ -108,7 +109,8 @@ impl StreamTracker {
             None => {
                 // The line of the cursor is another one, and begun: it is as complete as it will be.
                 let last = tracker.book.cursor_line();
-                let next = if unfinished { last + 1 } else { last };
+                let is_begun = !begun.trim_end().is_empty();
+                let next = last + i64::from(is_begun);
                 tracker.book.say(changes, next - 1);
                 Place::of_cursor(next, at_cursor)
             }
@@ -189,10 +191,13 @@ impl<'a> Beside<'a> {
         }
     }
 
-    /// Whether something stands in the stream's line of the cursor.
-    fn unfinished(&self) -> bool {
-        let line = self.text(self.stream.tracker.book.cursor_line());
-        line.is_some_and(|text| !text.trim_end().is_empty())
+    fn cursor_line(&self) -> i64 {
+        self.stream.tracker.book.cursor_line()
+    }
+
+    /// What stands in the stream's line of the cursor.
+    fn begun(&self) -> &'a str {
+        self.text(self.cursor_line()).unwrap_or_default()
     }
 
     fn text(&self, number: i64) -> Option<&'a str> {
@@ -216,85 +221,80 @@ impl<'a> Beside<'a> {
                 moved: Moved::By(0),
             });
         }
+        let cursor_line = self.cursor_line();
+        let is_alive = self.look.dead.is_none();
         // Where tmux has moved the cursor itself, it tells nothing.
-        let by_cursor = self
-            .look
-            .dead
-            .is_none()
-            .then(|| book.cursor_line() - self.at_cursor);
+        if is_alive && let Some((place, _)) = self.fits(cursor_line - self.at_cursor, cursor_line) {
+            return Some(place);
+        }
+        if self.respawned {
+            return None;
+        }
         let by_history = || {
             let grown = i64::from(self.look.history_size) - i64::from(history.size);
-            (!self.respawned).then(|| book.first_number(self.lines, grown))
+            let same_width = self.look.width as usize == self.stream.terminal.width();
+            same_width.then(|| book.first_number(self.lines, grown))
         };
         let by_text = || {
-            let above = book.above_cursor();
-            let oldest = above.first().map_or(book.cursor_line(), |line| line.0);
-            let mut known = self.known.clone();
-            known.retain(|(number, _)| *number < oldest);
-            known.extend(above);
-            let place = || reflow::place(&known, self.lines, |_| true);
-            (!self.respawned).then(place).flatten()
+            let above = self.known.iter().copied();
+            let above: Vec<_> = above.filter(|line| line.0 < cursor_line).collect();
+            reflow::place(&above, self.lines, |_| true)
         };
-        let cursor_line = book.cursor_line();
         // Found otherwise, the line of the cursor goes on in what tmux wrote itself.
-        let above = |first: i64| self.fits(first, cursor_line - 1);
-        by_cursor
-            .and_then(|first| self.fits(first, cursor_line))
-            .or_else(|| by_history().and_then(above))
-            .or_else(|| by_text().and_then(above))
+        let fits = |first: i64| {
+            let (place, tells) = self.fits(first, cursor_line - 1)?;
+            let goes_back = is_alive && first + self.at_cursor < cursor_line;
+            (tells && !goes_back).then_some(place)
+        };
+        by_history()
+            .and_then(fits)
+            .or_else(|| by_text().and_then(fits))
     }
 
-    /// What the line of the cursor reads, if tmux has left it in the history and gone to the top of
-    /// the screen: it does so where rows that it makes anew push the cursor off the screen.
-    fn left_above(&self, place: Option<Place>) -> Option<&'a str> {
-        let cursor_line = self.stream.tracker.book.cursor_line();
-        let first = place?.first;
-        let mut below = cursor_line + 1 - first..=self.at_cursor;
+    /// Whether tmux has left the line of the cursor in the history and gone to the top of the screen:
+    /// it does so where rows that it makes anew push the cursor off the screen.
+    fn is_left_above(&self, place: Option<Place>) -> bool {
         let at_top = self.look.cursor == Cursor::default() && self.look.dead.is_none();
-        let left = at_top && !below.is_empty() && below.all(|at| self.is_blank(at));
-        left.then(|| self.text(cursor_line)).flatten()
+        place.is_some_and(|place| {
+            let mut below = self.cursor_line() + 1 - place.first..=self.at_cursor;
+            at_top && !below.is_empty() && below.all(|at| self.is_blank(at))
+        })
     }
 
-    /// The place if the lines of the look can be numbered from `first` on: from that
-    /// numbered `last` upwards they read as the known ones do.
-    fn fits(&self, first: i64, last: i64) -> Option<Place> {
-        let mut known_from = None;
-        let mut tells = false;
+    /// The place if the lines of the look can be numbered from `first` on, that is, if from the one
+    /// numbered `last` upwards they read as the known ones do; and whether there are such lines.
+    fn fits(&self, first: i64, last: i64) -> Option<(Place, bool)> {
         let last = (last - first).min(self.lines.len() as i64 - 1);
+        let mut known_from = first + last.max(0);
+        let mut tells = false;
         for at in (0..=last).rev() {
-            let number = first + at;
             match self.fit(first, at) {
                 Fit::Unknown => break,
                 Fit::Same => tells |= !self.is_blank(at),
-                Fit::Otherwise if self.respawned => {
-                    // Here the new program began.
-                    if self.ends_known(number, at) {
-                        return self.found(first, number);
-                    }
+                // Here the new program began.
+                Fit::Otherwise if self.respawned && self.ends_known(first + at, at) => {
+                    (known_from, tells) = (first + at, true);
                     break;
                 }
+                Fit::Otherwise if !tells => return None,
                 // A line between two that are the same ones is the same one, whatever it reads.
-                Fit::Otherwise if tells && at > 0 && !self.is_blank(at - 1) => {
-                    if !matches!(self.fit(first, at - 1), Fit::Same) {
+                Fit::Otherwise => {
+                    let above = at - 1;
+                    let is_between =
+                        !self.is_blank(above) && matches!(self.fit(first, above), Fit::Same);
+                    if self.respawned || !is_between {
                         break;
                     }
                 }
-                Fit::Otherwise if tells => break,
-                Fit::Otherwise => return None,
             }
-            known_from = Some(number);
+            known_from = first + at;
         }
-        let number = known_from.unwrap_or(first + last.max(0));
-        (tells || known_from.is_some() || !self.respawned).then_some(())?;
-        self.found(first, number)
-    }
-
-    fn found(&self, first: i64, known_from: i64) -> Option<Place> {
-        Some(Place {
+        let place = Place {
             first,
             known_from,
             moved: Moved::Anew,
-        })
+        };
+        Some((place, tells))
     }
 
     fn fit(&self, first: i64, at: i64) -> Fit {

@@ -127,12 +127,7 @@ fn a_line_between_others_is_put_right_through_a_resize() {
     let mut pane = Pane::new(10, 5);
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\n");
     pane.rest();
-    pane.reseat(
-        &seam(20, &["one", "2", "three", "four", ""], 0),
-        GapReason::Resized,
-    );
-    let mut wider = seam(20, &["one", "2", "three", "four", ""], 0);
-    wider.look.cursor = Cursor { x: 0, y: 4 };
+    let wider = ended(seam(20, &["one", "2", "three", "four", ""], 0));
     pane.reseat(&wider, GapReason::Resized);
     assert_eq!(pane.lines(), ["one", "2", "three", "four"]);
     assert_eq!(pane.reasons(), []);
