@@ -6,27 +6,23 @@ use super::align::{Footprint, KEPT_ROWS};
 use super::change::{Change, GapReason};
 use super::lines::{Logical, first_rows};
 
-/// Settled lines are said in chunks of about this many bytes: enough to be cheap, little enough to
-/// show and to queue.
-const CHUNK_BYTES: usize = 64 * 1024;
-
 /// A line that is known, on the screen or just above it.
 #[derive(Clone, Debug)]
-struct Line {
-    number: i64,
+pub(super) struct Line {
+    pub number: i64,
     /// Its first row, counted from the top of the screen.
-    start: i64,
-    rows: i64,
-    text: String,
-    said: Said,
+    pub start: i64,
+    pub rows: i64,
+    pub text: String,
+    pub said: Said,
     /// When it was first seen to read so.
-    since: Duration,
+    pub since: Duration,
     /// It read the same in the look before.
-    same: bool,
+    pub same: bool,
     /// It did, and has for long enough to be taken for settled.
-    stood: bool,
+    pub stood: bool,
     /// It read something else in the look before, and in the one before that too.
-    restless: bool,
+    pub restless: bool,
 }
 
 /// Where the known lines stand in a look.
@@ -49,14 +45,27 @@ pub(super) struct Taken {
 
 /// What the outside has been told that a line reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Said {
+pub(super) enum Said {
     Nothing,
     AsItIs,
     Otherwise(String),
 }
 
+impl Said {
+    /// What was said of a line that read `old` and reads `new` now.
+    pub fn carried_over(self, old: String, new: &str) -> Self {
+        match self {
+            Self::Nothing => Self::Nothing,
+            Self::AsItIs if old == new => Self::AsItIs,
+            Self::AsItIs => Self::Otherwise(old),
+            Self::Otherwise(said) if said == new => Self::AsItIs,
+            Self::Otherwise(said) => Self::Otherwise(said),
+        }
+    }
+}
+
 impl Line {
-    fn said_text(&self) -> &str {
+    pub(super) fn said_text(&self) -> &str {
         match &self.said {
             Said::Nothing => "",
             Said::AsItIs => &self.text,
@@ -70,11 +79,11 @@ impl Line {
 pub(super) struct Book {
     /// How long a line must read the same, from one look to another, to be taken for settled.
     pub settle: Duration,
-    lines: Vec<Line>,
+    pub(super) lines: Vec<Line>,
     /// The number of the next line to be said; all before it were said, or stood there before.
-    next: i64,
+    pub(super) next: i64,
     /// The number of the line that the cursor is in.
-    cursor_line: i64,
+    pub(super) cursor_line: i64,
 }
 
 impl Book {
@@ -133,7 +142,12 @@ impl Book {
 
     /// What is known was there before: nothing of it is to be said.
     pub fn is_baseline(&mut self) {
-        for line in &mut self.lines {
+        self.is_known_above(i64::MAX);
+    }
+
+    /// What stands above this line cannot be put in its place: nothing is to be said of it.
+    pub fn is_known_above(&mut self, number: i64) {
+        for line in self.lines.iter_mut().filter(|line| line.number < number) {
             (line.said, line.same, line.stood) = (Said::AsItIs, true, true);
         }
     }
@@ -165,11 +179,6 @@ impl Book {
             line.same = true;
             line.stood |= at.saturating_sub(line.since) >= self.settle;
         }
-    }
-
-    /// The known lines above the cursor were complete when they were seen: they are said now.
-    pub fn flush(&mut self, changes: &mut Vec<Change>) {
-        self.say(changes, self.cursor_line - 1);
     }
 
     /// No known line is left: what comes takes numbers that none had. Returns the first.
@@ -217,32 +226,6 @@ impl Book {
         let above = u32::try_from(-line.start).ok()?;
         let below = usize::try_from(line.start + line.rows).ok()?;
         Some((&line.text, above, below))
-    }
-
-    /// Lines that came and went between two looks are said as they are: so many, which stand in
-    /// `text` from `at` on, each ended by `\n`. No known line is left before them.
-    pub fn pass(&mut self, mut text: String, at: usize, lines: i64, changes: &mut Vec<Change>) {
-        self.lines.clear();
-        let mut first_line = self.next;
-        self.next += lines;
-        let mut rest = &text[at..];
-        while rest.len() > 2 * CHUNK_BYTES {
-            let end = memchr::memrchr(b'\n', &rest.as_bytes()[..CHUNK_BYTES])
-                .or_else(|| memchr::memchr(b'\n', rest.as_bytes()));
-            let (chunk, after) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
-            changes.push(Change::Lines {
-                first_line,
-                chunk: chunk.to_owned(),
-            });
-            first_line += memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64;
-            rest = after;
-        }
-        if !rest.is_empty() {
-            let from = text.len() - rest.len();
-            text.drain(..from);
-            let chunk = text;
-            changes.push(Change::Lines { first_line, chunk });
-        }
     }
 
     /// So many lines are lost, that of the cursor first: they take numbers, and none is known.
@@ -312,6 +295,11 @@ impl Book {
         let mut last = first - 1;
         for (number, mut line) in (first..).zip(lines) {
             (end, last) = (line.end(), number);
+            if number == first && number < old_first {
+                // Older than what is known, and perhaps only its end: it would seem to change when a
+                // deeper look shows all of it.
+                continue;
+            }
             let (said, since, same, restless) = match was(number) {
                 Some(old) => {
                     // A line of which tmux has only the end begins as it did.
@@ -391,71 +379,8 @@ impl Book {
             .map_or(first, |line| line.number);
     }
 
-    /// Says what has settled, and what of the rest is worth showing.
-    pub fn settle(&mut self, changes: &mut Vec<Change>, all: bool) {
-        // What was said before and reads differently now.
-        let next = self.next;
-        for line in self.lines.iter_mut().filter(|line| line.number < next) {
-            revise(line, changes);
-        }
-        let last = if all {
-            // Blank rows at the very end are not lines that the program ended.
-            self.lines
-                .iter()
-                .rev()
-                .find(|line| !line.text.trim_end().is_empty())
-                .map(|line| line.number)
-        } else {
-            let cursor_line = self.cursor_line;
-            let settled = |line: &&Line| {
-                let scrolled_off = line.start + line.rows <= 0;
-                scrolled_off || line.stood && line.number < cursor_line
-            };
-            let unsaid = self.lines.iter().filter(|line| line.number >= next);
-            unsaid.take_while(settled).last().map(|line| line.number)
-        };
-        if let Some(last) = last {
-            self.say(changes, last);
-        }
-        // Prompts and progress, and lines that wait for one of those before them. A line that is
-        // new, or that the cursor has just left, will be said with the next tick.
-        let (next, cursor_line) = (self.next, self.cursor_line);
-        for line in self.lines.iter_mut().filter(|line| line.number >= next) {
-            let shown = line.said != Said::Nothing;
-            if line.stood || line.restless || shown && line.number >= cursor_line {
-                revise(line, changes);
-            }
-        }
-        self.forget();
-    }
-
-    /// Says the lines from the next one to `last`.
-    pub fn say(&mut self, changes: &mut Vec<Change>, last: i64) {
-        let mut chunk = String::new();
-        let mut first_line = self.next;
-        let next = self.next;
-        for line in self
-            .lines
-            .iter_mut()
-            .filter(|line| (next..=last).contains(&line.number))
-        {
-            if !chunk.is_empty() && chunk.len() + line.text.len() >= CHUNK_BYTES {
-                let chunk = std::mem::take(&mut chunk);
-                changes.push(Change::Lines { first_line, chunk });
-                first_line = line.number;
-            }
-            chunk.push_str(&line.text);
-            chunk.push('\n');
-            line.said = Said::AsItIs;
-            self.next = line.number + 1;
-        }
-        if !chunk.is_empty() {
-            changes.push(Change::Lines { first_line, chunk });
-        }
-    }
-
     /// Forgets lines that can neither change nor help to find the place.
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         let oldest = -(KEPT_ROWS as i64);
         let next = self.next;
         let keep = self
@@ -465,29 +390,4 @@ impl Book {
             .unwrap_or(self.lines.len());
         self.lines.drain(..keep);
     }
-}
-
-impl Said {
-    /// What was said of a line that read `old` and reads `new` now.
-    fn carried_over(self, old: String, new: &str) -> Self {
-        match self {
-            Self::Nothing => Self::Nothing,
-            Self::AsItIs if old == new => Self::AsItIs,
-            Self::AsItIs => Self::Otherwise(old),
-            Self::Otherwise(said) if said == new => Self::AsItIs,
-            Self::Otherwise(said) => Self::Otherwise(said),
-        }
-    }
-}
-
-/// Says what a line reads now, if that was not said.
-fn revise(line: &mut Line, changes: &mut Vec<Change>) {
-    if line.said_text() == line.text {
-        return;
-    }
-    line.said = Said::AsItIs;
-    changes.push(Change::Revised {
-        line: line.number,
-        text: line.text.clone(),
-    });
 }

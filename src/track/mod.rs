@@ -12,6 +12,7 @@ mod screen;
 mod book;
 mod normal;
 mod pace;
+mod telling;
 mod tracker;
 
 mod stream;

@@ -28,10 +28,7 @@ impl<'a> Normal<'a> {
             _ => {
                 let mut rows = Cow::Borrowed(&look.rows[..]);
                 if look.dead.is_some() && rows.last().is_some_and(is_death_notice) {
-                    // tmux writes it into the pane; the program did not.
-                    if let Some(notice) = rows.to_mut().last_mut() {
-                        *notice = Row::default();
-                    }
+                    leave_out_notice(rows.to_mut());
                 }
                 Self {
                     height: (look.height as usize).min(rows.len()),
@@ -65,6 +62,13 @@ impl<'a> Normal<'a> {
             &self.rows[..self.rows.len() - unused],
             -footprint.history_rows,
         )
+    }
+}
+
+/// Of the rows of a dead pane: what tmux wrote into it, and no program did.
+pub(super) fn leave_out_notice(rows: &mut [Row]) {
+    if let Some(notice) = rows.last_mut().filter(|row| is_death_notice(row)) {
+        *notice = Row::default();
     }
 }
 

@@ -6,7 +6,7 @@ use super::align::{Facts, Footprint, Place, place};
 use super::book::{Book, Moved, Taken};
 use super::change::{Change, GapReason};
 use super::lines::Logical;
-use super::look::Look;
+use super::look::{Death, Look};
 use super::normal::Normal;
 use super::reflow;
 use super::screen::ScreenDiff;
@@ -48,8 +48,10 @@ pub struct Tracker {
     pub(super) book: Book,
     old: Footprint,
     width: u32,
-    pid: u32,
-    died: bool,
+    pub(super) pid: u32,
+    pub(super) dead: Option<Death>,
+    /// Where the lines stand is not known, and why.
+    pub(super) adrift: Option<GapReason>,
     bytes_before: Option<u64>,
     /// When the last look was taken.
     pub(super) at: Duration,
@@ -144,7 +146,8 @@ impl Tracker {
             old: Footprint::default(),
             width: look.width,
             pid: look.pid,
-            died: look.dead.is_some(),
+            dead: look.dead,
+            adrift: None,
             bytes_before: look.bytes_before,
             at: look.at,
             first: next,
@@ -203,8 +206,9 @@ impl Tracker {
     fn look_as(&mut self, look: &Look, deepest: bool) -> Outcome {
         let mut changes = Vec::new();
         self.at = look.at;
-        if look.alternate && look.saved.is_none() {
-            // The lines behind the full-screen program were not looked at: they wait.
+        if look.alternate && (look.saved.is_none() || look.width < self.width) {
+            // The lines behind the full-screen program were not looked at, or tmux shows only as
+            // much of them as the pane is wide now: they wait.
             self.show_screen(look, &mut changes);
             return Outcome::Changes(changes);
         }
@@ -213,6 +217,13 @@ impl Tracker {
         footprint.deepest = deepest;
         self.news = !footprint.shows_as(&self.old);
         let lines = normal.lines(&footprint);
+        if let Some(reason) = self.adrift {
+            if !deepest {
+                return Outcome::Deeper;
+            }
+            self.stand_anew(look, (footprint, lines), reason, &mut changes);
+            return Outcome::Changes(changes);
+        }
         let respawned = look.pid != self.pid;
         let (first, moved) = if respawned {
             // A new program in the pane: tmux has erased the screen, what was last printed on it
@@ -222,14 +233,14 @@ impl Tracker {
             }
             let grown = (footprint.history_size - self.old.history_size).max(0);
             // The old program may have gone on until then: what it scrolled off had been seen.
-            let seen = if self.died {
+            let seen = if self.dead.is_some() {
                 0
             } else {
                 self.old.scrolled_into(&footprint, grown)
             };
             self.book.flush(&mut changes);
             let first = self.book.first_after_respawn(&lines, grown - seen);
-            if !self.died {
+            if self.dead.is_none() {
                 changes.push(self.book.gap(GapReason::Cleared));
             }
             (first, Moved::Anew)
@@ -238,11 +249,7 @@ impl Tracker {
                 Ok(first) => (first, Moved::Anew),
                 Err(None) => return Outcome::Deeper,
                 Err(Some(reason)) => {
-                    // What stands there may have been said already: it is known now, not said.
-                    self.book.lose(reason, &mut changes);
-                    self.seen(look);
-                    self.stand_on((footprint, lines));
-                    self.note_top(look, false);
+                    self.stand_anew(look, (footprint, lines), reason, &mut changes);
                     return Outcome::Changes(changes);
                 }
             }
@@ -275,12 +282,35 @@ impl Tracker {
 
     /// Notes what of a look the next one is compared with.
     pub(super) fn seen(&mut self, look: &Look) {
+        self.adrift = None;
         if !look.alternate {
             self.width = look.width;
         }
         self.pid = look.pid;
-        self.died = look.dead.is_some();
+        self.dead = look.dead;
         self.bytes_before = look.bytes_before;
+    }
+
+    /// Goes on as if the last look had been this one, whose lines are known already.
+    pub(super) fn has_looked(&mut self, look: &Look) {
+        self.seen(look);
+        self.old = Normal::of(look).footprint(look);
+        self.top = None;
+    }
+
+    /// Where the known lines stand is lost. What stands there may have been said already: it is
+    /// known now, not said.
+    fn stand_anew(
+        &mut self,
+        look: &Look,
+        shown: (Footprint, Vec<Logical>),
+        reason: GapReason,
+        changes: &mut Vec<Change>,
+    ) {
+        self.book.lose(reason, changes);
+        self.seen(look);
+        self.stand_on(shown);
+        self.note_top(look, false);
     }
 
     /// Notes the number of the pane's first line; `goes_on` if the look goes on where the one
@@ -302,7 +332,7 @@ impl Tracker {
         self.bytes_before = server_bytes.or(self.bytes_before);
         self.book.stood(at);
         let mut changes = Vec::new();
-        self.book.settle(&mut changes, self.died);
+        self.book.settle(&mut changes, self.dead.is_some());
         changes
     }
 

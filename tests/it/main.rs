@@ -38,6 +38,7 @@ mod states;
 #[cfg(feature = "cli")]
 mod stream;
 mod stream_recordings;
+mod stream_resizes;
 mod tmux;
 mod tmux_gateway;
 mod turns;

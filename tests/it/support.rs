@@ -134,6 +134,12 @@ impl TmuxServer {
     /// Runs tmux commands, one a line.
     #[track_caller]
     pub fn script(&self, lines: &str) {
+        self.answer(lines);
+    }
+
+    /// The same; all that they print.
+    #[track_caller]
+    pub fn answer(&self, lines: &str) -> String {
         let finished = self.try_tmux(&["source-file", "-"].map(OsStr::new), lines);
         assert!(
             finished.status.success(),
@@ -141,6 +147,7 @@ impl TmuxServer {
             self.name,
             shown(&finished)
         );
+        String::from_utf8(finished.stdout).unwrap()
     }
 
     fn try_tmux(&self, args: &[&OsStr], stdin: &str) -> Finished {

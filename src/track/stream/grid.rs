@@ -45,7 +45,11 @@ impl Grid {
                     line.wrapped = false;
                 }
             }
-            None => self.scrolled.close(),
+            // Where a full-screen program begins or erases its screen, tmux ends a line of the normal
+            // one whose beginning has scrolled off. It was not printed so, and tmux may long have
+            // made its rows anew at another width: such lines stay whole.
+            None if self.keeps_history => self.scrolled.close(),
+            None => {}
         }
     }
 
@@ -128,6 +132,21 @@ impl Grid {
         } else {
             self.clear_rows(end - rows, (at + 2 * rows) as isize - end as isize, room);
         }
+    }
+
+    /// Makes the screen as high as the pane is now: rows below the cursor go, those above it scroll
+    /// off.
+    pub fn set_height(&mut self, height: usize, cursor_row: &mut usize) {
+        while self.height() > height.max(*cursor_row + 1) {
+            self.rows.pop_back();
+        }
+        while self.height() > height {
+            if let Some(line) = self.rows.pop_front() {
+                self.scrolled.push(&line, &self.clusters);
+            }
+            *cursor_row -= 1;
+        }
+        self.rows.resize_with(height, Line::default);
     }
 
     /// Erases the screen; on the normal one, what it held up to the last row in use is kept.

@@ -25,12 +25,14 @@ mod input;
 
 mod tracker;
 
+mod difference;
+
 mod reseat;
 
 #[cfg(test)]
 mod tests;
 
+pub use difference::Difference;
 pub use marks::Mark;
-pub use reseat::Difference;
 pub use seam::{Modes, Seam, unescape};
 pub use tracker::StreamTracker;

@@ -1,5 +1,14 @@
-//! The stream compared with a look of tmux, and taken up anew where they part (pure).
+//! A stream taken up anew at a look of tmux, and looks that go on where it ended (pure).
+//!
+//! All bytes before the look have been fed, so that no line is missing: the stream's lines are
+//! right, and the look's are put beside them. Where a line of the look stands is told by the cursor's,
+//! and up from there by their texts, as far as those agree. What stands above that is tmux's affair:
+//! it makes rows anew when the width changes, and drops or doubles some of them. It is known then,
+//! not said.
 
+use std::time::Duration;
+
+use super::difference::Difference;
 use super::seam::Seam;
 use super::tracker::StreamTracker;
 use crate::event::Cursor;
@@ -7,213 +16,311 @@ use crate::track::align::Footprint;
 use crate::track::book::Moved;
 use crate::track::change::{Change, GapReason};
 use crate::track::lines::Logical;
-use crate::track::look::Look;
+use crate::track::look::{Look, SavedScreen};
 use crate::track::normal::Normal;
 use crate::track::reflow;
 use crate::track::tracker::Tracker;
 
-/// What a look of tmux shows otherwise than the stream has it; the first such thing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Difference {
-    /// The pane's size.
-    Size,
-    /// Whether the alternate screen is shown.
-    Screen,
-    /// The text of a row, counted from the top.
-    Row {
-        /// Which.
-        row: u32,
-        /// What the stream has, without blanks at the end.
-        stream: String,
-        /// What tmux shows, the same way.
-        tmux: String,
-    },
-    /// Where a line is broken: only one of the two goes on after this row.
-    Wrap {
-        /// Which, counted from the top.
-        row: u32,
-    },
-    /// How many rows have scrolled off.
-    History {
-        /// Rows in the history by the stream.
-        stream: u32,
-        /// Rows in tmux's.
-        tmux: u32,
-    },
-    /// Where the cursor is.
-    Cursor {
-        /// By the stream.
-        stream: Cursor,
-        /// By tmux.
-        tmux: Cursor,
-    },
-}
-
 impl StreamTracker {
-    /// Where a look shows something else than the stream does. It must have been taken while the pane
-    /// was at rest, when all its bytes had been fed. tmux is right then: [`StreamTracker::reseat`].
-    pub fn difference(&self, look: &Look) -> Option<Difference> {
-        let terminal = &self.terminal;
-        if (terminal.width(), terminal.height()) != (look.width as usize, look.height as usize) {
-            return Some(Difference::Size);
-        }
-        if terminal.saved.is_some() != look.alternate {
-            return Some(Difference::Screen);
-        }
-        let stream = terminal.shown();
-        let tmux = &look.rows[look.history_rows()..];
-        for (row, (stream, tmux)) in (0..).zip(stream.iter().zip(tmux)) {
-            let texts = [stream, tmux].map(|row| row.text.trim_end_matches(' '));
-            if texts[0] != texts[1] {
-                let [stream, tmux] = texts.map(str::to_owned);
-                return Some(Difference::Row { row, stream, tmux });
-            }
-        }
-        let last = tmux.len().saturating_sub(1);
-        for (row, pair) in (0..).zip(stream.iter().zip(tmux).take(last)) {
-            // Among empty rows a look cannot tell.
-            let tells = !tmux[row as usize + 1].text.is_empty() && !pair.1.text.is_empty();
-            if tells && pair.0.wrapped != pair.1.wrapped {
-                return Some(Difference::Wrap { row });
-            }
-        }
-        let history = terminal.grid.scrolled.history.size;
-        if !look.alternate && history != look.history_size {
-            return Some(Difference::History {
-                stream: history,
-                tmux: look.history_size,
-            });
-        }
-        let (stream, tmux) = (terminal.cursor(), look.cursor);
-        (look.dead.is_none() && stream != tmux).then_some(Difference::Cursor { stream, tmux })
-    }
-
-    /// Goes on from a new seam, after all bytes before it were fed: after a resize, or where stream
-    /// and tmux have parted. Lines keep their numbers and are not said again; what the seam shows
-    /// after the last known line is new. Where the place of the known lines cannot be found there is
-    /// a gap with this reason, and what stands there is known, not said.
-    pub fn reseat(
-        &mut self,
-        seam: &Seam,
-        reason: GapReason,
-        now: std::time::Duration,
-    ) -> Vec<Change> {
-        let mut changes = self.look_at(&seam.look, reason, now);
-        self.sit(seam);
-        self.note(now, &changes);
-        self.show_seam(seam, &mut changes);
-        changes
-    }
-
-    /// What the pane shows by its bytes.
-    pub fn look(&self) -> Look {
-        let terminal = &self.terminal;
-        let history = terminal.grid.scrolled.history;
-        Look {
-            width: terminal.width() as u32,
-            height: terminal.height() as u32,
-            history_size: history.size,
-            history_limit: history.limit,
-            cursor: terminal.cursor(),
-            alternate: terminal.saved.is_some(),
-            rows: terminal.shown(),
-            at: self.tracker.at,
-            ..Look::default()
-        }
-    }
-
-    /// Goes over to looks.
-    pub fn into_looks(mut self, now: std::time::Duration) -> (Tracker, Vec<Change>) {
-        let look = self.look();
-        let changes = self.look_at(&look, GapReason::Ambiguous, now);
-        (self.tracker, changes)
-    }
-
-    /// Goes over to polling with a look that was taken after the last byte.
-    pub fn into_tracker(
-        mut self,
-        look: &Look,
-        reason: GapReason,
-        now: std::time::Duration,
-    ) -> (Tracker, Vec<Change>) {
-        let changes = self.look_at(look, reason, now);
-        (self.tracker, changes)
-    }
-
-    fn show_seam(&mut self, seam: &Seam, changes: &mut Vec<Change>) {
-        self.tracker.show_screen(&seam.look, changes);
-    }
-
-    fn look_at(&mut self, look: &Look, reason: GapReason, now: std::time::Duration) -> Vec<Change> {
+    /// Goes on from a new look, taken while no bytes came and after all before it had been fed: after
+    /// a resize, a respawn, a drop, the end of the program, or where stream and tmux have parted.
+    /// Whether that is so [`StreamTracker::is_behind`] can tell, mostly.
+    ///
+    /// No line is said twice and none is lost: the stream has them all. What the look shows of them
+    /// otherwise is revised, what stands there and is none of them is known, not said; only what
+    /// tmux shows below them is new. After a drop, where the look's lines do not go on from those
+    /// that have come since, there is a gap with this reason.
+    pub fn reseat(&mut self, seam: &Seam, reason: GapReason, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
-        let parted = self.difference(look);
-        self.advance(&mut changes);
-        self.tracker.book.settle(&mut changes, false);
-        let (footprint, lines) = Normal::of(look).in_full(look);
-        let stays = self.stays(look, parted.as_ref());
-        let first = if stays {
-            let first = self.tracker.book.first_number(&lines, 0);
-            Some((first, Moved::By(0)))
+        if let Some(hidden) = self.hidden_behind(&seam.look) {
+            self.advance(&mut changes);
+            self.tracker.book.settle(&mut changes, false);
+            self.tracker.seen(&seam.look);
+            let mut seam = seam.clone();
+            seam.look.saved = Some(hidden);
+            let open = self.terminal.grid.scrolled.open();
+            let head = open.map(|(text, rows)| (text.to_owned(), rows as u32));
+            self.seat(&seam, head.as_ref().map(|(text, rows)| (&**text, *rows)));
         } else {
-            self.place(&lines, &footprint)
-                .map(|first| (first, Moved::Anew))
-        };
-        self.tracker.seen(look);
-        if let Some((first, moved)) = first {
-            self.tracker.book.say(&mut changes, first - 1);
-            self.tracker.take(lines, first, moved, footprint);
-            self.tracker.book.settle(&mut changes, look.dead.is_some());
-        } else {
-            self.tracker.book.lose(reason, &mut changes);
-            self.tracker.stand_on((footprint, lines));
+            self.look_at(&seam.look, reason, &mut changes);
+            self.sit(seam);
         }
-        self.tracker.note_top(look, false);
+        self.note(now, &changes);
+        self.tracker.show_screen(&seam.look, &mut changes);
         changes
     }
 
-    /// Whether each row stands where it stood, whatever it reads.
-    fn stays(&self, look: &Look, parted: Option<&Difference>) -> bool {
-        let same_screen = !matches!(parted, Some(Difference::Size | Difference::Screen));
-        let history = self.terminal.grid.scrolled.history;
-        same_screen
-            && !look.alternate
-            && (history.size, history.limit) == (look.history_size, look.history_limit)
+    /// The normal screen, if a full-screen program goes on hiding it: nothing changes there, and
+    /// the stream has all of it. tmux shows of its rows only as much as the pane is wide now.
+    fn hidden_behind(&self, look: &Look) -> Option<SavedScreen> {
+        let goes_on = look.alternate && look.pid == self.tracker.pid && !self.is_holed;
+        self.terminal.hidden().filter(|_| goes_on)
     }
 
-    /// The number of the first of these lines, by the cursor's if the known lines are where they
-    /// should be then, else by the only place that they fit.
-    fn place(&self, lines: &[Logical], footprint: &Footprint) -> Option<i64> {
-        let book = &self.tracker.book;
-        let above = book.above_cursor();
-        let oldest = above.first().map_or(book.cursor_line(), |line| line.0);
-        let mut known: Vec<(i64, &str)> = self
-            .recent
-            .iter()
-            .filter(|(number, _)| *number < oldest)
-            .map(|(number, text)| (*number, text.as_str()))
-            .collect();
-        known.extend(above);
+    /// Goes over to polling: the tracker goes on as if its last look had shown what the stream
+    /// knows. Its next look finds what was printed since the last byte.
+    pub fn into_looks(mut self, now: Duration) -> (Tracker, Vec<Change>) {
+        let mut changes = Vec::new();
+        self.tracker.at = now;
+        self.advance(&mut changes);
+        self.tracker.book.settle(&mut changes, false);
+        self.tracker.has_looked(&self.look());
+        self.tracker.adrift = self.is_holed.then_some(GapReason::Dropped);
+        (self.tracker, changes)
+    }
+
+    fn look_at(&mut self, look: &Look, reason: GapReason, changes: &mut Vec<Change>) {
+        let parted = self.difference(look);
+        self.advance(changes);
+        self.tracker.book.settle(changes, false);
+        let (footprint, mut lines) = Normal::of(look).in_full(look);
+        let beside = Beside::new(self, look, &lines, &footprint);
+        let mut place = beside.place(parted.as_ref());
+        let Beside {
+            at_cursor,
+            respawned,
+            ..
+        } = beside;
+        let begun = beside.begun().to_owned();
+        if beside.is_left_above(place) {
+            place = Some(Place::of_cursor(beside.cursor_line(), at_cursor));
+            // The line goes on at the top of the screen, for the program.
+            if !begun.is_empty()
+                && let Some(line) = lines.get_mut(at_cursor as usize)
+            {
+                line.text.insert_str(0, &begun);
+                (line.start, line.rows) = (line.start - 1, line.rows + 1);
+            }
+        }
+
+        let tracker = &mut self.tracker;
+        if respawned && tracker.dead.is_none() {
+            // What the old program had last on the screen was erased, perhaps unseen.
+            changes.push(tracker.book.gap(GapReason::Cleared));
+        }
+        tracker.seen(look);
+        let place = match place {
+            Some(place) => place,
+            None if self.is_holed => {
+                tracker.book.lose(reason, changes);
+                Place::of_cursor(tracker.book.next(), at_cursor)
+            }
+            None => {
+                // The line of the cursor is another one, and begun: it is as complete as it will be.
+                let last = tracker.book.cursor_line();
+                let is_begun = !begun.trim_end().is_empty();
+                let next = last + i64::from(is_begun);
+                tracker.book.say(changes, next - 1);
+                Place::of_cursor(next, at_cursor)
+            }
+        };
+        tracker.book.say(changes, place.known_from - 1);
+        tracker.take(lines, place.first, place.moved, footprint);
+        tracker.book.is_known_above(place.known_from);
+        tracker.book.settle(changes, look.dead.is_some());
+        tracker.note_top(look, false);
+        self.is_holed = false;
+    }
+}
+
+/// Where the lines of a look stand.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// The number of the first.
+    first: i64,
+    /// The number of the first that is surely the one that is known by it.
+    known_from: i64,
+    moved: Moved,
+}
+
+impl Place {
+    /// The line of the cursor has this number, and nothing is known of those above.
+    fn of_cursor(number: i64, at_cursor: i64) -> Self {
+        Self {
+            first: number - at_cursor,
+            known_from: number,
+            moved: Moved::Anew,
+        }
+    }
+}
+
+/// The lines of a look beside those of the stream.
+struct Beside<'a> {
+    stream: &'a StreamTracker,
+    look: &'a Look,
+    lines: &'a [Logical],
+    /// The stream's lines, in order.
+    known: Vec<(i64, &'a str)>,
+    /// Which line of the look the cursor is in.
+    at_cursor: i64,
+    /// Another program runs in the pane: tmux has erased the screen and gone to its top, which no
+    /// byte tells. The first line of the new program stands behind the unfinished one of the old.
+    respawned: bool,
+}
+
+/// How a line of the look reads beside the one that is known by its number.
+enum Fit {
+    Same,
+    Otherwise,
+    /// None is known by that number.
+    Unknown,
+}
+
+impl<'a> Beside<'a> {
+    fn new(
+        stream: &'a StreamTracker,
+        look: &'a Look,
+        lines: &'a [Logical],
+        footprint: &Footprint,
+    ) -> Self {
+        let book = &stream.tracker.book;
+        let oldest = book.lines().next().map_or(i64::MAX, |(number, _)| number);
+        let older = stream.recent.iter().filter(|(number, _)| *number < oldest);
+        let older = older.map(|(number, text)| (*number, text.as_str()));
         let at_cursor = lines
             .iter()
-            .rposition(|line| line.start <= footprint.cursor_row)
-            .unwrap_or(0);
-        let first = book.cursor_line() - at_cursor as i64;
-        let mut seen = known
-            .iter()
-            .rev()
-            .map_while(|(number, text)| {
-                let at = usize::try_from(number - first).ok()?;
-                Some((*text, lines.get(at)?))
-            })
-            .peekable();
-        let nothing_above = at_cursor == 0 && known.is_empty();
-        let fits = seen.peek().is_some()
-            && seen
-                .all(|(text, line)| text.trim_end_matches(' ') == line.text.trim_end_matches(' '));
-        if fits || nothing_above {
-            return Some(first);
+            .rposition(|line| line.start <= footprint.cursor_row);
+        Self {
+            stream,
+            look,
+            lines,
+            known: older.chain(book.lines()).collect(),
+            at_cursor: at_cursor.unwrap_or(0) as i64,
+            respawned: look.pid != stream.tracker.pid,
         }
-        reflow::place(&known, lines, |_| true)
+    }
+
+    fn cursor_line(&self) -> i64 {
+        self.stream.tracker.book.cursor_line()
+    }
+
+    /// What stands in the stream's line of the cursor.
+    fn begun(&self) -> &'a str {
+        self.text(self.cursor_line()).unwrap_or_default()
+    }
+
+    fn text(&self, number: i64) -> Option<&'a str> {
+        let at = self.known.binary_search_by_key(&number, |line| line.0);
+        at.ok().map(|at| self.known[at].1)
+    }
+
+    /// Where the lines stand: where they stood, at the stream's line of the cursor, by the size of
+    /// the history, at the only place where the last known lines fit.
+    fn place(&self, parted: Option<&Difference>) -> Option<Place> {
+        let book = &self.stream.tracker.book;
+        let history = self.stream.terminal.grid.scrolled.history;
+        let same_size = !matches!(parted, Some(Difference::Size | Difference::Screen));
+        let same_history =
+            (history.size, history.limit) == (self.look.history_size, self.look.history_limit);
+        if same_size && same_history && !self.look.alternate && !self.respawned {
+            let first = book.first_number(self.lines, 0);
+            return Some(Place {
+                first,
+                known_from: first,
+                moved: Moved::By(0),
+            });
+        }
+        let cursor_line = self.cursor_line();
+        let is_alive = self.look.dead.is_none();
+        // Where tmux has moved the cursor itself, it tells nothing.
+        if is_alive && let Some((place, _)) = self.fits(cursor_line - self.at_cursor, cursor_line) {
+            return Some(place);
+        }
+        if self.respawned {
+            return None;
+        }
+        let by_history = || {
+            let grown = i64::from(self.look.history_size) - i64::from(history.size);
+            let same_width = self.look.width as usize == self.stream.terminal.width();
+            same_width.then(|| book.first_number(self.lines, grown))
+        };
+        let by_text = || {
+            let above = self.known.iter().copied();
+            let above: Vec<_> = above.filter(|line| line.0 < cursor_line).collect();
+            reflow::place(&above, self.lines, |_| true)
+        };
+        // Found otherwise, the line of the cursor goes on in what tmux wrote itself.
+        let fits = |first: i64| {
+            let (place, tells) = self.fits(first, cursor_line - 1)?;
+            let goes_back = is_alive && first + self.at_cursor < cursor_line;
+            (tells && !goes_back).then_some(place)
+        };
+        by_history()
+            .and_then(fits)
+            .or_else(|| by_text().and_then(fits))
+    }
+
+    /// Whether tmux has left the line of the cursor in the history and gone to the top of the screen:
+    /// it does so where rows that it makes anew push the cursor off the screen.
+    fn is_left_above(&self, place: Option<Place>) -> bool {
+        let at_top = self.look.cursor == Cursor::default() && self.look.dead.is_none();
+        place.is_some_and(|place| {
+            let mut below = self.cursor_line() + 1 - place.first..=self.at_cursor;
+            at_top && !below.is_empty() && below.all(|at| self.is_blank(at))
+        })
+    }
+
+    /// The place if the lines of the look can be numbered from `first` on, that is, if from the one
+    /// numbered `last` upwards they read as the known ones do; and whether there are such lines.
+    fn fits(&self, first: i64, last: i64) -> Option<(Place, bool)> {
+        let last = (last - first).min(self.lines.len() as i64 - 1);
+        let mut known_from = first + last.max(0);
+        let mut tells = false;
+        for at in (0..=last).rev() {
+            match self.fit(first, at) {
+                Fit::Unknown => break,
+                Fit::Same => tells |= !self.is_blank(at),
+                // Here the new program began.
+                Fit::Otherwise if self.respawned && self.ends_known(first + at, at) => {
+                    (known_from, tells) = (first + at, true);
+                    break;
+                }
+                Fit::Otherwise if !tells => return None,
+                // A line between two that are the same ones is the same one, whatever it reads.
+                Fit::Otherwise => {
+                    let above = at - 1;
+                    let is_between =
+                        !self.is_blank(above) && matches!(self.fit(first, above), Fit::Same);
+                    if self.respawned || !is_between {
+                        break;
+                    }
+                }
+            }
+            known_from = first + at;
+        }
+        let place = Place {
+            first,
+            known_from,
+            moved: Moved::Anew,
+        };
+        Some((place, tells))
+    }
+
+    fn fit(&self, first: i64, at: i64) -> Fit {
+        let (Some(known), Some(line)) = (self.text(first + at), self.line(at)) else {
+            return Fit::Unknown;
+        };
+        if known.trim_end() == line.trim_end() {
+            Fit::Same
+        } else {
+            Fit::Otherwise
+        }
+    }
+
+    /// Whether a line of the look is the end of the known one.
+    fn ends_known(&self, number: i64, at: i64) -> bool {
+        let line = self.line(at).unwrap_or_default().trim_end();
+        let known = self.text(number).unwrap_or_default().trim_end();
+        !line.is_empty() && known.ends_with(line)
+    }
+
+    fn is_blank(&self, at: i64) -> bool {
+        self.line(at).is_none_or(|line| line.trim_end().is_empty())
+    }
+
+    fn line(&self, at: i64) -> Option<&'a str> {
+        let line = self.lines.get(usize::try_from(at).ok()?)?;
+        Some(&line.text)
     }
 }

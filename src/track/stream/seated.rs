@@ -6,7 +6,7 @@ use super::line::Line;
 use super::seam::Seam;
 use super::terminal::{At, Saved, Terminal};
 use crate::event::Cursor;
-use crate::track::look::Row;
+use crate::track::look::{Row, SavedScreen};
 
 impl Terminal {
     /// The terminal at a seam. `head` is the line that reaches into the top row of the normal
@@ -17,23 +17,22 @@ impl Terminal {
         terminal.set_modes(&seam.modes);
         let height = terminal.height();
         let width = terminal.width();
-        let mut lines = |rows: &[Row]| {
+        let mut lines = |rows: &[Row]| -> VecDeque<Line> {
             let clusters = &mut terminal.grid.clusters;
-            let mut lines: VecDeque<Line> =
-                rows.iter().map(|row| Line::of(row, clusters)).collect();
-            for line in &mut lines {
-                // A character may be wider here than it is for tmux.
-                line.cells.truncate(width);
-            }
-            // A screen that is kept behind the alternate one has the size that it had.
-            lines.resize_with(height, Line::default);
-            lines
+            rows.iter().map(|row| Line::of(row, clusters)).collect()
         };
-        let rows = lines(&look.rows[look.history_rows()..]);
+        let mut rows = lines(&look.rows[look.history_rows()..]);
+        rows.resize_with(height, Line::default);
+        for line in &mut rows {
+            // A character may be wider here than it is for tmux.
+            line.cells.truncate(width);
+        }
         if look.alternate {
             let saved = look.saved.as_ref();
             let cursor = saved.map_or(At::default(), |saved| terminal_at(saved.cursor));
-            let rows = lines(saved.map_or(&[], |saved| &saved.rows));
+            // It has the size that the pane had when the alternate screen was shown.
+            let mut rows = lines(saved.map_or(&[], |saved| &saved.rows));
+            rows.resize_with(rows.len().max(1), Line::default);
             terminal.left = saved.map(|_| cursor);
             terminal.saved = Some(Saved { rows, cursor });
             terminal.grid.keeps_history = false;
@@ -62,7 +61,7 @@ impl Terminal {
             Some(saved) => {
                 let lines = saved.rows.iter();
                 let rows = lines.map(|line| line.row(&self.grid.clusters)).collect();
-                (rows, saved.cursor.y.min(self.height() - 1))
+                (rows, saved.cursor.y.min(saved.rows.len() - 1))
             }
             None => (self.shown(), self.cursor.y),
         }
@@ -70,11 +69,17 @@ impl Terminal {
 
     /// The cursor as tmux tells it.
     pub fn cursor(&self) -> Cursor {
-        // Both are smaller than a screen.
-        Cursor {
-            x: self.cursor.x as u32,
-            y: self.cursor.y as u32,
-        }
+        told(self.cursor)
+    }
+
+    /// The screen behind the alternate one, while that is shown.
+    pub fn hidden(&self) -> Option<SavedScreen> {
+        let saved = self.saved.as_ref()?;
+        let rows = saved.rows.iter();
+        Some(SavedScreen {
+            cursor: told(saved.cursor),
+            rows: rows.map(|line| line.row(&self.grid.clusters)).collect(),
+        })
     }
 
     /// Forgets what stands on the screen: it is not known what does.
@@ -90,6 +95,14 @@ impl Terminal {
         self.grid.scrolled.close();
         self.grid.scrolled.take();
         (self.last, self.joins) = (None, false);
+    }
+}
+
+fn told(at: At) -> Cursor {
+    // Both are smaller than a screen.
+    Cursor {
+        x: at.x as u32,
+        y: at.y as u32,
     }
 }
 

@@ -417,8 +417,8 @@ impl Terminal {
             rows: self.grid.rows.clone(),
             cursor: self.cursor,
         });
-        self.grid.clear_rows(0, self.height() as isize, 0);
         self.grid.keeps_history = false;
+        self.grid.clear_rows(0, self.height() as isize, 0);
     }
 
     /// Shows the normal screen again.
@@ -426,12 +426,19 @@ impl Terminal {
         if restores_cursor && let Some(left) = self.left {
             self.cursor = left;
         }
-        self.cursor.x = self.cursor.x.min(self.width() - 1);
-        self.cursor.y = self.cursor.y.min(self.height() - 1);
         if let Some(saved) = self.saved.take() {
+            let height = self.height();
             self.grid.rows = saved.rows;
             self.grid.keeps_history = true;
+            self.grid.set_height(height, &mut self.cursor.y);
         }
+        // Rows that were wrapped at another width are as long as they were: text goes on behind them.
+        let edge = match self.grid.row(self.cursor.y).cells.len() {
+            longer if longer > self.width() => longer,
+            _ => self.width() - 1,
+        };
+        self.cursor.x = self.cursor.x.min(edge);
+        self.cursor.y = self.cursor.y.min(self.height() - 1);
     }
 }
 

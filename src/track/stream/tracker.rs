@@ -13,6 +13,7 @@ use crate::track::book::{Moved, Taken};
 use crate::track::change::{Change, GapReason};
 use crate::track::lines::{Logical, group, used_rows};
 use crate::track::look::Row;
+use crate::track::normal::leave_out_notice;
 use crate::track::tracker::Tracker;
 
 /// Bytes of lines that may wait for [`StreamTracker::changes`]: a few bytes can print a whole screen,
@@ -63,6 +64,8 @@ pub struct StreamTracker {
     pub(super) fed: bool,
     /// The same for the alternate screen.
     screen_fed: bool,
+    /// Bytes were dropped, and no look has been taken since.
+    pub(super) is_holed: bool,
     /// The last lines that were said, with their numbers.
     pub(super) recent: VecDeque<(i64, String)>,
     /// When the book was last told where the lines stand.
@@ -83,6 +86,7 @@ impl StreamTracker {
             marks: Marks::default(),
             fed: false,
             screen_fed: false,
+            is_holed: false,
             recent: tracker
                 .standing()
                 .filter(|(number, _)| *number < tracker.next_line())
@@ -102,16 +106,21 @@ impl StreamTracker {
     pub(super) fn sit(&mut self, seam: &Seam) {
         let head = self.tracker.book.reaching_in();
         let screen = &seam.look.rows[seam.look.history_rows()..];
-        let above = seam.look.rows[..seam.look.history_rows()].last();
-        let head = head.filter(|_| !seam.look.alternate && above.is_none_or(|row| row.wrapped));
+        let head = head.filter(|_| !seam.look.alternate);
         let head = head.map(|(text, rows, on_screen)| {
             let shown: String = screen
                 .iter()
                 .take(on_screen)
                 .map(|row| &*row.text)
                 .collect();
-            (text.strip_suffix(&*shown).unwrap_or(text), rows)
+            (text.strip_suffix(&*shown).unwrap_or(text).to_owned(), rows)
         });
+        self.seat(seam, head.as_ref().map(|(text, rows)| (&**text, *rows)));
+    }
+
+    /// The same; `head` is of the line that reaches into the top row what has scrolled off, and how
+    /// many rows that took.
+    pub(super) fn seat(&mut self, seam: &Seam, head: Option<(&str, u32)>) {
         self.terminal = Terminal::seated(seam, head);
         self.input = Input::default();
         self.marks.forget();
@@ -194,6 +203,7 @@ impl StreamTracker {
             lost_lines: Some(line_ends),
             reason: GapReason::Dropped,
         });
+        self.is_holed = true;
         self.input = Input::default();
         self.marks.forget();
         if line_ends > 0 {
@@ -238,8 +248,13 @@ impl StreamTracker {
 
     /// The lines of the normal screen in use, that of the cursor among them, with the beginning of
     /// the first one, which may have scrolled off.
-    fn lines(&self) -> (Vec<Logical>, Footprint) {
-        let (mut rows, cursor_row) = self.terminal.normal();
+    pub(super) fn lines(&self) -> (Vec<Logical>, Footprint) {
+        let (mut rows, mut cursor_row) = self.terminal.normal();
+        if self.tracker.dead.is_some() {
+            // As looks are read: tmux has moved the cursor.
+            leave_out_notice(&mut rows);
+            cursor_row = 0;
+        }
         rows.truncate(used_rows(&rows, cursor_row));
         let mut lines = group(&rows, 0);
         if let (Some((head, head_rows)), Some(first)) =

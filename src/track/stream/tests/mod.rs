@@ -1,6 +1,9 @@
 //! The stream on bytes that are written here: the law, cuts, seams, and what tmux does.
 
+mod dropped;
 mod law;
+mod looks;
+mod reseats;
 mod seams;
 mod terminal;
 

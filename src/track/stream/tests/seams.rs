@@ -111,29 +111,40 @@ fn a_resize_loses_nothing_and_says_nothing_twice() {
     assert_eq!(pane.said(), format!("{line}\n").repeat(20) + "after\n");
 }
 
-/// tmux damages text when it makes rows anew: what cannot be found is a gap, and goes on behind it.
+/// tmux damages text when it makes rows anew. The stream has all lines: what cannot be found is known,
+/// not said, and numbers go on at the cursor.
 #[test]
-fn what_cannot_be_found_is_a_gap() {
+fn what_cannot_be_found_is_no_gap() {
     let mut pane = Pane::new(10, 3);
     pane.feed(b"one\r\ntwo\r\nthree\r\n");
     pane.rest();
     let other = seam(20, &["something", "else", "entirely", ""], 1);
     let changes = pane.stream.reseat(&other, GapReason::Resized, pane.now);
-    let [
-        Change::Gap {
-            first_line,
-            lost_lines: None,
-            reason: GapReason::Resized,
-        },
-    ] = changes[..]
-    else {
-        panic!("{changes:?}")
-    };
-    assert_eq!(first_line, 4);
-    pane.changes.extend(changes);
+    assert_eq!(changes, []);
     pane.feed(b"\r\nfour\r\n");
     pane.rest();
     assert_eq!(pane.said(), "one\ntwo\nthree\nentirely\nfour\n");
+}
+
+/// After a drop it is not known whether something is missing.
+#[test]
+fn what_cannot_be_found_after_a_drop_is_a_gap() {
+    let mut pane = Pane::new(10, 3);
+    pane.feed(b"one\r\ntwo");
+    pane.rest();
+    let changes = pane.stream.dropped(5, pane.now);
+    pane.changes.extend(changes);
+    pane.feed(b"six\r\nseven");
+    pane.rest();
+    let other = seam(10, &["something", "else", "entirely"], 1);
+    let changes = pane.stream.reseat(&other, GapReason::Dropped, pane.now);
+    // Line 8 was begun, and shown.
+    let gap = Change::Gap {
+        first_line: 9,
+        lost_lines: None,
+        reason: GapReason::Dropped,
+    };
+    assert_eq!(changes, [gap]);
 }
 
 /// Lines that are there and were not seen are said: the place is the only one.
@@ -177,9 +188,8 @@ fn polling_goes_on_with_the_same_numbers() {
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour");
     pane.rest();
     let look = seam(9, &["one", "two", "three", "four"], 1).look;
-    let (mut tracker, changes) = pane
-        .stream
-        .into_tracker(&look, GapReason::Ambiguous, pane.now);
+    assert_eq!(pane.stream.difference(&look), None);
+    let (mut tracker, changes) = pane.stream.into_looks(pane.now);
     assert_eq!(changes, []);
     let later = seam(9, &["one", "two", "three", "four", "five", ""], 3).look;
     let mut said = Vec::new();

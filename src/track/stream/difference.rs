@@ -1,0 +1,137 @@
+//! What the stream shows, and where a look of tmux shows something else (pure).
+
+use super::tracker::StreamTracker;
+use crate::event::Cursor;
+use crate::track::lines::Logical;
+use crate::track::look::Look;
+use crate::track::normal::Normal;
+
+/// What a look of tmux shows otherwise than the stream has it; the first such thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// The pane's size.
+    Size,
+    /// Whether the alternate screen is shown.
+    Screen,
+    /// The text of a row, counted from the top.
+    Row {
+        /// Which.
+        row: u32,
+        /// What the stream has, without blanks at the end.
+        stream: String,
+        /// What tmux shows, the same way.
+        tmux: String,
+    },
+    /// Where a line is broken: only one of the two goes on after this row.
+    Wrap {
+        /// Which, counted from the top.
+        row: u32,
+    },
+    /// How many rows have scrolled off.
+    History {
+        /// Rows in the history by the stream.
+        stream: u32,
+        /// Rows in tmux's.
+        tmux: u32,
+    },
+    /// Where the cursor is.
+    Cursor {
+        /// By the stream.
+        stream: Cursor,
+        /// By tmux.
+        tmux: Cursor,
+    },
+}
+
+impl StreamTracker {
+    /// What the pane shows by its bytes: its screen without the history, and the normal screen
+    /// behind the alternate one. Its time is that of the last changes.
+    pub fn look(&self) -> Look {
+        let terminal = &self.terminal;
+        let history = terminal.grid.scrolled.history;
+        Look {
+            // A screen is smaller than that.
+            width: terminal.width() as u32,
+            height: terminal.height() as u32,
+            history_size: history.size,
+            history_limit: history.limit,
+            cursor: terminal.cursor(),
+            alternate: terminal.saved.is_some(),
+            dead: self.tracker.dead,
+            pid: self.tracker.pid,
+            rows: terminal.shown(),
+            saved: terminal.hidden(),
+            at: self.tracker.at,
+            bytes_before: None,
+            bytes_after: None,
+        }
+    }
+
+    /// Whether a look shows the line of the cursor, or the one above it, otherwise than the bytes
+    /// say: then the look may be later than the last byte that was fed, and taking it in would say
+    /// those lines twice when their bytes come. Look again; where it stays so although nothing comes,
+    /// stream and tmux have parted: [`StreamTracker::reseat`]. Lines that read the same deceive it.
+    pub fn is_behind(&self, look: &Look) -> bool {
+        let tracker = &self.tracker;
+        if self.is_holed || look.dead.is_some() || look.pid != tracker.pid || look.alternate {
+            return false;
+        }
+        let ends = |lines: &[Logical], cursor_row: i64| -> Vec<String> {
+            let until = lines.iter().rposition(|line| line.start <= cursor_row);
+            let last = lines
+                .iter()
+                .take(until.map_or(0, |at| at + 1))
+                .rev()
+                .take(2);
+            // Of a line that begins above the look only the end is there.
+            last.map(|line| line.text.trim_end_matches(' ').to_owned())
+                .collect()
+        };
+        let (lines, footprint) = self.lines();
+        let stream = ends(&lines, footprint.cursor_row);
+        let (footprint, lines) = Normal::of(look).in_full(look);
+        let tmux = ends(&lines, footprint.cursor_row);
+        let mut pairs = stream.iter().zip(&tmux);
+        pairs.any(|(stream, tmux)| {
+            !stream.ends_with(&**tmux) || tmux.is_empty() != stream.is_empty()
+        })
+    }
+
+    /// Where a look shows something else than the stream does. It must have been taken while the pane
+    /// was at rest, when all its bytes had been fed. tmux is right then: [`StreamTracker::reseat`].
+    pub fn difference(&self, look: &Look) -> Option<Difference> {
+        let terminal = &self.terminal;
+        if (terminal.width(), terminal.height()) != (look.width as usize, look.height as usize) {
+            return Some(Difference::Size);
+        }
+        if terminal.saved.is_some() != look.alternate {
+            return Some(Difference::Screen);
+        }
+        let stream = terminal.shown();
+        let tmux = &look.rows[look.history_rows()..];
+        for (row, (stream, tmux)) in (0..).zip(stream.iter().zip(tmux)) {
+            let texts = [stream, tmux].map(|row| row.text.trim_end_matches(' '));
+            if texts[0] != texts[1] {
+                let [stream, tmux] = texts.map(str::to_owned);
+                return Some(Difference::Row { row, stream, tmux });
+            }
+        }
+        let last = tmux.len().saturating_sub(1);
+        for (row, pair) in (0..).zip(stream.iter().zip(tmux).take(last)) {
+            // Among empty rows a look cannot tell.
+            let tells = !tmux[row as usize + 1].text.is_empty() && !pair.1.text.is_empty();
+            if tells && pair.0.wrapped != pair.1.wrapped {
+                return Some(Difference::Wrap { row });
+            }
+        }
+        let history = terminal.grid.scrolled.history.size;
+        if !look.alternate && history != look.history_size {
+            return Some(Difference::History {
+                stream: history,
+                tmux: look.history_size,
+            });
+        }
+        let (stream, tmux) = (terminal.cursor(), look.cursor);
+        (look.dead.is_none() && stream != tmux).then_some(Difference::Cursor { stream, tmux })
+    }
+}

@@ -1,0 +1,81 @@
+//! Bytes that were dropped: what is missing is counted to the line.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+use crate::track::GapReason;
+
+/// The end of the line in which a byte stands: there the drain begins again.
+fn end_of_line(bytes: &[u8], at: usize) -> usize {
+    let end = bytes[at..].iter().position(|byte| *byte == b'\n');
+    end.map_or(bytes.len(), |end| at + end + 1)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// A hole begins anywhere and ends with a line: each line is said with its number, or counted as
+    /// lost, the one that the hole broke among these.
+    #[test]
+    fn lines_are_said_or_counted(
+        width in 1_u32..40, height in 1_u32..9,
+        lines in vec("[a-z]{0,3}|[a-z]{10,50}", 1..80),
+        holes in vec((any::<Index>(), 0_usize..300), 1..4),
+        asks in vec((any::<Index>(), 0..4_u8), 0..12),
+    ) {
+        let bytes: Vec<u8> = lines.iter().flat_map(|line| format!("{line}\r\n").into_bytes()).collect();
+        let mut holes: Vec<(usize, usize)> = holes.iter().map(|(at, length)| {
+            let from = at.index(bytes.len());
+            (from, end_of_line(&bytes, (from + length).min(bytes.len() - 1)))
+        }).collect();
+        holes.sort_unstable();
+        let mut asks: Vec<(usize, u8)> =
+            asks.iter().map(|(at, times)| (at.index(bytes.len()), *times)).collect();
+        asks.sort_unstable();
+        let mut pane = Pane::new(width, height);
+        let mut at = 0;
+        let mut lost = 0;
+        for (from, to) in holes {
+            if from < at {
+                continue;
+            }
+            feed_asking(&mut pane, &bytes, at..from, &asks);
+            let ends = bytes[from..to].iter().filter(|byte| **byte == b'\n').count() as u64;
+            let changes = pane.stream.dropped(ends, pane.now);
+            pane.changes.extend(changes);
+            lost += ends;
+            at = to;
+        }
+        feed_asking(&mut pane, &bytes, at..bytes.len(), &asks);
+        pane.rest();
+        let said = pane.said().lines().count() as u64;
+        prop_assert_eq!(said + lost, lines.len() as u64, "{:#?}", pane.changes);
+        let counted: u64 = pane.changes.iter().filter_map(|change| match change {
+            Change::Gap { lost_lines, reason: GapReason::Dropped, .. } => *lost_lines,
+            _ => None,
+        }).sum();
+        prop_assert_eq!(counted, lost);
+        for change in &pane.changes {
+            if let Change::Lines { first_line, chunk } = change {
+                for (number, line) in (*first_line as usize..).zip(chunk.lines()) {
+                    prop_assert_eq!(line, &lines[number - 1], "{:#?}", pane.changes);
+                }
+            }
+        }
+    }
+}
+
+fn feed_asking(pane: &mut Pane, bytes: &[u8], range: std::ops::Range<usize>, asks: &[(usize, u8)]) {
+    let mut from = range.start;
+    for (at, times) in asks.iter().filter(|(at, _)| range.contains(at)) {
+        pane.feed(&bytes[from..*at]);
+        from = *at;
+        for _ in 0..*times {
+            pane.now += Duration::from_millis(30);
+            pane.ask();
+        }
+    }
+    pane.feed(&bytes[from..range.end]);
+}

@@ -1,0 +1,244 @@
+//! A stream that goes over to looks, and back: every line once, on a model of tmux's grid.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::track::sim::Sim;
+use crate::track::{GapReason, Outcome};
+
+/// Who follows the pane.
+#[derive(Debug)]
+enum Follows {
+    Stream(Box<StreamTracker>),
+    Looks(Box<Tracker>),
+}
+
+/// A pane of the model, followed by a stream and by looks in turn.
+struct Turns {
+    sim: Sim,
+    follows: Follows,
+    changes: Vec<Change>,
+    now: Duration,
+    printed: Vec<String>,
+}
+
+impl Turns {
+    fn new(sim: Sim) -> Self {
+        let (tracker, changes) = Tracker::fresh(&sim.look(usize::MAX));
+        Self {
+            sim,
+            follows: Follows::Looks(Box::new(tracker)),
+            changes,
+            now: Duration::ZERO,
+            printed: vec![],
+        }
+    }
+
+    fn print(&mut self, lines: &[String]) {
+        for line in lines {
+            self.sim.print(line);
+            self.sim.print("\n");
+            if let Follows::Stream(stream) = &mut self.follows {
+                let bytes = format!("{line}\r\n");
+                assert_eq!(stream.feed(bytes.as_bytes()), bytes.len());
+            }
+        }
+        self.printed.extend_from_slice(lines);
+    }
+
+    /// Takes a look in, a deeper one where that is asked for.
+    fn look(&mut self, depth: usize) -> Look {
+        let Follows::Looks(tracker) = &mut self.follows else {
+            panic!("a stream needs no looks")
+        };
+        for depth in [depth, usize::MAX] {
+            let mut look = self.sim.look(depth);
+            look.at = self.now;
+            if let Outcome::Changes(changes) = tracker.look(&look) {
+                self.changes.extend(changes);
+                return look;
+            }
+        }
+        panic!("a complete look is never too short")
+    }
+
+    fn ask(&mut self) {
+        self.now += LONG;
+        match &mut self.follows {
+            Follows::Stream(stream) => self.changes.extend(stream.changes(self.now)),
+            Follows::Looks(_) => drop(self.look(5)),
+        }
+    }
+
+    /// The pipe is opened, or lost.
+    fn turn(&mut self) {
+        self.now += LONG;
+        let look = match self.follows {
+            Follows::Looks(_) => Some(self.look(20)),
+            Follows::Stream(_) => None,
+        };
+        let other = Tracker::baseline(&self.sim.look(0));
+        let other = Follows::Looks(Box::new(other));
+        self.follows = match (std::mem::replace(&mut self.follows, other), look) {
+            (Follows::Looks(tracker), Some(look)) => {
+                let seam = Seam {
+                    look,
+                    ..Seam::default()
+                };
+                let stream = StreamTracker::new(*tracker, &seam);
+                assert_eq!(stream.difference(&seam.look), None);
+                Follows::Stream(Box::new(stream))
+            }
+            (Follows::Stream(stream), _) => {
+                let (tracker, changes) = stream.into_looks(self.now);
+                self.changes.extend(changes);
+                Follows::Looks(Box::new(tracker))
+            }
+            (follows, None) => follows,
+        };
+    }
+
+    fn end(&mut self) {
+        if matches!(self.follows, Follows::Stream(_)) {
+            self.turn();
+        }
+        for _ in 0..3 {
+            self.ask();
+        }
+        let Follows::Looks(tracker) = &mut self.follows else {
+            return;
+        };
+        self.changes.extend(tracker.end());
+    }
+
+    fn gaps(&self) -> Vec<&Change> {
+        let gap = |change: &&Change| matches!(change, Change::Gap { .. });
+        self.changes.iter().filter(gap).collect()
+    }
+
+    fn said(&self) -> Vec<&str> {
+        let chunks = self.changes.iter().filter_map(|change| match change {
+            Change::Lines { chunk, .. } => Some(chunk.lines()),
+            _ => None,
+        });
+        chunks.flatten().collect()
+    }
+}
+
+/// Lines that are printed, whether the pane is looked at then, and whether it changes hands: before
+/// the next ones are printed.
+type Step = (Vec<String>, bool, bool);
+
+fn steps(longest: usize) -> impl Strategy<Value = Vec<Step>> {
+    let line = prop_oneof![3 => "[a-c]{1,3}", 2 => "[a-z]{4,12}", 1 => "[x-z]{15,70}"];
+    let step = (vec(line, 0..longest), any::<bool>(), any::<bool>());
+    vec(step, 0..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    /// As long as the history never filled, everything arrives once, whoever follows; numbers go on.
+    #[test]
+    fn every_line_once_whoever_follows(
+        width in 2_usize..20, height in 1_usize..8, steps in steps(30),
+    ) {
+        let mut turns = Turns::new(Sim::new(width, height, 100_000));
+        for (lines, asks, turns_over) in &steps {
+            turns.print(lines);
+            if *asks {
+                turns.ask();
+            }
+            if *turns_over {
+                turns.turn();
+            }
+        }
+        turns.end();
+        prop_assert!(turns.gaps().is_empty(), "{:#?}", turns.changes);
+        prop_assert_eq!(turns.said(), turns.printed.iter().map(String::as_str).collect::<Vec<_>>());
+        let replay = replay(&turns.changes);
+        let expected = (1..).zip(turns.printed.iter().cloned());
+        prop_assert!(replay.into_iter().eq(expected), "{:#?}", turns.changes);
+    }
+
+    /// With a history that fills, a hole is always announced, and nothing is said twice.
+    #[test]
+    fn every_hole_is_announced_whoever_follows(
+        width in 8_usize..20, height in 2_usize..8, limit in 0_usize..60,
+        steps in vec((0_usize..120, any::<bool>(), any::<bool>()), 0..12),
+    ) {
+        let mut turns = Turns::new(Sim::new(width, height, limit));
+        let mut count = 0;
+        for (lines, asks, turns_over) in &steps {
+            let lines: Vec<String> = (count + 1..=count + lines).map(|n| format!("n{n}")).collect();
+            count += lines.len();
+            turns.print(&lines);
+            if *asks {
+                turns.ask();
+            }
+            if *turns_over {
+                turns.turn();
+            }
+        }
+        turns.end();
+        replay(&turns.changes);
+        let (mut last, mut gap) = (0, false);
+        for change in &turns.changes {
+            match change {
+                Change::Gap { .. } => gap = true,
+                Change::Lines { chunk, .. } => for line in chunk.lines() {
+                    let number: usize = line[1..].parse().unwrap();
+                    prop_assert!(number == last + 1 || gap && number > last, "{:#?}", turns.changes);
+                    (last, gap) = (number, false);
+                },
+                _ => {}
+            }
+        }
+        prop_assert!(last == count || gap, "{last} of {count}: {:#?}", turns.changes);
+    }
+}
+
+#[test]
+fn a_look_of_a_stream_is_what_tmux_would_show() {
+    let mut pane = Pane::new(9, 3);
+    pane.feed(b"one\r\ntwo\r\nthree\r\nfour");
+    let look = pane.stream.look();
+    let expected = seam(9, &["one", "two", "three", "four"], 1).look;
+    assert_eq!(look.rows, expected.rows[1..]);
+    assert_eq!(
+        (look.width, look.height, look.cursor, look.history_size),
+        (9, 3, expected.cursor, 1)
+    );
+    pane.feed(b"\x1b[?1049hvim");
+    let look = pane.stream.look();
+    assert!(look.alternate);
+    assert_eq!(look.saved.unwrap().rows, expected.rows[1..]);
+}
+
+/// After a drop without a look it is not known where the lines stand.
+#[test]
+fn polling_after_a_drop_begins_with_a_gap() {
+    let mut pane = Pane::new(9, 3);
+    pane.feed(b"one\r\ntwo\r\n");
+    pane.changes.extend(pane.stream.dropped(3, pane.now));
+    pane.feed(b"six\r\n");
+    let (mut tracker, changes) = pane.stream.into_looks(pane.now + LONG);
+    pane.changes.extend(changes);
+    let later = seam(9, &["five", "six", "seven", ""], 1).look;
+    assert_eq!(
+        tracker.look(&later),
+        Outcome::Changes(vec![
+            Change::Lines {
+                first_line: 6,
+                chunk: "six\n".into()
+            },
+            Change::Gap {
+                first_line: 7,
+                lost_lines: None,
+                reason: GapReason::Dropped
+            },
+        ])
+    );
+    assert_eq!(tracker.next_line(), 7);
+}

@@ -1,0 +1,199 @@
+//! Looks of tmux that show something else than the bytes say: resized, respawned, dead panes.
+
+use super::*;
+use crate::event::Cursor;
+use crate::track::{Death, GapReason};
+
+impl Pane {
+    fn reseat(&mut self, seam: &Seam, reason: GapReason) {
+        let changes = self.stream.reseat(seam, reason, self.now);
+        self.changes.extend(changes);
+        assert_eq!(self.stream.difference(&seam.look), None);
+    }
+
+    fn reasons(&self) -> Vec<GapReason> {
+        let reasons = self.changes.iter().filter_map(|change| match change {
+            Change::Gap { reason, .. } => Some(*reason),
+            _ => None,
+        });
+        reasons.collect()
+    }
+}
+
+/// The cursor is in the row below the last text.
+fn ended(mut seam: Seam) -> Seam {
+    seam.look.cursor.x = 0;
+    seam.look.cursor.y += 1;
+    seam
+}
+
+fn respawned(mut seam: Seam) -> Seam {
+    seam.look.pid += 1;
+    seam
+}
+
+/// The first line of the new program stands behind the unfinished one of the old, by the bytes.
+#[test]
+fn the_first_line_after_a_respawn_is_put_right() {
+    let mut pane = Pane::new(10, 6);
+    pane.feed(b"48211\r\n48212\r\n48213");
+    pane.rest();
+    pane.feed(b"1\r\n2\r\n3\r\n");
+    pane.rest();
+    pane.reseat(
+        &respawned(ended(seam(10, &["1", "2", "3", "", "", ""], 0))),
+        GapReason::Cleared,
+    );
+    pane.feed(b"4\r\n");
+    pane.rest();
+    assert_eq!(pane.lines(), ["48211", "48212", "1", "2", "3", "4"]);
+    assert_eq!(pane.reasons(), [GapReason::Cleared]);
+}
+
+/// Its screen may have scrolled since; what the old one left in the history stays what it is.
+#[test]
+fn a_respawned_program_may_have_scrolled() {
+    let mut pane = Pane::new(10, 3);
+    pane.feed(b"a\r\nb\r\nc\r\nd\r\ne");
+    pane.rest();
+    pane.feed(b"1\r\n2\r\n3\r\n4\r\n");
+    pane.reseat(
+        &respawned(ended(seam(10, &["a", "b", "1", "2", "3", "4", ""], 4))),
+        GapReason::Cleared,
+    );
+    pane.rest();
+    assert_eq!(pane.lines(), ["a", "b", "c", "d", "1", "2", "3", "4"]);
+}
+
+/// A program that has printed nothing yet: the old one's last line is as complete as it will be.
+#[test]
+fn nothing_is_known_of_a_respawned_program_that_was_silent() {
+    let mut pane = Pane::new(10, 3);
+    pane.feed(b"a\r\nb\r\nlast");
+    pane.rest();
+    pane.reseat(&respawned(empty(10, 3)), GapReason::Cleared);
+    pane.feed(b"1\r\n2\r\n3\r\n4\r\n");
+    pane.rest();
+    assert_eq!(pane.lines(), ["a", "b", "last", "1", "2", "3", "4"]);
+    assert_eq!(pane.said(), "a\nb\nlast\n1\n2\n3\n4\n");
+}
+
+/// Nobody was interrupted.
+#[test]
+fn a_dead_program_that_is_followed_by_another_leaves_no_gap() {
+    let mut pane = Pane::new(30, 3);
+    pane.feed(b"a\r\nb\r\n");
+    pane.rest();
+    let mut dead = seam(30, &["a", "b", "", "Pane is dead (status 0)"], 1);
+    dead.look.dead = Some(Death {
+        status: Some(0),
+        signal: None,
+    });
+    pane.reseat(&dead, GapReason::Ambiguous);
+    pane.reseat(&respawned(empty(30, 3)), GapReason::Cleared);
+    pane.feed(b"1\r\n");
+    pane.rest();
+    assert_eq!(pane.said(), "a\nb\n1\n");
+    assert_eq!(pane.reasons(), []);
+}
+
+/// As with looks, tmux's own notice is no line of the program, its last line is; a notice in
+/// somebody's own words is a line.
+#[test]
+fn what_tmux_writes_into_a_dead_pane_is_told_from_lines() {
+    for (notice, said) in [
+        ("Pane is dead (status 1)", "a\nb\nlast\n"),
+        ("over: 1", "a\nb\nlast\nover: 1\n"),
+    ] {
+        let mut pane = Pane::new(30, 3);
+        pane.feed(b"a\r\nb\r\nlast");
+        pane.rest();
+        let mut dead = seam(30, &["a", "b", "last", notice], 1);
+        dead.look.dead = Some(Death {
+            status: Some(1),
+            signal: None,
+        });
+        pane.reseat(&dead, GapReason::Ambiguous);
+        pane.rest();
+        pane.end();
+        assert_eq!(pane.said(), said);
+        assert_eq!(pane.reasons(), []);
+    }
+}
+
+/// The emulator reads a row otherwise than tmux, and the pane was resized.
+#[test]
+fn a_line_between_others_is_put_right_through_a_resize() {
+    let mut pane = Pane::new(10, 5);
+    pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\n");
+    pane.rest();
+    let wider = ended(seam(20, &["one", "2", "three", "four", ""], 0));
+    pane.reseat(&wider, GapReason::Resized);
+    assert_eq!(pane.lines(), ["one", "2", "three", "four"]);
+    assert_eq!(pane.reasons(), []);
+}
+
+/// tmux drops lines and doubles some when it makes rows anew.
+#[test]
+fn what_tmux_damages_was_said_already() {
+    let damaged: [&[&str]; 3] = [
+        &["one", "three", "four", "five", ""],
+        &["one", "two", "three", "three", "four", "five", ""],
+        &["two", "three", "five", ""],
+    ];
+    for rows in damaged {
+        let mut pane = Pane::new(10, 4);
+        pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive\r\n");
+        pane.rest();
+        let mut other = seam(12, rows, rows.len() - 4);
+        other.look.cursor = Cursor { x: 0, y: 3 };
+        pane.reseat(&other, GapReason::Resized);
+        pane.feed(b"six\r\nseven\r\n");
+        pane.rest();
+        let printed = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
+        assert_eq!(pane.said(), printed, "{rows:?}: {:#?}", pane.changes);
+        assert_eq!(pane.reasons(), []);
+    }
+}
+
+/// tmux puts the cursor to the top where its line has scrolled off as rows were made anew.
+#[test]
+fn a_line_goes_on_after_tmux_has_moved_the_cursor_to_the_top() {
+    for begun in ["", "half a "] {
+        let mut pane = Pane::new(10, 4);
+        pane.feed(format!("one\r\ntwo\r\n{begun}").as_bytes());
+        pane.rest();
+        let mut other = seam(4, &["one", "two", begun, "", "", "", ""], 3);
+        other
+            .look
+            .rows
+            .iter_mut()
+            .for_each(|row| row.wrapped = false);
+        other.look.cursor = Cursor { x: 0, y: 0 };
+        pane.reseat(&other, GapReason::Resized);
+        pane.feed(b"line\r\nmore\r\n");
+        pane.rest();
+        assert_eq!(pane.said(), format!("one\ntwo\n{begun}line\nmore\n"));
+    }
+}
+
+/// Behind a full-screen program tmux shows only as much of the rows as the pane is wide.
+#[test]
+fn lines_behind_a_full_screen_program_stay_whole() {
+    let mut pane = Pane::new(20, 4);
+    pane.feed(b"one\r\na line of some length\r\n\x1b[?1049hvim");
+    pane.rest();
+    let mut narrow = empty(8, 4);
+    narrow.look.alternate = true;
+    narrow.look.rows[0].text = "vim".into();
+    narrow.look.cursor = Cursor { x: 3, y: 0 };
+    narrow.look.saved = Some(crate::track::SavedScreen {
+        cursor: Cursor { x: 0, y: 3 },
+        rows: seam(20, &["one", "a line o", "th", ""], 0).look.rows,
+    });
+    pane.reseat(&narrow, GapReason::Resized);
+    pane.feed(b"\x1b[?1049lmore\r\n");
+    pane.rest();
+    assert_eq!(pane.said(), "one\na line of some length\nmore\n");
+    assert_eq!(pane.lines(), ["one", "a line of some length", "more"]);
+}

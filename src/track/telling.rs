@@ -1,0 +1,116 @@
+//! What was said of the known lines, and when the rest is said (pure).
+
+use super::book::{Book, Line, Said};
+use super::change::Change;
+
+/// Settled lines are said in chunks of about this many bytes: enough to be cheap, little enough to
+/// show and to queue.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+impl Book {
+    /// The known lines above the cursor were complete when they were seen: they are said now.
+    pub fn flush(&mut self, changes: &mut Vec<Change>) {
+        self.say(changes, self.cursor_line - 1);
+    }
+
+    /// Says what has settled, and what of the rest is worth showing.
+    pub fn settle(&mut self, changes: &mut Vec<Change>, all: bool) {
+        // What was said before and reads differently now.
+        let next = self.next;
+        for line in self.lines.iter_mut().filter(|line| line.number < next) {
+            revise(line, changes);
+        }
+        let last = if all {
+            // Blank rows at the very end are not lines that the program ended.
+            self.lines
+                .iter()
+                .rev()
+                .find(|line| !line.text.trim_end().is_empty())
+                .map(|line| line.number)
+        } else {
+            let cursor_line = self.cursor_line;
+            let settled = |line: &&Line| {
+                let scrolled_off = line.start + line.rows <= 0;
+                scrolled_off || line.stood && line.number < cursor_line
+            };
+            let unsaid = self.lines.iter().filter(|line| line.number >= next);
+            unsaid.take_while(settled).last().map(|line| line.number)
+        };
+        if let Some(last) = last {
+            self.say(changes, last);
+        }
+        // Prompts and progress, and lines that wait for one of those before them. A line that is
+        // new, or that the cursor has just left, will be said with the next tick.
+        let (next, cursor_line) = (self.next, self.cursor_line);
+        for line in self.lines.iter_mut().filter(|line| line.number >= next) {
+            let shown = line.said != Said::Nothing;
+            if line.stood || line.restless || shown && line.number >= cursor_line {
+                revise(line, changes);
+            }
+        }
+        self.forget();
+    }
+
+    /// Says the lines from the next one to `last`.
+    pub fn say(&mut self, changes: &mut Vec<Change>, last: i64) {
+        let mut chunk = String::new();
+        let mut first_line = self.next;
+        let next = self.next;
+        for line in self
+            .lines
+            .iter_mut()
+            .filter(|line| (next..=last).contains(&line.number))
+        {
+            if !chunk.is_empty() && chunk.len() + line.text.len() >= CHUNK_BYTES {
+                let chunk = std::mem::take(&mut chunk);
+                changes.push(Change::Lines { first_line, chunk });
+                first_line = line.number;
+            }
+            chunk.push_str(&line.text);
+            chunk.push('\n');
+            line.said = Said::AsItIs;
+            self.next = line.number + 1;
+        }
+        if !chunk.is_empty() {
+            changes.push(Change::Lines { first_line, chunk });
+        }
+    }
+
+    /// Lines that came and went between two looks are said as they are: so many, which stand in
+    /// `text` from `at` on, each ended by `\n`. No known line is left before them.
+    pub fn pass(&mut self, mut text: String, at: usize, lines: i64, changes: &mut Vec<Change>) {
+        self.lines.clear();
+        let mut first_line = self.next;
+        self.next += lines;
+        let mut rest = &text[at..];
+        while rest.len() > 2 * CHUNK_BYTES {
+            let end = memchr::memrchr(b'\n', &rest.as_bytes()[..CHUNK_BYTES])
+                .or_else(|| memchr::memchr(b'\n', rest.as_bytes()));
+            let (chunk, after) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+            changes.push(Change::Lines {
+                first_line,
+                chunk: chunk.to_owned(),
+            });
+            first_line += memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64;
+            rest = after;
+        }
+        if !rest.is_empty() {
+            let from = text.len() - rest.len();
+            text.drain(..from);
+            let chunk = text;
+            changes.push(Change::Lines { first_line, chunk });
+        }
+    }
+}
+
+/// Says what a line reads now, if that was not said.
+fn revise(line: &mut Line, changes: &mut Vec<Change>) {
+    if line.said_text() == line.text {
+        return;
+    }
+    line.said = Said::AsItIs;
+    changes.push(Change::Revised {
+        line: line.number,
+        text: line.text.clone(),
+    });
+}

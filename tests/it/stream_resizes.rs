@@ -1,0 +1,551 @@
+//! A pane that is streamed and resized, on real tmux: each line that was printed arrives once.
+//!
+//! The tests do what the source does: a seam and the pipe in one command list, bytes as they come,
+//! and where the pane has another size, a look while nothing comes. tmux damages text when it makes
+//! rows anew: it drops lines, doubles them, breaks them. Since each printed line has its own number in
+//! its text, damage is told from mistakes without a second pane: what stands in tmux and was never
+//! printed is damage, and what was printed must have been said, whatever became of it in tmux.
+//!
+//! `TD_RESIZE_FIRST` and `TD_RESIZE_SEEDS` choose the random numbers; a failure names its seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{Read, Write as _};
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use td_observe::Cursor;
+use td_observe::track::{
+    Change, GapReason, Look, Modes, Row, SavedScreen, Seam, StreamTracker, Tracker, unescape,
+};
+
+use crate::support::{CEILING, Dice, TmuxServer, wait_for, within};
+
+const RESIZES: usize = 60;
+
+fn seeds(default: u64) -> impl Iterator<Item = u64> {
+    let number = |name, or| {
+        let text = std::env::var(name).ok();
+        text.and_then(|text| text.parse().ok()).unwrap_or(or)
+    };
+    let first: u64 = number("TD_RESIZE_FIRST", 1);
+    first..first + number("TD_RESIZE_SEEDS", default)
+}
+
+/// A pane whose bytes are taken.
+struct Streamed<'a> {
+    server: &'a TmuxServer,
+    pane: String,
+    bytes: File,
+    stream: StreamTracker,
+    began: Instant,
+    changes: Vec<Change>,
+    /// What the pane showed when the stream began.
+    first: Look,
+    /// Marks that were written.
+    marks: usize,
+    /// Looks that seemed to be later than the last byte.
+    false_alarms: usize,
+    /// Looks that were taken in, for failures.
+    story: Vec<String>,
+}
+
+/// What tmux is asked for a look; `M` stands where an answer ends.
+const STATE: &str = "#{pane_width} #{pane_height} #{history_size} #{history_limit} #{cursor_x} \
+    #{cursor_y} #{alternate_on} #{alternate_saved_x} #{alternate_saved_y} #{pane_pid}";
+
+/// Takes a seam, and in the same command list does something more.
+fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> Seam {
+    // No program of these tests prints this.
+    let mark = "=:seam:=";
+    let end = format!("display-message -p '{mark}'");
+    let answer = server.answer(&format!(
+        "display-message -p -t '{pane}' '{STATE}'; {end}; \
+         display-message -p -t '{pane}' '{}'; {end}; \
+         capture-pane -p -N -S -{depth} -t '{pane}'; {end}; \
+         capture-pane -p -J -S -{depth} -t '{pane}'; {end}; \
+         capture-pane -p -q -a -N -t '{pane}'; {end}; \
+         capture-pane -p -q -a -J -t '{pane}'; {end}; \
+         capture-pane -p -P -C -t '{pane}'; {end}{more}\n",
+        Modes::FORMAT
+    ));
+    let parts: Vec<&str> = answer.split(&format!("{mark}\n")).collect();
+    let [state, modes, rows, joined, saved, saved_joined, pending, _] = parts[..] else {
+        panic!("{answer}")
+    };
+    let numbers: Vec<u32> = state
+        .split_whitespace()
+        .map(|word| word.parse().unwrap_or(0))
+        .collect();
+    let alternate = numbers[6] == 1;
+    // tmux writes a number without a meaning where no cursor was saved.
+    let saved_cursor = Cursor {
+        x: numbers[7],
+        y: numbers[8],
+    };
+    let look = Look {
+        width: numbers[0],
+        height: numbers[1],
+        history_size: numbers[2],
+        history_limit: numbers[3],
+        cursor: Cursor {
+            x: numbers[4],
+            y: numbers[5],
+        },
+        alternate,
+        pid: numbers[9],
+        rows: rows_of(rows, joined),
+        saved: alternate.then(|| SavedScreen {
+            cursor: saved_cursor,
+            rows: rows_of(saved, saved_joined),
+        }),
+        ..Look::default()
+    };
+    Seam {
+        look,
+        modes: Modes::read(modes),
+        pending: unescape(pending),
+    }
+}
+
+/// Rows, and which of them go on in the next.
+fn rows_of(rows: &str, joined: &str) -> Vec<Row> {
+    let mut lines = joined.lines();
+    let mut rest = "";
+    let mut is_open = false;
+    rows.lines()
+        .map(|text| {
+            if !is_open {
+                rest = lines.next().unwrap_or_default();
+            }
+            rest = rest.strip_prefix(text).unwrap_or_default();
+            is_open = !rest.is_empty();
+            Row {
+                text: text.to_owned(),
+                wrapped: is_open,
+            }
+        })
+        .collect()
+}
+
+impl<'a> Streamed<'a> {
+    /// Opens the pipe at a seam.
+    fn open(server: &'a TmuxServer, pane: &str) -> Self {
+        let file = server.directory().join("bytes");
+        File::create(&file).unwrap();
+        let pipe = format!("; pipe-pane -O -t '{pane}' \"cat >> '{}'\"", file.display());
+        let seam = seam(server, pane, 300, &pipe);
+        let tracker = Tracker::baseline(&seam.look);
+        Self {
+            server,
+            pane: pane.to_owned(),
+            bytes: File::open(&file).unwrap(),
+            stream: StreamTracker::new(tracker, &seam),
+            began: Instant::now(),
+            changes: Vec::new(),
+            first: seam.look,
+            marks: 0,
+            false_alarms: 0,
+            story: Vec::new(),
+        }
+    }
+
+    /// Takes what has come.
+    fn take(&mut self) -> Vec<u8> {
+        let mut some = vec![0; 256 * 1024];
+        let count = self.bytes.read(&mut some).unwrap();
+        some.truncate(count);
+        let mut rest = &some[..];
+        while !rest.is_empty() {
+            rest = &rest[self.stream.feed(rest)..];
+            let now = self.began.elapsed();
+            self.changes.extend(self.stream.changes(now));
+        }
+        self.changes
+            .extend(self.stream.changes(self.began.elapsed()));
+        some
+    }
+
+    /// Whether nothing comes but a mark that is written to the pane's terminal now: then all that was
+    /// printed before had been taken. The source cannot write there and waits for a while instead, so
+    /// that it depends on how busy the machine is; this does not.
+    fn is_quiet(&mut self) -> bool {
+        self.marks += 1;
+        let mark = format!("\x1b]2;mark {}\x07", self.marks).into_bytes();
+        let mut terminal = self.server.terminal(&self.pane);
+        terminal.write_all(&mark).unwrap();
+        let (mut count, mut last) = (0, Vec::new());
+        wait_for("the mark", CEILING, || {
+            let came = self.take();
+            count += came.len();
+            last.extend(came);
+            let has_come = last.windows(mark.len()).any(|some| some == mark);
+            last.drain(..last.len().saturating_sub(mark.len()));
+            if has_come { Ok(()) } else { Err(count) }
+        });
+        count == mark.len()
+    }
+
+    fn size(&self) -> (u32, u32) {
+        let size = [
+            "display-message",
+            "-p",
+            "-t",
+            &self.pane,
+            "#{pane_width} #{pane_height}",
+        ];
+        let size = self.server.tmux(&size);
+        let (width, height) = size.split_once(' ').unwrap();
+        (width.parse().unwrap(), height.parse().unwrap())
+    }
+
+    /// Looks at the pane and goes on from there, if nothing came meanwhile.
+    fn reseat(&mut self, reason: GapReason) -> bool {
+        self.take();
+        let depth = self.stream.tracker().margin() + 100;
+        let seam = seam(self.server, &self.pane, depth, "");
+        if !self.is_quiet() {
+            return false;
+        }
+        let now = self.began.elapsed();
+        let cursor_line = self.stream.tracker().cursor_line();
+        let alarm = self.stream.is_behind(&seam.look);
+        self.false_alarms += usize::from(alarm);
+        let changes = self.stream.reseat(&seam, reason, now);
+        let look = &seam.look;
+        self.story.push(format!(
+            "{}x{} cursor {:?} history {}: line {cursor_line} is {} now, {alarm}: {}",
+            look.width,
+            look.height,
+            look.cursor,
+            look.history_size,
+            self.stream.tracker().cursor_line(),
+            brief(&changes)
+        ));
+        assert_eq!(self.stream.difference(&seam.look), None, "{}", self.told());
+        self.changes.extend(changes);
+        true
+    }
+
+    /// Goes on for a while, and does what the source does when it hears of another size.
+    fn go_on(&mut self, time: Duration) {
+        let began = Instant::now();
+        let _ = within(time, || {
+            self.take();
+            // The listing hears of it some time later; sometimes only of the next size.
+            if began.elapsed() > time / 3 && self.size_of_stream() != self.size() {
+                self.reseat(GapReason::Resized);
+            }
+            Err::<(), ()>(())
+        });
+    }
+
+    fn size_of_stream(&self) -> (u32, u32) {
+        let look = self.stream.look();
+        (look.width, look.height)
+    }
+
+    fn resize(&self, (width, height): (u32, u32)) {
+        let (width, height) = (width.to_string(), height.to_string());
+        self.server.tmux(&[
+            "resize-window",
+            "-t",
+            &self.pane,
+            "-x",
+            &width,
+            "-y",
+            &height,
+        ]);
+    }
+
+    /// Takes bytes until the program says that it is done, and looks once more.
+    fn finish(&mut self) {
+        let done = || self.server.tmux(&["show-options", "-gqv", "@done"]) == "1";
+        wait_for("the program", 3 * CEILING, || {
+            if done() { Ok(()) } else { Err(()) }
+        });
+        wait_for("rest", CEILING, || match self.reseat(GapReason::Resized) {
+            true => Ok(()),
+            false => Err(self.size_of_stream()),
+        });
+        wait_for("the last line to settle", CEILING, || {
+            self.take();
+            match self.stream.deadline() {
+                None => Ok(()),
+                other => Err(other),
+            }
+        });
+        self.changes.extend(self.stream.end(self.began.elapsed()));
+    }
+
+    fn told(&self) -> String {
+        self.story.join("\n")
+    }
+
+    /// Each printed line was said once, in order, and every line that was said had been printed; from
+    /// the line of the cursor when it began. Gaps.
+    #[track_caller]
+    fn check_lines(&self, seed: u64, printed: &[String]) -> usize {
+        let top = self.first.rows.len() - self.first.height as usize;
+        let at_cursor = &self.first.rows[..top + self.first.cursor.y as usize];
+        let before = at_cursor.iter().filter(|row| !row.wrapped).count();
+        let shown: Vec<&str> = at_cursor.iter().map(|row| &*row.text).collect();
+        let mut said = Vec::new();
+        let mut gaps = 0;
+        for change in &self.changes {
+            match change {
+                Change::Lines { chunk, .. } => said.extend(chunk.lines()),
+                Change::Gap { reason, .. } => {
+                    assert_eq!(*reason, GapReason::Resized, "seed {seed}\n{}", self.told());
+                    gaps += 1;
+                }
+                Change::Revised { .. } | Change::Screen { .. } => {}
+            }
+        }
+        let first = said.first().copied().unwrap_or_default();
+        let start = printed.iter().position(|line| line == first);
+        let start = start.unwrap_or_else(|| {
+            panic!("seed {seed}: {first:?} was not printed, {before} before: {shown:#?}")
+        });
+        let mut expected = printed[start..].iter();
+        for (at, line) in said.iter().enumerate() {
+            let wanted = expected.next();
+            if wanted.is_some_and(|wanted| wanted.trim_end() == line.trim_end()) {
+                continue;
+            }
+            panic!(
+                "seed {seed}: line {at} of {}: {line:?} for {wanted:?}, after {:?}, before {:?}, {gaps} gaps\n{}",
+                said.len(),
+                &said[at.saturating_sub(3)..at],
+                &said[at + 1..said.len().min(at + 4)],
+                self.told()
+            );
+        }
+        assert_eq!(expected.next(), None, "seed {seed}\n{}", self.told());
+        gaps
+    }
+
+    /// What a reader of the changes has and tmux's own text: they differ only where tmux shows what
+    /// nobody printed. How many such lines there are.
+    #[track_caller]
+    fn check_text(&self, seed: u64, printed: &[String]) -> usize {
+        let mut replay: BTreeMap<i64, &str> = BTreeMap::new();
+        for change in &self.changes {
+            match change {
+                Change::Lines { first_line, chunk } => {
+                    replay.extend((*first_line..).zip(chunk.lines()));
+                }
+                Change::Revised { line, text } => drop(replay.insert(*line, text)),
+                Change::Gap { .. } | Change::Screen { .. } => {}
+            }
+        }
+        let replayed: BTreeSet<&str> = replay.values().map(|text| text.trim_end()).collect();
+        let printed: BTreeSet<&str> = printed.iter().map(|text| text.trim_end()).collect();
+        let joined = ["capture-pane", "-p", "-J", "-S", "-", "-t", &self.pane];
+        let joined = self.server.tmux(&joined);
+        let shown: BTreeSet<&str> = joined.lines().map(str::trim_end).collect();
+        for text in &replayed {
+            assert!(
+                printed.contains(text) || shown.contains(text),
+                "seed {seed}: {text:?} was neither printed nor is it shown\n{}",
+                self.told()
+            );
+        }
+        let damaged = shown.iter().filter(|text| !printed.contains(*text)).count();
+        for text in &printed {
+            // What stood there before the stream began is no part of it.
+            let was_there = self
+                .first
+                .rows
+                .iter()
+                .any(|row| text.starts_with(row.text.trim_end()));
+            assert!(
+                !shown.contains(text) || replayed.contains(text) || was_there,
+                "seed {seed}: {text:?} is shown and was not said\n{}",
+                self.told()
+            );
+        }
+        damaged
+    }
+}
+
+/// What was said, without the text of lines.
+fn brief(changes: &[Change]) -> String {
+    let mut text = String::new();
+    for change in changes {
+        match change {
+            Change::Lines { first_line, chunk } => {
+                write!(text, "lines {first_line}+{} ", chunk.lines().count())
+            }
+            Change::Revised { line, text: new } => write!(text, "revised {line} {new:?} "),
+            Change::Gap { first_line, .. } => write!(text, "gap {first_line} "),
+            Change::Screen { .. } => write!(text, "screen "),
+        }
+        .unwrap();
+    }
+    text
+}
+
+/// Numbered lines of varying length.
+fn lines(dice: &mut Dice, numbers: RangeInclusive<usize>, longest: u64) -> Vec<String> {
+    numbers
+        .map(|number| {
+            let mut line = format!("{number}:");
+            for word in 0..dice.roll(longest) / 4 {
+                write!(line, "{:03}.", (number as u64 + 37 * word) % 1000).unwrap();
+            }
+            line
+        })
+        .collect()
+}
+
+/// Runs a script once the stream has begun; what it prints before stands there then.
+fn start(server: &TmuxServer, size: (u32, u32), script: &str) -> String {
+    fs::write(server.directory().join("program"), script).unwrap();
+    let command = format!("cd '{}' && exec sh program", server.directory().display());
+    let pane = server.new_session("resizes", size.0, size.1, &command);
+    server.script("set-option -g window-size manual");
+    pane
+}
+
+const DONE: &str = "tmux set-option -g @done 1; exec cat\n";
+
+/// Seams and resizes while a program prints as fast as it can: nothing is looked at before the end.
+#[test]
+fn lines_of_a_flood_arrive_once_through_resizes() {
+    for seed in seeds(1) {
+        let mut dice = Dice(seed);
+        let printed = lines(&mut dice, 1..=200_000, 300);
+        let server = TmuxServer::new();
+        let text: String = printed.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(server.directory().join("lines"), text).unwrap();
+        let pane = start(&server, (80, 24), &format!("cat lines; {DONE}"));
+        // In the middle of the flood.
+        wait_for("the flood", CEILING, || {
+            match server.pane(&pane).history_size {
+                0..300 => Err(()),
+                _ => Ok(()),
+            }
+        });
+        let mut streamed = Streamed::open(&server, &pane);
+        for _ in 0..RESIZES {
+            streamed.resize((10 + dice.roll(150) as u32, 2 + dice.roll(60) as u32));
+            streamed.take();
+        }
+        streamed.finish();
+        let gaps = streamed.check_lines(seed, &printed);
+        assert_eq!(gaps, 0, "seed {seed}\n{}", streamed.told());
+        let damaged = streamed.check_text(seed, &printed);
+        eprintln!("seed {seed}: flood, {damaged} lines damaged by tmux");
+    }
+}
+
+/// A few dozen lines a second, longer than the pane is wide, some of them printed in two pieces.
+fn print_slowly(seed: u64, sizes: impl Fn(&mut Dice) -> (u32, u32)) {
+    let mut dice = Dice(seed);
+    let printed = lines(&mut dice, 1..=300, 240);
+    let server = TmuxServer::new();
+    let mut script = String::new();
+    for (number, line) in printed.iter().enumerate() {
+        let cut = if dice.roll(4) == 0 {
+            dice.roll(line.len() as u64 + 1) as usize
+        } else {
+            0
+        };
+        let (begin, end) = line.split_at(cut);
+        if cut > 0 {
+            writeln!(script, "printf %s '{begin}'; sleep 0.07").unwrap();
+        }
+        writeln!(
+            script,
+            "printf '%s\\n' '{end}'; sleep 0.0{}",
+            2 + dice.roll(8)
+        )
+        .unwrap();
+        if number == 20 {
+            script.push_str("tmux wait-for -S begun\n");
+        }
+    }
+    script.push_str(DONE);
+    let pane = start(&server, (80, 24), &script);
+    server.tmux(&["wait-for", "begun"]);
+    let mut streamed = Streamed::open(&server, &pane);
+    for _ in 0..RESIZES {
+        streamed.resize(sizes(&mut dice));
+        streamed.go_on(Duration::from_millis(dice.roll(400)));
+    }
+    streamed.finish();
+    let gaps = streamed.check_lines(seed, &printed);
+    let damaged = streamed.check_text(seed, &printed);
+    let seats = streamed.story.len();
+    eprintln!(
+        "seed {seed}: {seats} seams, {} seemed late, {gaps} gaps, {damaged} lines damaged by tmux",
+        streamed.false_alarms
+    );
+}
+
+#[test]
+fn long_lines_arrive_once_through_resizes() {
+    for seed in seeds(1) {
+        print_slowly(seed, |dice| match dice.roll(4) {
+            0 => (2 + dice.roll(14) as u32, 1 + dice.roll(4) as u32),
+            _ => (10 + dice.roll(150) as u32, 2 + dice.roll(60) as u32),
+        });
+    }
+}
+
+#[test]
+fn lines_arrive_once_through_changes_of_height() {
+    for seed in seeds(1) {
+        print_slowly(seed, |dice| (80, 2 + dice.roll(60) as u32));
+    }
+}
+
+/// A full-screen program comes and goes, and draws again and again; lines are printed in between.
+#[test]
+fn a_full_screen_program_is_resized() {
+    for seed in seeds(1) {
+        let mut dice = Dice(seed);
+        let printed = lines(&mut dice, 1..=200, 120);
+        let mut script = String::from("printf 'ready\\n'; tmux wait-for go\n");
+        for (number, some) in printed.chunks(5).enumerate() {
+            for line in some {
+                writeln!(script, "printf '%s\\n' '{line}'").unwrap();
+            }
+            script.push_str("sleep 0.05; printf '\\033[?1049h'\n");
+            for draw in 0..dice.roll(8) {
+                writeln!(
+                    script,
+                    "printf '\\033[H\\033[2Jscreen {number}\\r\\n\\033[{};{}Hdraw {draw}'; sleep 0.0{}",
+                    1 + dice.roll(20),
+                    1 + dice.roll(30),
+                    2 + dice.roll(6)
+                )
+                .unwrap();
+            }
+            script.push_str("printf '\\033[?1049l'\n");
+        }
+        script.push_str("printf '\\033[?1049h\\033[Hlast screen'; ");
+        script.push_str(DONE);
+        let server = TmuxServer::new();
+        let pane = start(&server, (80, 24), &script);
+        server.wait_for_text(&pane, "ready");
+        let mut streamed = Streamed::open(&server, &pane);
+        server.tmux(&["wait-for", "-S", "go"]);
+        for _ in 0..RESIZES {
+            streamed.resize((20 + dice.roll(100) as u32, 3 + dice.roll(40) as u32));
+            streamed.go_on(Duration::from_millis(dice.roll(300)));
+        }
+        streamed.finish();
+        let gaps = streamed.check_lines(seed, &printed);
+        let mut rows: BTreeMap<u32, &str> = BTreeMap::new();
+        for change in &streamed.changes {
+            if let Change::Screen { rows: changed, .. } = change {
+                rows.extend(changed.iter().map(|row| (row.row, &*row.text)));
+            }
+        }
+        assert_eq!(rows.get(&0), Some(&"last screen"), "seed {seed}");
+        eprintln!("seed {seed}: {} seams, {gaps} gaps", streamed.story.len());
+    }
+}
