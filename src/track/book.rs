@@ -295,9 +295,9 @@ impl Book {
         let mut last = first - 1;
         for (number, mut line) in (first..).zip(lines) {
             (end, last) = (line.end(), number);
-            if number == first && number < old_first {
-                // Older than what is known, and perhaps only its end: it would seem to change when a
-                // deeper look shows all of it.
+            if number == first && number < old_first && line.end() <= 0 {
+                // In the history, older than what is known, and perhaps only its end: it would seem
+                // to change when a deeper look shows all of it.
                 continue;
             }
             let (said, since, same, restless) = match was(number) {

@@ -131,7 +131,12 @@ impl StreamTracker {
                 tmux: look.history_size,
             });
         }
-        let (stream, tmux) = (terminal.cursor(), look.cursor);
+        // Where the pane became narrower, tmux may leave the cursor beyond it, to the same effect.
+        let tmux = Cursor {
+            x: look.cursor.x.min(look.width),
+            ..look.cursor
+        };
+        let stream = terminal.cursor();
         (look.dead.is_none() && stream != tmux).then_some(Difference::Cursor { stream, tmux })
     }
 }
