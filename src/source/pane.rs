@@ -70,6 +70,8 @@ pub(super) struct Pane {
     states: Option<States>,
     /// When turns and states are to be looked for in what the bytes have made.
     glance_at: Option<Instant>,
+    /// Its program has ended, and another one's bytes have come.
+    has_begun_anew: bool,
     /// What its shell runs, where it says so.
     commands: Commands,
     /// Somebody else's pipe was in the way, and that has been said.
@@ -147,6 +149,7 @@ impl Pane {
             turns,
             states: manner.states.map(|rules| States::new(rules, out.now)),
             glance_at: None,
+            has_begun_anew: false,
             commands: Commands::default(),
             told_pipe: false,
             no_pipe_until: None,
@@ -371,7 +374,7 @@ impl Pane {
     }
 
     fn opened(&mut self, state: &PaneState, out: &mut Out<'_>) {
-        self.dead = None;
+        (self.dead, self.has_begun_anew) = (None, false);
         out.emitter
             .pane_opened(&self.id, state.width, state.height, &state.command);
     }

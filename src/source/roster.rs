@@ -133,7 +133,9 @@ impl Roster {
         let streams = self.pipes.is_some();
         let needs = |(id, pane): (&PaneId, &Pane)| {
             pane.deeper
-                || streams && self.shows(id) && (pane.wants_pipe(now) || pane.wants_check(now))
+                || streams
+                    && self.shows(id)
+                    && (pane.wants_pipe(now) || pane.wants_look() || pane.wants_check(now))
         };
         !self.to_open.is_empty() || self.panes.iter().any(needs)
     }

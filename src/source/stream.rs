@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 const AGAIN_MAX: Duration = Duration::from_secs(1);
 
 /// A drain that has not come after this time does not come.
-const COMES: Duration = Duration::from_secs(5);
+const COMES: Duration = Duration::from_secs(2);
 
 /// A line that was said and is rewritten, as programs do that draw below what they have printed,
 /// makes lines wait for so long, for as long as that goes on.
@@ -194,6 +194,11 @@ impl Streaming {
         if !changes.is_empty() {
             fed.push(Fed::Changes(changes));
         }
+    }
+
+    /// Another program has begun in the pane, after the end of the one before was seen.
+    pub fn begin_anew(&mut self, now: Instant) -> Vec<Change> {
+        self.tracker.begin_anew(self.time(now))
     }
 
     /// Bytes are missing here.

@@ -190,7 +190,7 @@ impl Book {
     }
 
     /// Forgets all lines. The cursor's was unfinished, and perhaps shown: its number is spent then.
-    fn spend(&mut self) {
+    pub fn spend(&mut self) {
         let spent = self
             .lines
             .iter()

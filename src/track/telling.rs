@@ -15,11 +15,27 @@ impl Book {
 
     /// Says what has settled, and what of the rest is worth showing.
     pub fn settle(&mut self, changes: &mut Vec<Change>, all: bool) {
-        // What was said before and reads differently now.
+        self.revise_said(changes);
+        self.say_settled(changes, all);
+        self.revise_unsaid(changes);
+        self.forget();
+    }
+
+    /// Says what has settled, and nothing of what reads differently now.
+    pub fn settle_only(&mut self, changes: &mut Vec<Change>) {
+        self.say_settled(changes, false);
+    }
+
+    /// What was said before and reads differently now.
+    fn revise_said(&mut self, changes: &mut Vec<Change>) {
         let next = self.next;
         for line in self.lines.iter_mut().filter(|line| line.number < next) {
             revise(line, changes);
         }
+    }
+
+    fn say_settled(&mut self, changes: &mut Vec<Change>, all: bool) {
+        let next = self.next;
         let last = if all {
             // Blank rows at the very end are not lines that the program ended.
             self.lines
@@ -39,8 +55,11 @@ impl Book {
         if let Some(last) = last {
             self.say(changes, last);
         }
-        // Prompts and progress, and lines that wait for one of those before them. A line that is
-        // new, or that the cursor has just left, will be said with the next tick.
+    }
+
+    /// Prompts and progress, and lines that wait for one of those before them. A line that is new,
+    /// or that the cursor has just left, will be said with the next tick.
+    fn revise_unsaid(&mut self, changes: &mut Vec<Change>) {
         let (next, cursor_line) = (self.next, self.cursor_line);
         for line in self.lines.iter_mut().filter(|line| line.number >= next) {
             let shown = line.said != Said::Nothing;
@@ -48,7 +67,6 @@ impl Book {
                 revise(line, changes);
             }
         }
-        self.forget();
     }
 
     /// Says the lines from the next one to `last`.

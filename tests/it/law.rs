@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-use td_observe::tmux::{Rhythm, Target};
+use td_observe::Watch;
+use td_observe::tmux::{DrainProgram, Rhythm, Target};
 
 use crate::observed::{Observed, Replay, shown};
 use crate::support::{Dice, TmuxServer};
@@ -45,11 +46,12 @@ fn seeds(default: u64) -> impl Iterator<Item = u64> {
     first..first + number("TD_LAW_SEEDS", default)
 }
 
-/// On a grid, or as the pane prints.
-fn rhythm(seed: u64) -> Rhythm {
-    match seed % 2 {
-        0 => Rhythm::Fixed(Duration::from_millis(50)),
-        _ => Rhythm::default(),
+/// By looks on a grid, by looks as the pane prints, or by its bytes.
+fn source(seed: u64, watch: Watch) -> Watch {
+    match seed % 3 {
+        0 => watch.rhythm(Rhythm::Fixed(Duration::from_millis(50))),
+        1 => watch,
+        _ => watch.stream(DrainProgram::at(env!("CARGO_BIN_EXE_td-observe"))),
     }
 }
 
@@ -79,7 +81,7 @@ fn program(server: &TmuxServer, steps: &[String], pauses: &[u64]) -> String {
 
 #[test]
 fn any_program_replays_to_what_the_pane_shows() {
-    each_seed(8, |seed| {
+    each_seed(12, |seed| {
         let mut dice = Dice(seed);
         let (width, height) = (20 + dice.roll(60) as u32, 4 + dice.roll(20) as u32);
         let mut steps = Vec::new();
@@ -114,9 +116,12 @@ fn any_program_replays_to_what_the_pane_shows() {
         let pane = server.new_session("law", width, height, &program(&server, &steps, &pauses));
         server.wait_for_text(&pane, "ready");
         let mut observed = Observed::start(&server, |watch| {
-            watch
-                .target(Target::parse("law").unwrap())
-                .rhythm(rhythm(seed))
+            source(
+                seed,
+                watch
+                    .target(Target::parse("law").unwrap())
+                    .rhythm(Rhythm::default()),
+            )
         });
         observed.until_started(1);
         server.tmux(&["wait-for", "-S", "go"]);
@@ -141,7 +146,7 @@ fn any_program_replays_to_what_the_pane_shows() {
 
 #[test]
 fn lines_arrive_once_or_a_gap_says_so() {
-    each_seed(8, |seed| {
+    each_seed(12, |seed| {
         let mut dice = Dice(seed.wrapping_mul(7919));
         let (width, height) = (10 + dice.roll(90) as u32, 2 + dice.roll(40) as u32);
         let limit = [0, 1, 9, 50, 300, 2000][dice.roll(6) as usize];
@@ -163,9 +168,12 @@ fn lines_arrive_once_or_a_gap_says_so() {
         let pane = server.new_session("law", width, height, &program(&server, &steps, &pauses));
         server.wait_for_text(&pane, "ready");
         let mut observed = Observed::start(&server, |watch| {
-            watch
-                .target(Target::parse("law").unwrap())
-                .rhythm(rhythm(seed))
+            source(
+                seed,
+                watch
+                    .target(Target::parse("law").unwrap())
+                    .rhythm(Rhythm::default()),
+            )
         });
         observed.until_started(1);
         server.tmux(&["wait-for", "-S", "go"]);

@@ -98,7 +98,7 @@ impl Observed {
 
     /// Takes events until what was seen satisfies.
     #[track_caller]
-    pub fn until(&mut self, what: &str, done: impl Fn(&[Envelope]) -> bool) {
+    pub fn until(&mut self, what: &str, mut done: impl FnMut(&[Envelope]) -> bool) {
         let deadline = Instant::now() + CEILING;
         while !done(&self.seen) {
             match self.events.recv_deadline(deadline) {
@@ -129,8 +129,11 @@ impl Observed {
     /// Waits until a settled line of any pane reads so.
     #[track_caller]
     pub fn until_line(&mut self, line: &str) {
+        // Each event is looked at once: a flood has many.
+        let mut looked = 0;
         self.until(&format!("the line {line:?}"), |seen| {
-            seen.iter().rev().any(|envelope| match &envelope.event {
+            let new = &seen[std::mem::replace(&mut looked, seen.len())..];
+            new.iter().any(|envelope| match &envelope.event {
                 TdEvent::OutputUpdate { chunk, .. } => chunk.lines().any(|other| other == line),
                 _ => false,
             })

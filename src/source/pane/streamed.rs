@@ -47,6 +47,11 @@ impl Pane {
             && self.shape.dead.is_none()
     }
 
+    /// Whether it is to be looked at, since nothing comes through its pipe any more.
+    pub fn wants_look(&self) -> bool {
+        self.stream().is_some_and(Streaming::is_over)
+    }
+
     /// No pipe could be opened; `theirs`: because somebody else has one open.
     pub fn has_no_pipe(&mut self, theirs: bool, out: &Out<'_>) {
         self.no_pipe_until = Some(out.now + NO_PIPE);
@@ -113,6 +118,8 @@ impl Pane {
 
     /// Takes bytes.
     pub fn fed(&mut self, bytes: &[u8], out: &mut Out<'_>) {
+        // A program that has ended prints no more: this is another one's.
+        self.begin_anew(out);
         let Some(stream) = self.stream_mut() else {
             return;
         };
@@ -127,6 +134,16 @@ impl Pane {
                     self.commands.heard(mark, &self.id, pid, out);
                 }
             }
+        }
+    }
+
+    fn begin_anew(&mut self, out: &mut Out<'_>) {
+        if self.dead.is_none() || std::mem::replace(&mut self.has_begun_anew, true) {
+            return;
+        }
+        if let Some(stream) = self.stream_mut() {
+            let changes = stream.begin_anew(out.now);
+            self.say_of_stream(changes, out);
         }
     }
 
@@ -183,6 +200,7 @@ impl Pane {
         }
         let old = self.shape;
         if self.dead.is_some() && state.pid != self.shape.pid {
+            self.begin_anew(out);
             self.opened(state, out);
         }
         self.shaped(state.shape(), out);

@@ -46,6 +46,8 @@ impl Roster {
             }
             if pane.wants_pipe(now) {
                 wants.insert(id.clone(), pane.want_seam(pipes.ask(id)));
+            } else if pane.wants_look() {
+                wants.insert(id.clone(), pane.want_seam(None));
             } else if pane.wants_check(now) {
                 pane.comparing();
                 wants.insert(id.clone(), pane.want_seam(None));

@@ -120,7 +120,7 @@ impl StreamTracker {
         tracker.book.is_known_above(place.known_from);
         tracker.book.settle(changes, look.dead.is_some());
         tracker.note_top(look, false);
-        self.is_holed = false;
+        (self.is_holed, self.begun_anew) = (false, false);
     }
 }
 
@@ -187,7 +187,7 @@ impl<'a> Beside<'a> {
             lines,
             known: older.chain(book.lines()).collect(),
             at_cursor: at_cursor.unwrap_or(0) as i64,
-            respawned: look.pid != stream.tracker.pid,
+            respawned: look.pid != stream.tracker.pid && !stream.begun_anew,
         }
     }
 

@@ -98,10 +98,6 @@ impl Scrolled {
         self.whole
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.count == 0 && self.whole == 0
-    }
-
     /// How many rows have ever scrolled off: the number of the top row.
     pub fn total(&self) -> i64 {
         self.total

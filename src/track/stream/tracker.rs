@@ -62,6 +62,10 @@ pub struct StreamTracker {
     pub(super) marks: Marks,
     /// Bytes have come that the book does not know of.
     pub(super) fed: bool,
+    /// Lines may read differently than was said, which is said with the next revisions.
+    owes: bool,
+    /// Another program has begun, which no look has shown yet.
+    pub(super) begun_anew: bool,
     /// The same for the alternate screen.
     screen_fed: bool,
     /// Bytes were dropped, and no look has been taken since.
@@ -85,6 +89,8 @@ impl StreamTracker {
             input: Input::default(),
             marks: Marks::default(),
             fed: false,
+            owes: false,
+            begun_anew: false,
             screen_fed: false,
             is_holed: false,
             recent: tracker
@@ -154,13 +160,17 @@ impl StreamTracker {
     pub fn changes(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
-        if !self.fed {
-            self.tracker.book.stood(now);
-            self.tracker.book.settle(&mut changes, false);
-        } else if !self.terminal.grid.scrolled.is_empty() || !self.is_paced(now) {
+        if self.fed {
             self.advance(&mut changes);
+            (self.fed, self.owes) = (false, true);
+        } else {
+            self.tracker.book.stood(now);
+        }
+        if self.is_paced(now) {
+            self.tracker.book.settle_only(&mut changes);
+        } else {
             self.tracker.book.settle(&mut changes, false);
-            self.fed = false;
+            self.owes = false;
         }
         self.show_screen(now, &mut changes);
         self.note(now, &changes);
@@ -172,7 +182,7 @@ impl StreamTracker {
     pub fn deadline(&self) -> Option<Duration> {
         let paced = self
             .revised_at
-            .filter(|_| self.fed)
+            .filter(|_| self.owes)
             .map(|at| at + REVISION_PERIOD);
         let settled = (!self.fed && self.tracker.book.is_waiting())
             .then(|| self.advanced_at + self.tracker.book.settle);
@@ -211,6 +221,24 @@ impl StreamTracker {
             self.terminal.forget();
             self.fed = false;
         }
+        self.note(now, &changes);
+        changes
+    }
+
+    /// Another program begins in the pane, the end of the one before being known: tmux has erased the
+    /// screen and gone to its top, which no byte tells.
+    pub fn begin_anew(&mut self, now: Duration) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.tracker.at = now;
+        self.advance(&mut changes);
+        self.tracker.book.settle(&mut changes, true);
+        self.tracker.book.spend();
+        self.tracker.book.skip(0);
+        self.terminal.forget();
+        self.input = Input::default();
+        self.marks.forget();
+        self.tracker.dead = None;
+        (self.fed, self.begun_anew) = (false, true);
         self.note(now, &changes);
         changes
     }

@@ -54,7 +54,7 @@ impl Watcher {
 
     /// Takes events until what was seen satisfies.
     #[track_caller]
-    pub fn until(&mut self, what: &str, done: impl Fn(&[Envelope]) -> bool) {
+    pub fn until(&mut self, what: &str, mut done: impl FnMut(&[Envelope]) -> bool) {
         let deadline = Instant::now() + CEILING;
         while !done(&self.seen) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -76,9 +76,12 @@ impl Watcher {
     /// Waits until the last run of a session has this line.
     #[track_caller]
     pub fn until_line(&mut self, name: &str, line: &str) {
+        // Each event is looked at once: a flood has many.
+        let (mut looked, mut run) = (0, None);
         self.until(&format!("the line {line:?} of {name}"), |seen| {
-            let run = super::runs_of(seen, name).pop();
-            seen.iter().rev().any(|envelope| match &envelope.event {
+            let new = &seen[std::mem::replace(&mut looked, seen.len())..];
+            run = super::runs_of(new, name).pop().or_else(|| run.take());
+            new.iter().any(|envelope| match &envelope.event {
                 TdEvent::OutputUpdate {
                     execution_id,
                     chunk,
