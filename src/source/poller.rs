@@ -126,7 +126,7 @@ enum Woken {
     Answered(Result<SessionAnswer>),
     /// Nothing that needs an answer any more: the question is to be asked anew.
     AskAgain,
-    /// Other looks are needed at once; the question stands.
+    /// Other looks are needed at once.
     LookMore,
     /// It is time to end.
     Stopped,
@@ -137,41 +137,32 @@ impl Work {
     fn observe(&mut self) -> Ended {
         // The first look is taken at once: what is printed after it is seen.
         let mut when = When::Now;
-        let mut asked = None;
         let reason = loop {
             if is_stopped(&self.poller.stop) {
                 break EndReason::Detached;
             }
-            if asked.is_none() && !self.has_room() {
+            if !self.has_room() {
                 match self.wait(None, Some(self.retry_at())) {
                     Woken::Stopped => break EndReason::Detached,
                     Woken::Answered(_) | Woken::AskAgain | Woken::LookMore => continue,
                 }
             }
-            let question = match asked.take() {
-                Some(pending) => Ok(pending),
-                None => self.poller.gateway.ask_look(self.wishes(when)),
-            };
-            let woken = match question {
-                Ok(pending) => {
-                    let woken = self.wait(Some(&pending), None);
-                    asked = Some(pending);
-                    woken
-                }
+            let asked = self.poller.gateway.ask_look(self.wishes(when));
+            let woken = match asked {
+                Ok(pending) => self.wait(Some(&pending), None),
                 Err(error) => Woken::Answered(Err(error)),
             };
-            if let Woken::LookMore = woken {
-                match self.look_more() {
-                    Some(reason) => break reason,
-                    None => continue,
-                }
-            }
-            asked = None;
             // Whatever comes between is a reason to look at once.
             when = When::Now;
             match woken {
                 Woken::Stopped => break EndReason::Detached,
-                Woken::AskAgain | Woken::LookMore => {}
+                Woken::AskAgain => {}
+                Woken::LookMore => {
+                    if let Some(reason) = self.look_more() {
+                        break reason;
+                    }
+                    when = When::News(self.rhythm());
+                }
                 Woken::Answered(Ok(answer)) => {
                     let reason = self.answered(answer, false).or_else(|| self.look_more());
                     if let Some(reason) = reason {

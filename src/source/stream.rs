@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use crate::tmux::{Dropped, Token};
-use crate::track::{Change, GapReason, Look, Mark, Seam, StreamTracker, Tracker};
+use crate::track::{Change, Look, Mark, Seam, StreamTracker, Tracker};
 
 /// A pane must have been quiet for so long before it is looked at where that is pressing. A prompt,
 /// a spinner's pause: hardly a program prints without one.
@@ -25,6 +25,9 @@ const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// second.
 const AGAIN: Duration = Duration::from_millis(20);
 const AGAIN_MAX: Duration = Duration::from_secs(1);
+
+/// What a look shows below what the bytes have made is on its way, unless none have come for so long.
+const SURE: Duration = Duration::from_secs(1);
 
 /// A drain that has not come after this time does not come.
 const COMES: Duration = Duration::from_secs(2);
@@ -51,8 +54,8 @@ pub(super) struct Streaming {
     is_unchecked: bool,
     checked_at: Instant,
     check: Check,
-    /// Why the screen is not known, if it is not.
-    parted: Option<GapReason>,
+    /// The screen is not what the bytes have made.
+    parted: bool,
     again: Duration,
     restless_until: Option<Instant>,
 }
@@ -122,7 +125,7 @@ impl Streaming {
             is_unchecked: false,
             checked_at: now,
             check: Check::None,
-            parted: None,
+            parted: false,
             again: AGAIN,
             restless_until: None,
         }
@@ -204,7 +207,7 @@ impl Streaming {
     /// Bytes are missing here.
     pub fn dropped(&mut self, dropped: Dropped, now: Instant) -> Vec<Change> {
         self.disturb(now);
-        self.part(GapReason::Dropped);
+        self.part();
         self.tracker.dropped(dropped.line_ends, self.time(now))
     }
 
@@ -233,11 +236,8 @@ impl Streaming {
     }
 
     /// The screen is not what the bytes have made: it has been resized, or made anew.
-    pub fn part(&mut self, reason: GapReason) {
-        // Whatever else happens, dropped bytes are missing.
-        if self.parted != Some(GapReason::Dropped) {
-            self.parted = Some(reason);
-        }
+    pub fn part(&mut self) {
+        self.parted = true;
         self.again = AGAIN;
     }
 
@@ -250,7 +250,7 @@ impl Streaming {
         if self.pipe != Pipe::Open || !matches!(self.check, Check::None) {
             return None;
         }
-        if self.parted.is_some() {
+        if self.parted {
             return Some((self.fed_at + QUIET).max(self.checked_at + self.again));
         }
         let rested = (self.fed_at + REST).max(self.checked_at + CHECK_EVERY);
@@ -293,7 +293,10 @@ impl Streaming {
         else {
             return Compared::default();
         };
-        if disturbed {
+        // tmux hands its bytes on when it has answered, nearly always before that is heard here.
+        let behind = self.tracker.is_behind(&seam.look);
+        let patient = now.saturating_duration_since(self.fed_at) < SURE;
+        if disturbed || behind && patient {
             self.try_again(now);
             return Compared::default();
         }
@@ -301,23 +304,21 @@ impl Streaming {
         self.is_unchecked = false;
         self.again = AGAIN;
         let difference = self.tracker.difference(&seam.look);
-        let (parted, difference) = (self.parted.take(), difference);
-        let has_parted = parted.is_some() || difference.is_some();
-        let changes = match (parted, difference) {
-            (None, None) => Vec::new(),
-            (parted, difference) => {
+        let parted = std::mem::take(&mut self.parted) || difference.is_some();
+        let changes = match parted {
+            false => Vec::new(),
+            true => {
                 if let Some(difference) = difference {
                     log::debug!("the bytes of a pane have made something else: {difference:?}");
                 }
-                let reason = parted.unwrap_or(GapReason::Ambiguous);
                 let at = self.time(now);
-                self.tracker.reseat(&seam, reason, at)
+                self.tracker.reseat(&seam, at)
             }
         };
         Compared {
             changes,
             seam: Some(*seam),
-            parted: has_parted,
+            parted,
         }
     }
 

@@ -19,6 +19,8 @@ mod query;
 mod reader;
 #[path = "../fuzz/bodies/redact.rs"]
 mod redact;
+#[path = "../fuzz/bodies/stream.rs"]
+mod stream;
 #[path = "../fuzz/bodies/target.rs"]
 mod target;
 #[path = "../fuzz/bodies/tracker.rs"]
@@ -76,12 +78,64 @@ fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
+/// Something that a program prints: text, control sequences, or any bytes.
+fn printed() -> impl Strategy<Value = Vec<u8>> {
+    let sequences: Vec<&[u8]> = vec![
+        b"\n",
+        b"\r\n",
+        b"\r",
+        b"\t",
+        b"\x08",
+        b"\x1b[H",
+        b"\x1b[2J",
+        b"\x1b[3J",
+        b"\x1b[K",
+        b"\x1b[2A",
+        b"\x1b[5;9r",
+        b"\x1b[r",
+        b"\x1bM",
+        b"\x1b[4L",
+        b"\x1b[3M",
+        b"\x1b[7P",
+        b"\x1b[6@",
+        b"\x1b[?1049h",
+        b"\x1b[?1049l",
+        b"\x1b[?7l",
+        b"\x1b[4h",
+        b"\x1bc",
+        b"\x1b[9999B",
+        b"\x1b[20b",
+        b"\x1b7",
+        b"\x1b8",
+        b"\x1b]133;A\x07",
+        b"\x1b]133;C\x07",
+        b"\x1b]133;D;3\x07",
+        b"\x1b]2;",
+        b"\x1b[38;5;",
+        b"\xe6\xbc\xa2",
+        b"\xcc\x81",
+        b"\xf0\x9f\x91\xa9\xe2\x80\x8d",
+        b"\xff",
+        b"\0",
+    ];
+    prop_oneof![
+        4 => "[a-z ]{1,30}".prop_map(String::into_bytes),
+        4 => proptest::sample::select(sequences).prop_map(<[u8]>::to_vec),
+        1 => vec(any::<u8>(), 1..9),
+    ]
+}
+
 proptest! {
     #![proptest_config(cases(4000))]
 
     #[test]
     fn tracker_on_any_looks(bytes in vec(any::<u8>(), 0..500)) {
         tracker::run(&bytes);
+    }
+
+    #[test]
+    fn stream_on_any_bytes(head in any::<[u8; 3]>(), parts in vec(printed(), 0..60)) {
+        stream::run(&[&head[..], &parts.concat()].concat());
     }
 
     #[test]

@@ -17,10 +17,10 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 const DIFFER: &[(&str, &str)] = &[];
 
 /// A recording: columns, rows, bytes.
-type Played = (u32, u32, Vec<u8>);
+pub type Played = (u32, u32, Vec<u8>);
 
 /// Reads a recording; `None` for a file that is none.
-fn read(path: &Path) -> Option<Played> {
+pub fn read(path: &Path) -> Option<Played> {
     let name = path.file_name()?.to_str()?;
     if name == "alacritty.recording" {
         let size = fs::read_to_string(path.with_file_name("size.json")).ok()?;

@@ -201,7 +201,7 @@ impl<'a> Streamed<'a> {
     }
 
     /// Looks at the pane and goes on from there, if nothing came meanwhile.
-    fn reseat(&mut self, reason: GapReason) -> bool {
+    fn reseat(&mut self) -> bool {
         self.take();
         let depth = self.stream.tracker().margin() + 100;
         let seam = seam(self.server, &self.pane, depth, "");
@@ -212,7 +212,7 @@ impl<'a> Streamed<'a> {
         let cursor_line = self.stream.tracker().cursor_line();
         let alarm = self.stream.is_behind(&seam.look);
         self.false_alarms += usize::from(alarm);
-        let changes = self.stream.reseat(&seam, reason, now);
+        let changes = self.stream.reseat(&seam, now);
         let look = &seam.look;
         self.story.push(format!(
             "{}x{} cursor {:?} history {}: line {cursor_line} is {} now, {alarm}: {}",
@@ -235,7 +235,7 @@ impl<'a> Streamed<'a> {
             self.take();
             // The listing hears of it some time later; sometimes only of the next size.
             if began.elapsed() > time / 3 && self.size_of_stream() != self.size() {
-                self.reseat(GapReason::Resized);
+                self.reseat();
             }
             Err::<(), ()>(())
         });
@@ -265,7 +265,7 @@ impl<'a> Streamed<'a> {
         wait_for("the program", 3 * CEILING, || {
             if done() { Ok(()) } else { Err(()) }
         });
-        wait_for("rest", CEILING, || match self.reseat(GapReason::Resized) {
+        wait_for("rest", CEILING, || match self.reseat() {
             true => Ok(()),
             false => Err(self.size_of_stream()),
         });

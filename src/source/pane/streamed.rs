@@ -6,7 +6,7 @@ use super::super::say::Out;
 use super::super::stream::{Fed, Streaming};
 use super::{Follow, Pane};
 use crate::tmux::{Dropped, PaneState, SeamView, Shape, Token};
-use crate::track::{GapReason, Look, Seam};
+use crate::track::{Look, Seam};
 
 /// What the bytes have made is shown to those who read screens this long after a change: as often as
 /// looks come at their fastest would be a waste, since agents are read in seconds.
@@ -189,7 +189,7 @@ impl Pane {
     /// A look is wanted as soon as it can be had.
     pub fn wants_look_soon(&mut self) {
         if let Some(stream) = self.stream_mut() {
-            stream.part(GapReason::Ambiguous);
+            stream.part();
         }
     }
 
@@ -213,10 +213,8 @@ impl Pane {
         let Some(stream) = self.stream_mut() else {
             return;
         };
-        if old.pid != new.pid {
-            stream.part(GapReason::Cleared);
-        } else if old != new {
-            stream.part(GapReason::Resized);
+        if old != new {
+            stream.part();
         }
     }
 

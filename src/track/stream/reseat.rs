@@ -28,9 +28,8 @@ impl StreamTracker {
     ///
     /// No line is said twice and none is lost: the stream has them all. What the look shows of them
     /// otherwise is revised, what stands there and is none of them is known, not said; only what
-    /// tmux shows below them is new. After a drop, where the look's lines do not go on from those
-    /// that have come since, there is a gap with this reason.
-    pub fn reseat(&mut self, seam: &Seam, reason: GapReason, now: Duration) -> Vec<Change> {
+    /// tmux shows below them is new.
+    pub fn reseat(&mut self, seam: &Seam, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
         if let Some(hidden) = self.hidden_behind(&seam.look) {
@@ -43,7 +42,7 @@ impl StreamTracker {
             let head = open.map(|(text, rows)| (text.to_owned(), rows as u32));
             self.seat(&seam, head.as_ref().map(|(text, rows)| (&**text, *rows)));
         } else {
-            self.look_at(&seam.look, reason, &mut changes);
+            self.look_at(&seam.look, &mut changes);
             self.sit(seam);
         }
         self.note(now, &changes);
@@ -70,7 +69,7 @@ impl StreamTracker {
         (self.tracker, changes)
     }
 
-    fn look_at(&mut self, look: &Look, reason: GapReason, changes: &mut Vec<Change>) {
+    fn look_at(&mut self, look: &Look, changes: &mut Vec<Change>) {
         let parted = self.difference(look);
         self.advance(changes);
         self.tracker.book.settle(changes, false);
@@ -102,10 +101,7 @@ impl StreamTracker {
         tracker.seen(look);
         let place = match place {
             Some(place) => place,
-            None if self.is_holed => {
-                tracker.book.lose(reason, changes);
-                Place::of_cursor(tracker.book.next(), at_cursor)
-            }
+            // What was dropped has a count, and what came since is known: nothing else is missing.
             None => {
                 // The line of the cursor is another one, and begun: it is as complete as it will be.
                 let last = tracker.book.cursor_line();

@@ -3,6 +3,8 @@
 mod floods;
 mod marks;
 mod pipes;
+mod recordings;
+mod resizes;
 mod stopped;
 
 use std::fs;

@@ -221,8 +221,7 @@ proptest! {
         pane.rest();
         let look = empty(width, height).look;
         let _ = pane.stream.difference(&look);
-        let reason = crate::track::GapReason::Ambiguous;
-        pane.changes.extend(pane.stream.reseat(&empty(width, height), reason, pane.now));
+        pane.changes.extend(pane.stream.reseat(&empty(width, height), pane.now));
         pane.feed(&before);
         pane.rest();
         pane.end();

@@ -5,8 +5,8 @@ use crate::event::Cursor;
 use crate::track::{Death, GapReason};
 
 impl Pane {
-    fn reseat(&mut self, seam: &Seam, reason: GapReason) {
-        let changes = self.stream.reseat(seam, reason, self.now);
+    fn reseat(&mut self, seam: &Seam) {
+        let changes = self.stream.reseat(seam, self.now);
         self.changes.extend(changes);
         assert_eq!(self.stream.difference(&seam.look), None);
     }
@@ -40,10 +40,7 @@ fn the_first_line_after_a_respawn_is_put_right() {
     pane.rest();
     pane.feed(b"1\r\n2\r\n3\r\n");
     pane.rest();
-    pane.reseat(
-        &respawned(ended(seam(10, &["1", "2", "3", "", "", ""], 0))),
-        GapReason::Cleared,
-    );
+    pane.reseat(&respawned(ended(seam(10, &["1", "2", "3", "", "", ""], 0))));
     pane.feed(b"4\r\n");
     pane.rest();
     assert_eq!(pane.lines(), ["48211", "48212", "1", "2", "3", "4"]);
@@ -57,10 +54,11 @@ fn a_respawned_program_may_have_scrolled() {
     pane.feed(b"a\r\nb\r\nc\r\nd\r\ne");
     pane.rest();
     pane.feed(b"1\r\n2\r\n3\r\n4\r\n");
-    pane.reseat(
-        &respawned(ended(seam(10, &["a", "b", "1", "2", "3", "4", ""], 4))),
-        GapReason::Cleared,
-    );
+    pane.reseat(&respawned(ended(seam(
+        10,
+        &["a", "b", "1", "2", "3", "4", ""],
+        4,
+    ))));
     pane.rest();
     assert_eq!(pane.lines(), ["a", "b", "c", "d", "1", "2", "3", "4"]);
 }
@@ -71,7 +69,7 @@ fn nothing_is_known_of_a_respawned_program_that_was_silent() {
     let mut pane = Pane::new(10, 3);
     pane.feed(b"a\r\nb\r\nlast");
     pane.rest();
-    pane.reseat(&respawned(empty(10, 3)), GapReason::Cleared);
+    pane.reseat(&respawned(empty(10, 3)));
     pane.feed(b"1\r\n2\r\n3\r\n4\r\n");
     pane.rest();
     assert_eq!(pane.lines(), ["a", "b", "last", "1", "2", "3", "4"]);
@@ -89,8 +87,8 @@ fn a_dead_program_that_is_followed_by_another_leaves_no_gap() {
         status: Some(0),
         signal: None,
     });
-    pane.reseat(&dead, GapReason::Ambiguous);
-    pane.reseat(&respawned(empty(30, 3)), GapReason::Cleared);
+    pane.reseat(&dead);
+    pane.reseat(&respawned(empty(30, 3)));
     pane.feed(b"1\r\n");
     pane.rest();
     assert_eq!(pane.said(), "a\nb\n1\n");
@@ -113,7 +111,7 @@ fn what_tmux_writes_into_a_dead_pane_is_told_from_lines() {
             status: Some(1),
             signal: None,
         });
-        pane.reseat(&dead, GapReason::Ambiguous);
+        pane.reseat(&dead);
         pane.rest();
         pane.end();
         assert_eq!(pane.said(), said);
@@ -128,7 +126,7 @@ fn a_line_between_others_is_put_right_through_a_resize() {
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\n");
     pane.rest();
     let wider = ended(seam(20, &["one", "2", "three", "four", ""], 0));
-    pane.reseat(&wider, GapReason::Resized);
+    pane.reseat(&wider);
     assert_eq!(pane.lines(), ["one", "2", "three", "four"]);
     assert_eq!(pane.reasons(), []);
 }
@@ -147,7 +145,7 @@ fn what_tmux_damages_was_said_already() {
         pane.rest();
         let mut other = seam(12, rows, rows.len() - 4);
         other.look.cursor = Cursor { x: 0, y: 3 };
-        pane.reseat(&other, GapReason::Resized);
+        pane.reseat(&other);
         pane.feed(b"six\r\nseven\r\n");
         pane.rest();
         let printed = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
@@ -170,7 +168,7 @@ fn a_line_goes_on_after_tmux_has_moved_the_cursor_to_the_top() {
             .iter_mut()
             .for_each(|row| row.wrapped = false);
         other.look.cursor = Cursor { x: 0, y: 0 };
-        pane.reseat(&other, GapReason::Resized);
+        pane.reseat(&other);
         pane.feed(b"line\r\nmore\r\n");
         pane.rest();
         assert_eq!(pane.said(), format!("one\ntwo\n{begun}line\nmore\n"));
@@ -191,7 +189,7 @@ fn lines_behind_a_full_screen_program_stay_whole() {
         cursor: Cursor { x: 0, y: 3 },
         rows: seam(20, &["one", "a line o", "th", ""], 0).look.rows,
     });
-    pane.reseat(&narrow, GapReason::Resized);
+    pane.reseat(&narrow);
     pane.feed(b"\x1b[?1049lmore\r\n");
     pane.rest();
     assert_eq!(pane.said(), "one\na line of some length\nmore\n");

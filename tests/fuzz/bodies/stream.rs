@@ -1,0 +1,87 @@
+//! Any bytes of a pane, cut anywhere: numbers go on, counts are exact, and the last words are the same.
+//!
+//! The first bytes say how wide and high the pane is and how the bytes are cut.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use td_observe::track::{Change, Look, Row, Seam, StreamTracker, Tracker};
+
+pub fn run(bytes: &[u8]) {
+    let Some((&[width, height, cuts], stream)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let size = (1 + u32::from(width) % 100, 1 + u32::from(height) % 40);
+    let whole = replay(size, &[stream]);
+    let (mut state, mut rest, mut pieces) = (u32::from(cuts), stream, Vec::new());
+    while !rest.is_empty() {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let most = 1 + usize::from(cuts);
+        let (piece, more) = rest.split_at((1 + (state >> 16) as usize % most).min(rest.len()));
+        pieces.push(piece);
+        rest = more;
+    }
+    let cut = replay(size, &pieces);
+    assert_eq!(cut.1, whole.1, "the screen, cut otherwise");
+}
+
+/// What a reader has in the end, and what the pane shows.
+fn replay((width, height): (u32, u32), pieces: &[&[u8]]) -> (BTreeMap<i64, String>, Look) {
+    let look = Look {
+        width,
+        height,
+        history_limit: 50,
+        rows: vec![Row::default(); height as usize],
+        ..Look::default()
+    };
+    let seam = Seam {
+        look,
+        ..Seam::default()
+    };
+    let (tracker, mut changes) = Tracker::fresh(&seam.look);
+    let mut pane = StreamTracker::new(tracker, &seam);
+    let mut now = Duration::ZERO;
+    for piece in pieces {
+        let mut rest = *piece;
+        while !rest.is_empty() {
+            let taken = pane.feed(rest);
+            rest = &rest[taken..];
+            changes.extend(pane.changes(now));
+            pane.marks();
+        }
+        now += Duration::from_millis(30);
+    }
+    let look = Look {
+        at: Duration::ZERO,
+        ..pane.look()
+    };
+    assert_eq!(pane.difference(&look), None, "it shows what it shows");
+    changes.extend(pane.end(now));
+    (lines(&changes), look)
+}
+
+fn lines(changes: &[Change]) -> BTreeMap<i64, String> {
+    let (mut lines, mut next) = (BTreeMap::new(), i64::MIN);
+    for change in changes {
+        match change {
+            Change::Lines { first_line, chunk } => {
+                assert!(*first_line >= next && chunk.ends_with('\n'), "{change:?}");
+                for line in chunk.lines() {
+                    next = next.max(*first_line);
+                    lines.insert(next, line.to_owned());
+                    next += 1;
+                }
+            }
+            Change::Revised { line, text } => {
+                assert!(!text.contains('\n'), "{change:?}");
+                lines.insert(*line, text.clone());
+            }
+            Change::Gap { first_line, .. } => {
+                assert!(*first_line >= next, "{change:?}");
+                next = *first_line;
+            }
+            Change::Screen { rows, .. } => assert!(!rows.is_empty()),
+        }
+    }
+    lines
+}

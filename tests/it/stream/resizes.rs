@@ -1,0 +1,125 @@
+//! A window that is resized sixty times: no line is lost or twice, whatever tmux does to its screen.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use super::streamed;
+use crate::observed::{Observed, shown};
+use crate::support::{CEILING, Dice, TmuxServer, wait_for};
+
+/// Resizes the window sixty times, each time after something more was printed.
+#[track_caller]
+fn resize(server: &TmuxServer, observed: &mut Observed, dice: &mut Dice) {
+    for _ in 0..60 {
+        let (width, height) = (20 + dice.roll(100), 3 + dice.roll(40));
+        let (width, height) = (width.to_string(), height.to_string());
+        server.tmux(&[
+            "resize-window",
+            "-t",
+            "resized",
+            "-x",
+            &width,
+            "-y",
+            &height,
+        ]);
+        let had = observed.seen.len();
+        observed.until("something more", |seen| seen.len() > had);
+    }
+}
+
+/// Writes a program that prints these lines once it may, so many at a time, and says when it is
+/// over.
+fn program(server: &TmuxServer, lines: &[String], at_a_time: usize, pause: &str) -> String {
+    let mut script = String::from("tmux wait-for go\n");
+    for (at, part) in lines.chunks(at_a_time).enumerate() {
+        let file = format!("part{at}");
+        fs::write(server.directory().join(&file), part.join("\n") + "\n").unwrap();
+        writeln!(script, "cat {file}; {pause}").unwrap();
+    }
+    script.push_str("tmux wait-for resized; echo the end; exec cat\n");
+    fs::write(server.directory().join("program"), script).unwrap();
+    format!("cd '{}' && exec sh program", server.directory().display())
+}
+
+#[test]
+fn under_a_flood() {
+    let server = TmuxServer::new();
+    let lines: Vec<String> = (0..300_000)
+        .map(|at| format!("{at}:{}", "x".repeat(at % 150)))
+        .collect();
+    let pane = server.new_session("resized", 80, 24, &program(&server, &lines, 2000, ":"));
+    let mut observed = streamed(&server);
+    observed.until_started(1);
+    server.tmux(&["wait-for", "-S", "go"]);
+    resize(&server, &mut observed, &mut Dice(7));
+    server.tmux(&["wait-for", "-S", "resized"]);
+    observed.until_line("the end");
+    observed.stop();
+    let replay = observed.replay(&pane);
+    assert_eq!(replay.gaps, []);
+    let said = replay.texts();
+    let (end, said) = said.split_last().unwrap();
+    assert_eq!((*end, said.len()), ("the end", lines.len()));
+    let other = said
+        .iter()
+        .zip(&lines)
+        .position(|(said, line)| said != line);
+    assert_eq!(other.map(|at| (said[at], &lines[at])), None);
+}
+
+#[test]
+fn at_a_few_lines_a_second() {
+    let server = TmuxServer::new();
+    let lines: Vec<String> = (0..600)
+        .map(|at| format!("{at}:{}", "words and words ".repeat(at % 17).trim_end()))
+        .collect();
+    let pane = server.new_session(
+        "resized",
+        80,
+        24,
+        &program(&server, &lines, 2, "sleep 0.03"),
+    );
+    let mut observed = streamed(&server);
+    observed.until_started(1);
+    server.tmux(&["wait-for", "-S", "go"]);
+    resize(&server, &mut observed, &mut Dice(11));
+    server.tmux(&["wait-for", "-S", "resized"]);
+    observed.until_line("the end");
+    wait_for("the same screen", CEILING, || {
+        observed.take_ready();
+        let screen = server.tmux(&["capture-pane", "-p", "-J", "-t", &pane]);
+        let replayed = observed.replay(&pane).text();
+        let last = |text: &str| text.trim_end().lines().last().map(str::to_owned);
+        if last(&screen) == last(&replayed) {
+            Ok(())
+        } else {
+            Err((screen, replayed))
+        }
+    });
+    observed.stop();
+    let replay = observed.replay(&pane);
+    let (mut next, mut gaps) = (0, replay.gaps.iter().peekable());
+    for (at, (_, text)) in replay.settled.iter().enumerate() {
+        let mut hole = false;
+        while let Some(gap) = gaps.next_if(|gap| gap.3 == at) {
+            assert_eq!(gap.2, "resized");
+            hole = true;
+        }
+        let Some(number) = text
+            .split(':')
+            .next()
+            .and_then(|number| number.parse::<usize>().ok())
+        else {
+            continue;
+        };
+        let rest = || shown(&observed.seen);
+        assert!(
+            number == next || hole && number > next,
+            "{number} for {next}: {}",
+            rest()
+        );
+        assert_eq!(*text, lines[number]);
+        next = number + 1;
+    }
+    assert_eq!(next, lines.len());
+}
