@@ -7,6 +7,15 @@ use super::change::Change;
 /// show and to queue.
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// Which lines are told that read differently now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Revises {
+    All,
+    /// Those that were said as settled.
+    Said,
+    Nothing,
+}
+
 impl Book {
     /// The known lines above the cursor were complete when they were seen: they are said now.
     pub fn flush(&mut self, changes: &mut Vec<Change>) {
@@ -21,9 +30,18 @@ impl Book {
         self.forget();
     }
 
-    /// Says what has settled, and nothing of what reads differently now.
-    pub fn settle_only(&mut self, changes: &mut Vec<Change>) {
+    /// Says what has settled, and of what reads differently now so much.
+    pub fn settle_as(&mut self, changes: &mut Vec<Change>, revises: Revises) {
+        if revises != Revises::Nothing {
+            self.revise_said(changes);
+        }
         self.say_settled(changes, false);
+        if revises == Revises::All {
+            self.revise_unsaid(changes);
+        }
+        if revises != Revises::Nothing {
+            self.forget();
+        }
     }
 
     /// What was said before and reads differently now.

@@ -93,6 +93,11 @@ impl Scrolled {
             .then(|| (&self.text[self.whole..], i64::from(self.open_rows)))
     }
 
+    /// Whether nothing has scrolled off since it was last taken.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// How much waits to be taken, in bytes.
     pub fn bytes(&self) -> usize {
         self.whole

@@ -14,6 +14,7 @@ use crate::track::change::{Change, GapReason};
 use crate::track::lines::{Logical, group, used_rows};
 use crate::track::look::Row;
 use crate::track::normal::leave_out_notice;
+use crate::track::telling::Revises;
 use crate::track::tracker::Tracker;
 
 /// Bytes of lines that may wait for [`StreamTracker::changes`]: a few bytes can print a whole screen,
@@ -160,18 +161,21 @@ impl StreamTracker {
     pub fn changes(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
+        // A line that is about to scroll out of sight is told as it reads at last.
+        let scrolls = !self.terminal.grid.scrolled.is_empty();
         if self.fed {
             self.advance(&mut changes);
             (self.fed, self.owes) = (false, true);
         } else {
             self.tracker.book.stood(now);
         }
-        if self.is_paced(now) {
-            self.tracker.book.settle_only(&mut changes);
-        } else {
-            self.tracker.book.settle(&mut changes, false);
-            self.owes = false;
-        }
+        let revises = match (scrolls, self.is_paced(now)) {
+            (_, false) => Revises::All,
+            (true, true) => Revises::Said,
+            (false, true) => Revises::Nothing,
+        };
+        self.tracker.book.settle_as(&mut changes, revises);
+        self.owes &= revises != Revises::All;
         self.show_screen(now, &mut changes);
         self.note(now, &changes);
         changes

@@ -80,7 +80,7 @@ fn lines(changes: &[Change]) -> BTreeMap<i64, String> {
                 assert!(*first_line >= next, "{change:?}");
                 next = *first_line;
             }
-            Change::Screen { rows, .. } => assert!(!rows.is_empty()),
+            Change::Screen { .. } => {}
         }
     }
     lines

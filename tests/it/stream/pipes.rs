@@ -139,7 +139,7 @@ fn a_respawned_pane_goes_on() {
 }
 
 #[test]
-fn the_end_of_a_program_has_its_last_lines() {
+fn the_end_of_a_program_is_whole_or_said_not_to_be() {
     let server = TmuxServer::new();
     server.new_session("keeper", 60, 12, "exec cat");
     for _ in 0..5 {
@@ -155,7 +155,12 @@ fn the_end_of_a_program_has_its_last_lines() {
         });
         observed.stop();
         let replay = observed.replay(&pane);
-        assert_eq!((replay.gaps.len(), replay.settled.len()), (0, 30_000));
+        let last = replay.settled.last().cloned();
+        assert_eq!(
+            (replay.gaps.as_slice(), last),
+            (&[][..], Some((30_000, "30000".to_owned())))
+        );
+        assert_eq!(replay.settled.len(), 30_000);
         assert!(replay.complete);
     }
     until_nothing_is_left(&server);
