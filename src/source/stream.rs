@@ -31,6 +31,7 @@ const SURE: Duration = Duration::from_secs(1);
 
 /// A drain that has not come after this time does not come.
 const COMES: Duration = Duration::from_secs(2);
+const COMES_AGAIN: Duration = Duration::from_millis(500);
 
 /// A line that was said and is rewritten, as programs do that draw below what they have printed,
 /// makes lines wait for so long, for as long as that goes on.
@@ -66,6 +67,9 @@ enum Pipe {
     /// The drain has not come yet.
     Coming {
         until: Instant,
+        /// It has been waited for once more: the observer itself may have stood still, and what has
+        /// come since is on its way to here.
+        again: bool,
     },
     Open,
     /// All that came through it has been fed.
@@ -120,7 +124,10 @@ impl Streaming {
             tracker,
             token,
             epoch,
-            pipe: Pipe::Coming { until: now + COMES },
+            pipe: Pipe::Coming {
+                until: now + COMES,
+                again: false,
+            },
             fed_at: now,
             is_unchecked: false,
             checked_at: now,
@@ -215,7 +222,7 @@ impl Streaming {
     pub fn next_due(&self) -> Option<Instant> {
         let said = self.tracker.deadline().map(|at| self.epoch + at);
         let comes = match self.pipe {
-            Pipe::Coming { until } => Some(until),
+            Pipe::Coming { until, .. } => Some(until),
             _ => None,
         };
         [said, comes, self.check_at()].into_iter().flatten().min()
@@ -223,8 +230,17 @@ impl Streaming {
 
     /// What has settled by now.
     pub fn due(&mut self, now: Instant) -> Vec<Change> {
-        if matches!(self.pipe, Pipe::Coming { until } if until <= now) {
-            self.over(false);
+        match self.pipe {
+            Pipe::Coming { until, again } if until <= now => match again {
+                false => {
+                    self.pipe = Pipe::Coming {
+                        until: now + COMES_AGAIN,
+                        again: true,
+                    }
+                }
+                true => self.over(false),
+            },
+            _ => {}
         }
         let at = self.time(now);
         if self.tracker.deadline().is_none_or(|due| due > at) {

@@ -155,12 +155,19 @@ fn the_end_of_a_program_is_whole_or_said_not_to_be() {
         });
         observed.stop();
         let replay = observed.replay(&pane);
-        let last = replay.settled.last().cloned();
-        assert_eq!(
-            (replay.gaps.as_slice(), last),
-            (&[][..], Some((30_000, "30000".to_owned())))
+        let said = replay.settled.len();
+        let printed = (1..=said).map(|number| number.to_string());
+        assert!(replay.texts().into_iter().eq(printed));
+        // tmux does not always read what a program has printed right before its end.
+        let is_told = replay
+            .gaps
+            .iter()
+            .all(|gap| (gap.3, &*gap.2) == (said, "ambiguous"));
+        assert!(
+            is_told && (said == 30_000 || replay.gaps.len() == 1),
+            "{said}: {:?}",
+            replay.gaps
         );
-        assert_eq!(replay.settled.len(), 30_000);
         assert!(replay.complete);
     }
     until_nothing_is_left(&server);
