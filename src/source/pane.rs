@@ -83,13 +83,13 @@ pub(super) struct Pane {
 /// By what a pane is followed.
 #[derive(Debug)]
 enum Follow {
-    Looks(Tracker),
+    Looks(Box<Tracker>),
     Bytes(Box<Streaming>),
 }
 
 impl Default for Follow {
     fn default() -> Self {
-        Self::Looks(Tracker::baseline(&Look::default()))
+        Self::Looks(Box::new(Tracker::baseline(&Look::default())))
     }
 }
 
@@ -136,7 +136,7 @@ impl Pane {
         }
         let mut pane = Self {
             id: state.pane(),
-            follow: Follow::Looks(tracker),
+            follow: Follow::Looks(Box::new(tracker)),
             pace: Pace::default(),
             shape: state.shape(),
             seen: Some(seen),

@@ -72,7 +72,7 @@ impl Pane {
     /// Goes on with its bytes, from a look that it has just taken in.
     pub fn follow_bytes(&mut self, seam: &Seam, token: Token, times: (Instant, Instant)) {
         if let Follow::Looks(tracker) = std::mem::take(&mut self.follow) {
-            let stream = Streaming::begin(tracker, seam, token, times);
+            let stream = Streaming::begin(*tracker, seam, token, times);
             self.follow = Follow::Bytes(Box::new(stream));
         }
         self.told_pipe = false;
@@ -87,7 +87,7 @@ impl Pane {
         if let Follow::Bytes(stream) = std::mem::take(&mut self.follow) {
             let (mut tracker, changes) = stream.into_looks(out.now);
             tracker.settle_after(self.settle);
-            self.follow = Follow::Looks(tracker);
+            self.follow = Follow::Looks(Box::new(tracker));
             (self.seen, self.bytes_after, self.glance_at) = (None, None, None);
             self.deeper = false;
             self.say(changes, out);

@@ -22,12 +22,14 @@ use crate::error::{Error, Result};
 /// sockets hold.
 const LAST_BYTES_MAX: usize = 1 << 20;
 
-/// Runs as the drain of a pane, as its command line says: hands what comes over standard input to
-/// the observer.
+/// Runs as the drain of a pane: hands what comes over standard input to the observer, and comes back
+/// when one of the two is gone. For programs that are named as a
+/// [`DrainProgram`](super::DrainProgram): tmux starts them with the arguments `drain`, `address` and
+/// `token`. Nothing may have been printed before, nor be printed afterwards.
 ///
 /// # Errors
 /// When this is no command line of a drain, or nobody listens there.
-pub(crate) fn drain(address: &str, token: &str) -> Result<()> {
+pub fn drain(address: &str, token: &str) -> Result<()> {
     let socket = path_of_hex(address)
         .ok_or_else(|| Error::invalid("a drain is started by td-observe only"))?;
     let observer = UnixStream::connect(&socket).map_err(|cause| {
@@ -306,10 +308,10 @@ mod tests {
         let mut bench = bench();
         let text = "line\n".repeat(100_000);
         bench.print(b"first ");
-        bench.print(text[..1000].as_bytes());
+        bench.print(&text.as_bytes()[..1000]);
         // From another thread: the socket takes less than that.
         let input = bench.input.take().unwrap();
-        let rest = text[1000..].as_bytes().to_vec();
+        let rest = text.as_bytes()[1000..].to_vec();
         let writer = crate::thread::spawn("writer", move || {
             let mut file = std::fs::File::from(input);
             file.write_all(&rest).unwrap();
@@ -377,7 +379,7 @@ mod tests {
     fn a_mark_comes_behind_all_that_was_there() {
         let mut bench = bench();
         let text = "0123456\n".repeat(1 << 14);
-        bench.print(text[..100_000].as_bytes());
+        bench.print(&text.as_bytes()[..100_000]);
         (&bench.observer).write_all(&[0]).unwrap();
         let (mut frames, mut bytes, mut buffer) = (Frames::default(), 0, vec![0; 1 << 16]);
         'mark: loop {

@@ -39,15 +39,14 @@ const ORDERS_MAX: usize = 1024;
 /// mistake, and are let go.
 const STRANGERS_MAX: usize = 1024;
 
-/// The program that drains panes: `td-observe`, or another one that hands its arguments to
-/// [`cli::run`](crate::cli::run).
+/// The program that drains panes: `td-observe`, or another one that hands its second and third
+/// argument to [`drain`](super::drain) when its first is `drain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainProgram(PathBuf);
 
 impl DrainProgram {
     /// This process's own program; also when its file has been replaced or removed meanwhile, where
-    /// the system allows it (Linux). Only for programs that hand their arguments to
-    /// [`cli::run`](crate::cli::run).
+    /// the system allows it (Linux). Only for programs that can be drains.
     ///
     /// # Errors
     /// When the system does not tell.

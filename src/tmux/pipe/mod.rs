@@ -19,7 +19,7 @@ mod frame;
 mod place;
 mod ring;
 
-pub(crate) use drain::drain;
+pub use drain::drain;
 pub use drains::DrainProgram;
 pub(crate) use drains::{Arrived, Drained, Drains, Token};
 pub(crate) use ring::Dropped;
