@@ -145,10 +145,7 @@ mod tests {
                 "write a time as",
             ),
             (&["td-observe", "watch", "--interval"], "--interval"),
-            (
-                &["td-observe", "watch", "--source", "stream"],
-                "not available yet",
-            ),
+            (&["td-observe", "watch", "--source", "pipe"], "poll, stream"),
             (&["td-observe", "watch", "--mode", "robot"], "human, ai"),
             (&["td-observe", "watch", "--lines", "-3"], "-3"),
             (

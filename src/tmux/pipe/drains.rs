@@ -316,19 +316,35 @@ impl Reader {
     }
 
     fn accept(&mut self) {
-        for (_, place) in &self.expected {
-            while let Ok((socket, _)) = place.listener.accept() {
-                let strangers = self.drains.iter().filter(|drain| drain.token.is_none());
-                if strangers.count() >= STRANGERS_MAX || socket.set_nonblocking(true).is_err() {
-                    continue;
+        let mut strangers = self
+            .drains
+            .iter()
+            .filter(|drain| drain.token.is_none())
+            .count();
+        let drains = &mut self.drains;
+        self.expected.retain(|(_, place)| {
+            loop {
+                match place.listener.accept() {
+                    Ok((socket, _)) if strangers < STRANGERS_MAX && set_up(&socket) => {
+                        strangers += 1;
+                        drains.push(Drain {
+                            socket,
+                            frames: Frames::default(),
+                            token: None,
+                        });
+                    }
+                    Ok(_) => {}
+                    Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return true,
+                    Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                    Err(cause) => {
+                        // No descriptor is left, most likely: the drain finds nobody and ends, and
+                        // its pane is polled.
+                        log::warn!("a drain cannot be heard: {cause}");
+                        return false;
+                    }
                 }
-                self.drains.push(Drain {
-                    socket,
-                    frames: Frames::default(),
-                    token: None,
-                });
             }
-        }
+        });
     }
 
     /// Reads a little of a drain; false when there is no more to come.
@@ -408,6 +424,11 @@ impl Reader {
             self.take_orders();
         }
     }
+}
+
+/// Whether a connection can be read without waiting for it.
+fn set_up(socket: &UnixStream) -> bool {
+    socket.set_nonblocking(true).is_ok()
 }
 
 struct Ready {
