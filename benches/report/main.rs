@@ -23,6 +23,7 @@ mod polling;
 
 mod latency;
 mod rate;
+mod stream;
 mod waits;
 
 mod agents;
@@ -47,6 +48,7 @@ const SECTIONS: &[Section] = &[
     ("neighbours", neighbours::run),
     ("latency", latency::run),
     ("rate", rate::run),
+    ("stream", stream::run),
     ("waits", waits::run),
     ("processes", processes::run),
     ("agents", agents::run),
