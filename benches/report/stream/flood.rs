@@ -20,6 +20,15 @@ pub struct Flood {
 
 impl Flood {
     pub fn new(lines: u64) -> Self {
+        Self::that_ends(lines, "")
+    }
+
+    /// The same, and the last line is printed when it is told to.
+    pub fn whose_end_waits(lines: u64) -> Self {
+        Self::that_ends(lines, "tmux wait-for more;")
+    }
+
+    fn that_ends(lines: u64, when: &str) -> Self {
         let server = TmuxServer::new();
         let took = server.directory().join("took");
         let file = took.display();
@@ -30,7 +39,7 @@ impl Flood {
             &format!(
                 "exec bash -c 'printf \"ready\\n\"; tmux wait-for go; TIMEFORMAT=%R; \
                  {{ time seq 1 {lines}; }} 2> {file}.part; mv {file}.part {file}; \
-                 printf \"the %s\\n\" end; exec cat'"
+                 {when} printf \"the %s\\n\" end; exec cat'"
             ),
         );
         server.wait_for_text(&pane, "ready");
@@ -44,6 +53,11 @@ impl Flood {
     /// Tells it to begin.
     pub fn go(&self) {
         self.server.tmux(&["wait-for", "-S", "go"]);
+    }
+
+    /// Tells it to print the last line, too.
+    pub fn more(&self) {
+        self.server.tmux(&["wait-for", "-S", "more"]);
     }
 
     /// Seconds that the pane's program took, when it has come to its end.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io::Read;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +12,7 @@ use td_observe::{Builder, Delivery, PaneId, TdEvent, Watch};
 
 use super::flood::{Counted, END};
 use super::observer::{Observer, Who};
+use super::speed::tail_of;
 use super::{mb, size, thousands};
 use crate::common::cpu::{children_of_ms, other_ms};
 use crate::common::drains::{drain, pid_of, until_followed};
@@ -19,7 +22,6 @@ use crate::common::resources::share_kb;
 use crate::common::stats::percentile;
 use crate::common::support::{CEILING, TmuxServer, wait_for};
 use crate::common::table::{Bar, Row, Table};
-use crate::common::ways::{Following, Piece, Way};
 
 const RESTS: Duration = Duration::from_secs(10);
 /// Half a percent of a processor.
@@ -35,6 +37,9 @@ const QUIET: Program = Program::Stamps {
     period_ms: 100,
     count: 50,
 };
+
+/// How the last line of each pane ends, behind a terminal.
+const LAST_LINE: &[u8] = b"end\r\n";
 
 /// The rows.
 pub fn run(table: &mut Table) {
@@ -188,7 +193,7 @@ fn beside_floods(table: &mut Table) {
         what: &format!("{floods}, streamed: lines lost, {ROUNDS} times"),
         ours: format!("{}{failures}", thousands(missing)),
         instead: format!(
-            "`pipe-pane` to files, `tail -F`: {}",
+            "`pipe-pane` to files, one `tail -F`: {}, torn where it goes from file to file",
             thousands(theirs_missing)
         ),
         ratio: None,
@@ -268,26 +273,46 @@ fn streamed() -> Heard {
 
 fn tailed() -> Heard {
     let server = mixed();
-    let following = Following::start(Way::Tail, &server, SESSIONS);
-    let began = begin(&server);
-    let (mut said, mut stamps, mut ended, mut last) = (0, Vec::new(), 0, began);
-    while ended < SESSIONS {
-        let Ok(Piece::Lines(lines, came)) = following.pieces.recv_timeout(CEILING) else {
-            break;
-        };
-        for line in lines.lines() {
-            match written(line) {
-                Some(written) => stamps.push((written, came)),
-                None if line == "end" => ended += 1,
-                None if line == END => {
-                    ended += 1;
-                    last = last.max(came);
-                }
-                None => said += u64::from(line.parse::<u64>().is_ok()),
+    let (mut tail, mut from) = tail_of(&server);
+    let (send, ended) = channel();
+    // It reads in blocks, and what they say is looked at later.
+    let reader = thread::spawn(move || {
+        let (mut text, mut blocks, mut buffer) = (Vec::new(), Vec::new(), vec![0; 1 << 16]);
+        while let Ok(read @ 1..) = from.read(&mut buffer) {
+            let looked = text.len().saturating_sub(LAST_LINE.len() - 1);
+            text.extend_from_slice(&buffer[..read]);
+            blocks.push((text.len(), monotonic_ns()));
+            for _ in memchr::memmem::find_iter(&text[looked..], LAST_LINE) {
+                // When nobody waits any more.
+                let _ = send.send(());
             }
         }
+        (text, blocks)
+    });
+    thread::sleep(Duration::from_secs(1));
+    let began = begin(&server);
+    let mut failure = String::new();
+    if (0..SESSIONS).any(|_| ended.recv_timeout(CEILING).is_err()) {
+        failure += "; not all came to their end";
     }
-    heard(said, &stamps, (began, last), String::new())
+    tail.kill().unwrap();
+    tail.wait().unwrap();
+    let (text, blocks) = reader.join().unwrap();
+    let (mut said, mut stamps, mut last, mut from) = (0, Vec::new(), began, 0);
+    let mut blocks = blocks.into_iter().peekable();
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        from += line.len();
+        // Which block has its end.
+        while blocks.next_if(|(end, _)| *end < from).is_some() {}
+        let came = blocks.peek().map_or(began, |(_, came)| *came);
+        let line = String::from_utf8_lossy(line.trim_ascii_end());
+        match written(&line) {
+            Some(written) => stamps.push((written, came)),
+            None if line == END => last = came,
+            None => said += u64::from(line.parse::<u64>().is_ok()),
+        }
+    }
+    heard(said, &stamps, (began, last), failure)
 }
 
 fn written(line: &str) -> Option<u64> {

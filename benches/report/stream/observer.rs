@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,6 +22,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 const TAIL_BYTES: u64 = 1 << 16;
 /// When everything is read that was printed, at the latest.
 const READ_WITHIN: Duration = Duration::from_secs(120);
+/// A log to which nothing is added for so long has it all.
+const STANDS: Duration = Duration::from_secs(1);
 
 /// Who watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +124,16 @@ impl Observer {
             _ => ends_so(&self.run().events_path(), END),
         };
         until_end("what is kept of the flood", READ_WITHIN, has_all)
+    }
+
+    /// Waits until nothing more is added to the log.
+    pub fn until_stands(&self) {
+        let len = || fs::metadata(self.run().events_path()).map_or(0, |file| file.len());
+        let mut last = None;
+        while self.child.is_some() && last != Some(len()) {
+            last = Some(len());
+            thread::sleep(STANDS);
+        }
     }
 
     /// The only run.

@@ -113,7 +113,8 @@ fn tailed() -> f64 {
     ended.map_or(f64::INFINITY, |ended| (ended - began).as_secs_f64())
 }
 
-fn tail_of(server: &TmuxServer) -> (Child, std::process::ChildStdout) {
+/// `tail -F` of files that the panes of a server are piped to, and what it prints.
+pub fn tail_of(server: &TmuxServer) -> (Child, std::process::ChildStdout) {
     let files = pipe_to_files(server);
     let mut tail = Command::new("tail")
         .args(["-q", "-n", "+1", "-F"])

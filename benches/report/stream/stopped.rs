@@ -93,7 +93,7 @@ fn rows(table: &mut Table, lines: u64, pairs: usize, is_long: bool) {
 }
 
 fn ran(lines: u64, is_observed: bool) -> Ran {
-    let flood = Flood::new(lines);
+    let flood = Flood::whose_end_waits(lines);
     let who = if is_observed {
         Who::Stream
     } else {
@@ -105,6 +105,9 @@ fn ran(lines: u64, is_observed: bool) -> Ran {
     flood.go();
     let pane_s = flood.took();
     drop(stopped);
+    // What comes while the drain still has no room is counted only, an end, too.
+    observer.until_stands();
+    flood.more();
     observer.until_end();
     Ran {
         pane_s,
