@@ -1,4 +1,4 @@
-//! Processor time: of this process, of its ended children, and of another process.
+//! Processor time: of this process, of its ended children, of another process, and of everybody.
 
 use std::fs;
 use std::ops::Range;
@@ -52,6 +52,19 @@ pub fn other_ms(pid: u32) -> f64 {
         .filter_map(|stat| stat.split(' ').next()?.parse::<u64>().ok())
         .sum();
     nanos as f64 / 1e6
+}
+
+/// What all processors have done, for whomever, in ms.
+pub fn busy_ms() -> f64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    // user, nice, system, idle, iowait, irq, softirq, steal; in ticks of 10 ms.
+    let all = stat.lines().next().unwrap().split_whitespace().skip(1);
+    let busy = all
+        .take(8)
+        .enumerate()
+        .filter(|(at, _)| ![3, 4].contains(at));
+    busy.map(|(_, ticks)| ticks.parse::<f64>().unwrap() * 10.0)
+        .sum()
 }
 
 /// Milliseconds of processor time a second, over a while.
