@@ -1,6 +1,7 @@
-//! Processor time: of this process, of its ended children, and of another process.
+//! Processor time: of this process, of its ended children, of another process, and of everybody.
 
 use std::fs;
+use std::ops::Range;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,14 +16,32 @@ pub fn own_ms() -> f64 {
 
 /// What the children that have ended used, in ms. Their sum is exact, it is told in steps of 10 ms.
 pub fn children_ms() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split(' ').collect();
-    // Fields 16 and 17 of proc(5), cutime and cstime; what stands after the name begins with 3.
-    let ticks: u64 = fields[14..16]
-        .iter()
-        .map(|field| field.parse::<u64>().unwrap())
-        .sum();
-    ticks as f64 * TICK_NS / 1e6
+    ticks_ms("self", CHILDREN).unwrap()
+}
+
+/// The same of another process; nothing when it is gone.
+pub fn children_of_ms(pid: u32) -> f64 {
+    ticks_ms(&pid.to_string(), CHILDREN).unwrap_or(0.0)
+}
+
+/// What another process has used, ended threads and children included, in ms and in steps of 10 ms;
+/// nothing when it is gone.
+pub fn whole_ms(pid: u32) -> f64 {
+    ticks_ms(&pid.to_string(), WHOLE).unwrap_or(0.0)
+}
+
+/// Fields 14 to 17 of proc(5): utime, stime, cutime and cstime.
+const WHOLE: Range<usize> = 14..18;
+/// The latter two.
+const CHILDREN: Range<usize> = 16..18;
+
+fn ticks_ms(process: &str, fields: Range<usize>) -> Option<f64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // What stands after the name begins with field 3, behind a blank.
+    let of: Vec<&str> = stat.rsplit_once(')')?.1.split(' ').collect();
+    let ticks = of[fields.start - 2..fields.end - 2].iter();
+    let ticks: u64 = ticks.map(|field| field.parse::<u64>().unwrap()).sum();
+    Some(ticks as f64 * TICK_NS / 1e6)
 }
 
 /// What another process has used, without its children, in ms; exact to what the scheduler knows.
@@ -33,6 +52,19 @@ pub fn other_ms(pid: u32) -> f64 {
         .filter_map(|stat| stat.split(' ').next()?.parse::<u64>().ok())
         .sum();
     nanos as f64 / 1e6
+}
+
+/// What all processors have done, for whomever, in ms.
+pub fn busy_ms() -> f64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    // user, nice, system, idle, iowait, irq, softirq, steal; in ticks of 10 ms.
+    let all = stat.lines().next().unwrap().split_whitespace().skip(1);
+    let busy = all
+        .take(8)
+        .enumerate()
+        .filter(|(at, _)| ![3, 4].contains(at));
+    busy.map(|(_, ticks)| ticks.parse::<f64>().unwrap() * 10.0)
+        .sum()
 }
 
 /// Milliseconds of processor time a second, over a while.

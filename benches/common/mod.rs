@@ -9,6 +9,7 @@ pub mod resources;
 pub mod support;
 
 pub mod cpu;
+pub mod drains;
 pub mod mixed;
 pub mod paired;
 pub mod panes;

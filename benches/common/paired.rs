@@ -5,10 +5,9 @@
 //! things. Where others are busy, more pairs are measured, and those count in which they were least
 //! so, whatever came of them.
 
-use std::fs;
 use std::time::Instant;
 
-use super::cpu::{children_ms, own_ms};
+use super::cpu::{busy_ms, children_ms, own_ms};
 use super::stats::percentile;
 use super::table::{Bar, Row, Table};
 
@@ -133,17 +132,4 @@ fn quiet_rounds(plain: &dyn Fn() -> f64, observed: &dyn Fn() -> f64) -> Vec<Roun
     rounds.sort_by(|one, other| one.others.total_cmp(&other.others));
     rounds.truncate(PAIRS);
     rounds
-}
-
-/// What all processors have done, for whomever, in ms.
-fn busy_ms() -> f64 {
-    let stat = fs::read_to_string("/proc/stat").unwrap();
-    // user, nice, system, idle, iowait, irq, softirq, steal; in ticks of 10 ms.
-    let all = stat.lines().next().unwrap().split_whitespace().skip(1);
-    let busy = all
-        .take(8)
-        .enumerate()
-        .filter(|(at, _)| ![3, 4].contains(at));
-    busy.map(|(_, ticks)| ticks.parse::<f64>().unwrap() * 10.0)
-        .sum()
 }

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use td_observe::{Delivery, Engine, TdEvent, Watch};
 
+use super::drains::{drain, until_followed};
 use super::panes::{INTERVAL, watched};
 use super::program::monotonic_ns;
 use super::support::{CEILING, TmuxServer};
@@ -22,11 +23,13 @@ pub enum Way {
     Fixed,
     /// This library, as it is when nothing is said.
     Default,
+    /// This library, by the panes' bytes.
+    Stream,
     /// `pipe-pane 'cat >> file'` and `tail -F`.
     Tail,
 }
 
-/// All of them, in the order of the figures.
+/// Looking and not, in the order of the figures.
 pub const WAYS: [Way; 3] = [Way::Fixed, Way::Default, Way::Tail];
 
 /// What is heard of a pane.
@@ -54,6 +57,11 @@ impl Following {
         match way {
             Way::Fixed => Self::engine(watch.interval(INTERVAL), sessions, send, pieces),
             Way::Default => Self::engine(watch, sessions, send, pieces),
+            Way::Stream => {
+                let following = Self::engine(watch.stream(drain()), sessions, send, pieces);
+                until_followed(server, sessions);
+                following
+            }
             Way::Tail => Self::tail(server, send, pieces),
         }
     }

@@ -1,8 +1,9 @@
 //! The table of README: each figure side by side in one run with what one would take instead.
 //!
-//! `cargo bench --bench report` measures everything in about nine minutes; sections can be named:
-//! `cargo bench --bench report -- bus polling`. Rounds of the two sides alternate and the figures
-//! are medians, so that what else the machine does hits both. What is going on is said on stderr.
+//! `cargo bench --bench report` measures everything in about twelve minutes, more where others are
+//! busy; sections can be named: `cargo bench --bench report -- bus polling`. Rounds of the two sides
+//! alternate and the figures are medians, so that what else the machine does hits both. What is going
+//! on is said on stderr.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +24,7 @@ mod polling;
 
 mod latency;
 mod rate;
+mod stream;
 mod waits;
 
 mod agents;
@@ -47,6 +49,7 @@ const SECTIONS: &[Section] = &[
     ("neighbours", neighbours::run),
     ("latency", latency::run),
     ("rate", rate::run),
+    ("stream", stream::run),
     ("waits", waits::run),
     ("processes", processes::run),
     ("agents", agents::run),
