@@ -441,7 +441,8 @@ impl Pane {
                 continue;
             };
             let (mut line, mut rest) = (first_line, chunk.as_str());
-            let end = first_line.saturating_add(chunk.matches('\n').count() as i64);
+            let end = first_line
+                .saturating_add(memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64);
             let is_here = |turn: &Turn| turn.line.is_some_and(|at| (first_line..end).contains(&at));
             let (here, elsewhere): (Vec<_>, Vec<_>) = turns.into_iter().partition(is_here);
             turns = elsewhere;

@@ -123,14 +123,20 @@ impl Recall {
     }
 
     fn said(&mut self, first_line: i64, chunk: &str) {
-        let count = chunk.matches('\n').count();
+        let chunk = chunk.as_bytes();
+        let count = memchr::memchr_iter(b'\n', chunk).count();
         self.next = self.next.max(first_line.saturating_add(count as i64));
-        let skipped = count.saturating_sub(LINES);
-        let lines = (first_line..)
-            .zip(chunk.split_terminator('\n'))
-            .skip(skipped);
+        // Of a flood only the end is remembered.
+        let last = memchr::memrchr_iter(b'\n', chunk).nth(LINES);
+        let chunk = &chunk[last.map_or(0, |end| end + 1)..];
+        let skipped = count.saturating_sub(LINES) as i64;
+        let lines = (first_line.saturating_add(skipped)..).zip(chunk.split(|byte| *byte == b'\n'));
+        // Behind the last line end there is nothing, or a line that is not whole.
+        let lines = lines.take(count.min(LINES));
+        // A part of a text that was cut at line ends is text.
+        let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
         self.lines
-            .extend(lines.map(|(number, text)| (number, text.to_owned())));
+            .extend(lines.map(|(number, line)| (number, text(line))));
         self.forget();
     }
 

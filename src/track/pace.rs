@@ -68,7 +68,10 @@ impl Pace {
                     ref chunk,
                 } => {
                     // What the lines read stands in the chunk.
-                    let end = first_line.saturating_add(chunk.matches('\n').count() as i64);
+                    let end =
+                        first_line.saturating_add(
+                            memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64,
+                        );
                     self.lines
                         .retain(|line, _| !(first_line..end).contains(line));
                     paced.push(Paced::Keep(change));

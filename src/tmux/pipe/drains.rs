@@ -15,6 +15,7 @@ use std::sync::Once;
 use crossbeam_channel::{Receiver, Select, Sender, TrySendError, bounded};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
 use super::super::frame::Nonce;
 use super::command::pipe_pane;
@@ -27,6 +28,16 @@ use crate::thread::{self, Handle, Panicked, Stop, StopGuard, is_stopped, stop_pa
 
 /// What is read of a drain at a time: a piece, as the drain sends it.
 const READ_BYTES: usize = 64 * 1024;
+
+/// So many bytes in one round are a flood: tmux hands on some 4 KiB at a time.
+const FLOOD_BYTES: usize = 4096;
+
+/// How long a flood is let come before it is read: 30 MB/s, as fast as tmux prints, are 30 KiB then, which
+/// a socket holds, and nobody notices.
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 1_000_000,
+};
 
 /// Arrivals that wait for the poller: a megabyte at most, which is worked on in some 20 ms, so that a
 /// quiet pane's line is not behind more than that.
@@ -234,19 +245,23 @@ struct Stopped;
 impl Reader {
     fn run(mut self) {
         let mut buffer = vec![0; READ_BYTES];
+        // What was read in the last round.
+        let mut read = 0;
         while !is_stopped(&self.stop) {
-            let ready = match self.wait() {
+            let ready = self.pause(read).and_then(|()| self.wait());
+            let ready = match ready {
                 Ok(ready) => ready,
                 Err(cause) => return log::error!("cannot wait for drains: {cause}"),
             };
+            read = 0;
             self.take_orders();
             // New ones come behind those of which it is known whether they are ready.
             let known = self.drains.len().min(ready.drains.len());
             let mut ended = Vec::new();
             for at in (0..known).filter(|at| ready.drains[*at]) {
                 match self.read(at, &mut buffer) {
-                    Ok(true) => {}
-                    Ok(false) => ended.push(at),
+                    Ok(Some(bytes)) => read += bytes,
+                    Ok(None) => ended.push(at),
                     Err(Stopped) => return,
                 }
             }
@@ -256,6 +271,19 @@ impl Reader {
             if ready.places {
                 self.accept();
             }
+        }
+    }
+
+    /// In a flood, lets some more come, so that thousands of small pieces are not each worked on: a
+    /// pane that prints now and then does not wait. An order ends the pause.
+    fn pause(&self, read: usize) -> io::Result<()> {
+        if read < FLOOD_BYTES {
+            return Ok(());
+        }
+        let mut fds = [PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN)];
+        match poll(&mut fds, Some(&PAUSE)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(cause) => Err(cause.into()),
         }
     }
 
@@ -347,12 +375,12 @@ impl Reader {
         });
     }
 
-    /// Reads a little of a drain; false when there is no more to come.
-    fn read(&mut self, at: usize, buffer: &mut [u8]) -> Result<bool, Stopped> {
+    /// Reads a little of a drain; how much, or `None` when there is no more to come.
+    fn read(&mut self, at: usize, buffer: &mut [u8]) -> Result<Option<usize>, Stopped> {
         let read = match (&self.drains[at].socket).read(buffer) {
             Ok(read) => read,
-            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(Some(0)),
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => return Ok(Some(0)),
             Err(_) => 0,
         };
         if read == 0 {
@@ -362,7 +390,7 @@ impl Reader {
         loop {
             let frame = match self.drains[at].frames.next() {
                 Ok(Some(frame)) => frame,
-                Ok(None) => return Ok(true),
+                Ok(None) => return Ok(Some(read)),
                 Err(wrong) => {
                     log::warn!("{wrong}");
                     return self.lost(at);
@@ -373,7 +401,7 @@ impl Reader {
                     let token = Token(token);
                     let place = self.expected.iter().position(|(known, _)| *known == token);
                     let Some(place) = place else {
-                        return Ok(false);
+                        return Ok(None);
                     };
                     self.expected.remove(place);
                     self.drains[at].token = Some(token);
@@ -384,7 +412,7 @@ impl Reader {
                 (Frame::Mark, Some(_)) => Arrived::Marked,
                 (Frame::End, Some(_)) => {
                     self.tell(at, Arrived::Ended)?;
-                    return Ok(false);
+                    return Ok(None);
                 }
                 _ => {
                     log::warn!("a drain said something out of place");
@@ -395,11 +423,11 @@ impl Reader {
         }
     }
 
-    fn lost(&mut self, at: usize) -> Result<bool, Stopped> {
+    fn lost(&mut self, at: usize) -> Result<Option<usize>, Stopped> {
         if self.drains[at].token.is_some() {
             self.tell(at, Arrived::Lost)?;
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Tells the poller, when it has room. It may give orders meanwhile: neither waits for the other.
