@@ -14,9 +14,7 @@ use super::stream::Streaming;
 use super::turns::{Due, TurnRules, Turns};
 use crate::agent::{Judged, StateRules, Turn};
 use crate::event::PaneId;
-use crate::tmux::{
-    BASELINE_ROWS, Margin, PaneState, Proof, Rhythm, SeamShot, SeamWish, Seen, Shape, Want, Wish,
-};
+use crate::tmux::{Margin, PaneState, Proof, Rhythm, Seen, Shape, Want, Wish};
 use crate::track::{Change, Death, Look, Outcome, Pace, Tracker};
 
 /// A pane that showed something new within this time before it vanished may have printed more:
@@ -177,21 +175,6 @@ impl Pane {
         })
     }
 
-    /// What to ask for to go on with its bytes, or to compare with them.
-    pub fn want_seam(&self, open: Option<String>) -> Want {
-        let margin = match &self.follow {
-            Follow::Looks(tracker) => self.margin(tracker),
-            // By how much the history has grown since its pipe was lost nobody knows.
-            Follow::Bytes(stream) if stream.is_over() => Margin::All,
-            Follow::Bytes(_) => Margin::Rows(BASELINE_ROWS),
-        };
-        Want::Seam(SeamWish {
-            margin,
-            seen: self.seen.clone().filter(|_| !self.deeper),
-            seam: SeamShot { open },
-        })
-    }
-
     fn margin(&self, tracker: &Tracker) -> Margin {
         // Without the numbers of the last look, the growth of the history is not known.
         match self.deeper || self.seen.is_none() {
@@ -344,6 +327,12 @@ impl Pane {
         }
         out.emitter
             .pane_closed(&self.id, "closed", self.dead.and_then(Death::exit_status));
+    }
+
+    /// Nothing of what it printed was seen.
+    pub fn is_missing_all(&mut self, now: Instant) {
+        // By the bytes that the server has read, some came after the look.
+        (self.bytes_after, self.last_news) = (Some(0), Some(now));
     }
 
     /// The pane is another session's from now on, and is said there from where it was.

@@ -99,7 +99,7 @@ pub(super) struct Roster {
     passed_over: HashSet<PaneId>,
     /// Panes that are to be said from their first line, or from a place to be found: all of them
     /// is looked at before they are opened.
-    to_open: HashMap<PaneId, Margin>,
+    to_open: HashMap<PaneId, ToOpen>,
     /// Panes that another session's poller has not let go yet, and since when that is so.
     arriving: HashMap<PaneId, Instant>,
 }
@@ -202,7 +202,15 @@ impl Roster {
         }
         self.arriving.retain(|id, _| there.contains(id));
         self.passed_over.retain(|id| there.contains(id));
-        self.to_open.retain(|id, _| there.contains(id));
+        let never_seen: Vec<PaneId> = self
+            .to_open
+            .keys()
+            .filter(|id| !there.contains(*id))
+            .cloned()
+            .collect();
+        for id in never_seen {
+            self.vanished(&id, left, moment.now);
+        }
         let gone: Vec<PaneId> = self
             .panes
             .keys()
@@ -245,8 +253,8 @@ impl Roster {
                 }
                 pane
             }
-            (None, PaneAnswer::There(_)) if self.pipes.is_some() => {
-                self.is_to_be_opened(id, moment);
+            (None, PaneAnswer::There(state)) if self.pipes.is_some() => {
+                self.is_to_be_opened(id, state, moment);
                 None
             }
             (None, PaneAnswer::Still(..) | PaneAnswer::There(_)) => None,
@@ -362,7 +370,12 @@ impl Roster {
         // A full-screen program came after the listing: what is behind it is wanted, too.
         let hidden = look.alternate && look.saved.is_none();
         if !moment.again && (!whole || hidden) {
-            self.to_open.insert(id.clone(), Margin::All);
+            let to_open = ToOpen {
+                margin: Margin::All,
+                state: state.clone(),
+                is_fresh: matches!(begin, Begin::Fresh),
+            };
+            self.to_open.insert(id.clone(), to_open);
             return None;
         }
         self.to_open.remove(id);
@@ -408,6 +421,16 @@ impl Roster {
             ..state.clone()
         }
     }
+}
+
+/// A pane that is to be opened with the look that is taken next.
+struct ToOpen {
+    /// How deep it is to be.
+    margin: Margin,
+    /// What the listing had of the pane.
+    state: PaneState,
+    /// It is to be said from its first line.
+    is_fresh: bool,
 }
 
 /// A look at a pane.

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use super::super::say::Out;
 use super::super::stream::{Fed, Streaming};
 use super::{Follow, Pane};
-use crate::tmux::{Dropped, PaneState, SeamView, Shape, Token};
+use crate::tmux::{
+    BASELINE_ROWS, Dropped, Margin, PaneState, SeamShot, SeamView, SeamWish, Shape, Token, Want,
+};
 use crate::track::{Look, Seam};
 
 /// What the bytes have made is shown to those who read screens this long after a change: as often as
@@ -62,6 +64,21 @@ impl Pane {
             );
             out.emitter.warning("tmux", &told);
         }
+    }
+
+    /// What to ask for to go on with its bytes, or to compare with them.
+    pub fn want_seam(&self, open: Option<String>) -> Want {
+        let margin = match &self.follow {
+            Follow::Looks(tracker) => self.margin(tracker),
+            // By how much the history has grown since its pipe was lost nobody knows.
+            Follow::Bytes(stream) if stream.is_over() => Margin::All,
+            Follow::Bytes(_) => Margin::Rows(BASELINE_ROWS),
+        };
+        Want::Seam(SeamWish {
+            margin,
+            seen: self.seen.clone().filter(|_| !self.deeper),
+            seam: SeamShot { open },
+        })
     }
 
     /// Whether a look is wanted to compare with what the bytes have made.

@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use super::super::pane::Pane;
 use super::super::say::Out;
-use super::Roster;
+use super::{Begin, Moment, Roster, Sight};
 use crate::event::PaneId;
-use crate::tmux::{Left, bytes_read_by};
+use crate::tmux::{Left, Seen, bytes_read_by};
+use crate::track::{Look, Row};
 
 impl Roster {
     /// A pane is no longer the session's; its exit status.
@@ -61,9 +62,45 @@ impl Roster {
         }
     }
 
+    /// A pane that has just appeared is gone before it could be looked at: whatever it printed, nobody
+    /// saw it.
+    pub(super) fn vanished(&mut self, id: &PaneId, left: &HashMap<PaneId, Left>, now: Instant) {
+        let Some(to_open) = self.to_open.remove(id) else {
+            return;
+        };
+        if !to_open.is_fresh || left.get(id).is_some_and(|left| left.moved) {
+            return;
+        }
+        let look = Look {
+            width: to_open.state.width,
+            height: to_open.state.height,
+            rows: vec![Row::default(); to_open.state.height as usize],
+            ..Look::default()
+        };
+        let sight = Sight {
+            state: &to_open.state,
+            look: &look,
+            seen: &Seen::default(),
+        };
+        let moment = Moment {
+            name: "",
+            first: false,
+            again: true,
+            now,
+        };
+        if let Some(mut pane) = self.open(id, sight, &Begin::Fresh, moment) {
+            pane.is_missing_all(now);
+            self.closed(id, pane, None, now);
+        }
+    }
+
     /// The session is gone: its panes have ended, or are another session's. Gives an exit status
     /// of theirs.
     pub fn close(&mut self, left: &HashMap<PaneId, Left>, now: Instant) -> Option<i32> {
+        let never_seen: Vec<PaneId> = self.to_open.keys().cloned().collect();
+        for id in never_seen {
+            self.vanished(&id, left, now);
+        }
         let mut ids: Vec<PaneId> = self.panes.keys().cloned().collect();
         ids.sort();
         ids.iter().fold(None, |status, id| {

@@ -9,11 +9,11 @@ use crossbeam_channel::Receiver;
 use super::super::pane::{Pane, seam_of};
 use super::super::pipes::Pipes;
 use super::super::say::Out;
-use super::{Moment, Roster, out};
+use super::{Moment, Roster, ToOpen, out};
 use crate::event::PaneId;
 use crate::tmux::{
-    Arrived, BASELINE_ROWS, Drained, Margin, Newcomers, PaneAnswer, SeamShot, SeamView, SeamWish,
-    Want, Wish,
+    Arrived, BASELINE_ROWS, Drained, Margin, Newcomers, PaneAnswer, PaneState, SeamShot, SeamView,
+    SeamWish, Want, Wish,
 };
 use crate::track::Look;
 
@@ -21,7 +21,7 @@ impl Roster {
     /// What to ask for beside that, at once; see [`Roster::needs_more`].
     pub fn wants_more(&mut self, now: Instant) -> HashMap<PaneId, Want> {
         let mut wants = self.wants();
-        for (id, margin) in &self.to_open {
+        for (id, ToOpen { margin, .. }) in &self.to_open {
             let want = match &mut self.pipes {
                 Some(pipes) => Want::Seam(SeamWish {
                     margin: *margin,
@@ -103,13 +103,18 @@ impl Roster {
     }
 
     /// A pane that is to be opened with the look that is taken next.
-    pub(super) fn is_to_be_opened(&mut self, id: &PaneId, moment: Moment<'_>) {
+    pub(super) fn is_to_be_opened(&mut self, id: &PaneId, state: &PaneState, moment: Moment<'_>) {
         let stood_there = self.passed_over.contains(id) || moment.first && !self.outfit.fresh;
-        let margin = match stood_there && !self.outfit.recalls.contains_key(id) {
+        let is_known = self.outfit.recalls.contains_key(id);
+        let margin = match stood_there && !is_known {
             true => Margin::Rows(BASELINE_ROWS),
             false => Margin::All,
         };
-        self.to_open.entry(id.clone()).or_insert(margin);
+        self.to_open.entry(id.clone()).or_insert(ToOpen {
+            margin,
+            state: state.clone(),
+            is_fresh: !stood_there && !is_known,
+        });
     }
 
     /// Goes on with the bytes of a pane, if the look was one that they follow.
