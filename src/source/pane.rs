@@ -188,7 +188,9 @@ impl Pane {
         let turns = self.turns.as_ref().and_then(Turns::next_due);
         let states = self.states.as_ref().and_then(States::next_due);
         let stream = self.stream().and_then(Streaming::next_due);
-        let due = [self.pace.next_due(), turns, states, stream, self.glance_at];
+        let pipe = self.no_pipe_until.filter(|_| self.stream().is_none());
+        let pace = self.pace.next_due();
+        let due = [pace, turns, states, stream, self.glance_at, pipe];
         due.into_iter().flatten().min()
     }
 
@@ -198,6 +200,8 @@ impl Pane {
             out.change(&self.id, paced);
         }
         let streamed = self.say_streamed(out);
+        // From now on a pipe may be opened: it is asked for with the looks that follow.
+        self.no_pipe_until = self.no_pipe_until.filter(|until| *until > out.now);
         let due = self.turns.as_mut().map(|turns| turns.due(out.now));
         if let Some(Due::Inferred(summary)) = &due {
             self.finish(out);

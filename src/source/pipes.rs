@@ -17,6 +17,8 @@ pub(super) struct Pipes {
     owners: HashMap<Token, PaneId>,
     /// What keeps pipes from being opened has been said.
     told: bool,
+    /// And what it is, until somebody has taken it to say it.
+    trouble: Option<String>,
 }
 
 impl Pipes {
@@ -26,6 +28,7 @@ impl Pipes {
             asked: HashMap::new(),
             owners: HashMap::new(),
             told: false,
+            trouble: None,
         }
     }
 
@@ -47,10 +50,16 @@ impl Pipes {
             Err(error) => {
                 if !std::mem::replace(&mut self.told, true) {
                     log::warn!("panes are polled: {error:?}");
+                    self.trouble = Some(format!("panes are polled: {error}"));
                 }
                 None
             }
         }
+    }
+
+    /// What keeps pipes from being opened, once.
+    pub fn trouble(&mut self) -> Option<String> {
+        self.trouble.take()
     }
 
     /// The opening that was asked for, now that there is an answer.

@@ -291,7 +291,7 @@ impl Roster {
                 seen,
                 seam,
             } if !moment.again || pane.deeper || seam.is_some() => {
-                let deepest = moment.again && pane.deeper;
+                let deepest = moment.again && (pane.deeper || seam.is_some());
                 pane.look(state, look, Seen::clone(seen), deepest, &mut out);
                 self.pipe_answered(pane, id, look, seam.as_deref(), moment.now);
             }

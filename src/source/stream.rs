@@ -184,6 +184,10 @@ impl Streaming {
         let at = self.time(now);
         let mut fed = Vec::new();
         for part in at_marks(bytes) {
+            if part.starts_with(SHELL_MARK) {
+                // What was printed before is said before.
+                self.push(&mut fed, at, now);
+            }
             let mut rest = part;
             while !rest.is_empty() {
                 let taken = self.tracker.feed(rest);

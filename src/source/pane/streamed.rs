@@ -17,6 +17,9 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// A pipe that could not be opened, or was lost at once, is tried again after this time.
 const NO_PIPE: Duration = Duration::from_secs(5);
 
+/// And so often it is seen whether somebody else's pipe is gone: tmux tells nobody of it.
+const THEIRS: Duration = Duration::from_secs(1);
+
 impl Pane {
     pub(super) fn stream(&self) -> Option<&Streaming> {
         match &self.follow {
@@ -54,9 +57,15 @@ impl Pane {
         self.stream().is_some_and(Streaming::is_over)
     }
 
+    /// No pipe can be asked for.
+    pub fn has_no_place(&mut self, now: Instant) {
+        self.no_pipe_until = Some(now + NO_PIPE);
+    }
+
     /// No pipe could be opened; `theirs`: because somebody else has one open.
     pub fn has_no_pipe(&mut self, theirs: bool, out: &Out<'_>) {
-        self.no_pipe_until = Some(out.now + NO_PIPE);
+        let wait = if theirs { THEIRS } else { NO_PIPE };
+        self.no_pipe_until = Some(out.now + wait);
         if theirs && !std::mem::replace(&mut self.told_pipe, true) {
             let told = format!(
                 "pane {} has a pipe of somebody else (tmux pipe-pane): it is polled",
@@ -69,8 +78,9 @@ impl Pane {
     /// What to ask for to go on with its bytes, or to compare with them.
     pub fn want_seam(&self, open: Option<String>) -> Want {
         let margin = match &self.follow {
-            Follow::Looks(tracker) => self.margin(tracker),
-            // By how much the history has grown since its pipe was lost nobody knows.
+            // A pipe is opened once, so the look before it must be deep enough for sure; by how much
+            // the history has grown since a pipe was lost nobody knows.
+            Follow::Looks(_) => Margin::All,
             Follow::Bytes(stream) if stream.is_over() => Margin::All,
             Follow::Bytes(_) => Margin::Rows(BASELINE_ROWS),
         };

@@ -45,13 +45,20 @@ impl Roster {
                 continue;
             }
             if pane.wants_pipe(now) {
-                wants.insert(id.clone(), pane.want_seam(pipes.ask(id)));
+                let open = pipes.ask(id);
+                if open.is_none() {
+                    pane.has_no_place(now);
+                }
+                wants.insert(id.clone(), pane.want_seam(open));
             } else if pane.wants_look() {
                 wants.insert(id.clone(), pane.want_seam(None));
             } else if pane.wants_check(now) {
                 pane.comparing();
                 wants.insert(id.clone(), pane.want_seam(None));
             }
+        }
+        if let Some(trouble) = self.pipes.as_mut().and_then(Pipes::trouble) {
+            self.outfit.emitter.warning("tmux", &trouble);
         }
         wants
     }

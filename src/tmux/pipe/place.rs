@@ -37,7 +37,14 @@ impl Place {
     /// # Errors
     /// When the directory or the socket cannot be made.
     pub fn new() -> Result<Self> {
-        let directory = base().join(format!(
+        Self::below(&base()).or_else(|error| {
+            // A directory for such things may be named that is not there, or not ours.
+            Self::below(Path::new(SHORT)).map_err(|_| error)
+        })
+    }
+
+    fn below(base: &Path) -> Result<Self> {
+        let directory = base.join(format!(
             "{PREFIX}{:016x}",
             RandomState::new().hash_one("place")
         ));

@@ -85,7 +85,6 @@ fn somebody_elses_pipe_is_never_touched() {
     assert_eq!(warnings(&observed.seen), 1, "{}", shown(&observed.seen));
     // Theirs has ended: the pane is followed by its bytes, as was wanted.
     server.tmux(&["pipe-pane", "-t", &pane]);
-    program.until_more(10);
     until_followed(&server, 1);
     more(&mut observed, &program);
     // And theirs again, in the place of ours.
