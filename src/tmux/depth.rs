@@ -9,8 +9,9 @@ use super::state::PaneState;
 pub const BASELINE_ROWS: u32 = 200;
 
 /// By how many rows a history may grow between the listing and the look: a flood prints some
-/// 3,000 rows a millisecond at most, and the two are a few milliseconds apart.
-const GROWTH_MAX: u32 = 20_000;
+/// 3,000 rows a millisecond at most, and the two are a few milliseconds apart, on a busy machine some
+/// tens.
+const GROWTH_MAX: u32 = 100_000;
 
 /// How many rows more than the growth of the history a look takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
