@@ -192,6 +192,12 @@ fn a_pane_whose_program_has_ended_and_that_is_kept_is_complete_with_its_status()
             )
         })
     });
+    // tmux does not always read what a program has printed right before its end.
+    let screen = server.screen(&pane);
+    let numbers = screen
+        .lines()
+        .filter_map(|line| line.trim().parse::<usize>().ok());
+    let read = numbers.max().unwrap();
     server.tmux(&["respawn-pane", "-t", &pane, "echo again; exec cat"]);
     observed.until_line("again");
     observed.stop();
@@ -201,7 +207,7 @@ fn a_pane_whose_program_has_ended_and_that_is_kept_is_complete_with_its_status()
         .iter()
         .filter(|text| text.parse::<u32>().is_ok())
         .count();
-    assert_eq!(all, 5000);
+    assert_eq!(all, read);
     let shows = server.tmux(&["capture-pane", "-p", "-J", "-t", &pane]);
     assert!(
         replay.text().ends_with(shows.trim_end()),
