@@ -32,6 +32,7 @@ const SURE: Duration = Duration::from_secs(1);
 /// A drain that has not come after this time does not come.
 const COMES: Duration = Duration::from_secs(2);
 const COMES_AGAIN: Duration = Duration::from_millis(500);
+const STOOD_STILL: Duration = Duration::from_secs(10);
 
 /// A line that was said and is rewritten, as programs do that draw below what they have printed,
 /// makes lines wait for so long, for as long as that goes on.
@@ -237,10 +238,15 @@ impl Streaming {
         match self.pipe {
             Pipe::Coming { until, again } if until <= now => match again {
                 false => {
-                    self.pipe = Pipe::Coming {
-                        until: now + COMES_AGAIN,
-                        again: true,
-                    }
+                    // Late by itself: it stood still, and has much to do now.
+                    let stood_still = now.saturating_duration_since(until) > COMES_AGAIN;
+                    let wait = if stood_still {
+                        STOOD_STILL
+                    } else {
+                        COMES_AGAIN
+                    };
+                    let until = now + wait;
+                    self.pipe = Pipe::Coming { until, again: true };
                 }
                 true => self.over(false),
             },

@@ -173,50 +173,6 @@ fn the_end_of_a_program_is_whole_or_said_not_to_be() {
 }
 
 #[test]
-fn a_pane_whose_program_has_ended_and_that_is_kept_is_complete_with_its_status() {
-    let server = TmuxServer::new();
-    let pane = server.new_session("kept", 60, 12, "tmux wait-for go; seq 1 5000; exit 3");
-    server.script("set-option -g remain-on-exit on");
-    let mut observed = streamed(&server);
-    observed.until_started(1);
-    server.tmux(&["wait-for", "-S", "go"]);
-    observed.until("the program's end", |seen| {
-        seen.iter().any(|e| {
-            matches!(
-                e.event,
-                TdEvent::OutputUpdate {
-                    is_complete: true,
-                    exit_status: Some(3),
-                    ..
-                }
-            )
-        })
-    });
-    // tmux does not always read what a program has printed right before its end.
-    let screen = server.screen(&pane);
-    let numbers = screen
-        .lines()
-        .filter_map(|line| line.trim().parse::<usize>().ok());
-    let read = numbers.max().unwrap();
-    server.tmux(&["respawn-pane", "-t", &pane, "echo again; exec cat"]);
-    observed.until_line("again");
-    observed.stop();
-    let replay = observed.replay(&pane);
-    let all = replay
-        .texts()
-        .iter()
-        .filter(|text| text.parse::<u32>().is_ok())
-        .count();
-    assert_eq!(all, read);
-    let shows = server.tmux(&["capture-pane", "-p", "-J", "-t", &pane]);
-    assert!(
-        replay.text().ends_with(shows.trim_end()),
-        "{:?} for {shows:?}",
-        replay.text()
-    );
-}
-
-#[test]
 fn a_server_that_is_killed_ends_its_drains() {
     let server = TmuxServer::new();
     let (program, pane) = counting(&server);
