@@ -1,5 +1,6 @@
 //! One pane of a watched session: followed by looks or by its bytes, its changes turned into events.
 
+mod ends;
 mod streamed;
 
 pub(super) use streamed::seam_of;
@@ -16,10 +17,6 @@ use crate::agent::{Judged, StateRules, Turn};
 use crate::event::PaneId;
 use crate::tmux::{Margin, PaneState, Proof, Rhythm, Seen, Shape, Want, Wish};
 use crate::track::{Change, Death, Look, Outcome, Pace, Tracker};
-
-/// A pane that showed something new within this time before it vanished may have printed more:
-/// programs print their last lines right before they end.
-const JUST_ACTIVE: Duration = Duration::from_millis(500);
 
 /// How long a line must have stood to be said, where looks come as they may: a fraction of what
 /// anybody notices, and longer than most programs take to rewrite what they have just written.
@@ -59,6 +56,8 @@ pub(super) struct Pane {
     /// The last look was too short.
     pub deeper: bool,
     dead: Option<Death>,
+    /// Since when it is known that its program has ended, and not how.
+    dying: Option<Instant>,
     last_news: Option<Instant>,
     /// Bytes that the server had read when the pane was last known to show what was seen.
     bytes_after: Option<u64>,
@@ -142,6 +141,7 @@ impl Pane {
             settle: manner.settle,
             deeper: false,
             dead: None,
+            dying: None,
             last_news: None,
             bytes_after: look.bytes_after,
             turns,
@@ -190,7 +190,8 @@ impl Pane {
         let stream = self.stream().and_then(Streaming::next_due);
         let pipe = self.no_pipe_until.filter(|_| self.stream().is_none());
         let pace = self.pace.next_due();
-        let due = [pace, turns, states, stream, self.glance_at, pipe];
+        let (glance, death) = (self.glance_at, self.death_due());
+        let due = [pace, turns, states, stream, glance, pipe, death];
         due.into_iter().flatten().min()
     }
 
@@ -200,6 +201,7 @@ impl Pane {
             out.change(&self.id, paced);
         }
         let streamed = self.say_streamed(out);
+        self.say_death(out);
         // From now on a pipe may be opened: it is asked for with the looks that follow.
         self.no_pipe_until = self.no_pipe_until.filter(|until| *until > out.now);
         let due = self.turns.as_mut().map(|turns| turns.due(out.now));
@@ -298,92 +300,6 @@ impl Pane {
     pub fn proved(&mut self, proof: Proof) {
         if proof.at >= self.looked_at {
             self.bytes_after = proof.bytes.max(self.bytes_after);
-        }
-    }
-
-    /// The pane is gone. `server_bytes` is what its server has read by now.
-    pub fn close(&mut self, server_bytes: Option<u64>, out: &mut Out<'_>) {
-        let active = self
-            .last_news
-            .is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
-        let (changes, all_came) = match &mut self.follow {
-            Follow::Looks(tracker) => (tracker.end(), false),
-            Follow::Bytes(stream) => (stream.end(out.now), !stream.is_lost()),
-        };
-        self.say(changes, out);
-        self.finish(out);
-        self.commands.ended(None, &self.id, out);
-        let next = self.tracker().next_line();
-        if self.dead.is_none() {
-            let more = match (self.bytes_after, server_bytes) {
-                // What a program prints right before its end tmux may not read, and then nobody has it
-                // (measured: a flood on a busy machine, one end in ten).
-                _ if self.stream().is_some() => !all_came || active,
-                // The server is there: it has read something since, or it has not.
-                (Some(then), Some(now)) => then != now,
-                _ => active,
-            };
-            if more {
-                // The pane took with it what it printed after the last look, if it did.
-                out.emitter.output_gap(&self.id, next, None, "ambiguous");
-            }
-            out.complete(&self.id, (next, ""), Completion::Exit(None));
-        }
-        out.emitter
-            .pane_closed(&self.id, "closed", self.dead.and_then(Death::exit_status));
-    }
-
-    /// Nothing of what it printed was seen.
-    pub fn is_missing_all(&mut self, now: Instant) {
-        // By the bytes that the server has read, some came after the look.
-        (self.bytes_after, self.last_news) = (Some(0), Some(now));
-    }
-
-    /// The pane is another session's from now on, and is said there from where it was.
-    pub fn leave(&mut self, out: &mut Out<'_>) {
-        self.follow_looks(out);
-        self.finish(out);
-        out.emitter.pane_closed(&self.id, "moved", None);
-    }
-
-    /// The pane was another session's.
-    pub fn arrive(&mut self, state: &PaneState, out: &mut Out<'_>) {
-        let dead = self.dead;
-        self.opened(state, out);
-        self.dead = dead;
-    }
-
-    /// The observer stops and the pane goes on.
-    pub fn detach(&mut self, out: &mut Out<'_>) {
-        let changes = match &mut self.follow {
-            Follow::Looks(tracker) => tracker.detach(),
-            Follow::Bytes(stream) => stream.detach(out.now),
-        };
-        self.say(changes, out);
-        self.finish(out);
-    }
-
-    /// What its program exited with, if it has and tmux knows it.
-    pub fn exit_status(&self) -> Option<i32> {
-        self.dead.and_then(Death::exit_status)
-    }
-
-    fn opened(&mut self, state: &PaneState, out: &mut Out<'_>) {
-        (self.dead, self.has_begun_anew) = (None, false);
-        out.emitter
-            .pane_opened(&self.id, state.width, state.height, &state.command);
-    }
-
-    /// The program has ended and tmux keeps the pane: its output is complete.
-    fn note_death(&mut self, dead: Option<Death>, out: &mut Out<'_>) {
-        if dead.is_some() && self.dead.is_none() {
-            self.dead = dead;
-            self.finish(out);
-            let status = dead.and_then(Death::exit_status);
-            let next = self.tracker().next_line();
-            out.complete(&self.id, (next, ""), Completion::Exit(status));
-        } else if dead.is_none() {
-            self.dead = None;
         }
     }
 

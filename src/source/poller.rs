@@ -215,8 +215,9 @@ impl Work {
                     return Woken::Answered(answer.unwrap_or_else(|_| Err(gateway_ended())));
                 }
                 recv(timer) -> _ => return Woken::AskAgain,
-                recv(due) -> now => {
-                    let now = now.unwrap_or_else(|_| self.poller.clock.now());
+                recv(due) -> _ => {
+                    // Not when it was due: the observer may have stood still since.
+                    let now = self.poller.clock.now();
                     let asks_otherwise = self.poller.roster.say_due(now);
                     if asked.is_some() && self.poller.roster.needs_more(now) {
                         return Woken::LookMore;

@@ -12,6 +12,7 @@ mod capture;
 mod depth;
 mod foreground;
 mod joined;
+mod unreaped;
 
 mod ask;
 mod client;

@@ -1,7 +1,8 @@
-//! What tmux knows of one pane: the numbers that it is asked for, and how they are read (pure).
+//! What tmux knows of one pane: the numbers that it is asked for, and how they are read.
 
 use super::ask::Shape;
 use super::id::{SessionId, WindowId, pane_number};
+use super::unreaped::unreaped;
 use crate::event::{Cursor, PaneId};
 use crate::track::Death;
 
@@ -99,7 +100,7 @@ impl PaneState {
     pub(super) fn read(numbers: &str) -> Option<Self> {
         let mut fields = numbers.trim_end_matches('\n').split(' ');
         let mut next = || fields.next();
-        let state = Self {
+        let mut state = Self {
             pane: pane_number(next()?)?,
             session_id: SessionId::parse(next()?)?,
             window_id: WindowId::parse(next()?)?,
@@ -122,18 +123,13 @@ impl PaneState {
                 y: coordinate(next()?),
             },
             in_mode: flag(next()?),
-            dead: {
-                let (dead, status, signal) = (flag(next()?), next()?, next()?);
-                dead.then(|| Death {
-                    status: status.parse().ok(),
-                    signal: signal.parse().ok(),
-                })
-            },
+            dead: death(&[next()?, next()?, next()?]),
             pid: number(next()?),
             piped: flag(next()?),
             window_activity: number(next()?),
             ..Self::default()
         };
+        state.learn_its_end();
         fields.next().is_none().then_some(state)
     }
 }
@@ -154,14 +150,31 @@ impl PaneState {
             y: number(next()?),
         };
         self.alternate = flag(next()?);
-        let (dead, status, signal) = (flag(next()?), next()?, next()?);
-        self.dead = dead.then(|| Death {
-            status: status.parse().ok(),
-            signal: signal.parse().ok(),
-        });
+        self.dead = death(&[next()?, next()?, next()?]);
         (self.pid, self.window_activity) = (number(next()?), number(next()?));
+        self.learn_its_end();
         fields.next().is_none().then_some(())
     }
+
+    /// Where tmux knows that the program has ended, and not how, the kernel is asked.
+    fn learn_its_end(&mut self) {
+        let pid = self.pid;
+        if let Some(dead) = self
+            .dead
+            .as_mut()
+            .filter(|dead| dead.exit_status().is_none())
+        {
+            *dead = unreaped(pid);
+        }
+    }
+}
+
+/// Whether a program has ended, its status, and the signal.
+fn death(&[dead, status, signal]: &[&str; 3]) -> Option<Death> {
+    flag(dead).then(|| Death {
+        status: status.parse().ok(),
+        signal: signal.parse().ok(),
+    })
 }
 
 /// A number, or 0 where this tmux has none to give.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use td_observe::TdEvent;
 
 use super::{drains, piped, streamed, until_followed, until_nothing_is_left};
-use crate::observed::{logs, shown};
+use crate::observed::{Replay, logs, shown};
 use crate::support::TmuxServer;
 
 #[test]
@@ -55,8 +55,10 @@ fn lines_come_also_one_by_one_and_prompts_before_they_end() {
             })
         });
         server.tmux(&["send-keys", "-t", &pane, "Enter"]);
-        // cat says it once more.
-        observed.until_line(line);
+        observed.until("it, and what cat says", |seen| {
+            let text = Replay::of(seen, &pane).text();
+            text.lines().filter(|said| said.ends_with(line)).count() == 2
+        });
     }
     let captured = server.tmux(&["capture-pane", "-p", "-J", "-t", &pane]);
     let shows: Vec<&str> = captured.trim_end().lines().collect();

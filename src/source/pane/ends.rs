@@ -1,0 +1,130 @@
+//! How a pane comes and goes: opened, its program's end, closed, moved, or left to itself.
+
+use std::time::{Duration, Instant};
+
+use super::super::say::{Completion, Out};
+use super::{Follow, Pane};
+use crate::tmux::PaneState;
+use crate::track::Death;
+
+/// A pane that showed something new within this time before it vanished may have printed more:
+/// programs print their last lines right before they end.
+const JUST_ACTIVE: Duration = Duration::from_millis(500);
+
+/// tmux learns of the end of a program's terminal before it hears of the program's own end, and what
+/// it knows is seen within a second; one that has closed its terminal and runs on has no status.
+const STATUS_COMES: Duration = Duration::from_secs(2);
+
+impl Pane {
+    pub(super) fn opened(&mut self, state: &PaneState, out: &mut Out<'_>) {
+        (self.dead, self.dying, self.has_begun_anew) = (None, None, false);
+        out.emitter
+            .pane_opened(&self.id, state.width, state.height, &state.command);
+    }
+
+    /// The pane is gone. `server_bytes` is what its server has read by now.
+    pub fn close(&mut self, server_bytes: Option<u64>, out: &mut Out<'_>) {
+        let active = self
+            .last_news
+            .is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
+        let (changes, all_came) = match &mut self.follow {
+            Follow::Looks(tracker) => (tracker.end(), false),
+            Follow::Bytes(stream) => (stream.end(out.now), !stream.is_lost()),
+        };
+        self.say(changes, out);
+        if self.dying.is_some() {
+            self.died(Death::default(), out);
+        }
+        self.finish(out);
+        self.commands.ended(None, &self.id, out);
+        let next = self.tracker().next_line();
+        if self.dead.is_none() {
+            let more = match (self.bytes_after, server_bytes) {
+                // What a program prints right before its end tmux may not read, and then nobody has it
+                // (measured: a flood on a busy machine, one end in ten).
+                _ if self.stream().is_some() => !all_came || active,
+                // The server is there: it has read something since, or it has not.
+                (Some(then), Some(now)) => then != now,
+                _ => active,
+            };
+            if more {
+                // The pane took with it what it printed after the last look, if it did.
+                out.emitter.output_gap(&self.id, next, None, "ambiguous");
+            }
+            out.complete(&self.id, (next, ""), Completion::Exit(None));
+        }
+        out.emitter
+            .pane_closed(&self.id, "closed", self.dead.and_then(Death::exit_status));
+    }
+
+    /// Nothing of what it printed was seen.
+    pub fn is_missing_all(&mut self, now: Instant) {
+        // By the bytes that the server has read, some came after the look.
+        (self.bytes_after, self.last_news) = (Some(0), Some(now));
+    }
+
+    /// The pane is another session's from now on, and is said there from where it was.
+    pub fn leave(&mut self, out: &mut Out<'_>) {
+        self.follow_looks(out);
+        self.finish(out);
+        out.emitter.pane_closed(&self.id, "moved", None);
+    }
+
+    /// The pane was another session's.
+    pub fn arrive(&mut self, state: &PaneState, out: &mut Out<'_>) {
+        let dead = self.dead;
+        self.opened(state, out);
+        self.dead = dead;
+    }
+
+    /// The observer stops and the pane goes on.
+    pub fn detach(&mut self, out: &mut Out<'_>) {
+        let changes = match &mut self.follow {
+            Follow::Looks(tracker) => tracker.detach(),
+            Follow::Bytes(stream) => stream.detach(out.now),
+        };
+        self.say(changes, out);
+        self.finish(out);
+    }
+
+    /// What its program exited with, if it has and tmux knows it.
+    pub fn exit_status(&self) -> Option<i32> {
+        self.dead.and_then(Death::exit_status)
+    }
+
+    /// The program has ended and tmux keeps the pane: its output is complete. What it exited with tmux
+    /// may know a moment later than that its terminal is closed.
+    pub(super) fn note_death(&mut self, dead: Option<Death>, out: &mut Out<'_>) {
+        let Some(death) = dead else {
+            (self.dead, self.dying) = (None, None);
+            return;
+        };
+        if self.dead.is_some() {
+            return;
+        }
+        let since = *self.dying.get_or_insert(out.now);
+        let waits = out.now.saturating_duration_since(since) < STATUS_COMES;
+        if death.exit_status().is_some() || !waits {
+            self.died(death, out);
+        }
+    }
+
+    /// When it is not waited for a status any more.
+    pub(super) fn death_due(&self) -> Option<Instant> {
+        Some(self.dying? + STATUS_COMES)
+    }
+
+    /// A status that has not come by now does not come.
+    pub(super) fn say_death(&mut self, out: &mut Out<'_>) {
+        if self.death_due().is_some_and(|due| due <= out.now) {
+            self.died(Death::default(), out);
+        }
+    }
+
+    fn died(&mut self, death: Death, out: &mut Out<'_>) {
+        (self.dead, self.dying) = (Some(death), None);
+        self.finish(out);
+        let next = self.tracker().next_line();
+        out.complete(&self.id, (next, ""), Completion::Exit(death.exit_status()));
+    }
+}
