@@ -32,8 +32,8 @@ use crate::tmux::{
 /// How often sessions are looked for: a new one is found within a second, with time to spare.
 const LOOK_FOR_SESSIONS: Duration = Duration::from_millis(400);
 
-/// In every so many rounds observers are looked for, by a walk over all processes: one that was
-/// started in a pane is seen within a second.
+/// In every so many rounds observers are looked for, by a walk over all processes, unless the server
+/// has stood still: one that was started in a pane is seen within a second.
 const OBSERVERS_EVERY: u32 = 2;
 
 /// Messages that wait for one poller: it takes them within a tick, and an immediate look that is
@@ -83,6 +83,7 @@ impl Source for Coordinator {
             told_trouble: None,
             commands: HashMap::new(),
             rounds: 0,
+            walked: None,
             observers: None,
             listed: HashSet::new(),
             listed_server: None,
@@ -121,6 +122,8 @@ struct Work {
     /// The programs in the foreground of the panes, as of the last listing that named them.
     commands: HashMap<PaneId, String>,
     rounds: u32,
+    /// The listing when observers were looked for.
+    walked: Option<Arc<Listing>>,
     /// Panes that run an observer, where the system tells.
     observers: Option<HashSet<PaneId>>,
     /// Sessions of the last listing, and the server that it was of.
@@ -191,8 +194,11 @@ impl Work {
             Err(error) => return Some(Err(error)),
         };
         let is_due = self.rounds % OBSERVERS_EVERY == 1;
-        if is_due || self.listed_server.as_ref() != Some(&listing.server) {
+        let walked = self.walked.as_ref();
+        let stood_still = walked.is_some_and(|walked| Arc::ptr_eq(walked, &listing));
+        if is_due && !stood_still || self.listed_server.as_ref() != Some(&listing.server) {
             self.observers = observer_panes(listing.server.pid);
+            self.walked = Some(Arc::clone(&listing));
         }
         if self.listed_server.as_ref() != Some(&listing.server) {
             // Another server gives the same ids to other panes.

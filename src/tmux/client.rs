@@ -13,16 +13,18 @@ use super::listing::{Listing, ServerIdentity};
 use super::plan::{Cost, cut, screens_max};
 use super::probe::{Probed, Screen, probe};
 use super::question::Facts;
+use super::rest::Rest;
 use super::seen::Proof;
 use super::server::Server;
-use super::state::PaneState;
 use super::telling::Telling;
+use super::visit::{Task, Visit};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::{Stop, is_stopped};
 
-/// How old a listing may be that serves as long as the server has read nothing.
+/// How old a listing may be that serves as long as the server has read nothing, where it does not
+/// stand still (see [`super::rest`]).
 const LISTING_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// How old numbers may be for those who only look for new panes, and names while there are the same
@@ -46,14 +48,18 @@ pub(super) struct Client {
     /// The server that answered last.
     known: Option<ServerIdentity>,
     last: Option<Listed>,
+    /// How many listings there were.
+    listings: u64,
     /// Until then the server is left to others.
     free_at: Instant,
+    rest: Rest,
     processes: Arc<AtomicU64>,
 }
 
 /// A listing, and when it was taken.
 struct Listed {
     listing: Arc<Listing>,
+    number: u64,
     /// What the server had read before; `None` where that does not tell about its panes.
     bytes: Option<u64>,
     at: Duration,
@@ -80,6 +86,8 @@ pub(super) enum Extent {
 /// What was found out of the server.
 pub(super) struct Found {
     pub listing: Arc<Listing>,
+    /// Which one of the client's it is.
+    number: u64,
     /// The moment before.
     pub proof: Proof,
     /// The server was asked for it.
@@ -111,6 +119,7 @@ impl Found {
     pub fn facts(&self) -> Facts<'_> {
         Facts {
             listing: &self.listing,
+            number: self.number,
             proof: self.proof,
             screens: &self.screens,
         }
@@ -131,6 +140,8 @@ impl Client {
             stop,
             known: None,
             last: None,
+            listings: 0,
+            rest: Rest::default(),
             processes,
         }
     }
@@ -156,6 +167,19 @@ impl Client {
         Some((last.at, last.bytes?))
     }
 
+    /// When to call [`Client::note_rest`].
+    pub fn rest_due(&self) -> Option<Duration> {
+        self.rest.due().filter(|_| self.known.is_some())
+    }
+
+    /// Sees how long the server has run, once it has dealt with the last question.
+    pub fn note_rest(&mut self) {
+        let now = self.now();
+        if let Some(known) = &self.known {
+            self.rest.note(known.pid, now);
+        }
+    }
+
     /// This moment, before a question.
     pub fn moment(&self) -> Proof {
         Proof {
@@ -178,18 +202,25 @@ impl Client {
         let Some(last) = self.last.take() else {
             return self.list(extent, proof);
         };
+        let is_idle = proof.bytes.is_some() && proof.bytes == last.bytes;
+        let pid = last.listing.server.pid;
+        let is_still = is_idle && self.rest.keeps(pid, last.at, proof.at);
+        let serves = match extent {
+            Extent::Panes => is_still || is_idle && proof.at < last.at + LISTING_AGE_MAX,
+            Extent::Numbers | Extent::Names => is_still,
+            Extent::Programs => false,
+        };
+        if serves && screens.is_empty() {
+            let found = Found {
+                is_new: false,
+                ..found(&last, proof, HashMap::new())
+            };
+            self.last = Some(last);
+            return Ok(found);
+        }
+        self.rest.lists(pid);
         if extent >= Extent::Names || proof.at >= last.named_at + NAMES_AGE_MAX {
             return self.list(extent, proof);
-        }
-        let is_idle = proof.bytes.is_some() && proof.bytes == last.bytes;
-        let serves = is_idle && proof.at < last.at + LISTING_AGE_MAX;
-        if extent == Extent::Panes && screens.is_empty() && serves {
-            let listing = Arc::clone(&last.listing);
-            self.last = Some(last);
-            return Ok(Found {
-                is_new: false,
-                ..found(listing, proof, HashMap::new())
-            });
         }
         let (beside, alone) = screens_max(last.listing.panes.len());
         let (first, more) = screens.split_at(screens.len().min(beside));
@@ -199,18 +230,19 @@ impl Client {
             proof = self.moment();
             return self.list(extent, proof);
         };
-        let listing = Arc::new(listing);
         let mut shown = by_pane(first, probed.screens);
         for more in more.chunks(alone) {
             // What is shown later proves more.
             shown.extend(by_pane(more, self.probe(None, more, &[])?.screens));
         }
-        self.last = Some(Listed {
-            listing: Arc::clone(&listing),
+        self.listings += 1;
+        let listed = Listed {
+            listing: Arc::new(listing),
+            number: self.listings,
             bytes: proof.bytes,
             at: proof.at,
             named_at: last.named_at,
-        });
+        };
         let guessed = shots.into_iter().zip(probed.looks).map(|(shot, shown)| {
             let guessed = Guessed {
                 shot,
@@ -219,10 +251,12 @@ impl Client {
             };
             (guessed.shot.pane.clone(), guessed)
         });
-        Ok(Found {
+        let found = Found {
             looks: guessed.collect(),
-            ..found(listing, proof, shown)
-        })
+            ..found(&listed, proof, shown)
+        };
+        self.last = Some(listed);
+        Ok(found)
     }
 
     fn probe(
@@ -248,6 +282,7 @@ impl Client {
         let began = self.clock.now();
         let answer = question(&self.server, &self.clock);
         let ended = self.clock.now();
+        self.rest.asked(ended.saturating_duration_since(self.epoch));
         self.free_at = ended + (ended - began).saturating_sub(STARTING).min(PAUSE_MAX);
         answer
     }
@@ -256,7 +291,6 @@ impl Client {
     fn list(&mut self, extent: Extent, mut proof: Proof) -> Result<Found> {
         let commands = extent == Extent::Programs;
         let listing = self.ask(|server, clock| Listing::ask(server, clock, commands))?;
-        let listing = Arc::new(listing);
         // Bytes of another server say nothing about this one.
         if self.known.as_ref() != Some(&listing.server) {
             self.known = Some(listing.server.clone());
@@ -264,13 +298,15 @@ impl Client {
         }
         // The names of programs are read, too: only after such a listing are the bytes those of
         // the panes again.
-        self.last = Some(Listed {
-            listing: Arc::clone(&listing),
+        self.listings += 1;
+        let listed = self.last.insert(Listed {
+            listing: Arc::new(listing),
+            number: self.listings,
             bytes: proof.bytes.filter(|_| !commands),
             at: proof.at,
             named_at: proof.at,
         });
-        Ok(found(listing, proof, HashMap::new()))
+        Ok(found(listed, proof, HashMap::new()))
     }
 
     /// Takes the looks that are missing, a batch at a time, and answers each session when it has
@@ -404,70 +440,17 @@ fn by_pane(screens: &[Screen], shown: Vec<String>) -> HashMap<u32, String> {
     panes.zip(shown).collect()
 }
 
-fn found(listing: Arc<Listing>, asked: Proof, screens: HashMap<u32, String>) -> Found {
+fn found(listed: &Listed, asked: Proof, screens: HashMap<u32, String>) -> Found {
     let proof = Proof {
-        second: listing.second.unwrap_or(asked.second),
+        second: listed.listing.second.unwrap_or(asked.second),
         ..asked
     };
     Found {
-        listing,
+        listing: Arc::clone(&listed.listing),
+        number: listed.number,
         proof,
         is_new: true,
         screens,
         looks: HashMap::new(),
-    }
-}
-
-/// A session that is being looked at.
-struct Visit {
-    telling: Telling,
-    /// Looks that are still to be taken.
-    left: usize,
-}
-
-impl Visit {
-    /// Adds what a look showed, and answers if that was the last; gives itself back otherwise.
-    fn shown(mut self, answer: &Result<Option<PaneAnswer>>) -> Option<Self> {
-        match answer {
-            Ok(Some(pane)) => self.telling.add(pane.clone()),
-            // A pane that is not in the answer is gone.
-            Ok(None) => {}
-            Err(error) => {
-                self.telling.fail(again(error));
-                return None;
-            }
-        }
-        self.left -= 1;
-        if self.left == 0 {
-            self.telling.tell();
-            return None;
-        }
-        Some(self)
-    }
-}
-
-/// A look that is to be taken.
-struct Task {
-    /// Who waits for it.
-    visits: Vec<usize>,
-    listed: PaneState,
-    shot: Shot,
-}
-
-impl Task {
-    /// Serves one more.
-    fn join(&mut self, visit: usize, shot: &Shot) {
-        self.visits.push(visit);
-        self.shot.depth = self.shot.depth.max(shot.depth);
-        self.shot.saved |= shot.saved;
-        self.shot.seam = self.shot.seam.take().or_else(|| shot.seam.clone());
-    }
-
-    /// Tells those who wait for it.
-    fn tell(&self, visits: &mut [Option<Visit>], answer: &Result<Option<PaneAnswer>>) {
-        for at in &self.visits {
-            let visit = visits[*at].take();
-            visits[*at] = visit.and_then(|visit| visit.shown(answer));
-        }
     }
 }

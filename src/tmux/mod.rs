@@ -24,10 +24,12 @@ mod pipe;
 mod plan;
 mod probe;
 mod question;
+mod rest;
 mod scheduler;
 mod seen;
 mod telling;
 mod tempo;
+mod visit;
 
 pub use ask::{
     Left, Newcomers, PaneAnswer, Pending, Programs, SeamWish, SessionAnswer, SessionLook, Shape,

@@ -24,6 +24,8 @@ pub(super) struct Question {
     asker: Asker<SessionAnswer>,
     /// When it was weighed last, or asked.
     weighed: Duration,
+    /// The listing by which it was.
+    weighed_by: Option<u64>,
     /// When a line settles, or a screen has to be compared.
     recheck: Option<Duration>,
     /// How long screens that were compared and read the same may wait to be compared again.
@@ -34,6 +36,8 @@ pub(super) struct Question {
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
     pub listing: &'a Listing,
+    /// Which one it is.
+    pub number: u64,
     /// The moment.
     pub proof: Proof,
     /// Screens by the numbers of their panes, as far as they were asked for.
@@ -66,6 +70,7 @@ impl Question {
             wanted,
             asker,
             weighed: now,
+            weighed_by: None,
             recheck: None,
             checks: HashMap::new(),
         };
@@ -158,6 +163,10 @@ impl Question {
     pub fn weigh(mut self, facts: &Facts<'_>) -> Verdict {
         let now = facts.proof.at;
         self.weighed = now;
+        if self.weighed_by == Some(facts.number) && self.goes_by_listing() {
+            return Verdict::Waits(self);
+        }
+        self.weighed_by = Some(facts.number);
         self.recheck = None;
         let listing = facts.listing;
         let same_server = self
@@ -223,6 +232,13 @@ impl Question {
             left,
         };
         Verdict::Tells(self.telling(answer, looks, flood))
+    }
+
+    /// Whether nothing but another listing can give something to tell.
+    pub fn goes_by_listing(&self) -> bool {
+        let mut wants = self.wanted.wants.values();
+        let is_told = |want: &Want| matches!(want, Want::Leave | Want::Shape(_));
+        !self.is_urgent() && wants.all(is_told)
     }
 
     /// What is known of a pane that was seen; `None` when it has to be looked at.
@@ -363,7 +379,7 @@ mod tests {
         listing: &Listing,
         bytes: u64,
         screen: Option<&str>,
-    ) -> Result<Telling, Question> {
+    ) -> Result<Telling, Box<Question>> {
         let (asker, _) = Pending::new(stop_pair().1);
         let wanted = SessionLook {
             session_id: listing.panes[0].session_id,
@@ -375,6 +391,7 @@ mod tests {
         let question = Question::new(Box::new(wanted), asker, Duration::ZERO);
         let facts = Facts {
             listing,
+            number: 1,
             proof: Proof {
                 at: Duration::from_millis(100),
                 second: 6,
@@ -387,7 +404,7 @@ mod tests {
         };
         match question.weigh(&facts) {
             Verdict::Tells(telling) => Ok(telling),
-            Verdict::Waits(question) => Err(question),
+            Verdict::Waits(question) => Err(Box::new(question)),
         }
     }
 

@@ -91,6 +91,7 @@ impl Scheduler {
             .try_iter()
             .take(INBOX_MESSAGES_MAX)
             .for_each(|message| self.take(message));
+        self.client.note_rest();
         if !self.is_urgent() {
             return Some(());
         }
@@ -130,13 +131,14 @@ impl Scheduler {
                 Some(Rhythm::Adaptive(adaptive)) => {
                     self.tempo.look_again(adaptive, bytes, (now, due))
                 }
-                // Whether the server reads something is seen between its ticks.
-                Some(Rhythm::Fixed(interval)) if bytes.is_some() => {
+                // Whether the server reads something is seen between its ticks, where panes are looked at.
+                Some(Rhythm::Fixed(interval)) if bytes.is_some() && !question.goes_by_listing() => {
                     due.min(self.tick(now, glance(*interval)))
                 }
                 Some(Rhythm::Fixed(_)) | None => due,
             }
         });
+        let wakes = wakes.chain(self.client.rest_due());
         wakes.min().map(|at| self.client.epoch() + at)
     }
 

@@ -269,3 +269,57 @@ fn a_hundred_panes_are_a_few_processes() {
     });
     gateway.shutdown().unwrap();
 }
+
+#[test]
+fn a_server_that_stands_still_is_left_alone_and_what_it_is_told_is_seen_at_once() {
+    if std::fs::read_to_string("/proc/self/schedstat").is_ok_and(|text| text.starts_with("0 ")) {
+        eprintln!("SKIPPED: this kernel does not tell how long processes run");
+        return;
+    }
+    let tmux = TmuxServer::new();
+    tmux.new_session("first", 80, 24, STAY);
+    let gateway = Gateway::start(tmux.server(), Clock::system()).unwrap();
+    let ask = gateway.handle();
+    let list = || {
+        let pending = ask.ask_listing(Programs::LeftOut).unwrap();
+        pending.wait().unwrap()
+    };
+    let (mut processes, mut asked_at) = (0, Instant::now());
+    for (at, change) in [
+        ["new-session", "-d", "-s", "second", STAY].as_slice(),
+        &["rename-session", "-t", "=second", "third"],
+        &["resize-window", "-t", "=third:", "-x", "70", "-y", "20"],
+        &["kill-session", "-t", "=third"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // Once for a while nobody had to ask.
+        wait_for("a server that is left alone", CEILING, || {
+            list();
+            let now = ask.processes();
+            if std::mem::replace(&mut processes, now) != now {
+                asked_at = Instant::now();
+            }
+            let alone = asked_at.elapsed();
+            (alone > Duration::from_millis(1200))
+                .then_some(())
+                .ok_or(alone)
+        });
+        tmux.tmux(change);
+        let listing = list();
+        let second = listing
+            .panes
+            .iter()
+            .find(|pane| pane.session_name != "first");
+        let seen = second.map(|pane| (&*pane.session_name, pane.width));
+        let expected = [
+            Some(("second", 80)),
+            Some(("third", 80)),
+            Some(("third", 70)),
+            None,
+        ][at];
+        assert_eq!(seen, expected, "after {change:?}");
+    }
+    gateway.shutdown().unwrap();
+}
