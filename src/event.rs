@@ -7,6 +7,7 @@
 mod envelope;
 mod ids;
 mod json;
+mod lines;
 mod text;
 mod values;
 
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 use envelope::Key;
 pub use envelope::{Envelope, Extra};
 pub use ids::{ExecutionId, PaneId};
+pub(crate) use lines::lines_in;
 pub(crate) use text::each_text_in;
 use values::Field;
 pub use values::{

@@ -26,7 +26,7 @@ use screen::Screen;
 pub use sight::Sights;
 
 use crate::error::{Error, Result};
-use crate::event::ScreenRow;
+use crate::event::{ScreenRow, lines_in};
 use crate::track::{Change, GapReason, Look, Row};
 
 /// The marker of the seed's agents.
@@ -246,7 +246,7 @@ impl TurnDetector {
         for change in changes {
             match change {
                 Change::Lines { first_line, chunk } => {
-                    for (number, text) in (*first_line..).zip(chunk.split_terminator('\n')) {
+                    for (number, text) in (*first_line..).zip(lines_in(chunk)) {
                         self.reads(number, text, sight.at);
                         self.next = number + 1;
                         appeared.extend(self.markers.find(text).map(|marker| (number, marker)));

@@ -7,7 +7,7 @@ use super::patient::Patient;
 use super::recorder::Sink;
 use crate::agent::AgentEvent;
 use crate::child::OutputStream;
-use crate::event::TdEvent;
+use crate::event::{TdEvent, lines_in};
 
 /// What becomes of text as events.
 pub(super) enum Events {
@@ -59,7 +59,7 @@ impl Sink for Hearers {
                 }
             }
             Events::Validation { to, iteration } => {
-                for line in text.split_terminator('\n') {
+                for line in lines_in(&text) {
                     let line = line.strip_suffix('\r').unwrap_or(line);
                     to.emit(TdEvent::ValidationOutput {
                         execution_id: to.emitter.execution_id().clone(),

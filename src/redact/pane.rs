@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::line::{After, enough, nearly_full, take};
 use super::scan::{End, Set};
 use super::stream::Scratch;
-use crate::event::ScreenRow;
+use crate::event::{ScreenRow, lines_in};
 
 /// Lines remembered: more than a key has, and more than stand on a screen and may be revised.
 const LINES_MAX: usize = 512;
@@ -75,7 +75,7 @@ impl Pane {
             }
         }
         chunk.len() < enough(self.width)
-            || !chunk.split('\n').any(|line| nearly_full(line, self.width))
+            || !lines_in(chunk).any(|line| nearly_full(line, self.width))
     }
 
     /// A line that may still grow.

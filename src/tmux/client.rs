@@ -65,6 +65,8 @@ struct Listed {
     at: Duration,
     /// When all of it was asked, names included.
     named_at: Duration,
+    /// The server has not run between then and `at`.
+    names_hold: bool,
 }
 
 /// How much of a server is asked for.
@@ -205,9 +207,12 @@ impl Client {
         let is_idle = proof.bytes.is_some() && proof.bytes == last.bytes;
         let pid = last.listing.server.pid;
         let is_still = is_idle && self.rest.keeps(pid, last.at, proof.at);
+        let are_names_old = proof.at >= last.named_at + NAMES_AGE_MAX;
+        let all_holds = is_still && (last.names_hold || !are_names_old);
         let serves = match extent {
-            Extent::Panes => is_still || is_idle && proof.at < last.at + LISTING_AGE_MAX,
-            Extent::Numbers | Extent::Names => is_still,
+            Extent::Panes => all_holds || is_idle && proof.at < last.at + LISTING_AGE_MAX,
+            Extent::Numbers => all_holds,
+            Extent::Names => is_still && last.names_hold,
             Extent::Programs => false,
         };
         if serves && screens.is_empty() {
@@ -218,8 +223,8 @@ impl Client {
             self.last = Some(last);
             return Ok(found);
         }
-        self.rest.lists(pid);
-        if extent >= Extent::Names || proof.at >= last.named_at + NAMES_AGE_MAX {
+        let stood_still = self.rest.lists(pid);
+        if extent >= Extent::Names || are_names_old {
             return self.list(extent, proof);
         }
         let (beside, alone) = screens_max(last.listing.panes.len());
@@ -242,6 +247,7 @@ impl Client {
             bytes: proof.bytes,
             at: proof.at,
             named_at: last.named_at,
+            names_hold: stood_still && last.names_hold,
         };
         let guessed = shots.into_iter().zip(probed.looks).map(|(shot, shown)| {
             let guessed = Guessed {
@@ -305,6 +311,7 @@ impl Client {
             bytes: proof.bytes.filter(|_| !commands),
             at: proof.at,
             named_at: proof.at,
+            names_hold: true,
         });
         Ok(found(listed, proof, HashMap::new()))
     }

@@ -3,8 +3,9 @@
 //! A server that has not run has done nothing, so that a listing of it holds, whatever it is asked for,
 //! and need not be asked for again. Asking makes it run, a little also after its answer. So it is noted
 //! how long it had run by some time after each question: what others asked of it in that time goes
-//! unnoticed until the next listing, which comes soon after something had happened, and later and later
-//! while nothing does.
+//! unnoticed until the next listing. That comes soon after something had happened, and later and later while
+//! nothing does: a listing is one more time in which something may go unnoticed, so that it would gain
+//! nothing to ask more often.
 
 use std::fs;
 use std::time::Duration;
@@ -16,7 +17,10 @@ const ENDING: Duration = Duration::from_millis(20);
 /// How old a listing may become while its server stands still: after something had happened, and at
 /// most.
 const AGE_LEAST: Duration = Duration::from_millis(500);
-const AGE_MOST: Duration = Duration::from_secs(10);
+const AGE_MOST: Duration = Duration::from_secs(60);
+
+/// By how much it grows, each time that the server was asked for nothing.
+const AGE_FACTOR: u32 = 4;
 
 /// How long a process has run in its life, in nanoseconds, and how often it was given a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +51,15 @@ impl Default for Rest {
 }
 
 impl Rest {
-    /// Notes that the server is asked for a listing: the next one comes later if it stood still.
-    pub fn lists(&mut self, server: u32) {
-        self.age = match self.is_still(server) {
-            true => (self.age * 2).min(AGE_MOST),
+    /// Notes that the server is asked for a listing: whether it stood still, in which case the next one
+    /// comes later.
+    pub fn lists(&mut self, server: u32) -> bool {
+        let stood_still = self.is_still(server);
+        self.age = match stood_still {
+            true => (self.age * AGE_FACTOR).min(AGE_MOST),
             false => AGE_LEAST,
         };
+        stood_still
     }
 
     /// Notes that a question ended then.
@@ -147,7 +154,7 @@ mod tests {
         assert!(rest.keeps(pid, ms(100), ms(599)));
         assert!(!rest.keeps(pid, ms(100), ms(600)), "for half a second");
         rest.lists(pid);
-        assert!(rest.keeps(pid, ms(100), ms(1099)), "it stood still");
+        assert!(rest.keeps(pid, ms(100), ms(2099)), "it stood still");
         says(b'b');
         assert!(!rest.keeps(pid, ms(100), ms(130)), "it has run");
         rest.lists(pid);

@@ -9,12 +9,12 @@ mod rows;
 
 use std::collections::HashMap;
 
-use super::clean::{cut, push_clean};
+use super::clean::{are_printable, cut, push_clean};
 use super::executions::{Executions, Said, live_text, push_row, push_rows};
 use super::names::{Label, Names};
 use super::tone::{Tone, push_styled};
 use super::words::lagged;
-use crate::event::{Envelope, EventKind, PaneId, TdEvent};
+use crate::event::{Envelope, EventKind, PaneId, TdEvent, lines_in};
 use rows::Rows;
 
 /// How the console looks.
@@ -381,8 +381,20 @@ impl Console {
         out: &mut String,
     ) {
         let mut next = first_line;
-        for line in chunk.split_terminator('\n') {
-            self.rows.row(label, '|', Tone::Plain, line, out);
+        // A chunk may have thousands of lines: what they have in common is made once.
+        let mut before = String::new();
+        self.rows.push_label(label, '|', &mut before);
+        let is_printable = are_printable(chunk);
+        for line in lines_in(chunk) {
+            out.push_str(&before);
+            if !line.is_empty() {
+                out.push(' ');
+                match is_printable {
+                    true => out.push_str(line),
+                    false => push_clean(out, line),
+                }
+            }
+            out.push('\n');
             next = next.saturating_add(1);
         }
         let known = self.pane(id, pane);

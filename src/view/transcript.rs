@@ -10,7 +10,7 @@ use super::clean::push_clean;
 use super::flow::Flow;
 use super::names::Names;
 use super::survey::Survey;
-use crate::event::{Envelope, PaneId, TdEvent};
+use crate::event::{Envelope, PaneId, TdEvent, lines_in};
 
 /// Writes the text, an envelope at a time.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Transcript {
                 ..
             } if self.survey.is_wanted(pane) => {
                 self.lines_below(id, pane, *first_line, out);
-                for (number, line) in (*first_line..=i64::MAX).zip(chunk.split_terminator('\n')) {
+                for (number, line) in (*first_line..=i64::MAX).zip(lines_in(chunk)) {
                     let last = self.survey.take(pane, number);
                     self.line(id, Some(pane), last.as_deref().unwrap_or(line), out);
                 }

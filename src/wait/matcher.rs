@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use super::echo::Echo;
 use super::needle::Needle;
+use crate::event::lines_in;
 use crate::track::Change;
 
 /// The last lines of a pane that an outcome shows.
@@ -280,7 +281,7 @@ fn lines_of(change: &Change) -> impl Iterator<Item = (i64, &str)> {
         Change::Lines { first_line, chunk } => (*first_line, chunk.as_str()),
         _ => (0, ""),
     };
-    (first_line..).zip(chunk.split_terminator('\n'))
+    (first_line..).zip(lines_in(chunk))
 }
 
 /// Keeps the one whose line comes first.

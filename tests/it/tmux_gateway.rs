@@ -302,24 +302,29 @@ fn a_server_that_stands_still_is_left_alone_and_what_it_is_told_is_seen_at_once(
                 asked_at = Instant::now();
             }
             let alone = asked_at.elapsed();
-            (alone > Duration::from_millis(1200))
+            // The next listing would come after eight seconds.
+            (alone > Duration::from_millis(2500))
                 .then_some(())
                 .ok_or(alone)
         });
         tmux.tmux(change);
-        let listing = list();
-        let second = listing
-            .panes
-            .iter()
-            .find(|pane| pane.session_name != "first");
-        let seen = second.map(|pane| (&*pane.session_name, pane.width));
+        let told = Instant::now();
         let expected = [
             Some(("second", 80)),
             Some(("third", 80)),
             Some(("third", 70)),
             None,
         ][at];
-        assert_eq!(seen, expected, "after {change:?}");
+        wait_for("what it was told", CEILING, || {
+            let listing = list();
+            let mut panes = listing.panes.iter();
+            let second = panes.find(|pane| pane.session_name != "first");
+            let seen = second.map(|pane| (&*pane.session_name, pane.width));
+            (seen == expected)
+                .then_some(())
+                .ok_or(format!("{change:?}: {seen:?}"))
+        });
+        assert!(told.elapsed() < Duration::from_secs(6), "{change:?}");
     }
     gateway.shutdown().unwrap();
 }

@@ -27,6 +27,11 @@ impl Cell {
         Self(u32::from(byte))
     }
 
+    /// What is below 128 is ASCII.
+    pub fn code(self) -> u32 {
+        self.0
+    }
+
     pub fn of(character: char) -> Self {
         Self(u32::from(character))
     }

@@ -97,12 +97,20 @@ impl Grid {
             self.move_rows(upper, upper + 1, lower - upper, room);
             return;
         }
-        let Some(mut line) = self.rows.remove(upper) else {
+        let is_all = upper == 0 && lower + 1 == self.rows.len();
+        let line = match is_all {
+            true => self.rows.pop_front(),
+            false => self.rows.remove(upper),
+        };
+        let Some(mut line) = line else {
             return;
         };
         self.scrolled.push(&line, &self.clusters);
         line.reset(room);
-        self.rows.insert(lower, line);
+        match is_all {
+            true => self.rows.push_back(line),
+            false => self.rows.insert(lower, line),
+        }
     }
 
     /// Scrolls a region down by one row.

@@ -3,6 +3,9 @@
 use super::cell::{Cell, Clusters, columns};
 use crate::track::look::Row;
 
+/// So many cells are looked at together.
+const ASCII_CELLS: usize = 32;
+
 /// One row. It holds cells as far as the program wrote them, blanks included.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
@@ -44,8 +47,19 @@ impl Line {
     /// Appends its text.
     pub fn show(&self, clusters: &Clusters, text: &mut String) {
         text.reserve(self.cells.len());
-        for cell in &self.cells {
-            clusters.show(*cell, text);
+        let mut ascii = [0; ASCII_CELLS];
+        for cells in self.cells.chunks(ASCII_CELLS) {
+            // Most text is ASCII, which is made of many cells at once.
+            let mut all = 0;
+            for (byte, cell) in ascii.iter_mut().zip(cells) {
+                let code = cell.code();
+                all |= code;
+                *byte = code as u8;
+            }
+            match std::str::from_utf8(&ascii[..cells.len()]) {
+                Ok(shown) if all < 0x80 => text.push_str(shown),
+                _ => cells.iter().for_each(|cell| clusters.show(*cell, text)),
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::rows::{from_row, rows};
+use crate::event::lines_in;
 use crate::view::clean::push_clean;
 
 /// Rows above the screen that are remembered: a terminal that gets higher shows them again. More
@@ -71,7 +72,7 @@ impl Paper {
     /// Lines have settled: `chunk` holds whole lines.
     pub fn settle(&mut self, first_line: i64, chunk: &str, out: &mut String) {
         let news: Vec<(i64, String)> = (first_line..=i64::MAX)
-            .zip(chunk.split_terminator('\n'))
+            .zip(lines_in(chunk))
             .map(|(number, line)| (number, clean(line.trim_end_matches(' '))))
             .collect();
         let after_last = news.last().map(|(last, _)| last.saturating_add(1));

@@ -91,7 +91,8 @@ impl Rows {
         label.text.width().max(self.label_columns) + 3
     }
 
-    fn push_label(&self, label: &Label, mark: char, out: &mut String) {
+    /// Adds what stands before the text of a row, but for the blank between them.
+    pub fn push_label(&self, label: &Label, mark: char, out: &mut String) {
         let colour = Color::Ansi(PALETTE[label.colour % COLOURS]);
         let style = Style::new().fg_color(Some(colour));
         push_styled(out, self.look.coloured, style, &label.text);
