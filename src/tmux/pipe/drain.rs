@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::time::Timespec;
 
 use super::command::path_of_hex;
 use super::frame::Frame;
@@ -21,6 +22,16 @@ use crate::error::{Error, Result};
 /// What is still read of a pane that prints without end, after its observer wants no more: more than
 /// sockets hold.
 const LAST_BYTES_MAX: usize = 1 << 20;
+
+/// So many bytes read at a time are a flood: tmux hands on some 4 KiB at a time.
+const FLOOD_BYTES: usize = 2048;
+
+/// How long a flood is let come before more of it is read, so that neither the drain nor tmux, which
+/// wakes it, is busy with each piece: as fast as tmux prints, that is less than the pipe holds.
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 2_000_000,
+};
 
 /// Runs as the drain of a pane: hands what comes over standard input to the observer, and comes back
 /// when one of the two is gone. For programs that are named as a
@@ -112,7 +123,12 @@ struct Ready {
 impl Drain {
     fn run(&mut self, input: BorrowedFd<'_>, observer: &UnixStream) -> io::Result<()> {
         let mut buffer = vec![0; PIECE_BYTES];
+        let mut floods = false;
         while self.input != Input::Ended || !self.is_done() {
+            if floods {
+                self.pause(observer)?;
+            }
+            floods = false;
             let ready = self.wait(input, observer)?;
             if ready.is_gone {
                 return Ok(());
@@ -127,6 +143,7 @@ impl Drain {
                 match rustix::io::read(input, &mut buffer) {
                     Ok(0) => self.input = Input::Ended,
                     Ok(read) => {
+                        floods = (FLOOD_BYTES..buffer.len()).contains(&read);
                         self.ring.push(&buffer[..read]);
                         self.input = self.input.without(read);
                     }
@@ -141,11 +158,27 @@ impl Drain {
                 self.ring.mark();
                 self.marks -= 1;
             }
-            if ready.to_send && !self.send(observer)? {
+            // What has just come is sent at once: there is nearly always room.
+            if (ready.to_send || ready.to_read) && !self.send(observer)? {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Lets more of a flood come, unless the observer has something to say or there is something to send.
+    fn pause(&self, observer: &UnixStream) -> io::Result<()> {
+        let mut asked = PollFlags::IN;
+        if !self.is_done() {
+            asked |= PollFlags::OUT;
+        }
+        match poll(
+            &mut [PollFd::from_borrowed_fd(observer.as_fd(), asked)],
+            Some(&PAUSE),
+        ) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(cause) => Err(cause.into()),
+        }
     }
 
     /// Waits until there is something to do.
@@ -162,7 +195,7 @@ impl Drain {
         let input = PollFd::from_borrowed_fd(input, PollFlags::IN);
         let mut fds = [socket, input];
         let fds = if reads { &mut fds[..] } else { &mut fds[..1] };
-        let at_once = rustix::time::Timespec::default();
+        let at_once = Timespec::default();
         let hurries = matches!(self.input, Input::LastOnes(_)) || self.marks > 0;
         let timeout = hurries.then_some(&at_once);
         loop {
@@ -219,7 +252,7 @@ impl Drain {
     /// Whether nothing is there to be read at this moment, after the observer has asked.
     fn is_dry(&self, input: BorrowedFd<'_>) -> io::Result<bool> {
         let mut fd = [PollFd::from_borrowed_fd(input, PollFlags::IN)];
-        match poll(&mut fd, Some(&rustix::time::Timespec::default())) {
+        match poll(&mut fd, Some(&Timespec::default())) {
             Ok(ready) => Ok(ready == 0),
             Err(Errno::INTR) => Ok(false),
             Err(cause) => Err(cause.into()),
