@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
@@ -99,15 +99,8 @@ impl Following {
     }
 
     fn tail(server: &TmuxServer, send: SyncSender<Piece>, pieces: Receiver<Piece>) -> Self {
-        let files = pipe_to_files(server);
-        let mut tail = Command::new("tail")
-            .args(["-q", "-n", "+1", "-F"])
-            .args(&files)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(tail.stdout.take().unwrap());
+        let (tail, from, files) = tail_of(server);
+        let mut lines = BufReader::new(from);
         let reader = thread::spawn(move || {
             let mut line = String::new();
             while lines.read_line(&mut line).is_ok_and(|read| read > 0) {
@@ -118,7 +111,7 @@ impl Following {
             }
         });
         // Each file begins with a line of ours: when they have come, tail is there.
-        for _ in &files {
+        for _ in 0..files {
             pieces.recv_timeout(CEILING).unwrap();
         }
         Self {
@@ -153,4 +146,18 @@ pub fn pipe_to_files(server: &TmuxServer) -> Vec<String> {
         file
     };
     panes.lines().map(to_file).collect()
+}
+
+/// `tail -F` of files that the panes of a server are piped to, what it prints, and how many files.
+pub fn tail_of(server: &TmuxServer) -> (Child, ChildStdout, usize) {
+    let files = pipe_to_files(server);
+    let mut tail = Command::new("tail")
+        .args(["-q", "-n", "+1", "-F"])
+        .args(&files)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let from = tail.stdout.take().unwrap();
+    (tail, from, files.len())
 }

@@ -20,4 +20,6 @@ pub(crate) use splice::Splice;
 pub(crate) use tape::{Code, Tape};
 
 #[cfg(test)]
+pub(crate) mod strict;
+#[cfg(test)]
 mod tests;

@@ -1,43 +1,12 @@
 //! Tapes: what comes out does not depend on how the bytes were cut, and times add up.
 
 use proptest::prelude::*;
-use serde::Deserialize;
 
 use super::recording::BURST_MICROS;
+use super::strict::read;
 use super::*;
 use crate::redact::Rules;
 use crate::stamp::Timestamp;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Header {
-    version: u8,
-    term: Term,
-    timestamp: Option<u64>,
-    title: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Term {
-    cols: u16,
-    rows: u16,
-}
-
-/// The header, and the events with microseconds.
-fn read(text: &str) -> (Header, Vec<(u64, char, String)>) {
-    assert!(text.ends_with('\n'), "{text:?}");
-    assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
-    let mut lines = text.lines();
-    let header: Header = serde_json::from_str(lines.next().unwrap()).unwrap();
-    assert_eq!(header.version, 3);
-    let event = |line: &str| {
-        let (interval, code, data): (f64, char, String) = serde_json::from_str(line).unwrap();
-        assert!(interval >= 0.0 && "omrx".contains(code), "{line}");
-        ((interval * 1e6).round() as u64, code, data)
-    };
-    (header, lines.map(event).collect())
-}
 
 fn output(events: &[(u64, char, String)]) -> String {
     let output = events.iter().filter(|(_, code, _)| *code == 'o');

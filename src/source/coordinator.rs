@@ -84,6 +84,7 @@ impl Source for Coordinator {
             commands: HashMap::new(),
             rounds: 0,
             walked: None,
+            settled: None,
             observers: None,
             listed: HashSet::new(),
             listed_server: None,
@@ -124,6 +125,8 @@ struct Work {
     rounds: u32,
     /// The listing when observers were looked for.
     walked: Option<Arc<Listing>>,
+    /// The listing by which there are the pollers that there should be.
+    settled: Option<Arc<Listing>>,
     /// Panes that run an observer, where the system tells.
     observers: Option<HashSet<PaneId>>,
     /// Sessions of the last listing, and the server that it was of.
@@ -176,7 +179,11 @@ impl Work {
             }
         };
         match &listing {
-            Some(listing) => self.listed(listing),
+            Some(listing) if self.is_settled(listing) => {}
+            Some(listing) => {
+                self.settled = Some(Arc::clone(listing));
+                self.listed(listing);
+            }
             None => self.choice.tell_absent(&self.watch.server, false),
         }
         self.first = false;
@@ -198,6 +205,7 @@ impl Work {
         let stood_still = walked.is_some_and(|walked| Arc::ptr_eq(walked, &listing));
         if is_due && !stood_still || self.listed_server.as_ref() != Some(&listing.server) {
             self.observers = observer_panes(listing.server.pid);
+            self.settled = None;
             self.walked = Some(Arc::clone(&listing));
         }
         if self.listed_server.as_ref() != Some(&listing.server) {
@@ -228,6 +236,11 @@ impl Work {
         }
     }
 
+    fn is_settled(&self, listing: &Arc<Listing>) -> bool {
+        let settled = self.settled.as_ref();
+        settled.is_some_and(|settled| Arc::ptr_eq(settled, listing))
+    }
+
     fn listed(&mut self, listing: &Listing) {
         self.handover.retain(|pane| listing.pane(pane).is_some());
         let observes = |state: &PaneState| match &self.observers {
@@ -245,12 +258,10 @@ impl Work {
             let key = (server.pid, server.start_time, session.id);
             match self.sessions.get_mut(&key) {
                 Some(watched) if watched.selection != selection => {
-                    if watched
-                        .control
-                        .try_send(Control::Select(selection.clone()))
-                        .is_ok()
-                    {
-                        watched.selection = selection;
+                    match watched.control.try_send(Control::Select(selection.clone())) {
+                        Ok(()) => watched.selection = selection,
+                        // It has no room now.
+                        Err(_) => self.settled = None,
                     }
                 }
                 Some(_) => {}
@@ -380,6 +391,7 @@ impl Work {
             .map(|(key, _)| *key)
             .collect();
         for key in ended {
+            self.settled = None;
             if let Some(watched) = self.sessions.remove(&key) {
                 let ended = watched.poller.join();
                 self.close(&watched.execution_id, ended);
@@ -423,6 +435,7 @@ impl Work {
     }
 
     fn tell_trouble(&mut self, error: &Error) {
+        self.settled = None;
         let text = format!("{error:?}");
         if self.told_trouble.as_ref() != Some(&text) {
             ::log::warn!("{text}");

@@ -205,14 +205,13 @@ impl Client {
             return self.list(extent, proof);
         };
         let is_idle = proof.bytes.is_some() && proof.bytes == last.bytes;
-        let pid = last.listing.server.pid;
-        let is_still = is_idle && self.rest.keeps(pid, last.at, proof.at);
         let are_names_old = proof.at >= last.named_at + NAMES_AGE_MAX;
-        let all_holds = is_still && (last.names_hold || !are_names_old);
         let serves = match extent {
-            Extent::Panes => all_holds || is_idle && proof.at < last.at + LISTING_AGE_MAX,
-            Extent::Numbers => all_holds,
-            Extent::Names => is_still && last.names_hold,
+            Extent::Panes => {
+                is_idle && proof.at < last.at + LISTING_AGE_MAX || self.holds(&last, proof)
+            }
+            Extent::Numbers => self.holds(&last, proof),
+            Extent::Names => last.names_hold && self.holds(&last, proof),
             Extent::Programs => false,
         };
         if serves && screens.is_empty() {
@@ -223,7 +222,7 @@ impl Client {
             self.last = Some(last);
             return Ok(found);
         }
-        let stood_still = self.rest.lists(pid);
+        let stood_still = self.rest.lists(last.listing.server.pid);
         if extent >= Extent::Names || are_names_old {
             return self.list(extent, proof);
         }
@@ -263,6 +262,20 @@ impl Client {
         };
         self.last = Some(listed);
         Ok(found)
+    }
+
+    /// The number of the last listing, if it holds at this moment.
+    pub fn holding(&self) -> Option<u64> {
+        let last = self.last.as_ref()?;
+        self.holds(last, self.moment()).then_some(last.number)
+    }
+
+    /// Whether a listing holds, because the server has done nothing since.
+    fn holds(&self, last: &Listed, now: Proof) -> bool {
+        let is_idle = now.bytes.is_some() && now.bytes == last.bytes;
+        let are_named = last.names_hold || now.at < last.named_at + NAMES_AGE_MAX;
+        let server = last.listing.server.pid;
+        is_idle && are_named && self.rest.keeps(server, last.at, now.at)
     }
 
     fn probe(

@@ -26,6 +26,8 @@ pub(super) struct Question {
     weighed: Duration,
     /// The listing by which it was.
     weighed_by: Option<u64>,
+    /// Nothing but another listing can give something to tell.
+    pub goes_by_listing: bool,
     /// When a line settles, or a screen has to be compared.
     recheck: Option<Duration>,
     /// How long screens that were compared and read the same may wait to be compared again.
@@ -71,6 +73,7 @@ impl Question {
             asker,
             weighed: now,
             weighed_by: None,
+            goes_by_listing: false,
             recheck: None,
             checks: HashMap::new(),
         };
@@ -79,6 +82,9 @@ impl Question {
             [check, wish.settles].into_iter().flatten().min()
         });
         question.recheck = rechecks.flatten().min();
+        let mut wants = question.wanted.wants.values();
+        let is_told = |want: &Want| matches!(want, Want::Leave | Want::Shape(_));
+        question.goes_by_listing = wants.all(is_told) && !question.is_urgent();
         question
     }
 
@@ -163,7 +169,7 @@ impl Question {
     pub fn weigh(mut self, facts: &Facts<'_>) -> Verdict {
         let now = facts.proof.at;
         self.weighed = now;
-        if self.weighed_by == Some(facts.number) && self.goes_by_listing() {
+        if self.is_told_by(facts.number) {
             return Verdict::Waits(self);
         }
         self.weighed_by = Some(facts.number);
@@ -234,11 +240,9 @@ impl Question {
         Verdict::Tells(self.telling(answer, looks, flood))
     }
 
-    /// Whether nothing but another listing can give something to tell.
-    pub fn goes_by_listing(&self) -> bool {
-        let mut wants = self.wanted.wants.values();
-        let is_told = |want: &Want| matches!(want, Want::Leave | Want::Shape(_));
-        !self.is_urgent() && wants.all(is_told)
+    /// Whether this listing cannot give anything to tell: it was weighed by it.
+    pub fn is_told_by(&self, listing: u64) -> bool {
+        self.weighed_by == Some(listing) && self.goes_by_listing
     }
 
     /// What is known of a pane that was seen; `None` when it has to be looked at.

@@ -66,7 +66,6 @@ impl Scheduler {
     /// to those who asked, and none ends the loop.
     pub fn serve(&mut self, inbox: &Receiver<Message>) {
         while self.gather(inbox).is_some() {
-            self.questions.retain(Question::is_awaited);
             self.lists.retain(|(asker, _)| asker.is_there());
             if let Err(error) = self.round()
                 && error.is_timeout()
@@ -125,14 +124,18 @@ impl Scheduler {
     /// When to see again whether something is due.
     fn wake(&self) -> Option<Instant> {
         let (now, bytes) = (self.client.now(), self.bytes());
+        let holding = self.client.holding();
         let wakes = self.questions.iter().map(|question| {
+            if let Some(interval) = told_again(question, holding) {
+                return self.tick(now, interval);
+            }
             let due = self.due(question, bytes);
             match &question.rhythm() {
                 Some(Rhythm::Adaptive(adaptive)) => {
                     self.tempo.look_again(adaptive, bytes, (now, due))
                 }
                 // Whether the server reads something is seen between its ticks, where panes are looked at.
-                Some(Rhythm::Fixed(interval)) if bytes.is_some() && !question.goes_by_listing() => {
+                Some(Rhythm::Fixed(interval)) if bytes.is_some() && !question.goes_by_listing => {
                     due.min(self.tick(now, glance(*interval)))
                 }
                 Some(Rhythm::Fixed(_)) | None => due,
@@ -167,8 +170,12 @@ impl Scheduler {
     /// Takes out the questions that are to be weighed now.
     fn take_due(&mut self) -> Vec<Question> {
         let (now, bytes) = (self.client.now(), self.bytes());
+        let holding = self.client.holding();
         let questions = std::mem::take(&mut self.questions);
         let (due, later) = questions.into_iter().partition(|question| {
+            if told_again(question, holding).is_some() {
+                return false;
+            }
             let due = self.due(question, bytes);
             // A listing that somebody asked for serves those who adapt, where it costs no looks
             // that would not have been taken soon.
@@ -197,7 +204,11 @@ impl Scheduler {
     /// Answers what is due; an error is of the server, and has been told to those who were due.
     fn round(&mut self) -> Result<()> {
         self.answer_recent();
-        let due = self.take_due();
+        let mut due = self.take_due();
+        if !due.is_empty() {
+            due.retain(Question::is_awaited);
+            self.questions.retain(Question::is_awaited);
+        }
         let lists = std::mem::take(&mut self.lists);
         if due.is_empty() && lists.is_empty() {
             return Ok(());
@@ -266,6 +277,15 @@ impl Scheduler {
                 .round(began.at, self.client.now(), began.bytes, brought);
         }
         Ok(())
+    }
+}
+
+/// Of a question that a listing which holds gives nothing to tell: the interval in which it is seen
+/// whether it still holds.
+fn told_again(question: &Question, holding: Option<u64>) -> Option<Duration> {
+    match question.rhythm()? {
+        Rhythm::Fixed(interval) => question.is_told_by(holding?).then_some(*interval),
+        Rhythm::Adaptive(_) => None,
     }
 }
 

@@ -9,6 +9,8 @@ use proptest::prelude::*;
 
 #[path = "../fuzz/bodies/agent.rs"]
 mod agent;
+#[path = "../fuzz/bodies/cut.rs"]
+mod cut;
 #[path = "../fuzz/bodies/envelope.rs"]
 mod envelope;
 #[path = "../fuzz/bodies/log_tail.rs"]

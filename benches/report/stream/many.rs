@@ -12,7 +12,6 @@ use td_observe::{Builder, Delivery, PaneId, TdEvent, Watch};
 
 use super::flood::{Counted, END};
 use super::observer::{Observer, Who};
-use super::speed::tail_of;
 use super::{mb, size, thousands};
 use crate::common::cpu::{children_of_ms, other_ms};
 use crate::common::drains::{drain, pid_of, until_followed};
@@ -22,12 +21,13 @@ use crate::common::resources::share_kb;
 use crate::common::stats::percentile;
 use crate::common::support::{CEILING, TmuxServer, wait_for};
 use crate::common::table::{Bar, Row, Table};
+use crate::common::ways::tail_of;
 
 const RESTS: Duration = Duration::from_secs(10);
 /// Half a percent of a processor.
 const REST_BAR_MS: f64 = 50.0;
 /// Behind the beginning of so many.
-const SETTLE: Duration = Duration::from_secs(4);
+const SETTLE: Duration = Duration::from_secs(12);
 
 const SESSIONS: usize = 50;
 const FLOODING: usize = 10;
@@ -273,7 +273,7 @@ fn streamed() -> Heard {
 
 fn tailed() -> Heard {
     let server = mixed();
-    let (mut tail, mut from) = tail_of(&server);
+    let (mut tail, mut from, _) = tail_of(&server);
     let (send, ended) = channel();
     // It reads in blocks, and what they say is looked at later.
     let reader = thread::spawn(move || {

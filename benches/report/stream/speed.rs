@@ -2,7 +2,7 @@
 //! reads what `tail -F` prints of the file that `cat` writes.
 
 use std::io::{Read, Write};
-use std::process::{Child, Command, Stdio};
+
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use super::flood::{Counted, END, Flood};
 use super::{lines, thousands};
 use crate::common::drains::{drain, until_followed};
 use crate::common::stats::rounds;
-use crate::common::support::{CEILING, TmuxServer};
+use crate::common::support::CEILING;
 use crate::common::table::{Bar, Row, Table};
-use crate::common::ways::pipe_to_files;
+use crate::common::ways::tail_of;
 
 const ROUNDS: usize = 5;
 
@@ -87,7 +87,7 @@ fn streamed() -> f64 {
 
 fn tailed() -> f64 {
     let flood = Flood::new(lines());
-    let (mut tail, mut from) = tail_of(&flood.server);
+    let (mut tail, mut from, _) = tail_of(&flood.server);
     let (send, came) = channel();
     let reader = thread::spawn(move || {
         let (mut text, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
@@ -111,18 +111,4 @@ fn tailed() -> f64 {
     tail.wait().unwrap();
     reader.join().unwrap();
     ended.map_or(f64::INFINITY, |ended| (ended - began).as_secs_f64())
-}
-
-/// `tail -F` of files that the panes of a server are piped to, and what it prints.
-pub fn tail_of(server: &TmuxServer) -> (Child, std::process::ChildStdout) {
-    let files = pipe_to_files(server);
-    let mut tail = Command::new("tail")
-        .args(["-q", "-n", "+1", "-F"])
-        .args(&files)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let from = tail.stdout.take().unwrap();
-    (tail, from)
 }

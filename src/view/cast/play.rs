@@ -1,34 +1,17 @@
 //! For tests: reads casts strictly and plays them through an emulator.
 
 use avt::{ScreenKind, Terminal};
-use serde::Deserialize;
 
 use super::{Cast, CastOptions};
+use crate::cast::strict::{Event, Header, read};
 use crate::event::{Envelope, TdEvent};
 use crate::stamp::Timestamp;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Header {
-    pub version: u8,
-    pub term: Term,
-    pub timestamp: Option<u64>,
-    pub title: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Term {
-    pub cols: u16,
-    pub rows: u16,
-}
 
 /// A cast that was read.
 #[derive(Debug)]
 pub struct Played {
     pub header: Header,
-    /// Microseconds since the one before, code, data.
-    pub events: Vec<(u64, char, String)>,
+    pub events: Vec<Event>,
 }
 
 impl Played {
@@ -47,21 +30,8 @@ impl Played {
 
     #[track_caller]
     pub fn read(text: &str) -> Self {
-        assert!(text.ends_with('\n'), "{text:?}");
-        assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
-        let mut lines = text.lines();
-        let header: Header = serde_json::from_str(lines.next().unwrap()).unwrap();
-        assert_eq!(header.version, 3);
-        let event = |line: &str| {
-            let (interval, code, data): (f64, char, String) =
-                serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-            assert!(interval >= 0.0 && "omrx".contains(code), "{line}");
-            ((interval * 1e6).round() as u64, code, data)
-        };
-        Self {
-            header,
-            events: lines.map(event).collect(),
-        }
+        let (header, events) = read(text);
+        Self { header, events }
     }
 
     pub fn duration_micros(&self) -> u64 {

@@ -6,6 +6,8 @@
 use td_observe::Timestamp;
 use td_observe::agent::{AgentEvent, Format, Standing, StreamParser};
 
+use super::cut::cut;
+
 pub fn run(bytes: &[u8]) {
     let Some((&[how, cuts], stream)) = bytes.split_first_chunk() else {
         return;
@@ -13,14 +15,7 @@ pub fn run(bytes: &[u8]) {
     let format = Format::ALL[usize::from(how) % Format::ALL.len()];
     let bytes_max = if how >= 128 { 100 } else { 1_000_000 };
     let whole = events(format, bytes_max, &[stream]);
-    let (mut state, mut rest, mut pieces) = (u32::from(cuts), stream, Vec::new());
-    while !rest.is_empty() {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let most = 1 + usize::from(cuts);
-        let (piece, more) = rest.split_at((1 + (state >> 16) as usize % most).min(rest.len()));
-        pieces.push(piece);
-        rest = more;
-    }
+    let pieces = cut(stream, cuts);
     assert_eq!(events(format, bytes_max, &pieces), whole, "cut otherwise");
     for event in &whole.0 {
         if let AgentEvent::ToolCallStarted {

@@ -7,20 +7,15 @@ use std::time::Duration;
 
 use td_observe::track::{Change, Look, Row, Seam, StreamTracker, Tracker};
 
+use super::cut::cut;
+
 pub fn run(bytes: &[u8]) {
     let Some((&[width, height, cuts], stream)) = bytes.split_first_chunk() else {
         return;
     };
     let size = (1 + u32::from(width) % 100, 1 + u32::from(height) % 40);
     let whole = replay(size, &[stream]);
-    let (mut state, mut rest, mut pieces) = (u32::from(cuts), stream, Vec::new());
-    while !rest.is_empty() {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let most = 1 + usize::from(cuts);
-        let (piece, more) = rest.split_at((1 + (state >> 16) as usize % most).min(rest.len()));
-        pieces.push(piece);
-        rest = more;
-    }
+    let pieces = cut(stream, cuts);
     let cut = replay(size, &pieces);
     assert_eq!(cut.1, whole.1, "the screen, cut otherwise");
 }
