@@ -6,6 +6,8 @@
 //! It ends when the session or the server is gone, or when it is stopped; a panic is caught at its
 //! top, told, and it goes on after a while with what it had said.
 
+mod ends;
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -18,12 +20,9 @@ use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::{Panicked, Stop, catching, is_stopped};
 use crate::tmux::{
-    GatewayHandle, Left, Pending, Rhythm, ServerIdentity, SessionAnswer, SessionId, SessionLook,
-    When,
+    Drained, GatewayHandle, Left, Pending, Rhythm, ServerIdentity, SessionAnswer, SessionId,
+    SessionLook, When,
 };
-
-/// The last look, when the observer stops: a hung server must not keep it from ending in time.
-const LAST_LOOK: Duration = Duration::from_millis(800);
 
 /// How long the poller keeps its place while the log has no room; tmux holds the lines meanwhile.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
@@ -35,6 +34,9 @@ const RETRY: Duration = Duration::from_millis(200);
 /// How often new panes, sizes and ends are looked for, where bytes tell the rest: a new pane is seen
 /// in about the time in which its first lines would be, if it was polled.
 const STREAM_TICK: Duration = Duration::from_millis(200);
+
+/// So much of what drains bring is held while an answer is waited for; then they wait, too.
+const HELD_MAX: usize = 16;
 
 /// After a crash the poller comes back after this time, doubled with each crash up to the second.
 const BACK_OFF: Duration = Duration::from_millis(100);
@@ -256,15 +258,56 @@ impl Work {
             wants: self.poller.roster.wants_more(now),
             ..self.wishes(When::Now)
         };
+        let mut held = Vec::new();
         let asked = self.poller.gateway.ask_look(wishes);
-        let answer = asked.map(|pending| pending.wait_or_stop(&self.poller.stop));
+        let answer = asked.map(|pending| self.answer_to(&pending, &mut held));
         let reason = match answer {
             Ok(None) => Some(EndReason::Detached),
             Ok(Some(Ok(answer))) => self.answered(answer, true),
             Ok(Some(Err(error))) | Err(error) => self.failed(&error),
         };
-        self.poller.roster.unanswered(self.poller.clock.now());
+        let now = self.poller.clock.now();
+        self.poller.roster.unanswered(now);
+        for arrival in held {
+            self.poller.roster.arrived(arrival, now);
+        }
         reason
+    }
+
+    /// Waits for an answer, which may take a busy server long; what panes that are followed print is
+    /// said meanwhile. Everything else that has come is held for after the answer, which may be what
+    /// it follows.
+    fn answer_to(
+        &mut self,
+        pending: &Pending<SessionAnswer>,
+        held: &mut Vec<Drained>,
+    ) -> Option<Result<SessionAnswer>> {
+        let nothing = never();
+        let mut hears = true;
+        loop {
+            let arrivals = self.poller.roster.arrivals();
+            let arrivals = arrivals.filter(|_| hears && held.len() < HELD_MAX);
+            select_biased! {
+                recv(self.poller.stop) -> _ => return None,
+                recv(pending.answers()) -> answer => {
+                    return Some(answer.unwrap_or_else(|_| Err(gateway_ended())));
+                }
+                recv(arrivals.unwrap_or(&nothing)) -> arrival => {
+                    // The thread that reads them has panicked: that is noticed next.
+                    let Ok(arrival) = arrival else {
+                        hears = false;
+                        continue;
+                    };
+                    let is_next = held.iter().all(|before| before.token != arrival.token);
+                    if is_next && self.poller.roster.is_more_of_a_stream(&arrival) {
+                        let now = self.poller.clock.now();
+                        self.poller.roster.arrived(arrival, now);
+                    } else {
+                        held.push(arrival);
+                    }
+                }
+            }
+        }
     }
 
     /// In what rhythm to look for what is new.
@@ -324,93 +367,6 @@ impl Work {
         };
         self.poller.roster.answered(&panes, &left, moment);
         None
-    }
-
-    /// The end: last lines, the panes' ends, then the session's.
-    fn end(&mut self, reason: EndReason) -> Ended {
-        let exit_status = if reason == EndReason::Detached {
-            self.last_look();
-            self.poller.roster.finish();
-            self.last_bytes(Some(self.poller.clock.now() + LAST_LOOK));
-            self.poller.roster.detach(self.poller.clock.now());
-            None
-        } else {
-            let now = self.poller.clock.now();
-            let status = self.poller.roster.close(&self.left, now);
-            self.last_bytes(None);
-            self.poller.roster.detach(self.poller.clock.now());
-            status
-        };
-        if self.started {
-            self.poller
-                .emitter
-                .session_ended(&self.poller.name, reason.as_str(), exit_status);
-        }
-        Ended {
-            reason,
-            exit_status,
-        }
-    }
-
-    /// What was printed until the observer was stopped, if the server tells in time.
-    fn last_look(&mut self) {
-        if !self.started || self.hung {
-            return;
-        }
-        for again in [false, true] {
-            let now = self.poller.clock.now();
-            if again && !self.poller.roster.needs_more(now) || self.poller.roster.is_streamed() {
-                return;
-            }
-            let wants = match again {
-                true => self.poller.roster.wants_more(now),
-                false => self.poller.roster.wants(),
-            };
-            // The last name is wanted, too.
-            let wishes = SessionLook {
-                wants,
-                name: None,
-                ..self.wishes(When::Now)
-            };
-            let Ok(pending) = self.poller.gateway.ask_look(wishes) else {
-                return;
-            };
-            let deadline = self.poller.clock.at(self.poller.clock.now() + LAST_LOOK);
-            match pending.wait_or_time(&deadline) {
-                Some(Ok(answer)) => {
-                    // A session that has just gone is told by the panes that are no longer there.
-                    let _ = self.answered(answer, again);
-                }
-                Some(Err(_)) | None => return,
-            }
-        }
-    }
-
-    /// Takes what is still on its way from the drains, until some time, or for as long as it takes;
-    /// once the observer is stopped, for no longer than a last look.
-    fn last_bytes(&mut self, until: Option<Instant>) {
-        let mut until = until;
-        while self.poller.roster.awaits_bytes() {
-            let Some(arrivals) = self.poller.roster.arrivals() else {
-                return;
-            };
-            let over = until.map_or_else(never, |until| self.poller.clock.at(until));
-            let stop = match until {
-                Some(_) => never(),
-                None => self.poller.stop.clone(),
-            };
-            select_biased! {
-                recv(stop) -> _ => until = Some(self.poller.clock.now() + LAST_LOOK),
-                recv(over) -> _ => return,
-                recv(arrivals) -> arrival => match arrival {
-                    Ok(arrival) => {
-                        let now = self.poller.clock.now();
-                        self.poller.roster.arrived(arrival, now);
-                    }
-                    Err(_) => return,
-                },
-            }
-        }
     }
 
     /// A look failed: the server is gone, or does not answer, which is said once.

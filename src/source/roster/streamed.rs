@@ -190,6 +190,13 @@ impl Roster {
         self.pipes.as_ref().map(Pipes::arrivals)
     }
 
+    /// Whether this is more of what a pane prints that is followed by its bytes.
+    pub fn is_more_of_a_stream(&self, drained: &Drained) -> bool {
+        let pipes = self.pipes.as_ref();
+        let owner = pipes.and_then(|pipes| pipes.owner(&drained.token));
+        matches!(drained.what, Arrived::Bytes(_)) && owner.is_some_and(|id| self.shows(id))
+    }
+
     /// Takes in what a drain has brought. Whether other things are to be asked for from now on.
     pub fn arrived(&mut self, Drained { token, what }: Drained, now: Instant) -> bool {
         let Some(pipes) = &mut self.pipes else {

@@ -1,0 +1,100 @@
+//! How a poller ends: with the last look and the last bytes, for as long as there is time.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{never, select_biased};
+
+use super::{EndReason, Ended, Work};
+use crate::tmux::{SessionLook, When};
+
+/// The last look, when the observer stops: a hung server must not keep it from ending in time.
+const LAST_LOOK: Duration = Duration::from_millis(800);
+
+impl Work {
+    /// The end: last lines, the panes' ends, then the session's.
+    pub(super) fn end(&mut self, reason: EndReason) -> Ended {
+        let exit_status = if reason == EndReason::Detached {
+            self.last_look();
+            self.poller.roster.finish();
+            self.last_bytes(Some(self.poller.clock.now() + LAST_LOOK));
+            self.poller.roster.detach(self.poller.clock.now());
+            None
+        } else {
+            let now = self.poller.clock.now();
+            let status = self.poller.roster.close(&self.left, now);
+            self.last_bytes(None);
+            self.poller.roster.detach(self.poller.clock.now());
+            status
+        };
+        if self.started {
+            self.poller
+                .emitter
+                .session_ended(&self.poller.name, reason.as_str(), exit_status);
+        }
+        Ended {
+            reason,
+            exit_status,
+        }
+    }
+
+    /// What was printed until the observer was stopped, if the server tells in time.
+    fn last_look(&mut self) {
+        if !self.started || self.hung {
+            return;
+        }
+        for again in [false, true] {
+            let now = self.poller.clock.now();
+            if again && !self.poller.roster.needs_more(now) || self.poller.roster.is_streamed() {
+                return;
+            }
+            let wants = match again {
+                true => self.poller.roster.wants_more(now),
+                false => self.poller.roster.wants(),
+            };
+            // The last name is wanted, too.
+            let wishes = SessionLook {
+                wants,
+                name: None,
+                ..self.wishes(When::Now)
+            };
+            let Ok(pending) = self.poller.gateway.ask_look(wishes) else {
+                return;
+            };
+            let deadline = self.poller.clock.at(self.poller.clock.now() + LAST_LOOK);
+            match pending.wait_or_time(&deadline) {
+                Some(Ok(answer)) => {
+                    // A session that has just gone is told by the panes that are no longer there.
+                    let _ = self.answered(answer, again);
+                }
+                Some(Err(_)) | None => return,
+            }
+        }
+    }
+
+    /// Takes what is still on its way from the drains, until some time, or for as long as it takes;
+    /// once the observer is stopped, for no longer than a last look.
+    fn last_bytes(&mut self, until: Option<Instant>) {
+        let mut until = until;
+        while self.poller.roster.awaits_bytes() {
+            let Some(arrivals) = self.poller.roster.arrivals() else {
+                return;
+            };
+            let over = until.map_or_else(never, |until| self.poller.clock.at(until));
+            let stop = match until {
+                Some(_) => never(),
+                None => self.poller.stop.clone(),
+            };
+            select_biased! {
+                recv(stop) -> _ => until = Some(self.poller.clock.now() + LAST_LOOK),
+                recv(over) -> _ => return,
+                recv(arrivals) -> arrival => match arrival {
+                    Ok(arrival) => {
+                        let now = self.poller.clock.now();
+                        self.poller.roster.arrived(arrival, now);
+                    }
+                    Err(_) => return,
+                },
+            }
+        }
+    }
+}
