@@ -156,9 +156,12 @@ impl Roster {
             (id.clone(), want)
         });
         let passed_over = self.passed_over.iter().filter(|id| !self.shows(id));
-        wants
-            .chain(passed_over.map(|id| (id.clone(), Want::Leave)))
-            .chain(self.to_open.keys().map(|id| (id.clone(), Want::Leave)))
+        // What is known of a pane that is followed counts.
+        let to_open = self.to_open.keys();
+        passed_over
+            .chain(to_open)
+            .map(|id| (id.clone(), Want::Leave))
+            .chain(wants)
             .collect()
     }
 
@@ -344,6 +347,7 @@ impl Roster {
         moment: Moment<'_>,
     ) -> Pane {
         self.arriving.remove(id);
+        self.to_open.remove(id);
         self.outfit.recalls.insert(id.clone(), recall);
         let state = self.with_command(sight.state);
         let mut out = out(

@@ -65,7 +65,7 @@ struct Listed {
     at: Duration,
     /// When all of it was asked, names included.
     named_at: Duration,
-    /// The server has not run between then and `at`.
+    /// Names were asked for, too.
     names_hold: bool,
 }
 
@@ -223,7 +223,8 @@ impl Client {
             return Ok(found);
         }
         let stood_still = self.rest.lists(last.listing.server.pid);
-        if extent >= Extent::Names || are_names_old {
+        // What went unnoticed behind the last listing may be a name.
+        if extent >= Extent::Names || are_names_old || stood_still {
             return self.list(extent, proof);
         }
         let (beside, alone) = screens_max(last.listing.panes.len());
@@ -246,7 +247,7 @@ impl Client {
             bytes: proof.bytes,
             at: proof.at,
             named_at: last.named_at,
-            names_hold: stood_still && last.names_hold,
+            names_hold: false,
         };
         let guessed = shots.into_iter().zip(probed.looks).map(|(shot, shown)| {
             let guessed = Guessed {
@@ -451,6 +452,7 @@ impl Client {
     }
 
     fn capture(&mut self, server_pid: u32, shots: &[Shot]) -> Result<Vec<Shown>> {
+        self.rest.asks(server_pid);
         self.ask(|server, clock| capture(server, clock, server_pid, shots))
     }
 }

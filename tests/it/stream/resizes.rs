@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use td_observe::TdEvent;
+
 use super::streamed;
 use crate::observed::{Observed, shown};
 use crate::support::{CEILING, Dice, TmuxServer, wait_for};
@@ -122,4 +124,32 @@ fn at_a_few_lines_a_second() {
         next = number + 1;
     }
     assert_eq!(next, lines.len());
+}
+
+#[test]
+fn a_pane_that_came_from_another_session_is_told_with_its_new_size() {
+    let server = TmuxServer::new();
+    server.new_session("there", 60, 12, "exec cat");
+    let pane = server.new_session("here", 60, 12, "exec cat");
+    server.tmux(&["new-window", "-d", "-t", "here:", "exec cat"]);
+    let mut observed = streamed(&server);
+    observed.until_started(2);
+    server.tmux(&["move-window", "-d", "-s", &pane, "-t", "there:"]);
+    observed.until("the move", |seen| {
+        let opened = seen.iter().filter(|envelope| match &envelope.event {
+            TdEvent::PaneOpened { pane: opened, .. } => *opened == *pane,
+            _ => false,
+        });
+        opened.count() == 2
+    });
+    server.tmux(&["resize-window", "-t", &pane, "-x", "70", "-y", "20"]);
+    observed.until("its new size", |seen| {
+        seen.iter().any(|envelope| {
+            matches!(
+                &envelope.event,
+                TdEvent::PaneResized { pane: resized, width: 70, height: 20, .. } if *resized == *pane
+            )
+        })
+    });
+    observed.stop();
 }
