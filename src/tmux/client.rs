@@ -65,8 +65,18 @@ struct Listed {
     at: Duration,
     /// When all of it was asked, names included.
     named_at: Duration,
-    /// Names were asked for, too.
-    names_hold: bool,
+}
+
+impl Listed {
+    /// Whether the server has read nothing since.
+    fn is_idle(&self, now: Proof) -> bool {
+        now.bytes.is_some() && now.bytes == self.bytes
+    }
+
+    /// Whether its names are as old as the rest.
+    fn is_named(&self) -> bool {
+        self.named_at == self.at
+    }
 }
 
 /// How much of a server is asked for.
@@ -204,14 +214,14 @@ impl Client {
         let Some(last) = self.last.take() else {
             return self.list(extent, proof);
         };
-        let is_idle = proof.bytes.is_some() && proof.bytes == last.bytes;
         let are_names_old = proof.at >= last.named_at + NAMES_AGE_MAX;
         let serves = match extent {
             Extent::Panes => {
-                is_idle && proof.at < last.at + LISTING_AGE_MAX || self.holds(&last, proof)
+                last.is_idle(proof) && proof.at < last.at + LISTING_AGE_MAX
+                    || self.holds(&last, proof)
             }
             Extent::Numbers => self.holds(&last, proof),
-            Extent::Names => last.names_hold && self.holds(&last, proof),
+            Extent::Names => last.is_named() && self.holds(&last, proof),
             Extent::Programs => false,
         };
         if serves && screens.is_empty() {
@@ -247,7 +257,6 @@ impl Client {
             bytes: proof.bytes,
             at: proof.at,
             named_at: last.named_at,
-            names_hold: false,
         };
         let guessed = shots.into_iter().zip(probed.looks).map(|(shot, shown)| {
             let guessed = Guessed {
@@ -273,10 +282,9 @@ impl Client {
 
     /// Whether a listing holds, because the server has done nothing since.
     fn holds(&self, last: &Listed, now: Proof) -> bool {
-        let is_idle = now.bytes.is_some() && now.bytes == last.bytes;
-        let are_named = last.names_hold || now.at < last.named_at + NAMES_AGE_MAX;
+        let are_named = last.is_named() || now.at < last.named_at + NAMES_AGE_MAX;
         let server = last.listing.server.pid;
-        is_idle && are_named && self.rest.keeps(server, last.at, now.at)
+        last.is_idle(now) && are_named && self.rest.keeps(server, last.at, now.at)
     }
 
     fn probe(
@@ -325,7 +333,6 @@ impl Client {
             bytes: proof.bytes.filter(|_| !commands),
             at: proof.at,
             named_at: proof.at,
-            names_hold: true,
         });
         Ok(found(listed, proof, HashMap::new()))
     }

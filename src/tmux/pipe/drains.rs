@@ -33,7 +33,7 @@ const READ_BYTES: usize = 64 * 1024;
 const FLOOD_BYTES: usize = 4096;
 
 /// How long a flood is let come before it is read: about as long as a picture stands on a display.
-/// Measured: a million short lines cost 105 ms of processor time so, 180 with a millisecond, 270 without.
+/// Measured: a million short lines cost 110 ms of processor time so, 180 with a millisecond, 270 without.
 const PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 16_000_000,
