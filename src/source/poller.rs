@@ -254,6 +254,16 @@ impl Work {
         if !self.poller.roster.needs_more(now) {
             return None;
         }
+        loop {
+            let reason = self.look_once_more();
+            if reason.is_some() || !self.poller.roster.has_found_late() {
+                return reason;
+            }
+        }
+    }
+
+    fn look_once_more(&mut self) -> Option<EndReason> {
+        let now = self.poller.clock.now();
         let wishes = SessionLook {
             wants: self.poller.roster.wants_more(now),
             ..self.wishes(When::Now)

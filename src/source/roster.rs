@@ -100,6 +100,8 @@ pub(super) struct Roster {
     /// Panes that are to be said from their first line, or from a place to be found: all of them
     /// is looked at before they are opened.
     to_open: HashMap<PaneId, ToOpen>,
+    /// Some of them were found by a second look, and so wait for a third.
+    found_late: bool,
     /// Panes that another session's poller has not let go yet, and since when that is so.
     arriving: HashMap<PaneId, Instant>,
 }
@@ -114,6 +116,7 @@ impl Roster {
             panes: HashMap::new(),
             passed_over: HashSet::new(),
             to_open: HashMap::new(),
+            found_late: false,
             arriving: HashMap::new(),
         }
     }
@@ -346,6 +349,7 @@ impl Roster {
         sight: Sight<'_>,
         moment: Moment<'_>,
     ) -> Pane {
+        let deepest = self.was_asked_whole(id, moment);
         self.arriving.remove(id);
         self.to_open.remove(id);
         self.outfit.recalls.insert(id.clone(), recall);
@@ -358,8 +362,15 @@ impl Roster {
         );
         pane.arrive(&state, &mut out);
         let Sight { state, look, seen } = sight;
-        pane.look(state, look, seen.clone(), moment.again, &mut out);
+        pane.look(state, look, seen.clone(), deepest, &mut out);
+        self.found_late |= moment.again && pane.deeper;
         pane
+    }
+
+    /// Whether the look at a pane that is to be opened is as deep as looks can be.
+    fn was_asked_whole(&self, id: &PaneId, moment: Moment<'_>) -> bool {
+        let margin = self.to_open.get(id).map(|to_open| to_open.margin);
+        moment.again && margin == Some(Margin::All)
     }
 
     /// Opens a pane; not yet, if the look is too short for that.
@@ -373,7 +384,8 @@ impl Roster {
         let whole = look.is_complete() || matches!(begin, Begin::Baseline);
         // A full-screen program came after the listing: what is behind it is wanted, too.
         let hidden = look.alternate && look.saved.is_none();
-        if !moment.again && (!whole || hidden) {
+        if (!whole || hidden) && !self.was_asked_whole(id, moment) {
+            self.found_late |= moment.again;
             let to_open = ToOpen {
                 margin: Margin::All,
                 state: state.clone(),

@@ -270,11 +270,12 @@ fn among_candidates(
     }
 }
 
-/// The fewest bytes that can have made the rows below where the cursor was, for a growing advance.
+/// The fewest bytes that can have made the rows below those that were in use, for a growing advance.
 struct PrintedBytes<'a> {
     rows: &'a [Row],
     history_rows: i64,
-    cursor_row: i64,
+    /// The last row that was in use: of what stood above it nothing need have been printed since.
+    last_used: i64,
     /// Rows from here on (counted from the top of the screen) are summed up.
     from: i64,
     sum: u64,
@@ -285,7 +286,8 @@ impl<'a> PrintedBytes<'a> {
         Self {
             rows,
             history_rows: new.history_rows,
-            cursor_row: old.cursor_row,
+            // The cursor may have stood above text, and does in a dead pane.
+            last_used: old.cursor_row.max(old.used - 1),
             // The cursor's own row may be unfinished: it is not counted.
             from: new.used - 1,
             sum: 0,
@@ -293,7 +295,7 @@ impl<'a> PrintedBytes<'a> {
     }
 
     fn at_least(&mut self, scrolled: i64) -> u64 {
-        let first_new = (self.cursor_row - scrolled + 1).max(-self.history_rows);
+        let first_new = (self.last_used - scrolled + 1).max(-self.history_rows);
         while self.from > first_new {
             self.from -= 1;
             let index = usize::try_from(self.from + self.history_rows).ok();

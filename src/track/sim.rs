@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
-use super::look::{Look, Row};
+use super::look::{Death, Look, Row};
 use crate::event::Cursor;
 
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub struct Sim {
     pub bytes: u64,
     /// Whether a look tells the bytes.
     pub tells_bytes: bool,
+    dead: Option<Death>,
 }
 
 impl Sim {
@@ -33,6 +34,7 @@ impl Sim {
             y: 0,
             bytes: 0,
             tells_bytes: true,
+            dead: None,
         }
     }
 
@@ -149,6 +151,20 @@ impl Sim {
         self.history.clear();
     }
 
+    /// The program ends and tmux keeps the pane: it scrolls once and says so at the bottom, which
+    /// it has not always done yet when it is looked at.
+    pub fn die(&mut self, is_told: bool) {
+        self.dead = Some(Death {
+            status: Some(0),
+            signal: None,
+        });
+        if is_told {
+            self.y = self.height - 1;
+            self.line_feed();
+            self.screen[self.y].text = "Pane is dead".into();
+        }
+    }
+
     pub fn set_height(&mut self, height: usize) {
         while self.screen.len() > height {
             let last_used = self
@@ -207,6 +223,7 @@ impl Sim {
             rows,
             bytes_before: bytes,
             bytes_after: bytes,
+            dead: self.dead,
             ..Look::default()
         }
     }

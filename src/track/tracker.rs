@@ -87,7 +87,7 @@ impl Tracker {
         }
         tracker.take(lines, 1, Moved::Anew, footprint);
         tracker.note_top(look, false);
-        tracker.book.settle(&mut changes, false);
+        tracker.book.settle(&mut changes, look.dead.is_some());
         tracker.show_screen(look, &mut changes);
         (tracker, changes)
     }
@@ -108,7 +108,7 @@ impl Tracker {
         if let Some(first) = reflow::place(&settled, &lines, |_| true) {
             tracker.take(lines, first, Moved::Anew, footprint);
             tracker.book.was_said(known);
-            tracker.book.settle(&mut changes, false);
+            tracker.book.settle(&mut changes, look.dead.is_some());
         } else {
             changes.push(tracker.book.gap(GapReason::ObserverAbsent));
             let trimmed = may_be_trimmed(look);
@@ -119,7 +119,7 @@ impl Tracker {
             if trimmed && gone {
                 // tmux has dropped what was known: all that is there now came after it.
                 tracker.take(lines, next, Moved::Anew, footprint);
-                tracker.book.settle(&mut changes, false);
+                tracker.book.settle(&mut changes, look.dead.is_some());
             } else {
                 tracker.stand_on((footprint, lines));
             }

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-use td_observe::Watch;
 use td_observe::tmux::{DrainProgram, Rhythm, Target};
+use td_observe::{Envelope, TdEvent, Watch};
 
 use crate::observed::{Observed, Replay, shown};
 use crate::support::{Dice, TmuxServer};
@@ -228,4 +228,66 @@ fn lines_arrive_once_or_a_gap_says_so() {
             replay.gaps
         );
     });
+}
+
+/// tmux keeps panes whose programs print more than the history holds and end before anybody has
+/// looked; of such a pane it shows neither how much came nor where the cursor was.
+#[test]
+fn a_program_that_ends_at_once_is_said_once() {
+    for seed in [1, 2] {
+        let server = TmuxServer::new();
+        let keeper = server.new_session("ends", 60, 12, "exec cat");
+        server.script("set-option -g remain-on-exit on");
+        let mut observed = Observed::start(&server, |watch| source(seed, watch));
+        observed.until_started(1);
+        let mut panes = Vec::new();
+        for lines in [20, 1500, 5000].repeat(4) {
+            let program = format!("seq 1 {lines}; exit 7");
+            let window = ["new-window", "-d", "-P", "-F", "#{pane_id}", "-t", "ends:"];
+            let pane = server.tmux(&[&window[..], &[&program]].concat());
+            panes.push((pane.trim().to_owned(), lines));
+        }
+        let is_end = |e: &Envelope| matches!(e.event, TdEvent::OutputUpdate { is_complete, .. } if is_complete);
+        observed.until("the programs' ends", |seen| {
+            seen.iter().filter(|e| is_end(e)).count() == panes.len()
+        });
+        // They are looked at once more.
+        server.tmux(&["send-keys", "-t", &keeper, "still here", "Enter"]);
+        observed.until_line("still here");
+        observed.stop();
+        for (pane, lines) in &panes {
+            let replay = observed.replay(pane);
+            // All that tmux has read: of a program's last lines that is not always all.
+            let shows = server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", pane]);
+            let shows = shows.split("Pane is dead").next().unwrap_or_default();
+            let shows: Vec<&str> = shows.trim_end().lines().map(str::trim_end).collect();
+            assert!(
+                replay.texts().ends_with(&shows),
+                "source {seed}, {lines} lines, gaps {:?}: {:?} for {shows:?}",
+                replay.gaps,
+                replay.texts()
+            );
+            let numbers: Vec<u32> = replay
+                .texts()
+                .iter()
+                .map_while(|text| text.parse().ok())
+                .collect();
+            // The last may be a piece of one.
+            let whole = &numbers[..numbers.len().saturating_sub(1)];
+            assert!(
+                whole.is_sorted_by(|a, b| a + 1 == *b),
+                "source {seed}, {lines} lines: {:?}",
+                replay.texts()
+            );
+            let at_the_beginning = |gap: &(i64, _, _, usize)| gap.3 == 0 && *lines == 5000;
+            assert!(
+                replay.gaps.iter().all(at_the_beginning),
+                "source {seed}, {lines} lines: {:?}",
+                replay.gaps
+            );
+            let of_it = |e: &&Envelope| e.event.pane().is_some_and(|id| *id == **pane);
+            let last = observed.seen.iter().rfind(of_it);
+            assert!(last.is_some_and(is_end), "{last:?}");
+        }
+    }
 }

@@ -63,6 +63,11 @@ impl Roster {
         wants
     }
 
+    /// Whether the answer about more has brought panes that are to be looked at as well.
+    pub fn has_found_late(&mut self) -> bool {
+        std::mem::take(&mut self.found_late)
+    }
+
     /// There is no answer to the question about more.
     pub fn unanswered(&mut self, now: Instant) {
         if let Some(pipes) = &mut self.pipes {
@@ -117,6 +122,7 @@ impl Roster {
             true => Margin::Rows(BASELINE_ROWS),
             false => Margin::All,
         };
+        self.found_late |= moment.again && !self.to_open.contains_key(id);
         self.to_open.entry(id.clone()).or_insert(ToOpen {
             margin,
             state: state.clone(),

@@ -93,9 +93,9 @@ impl Scrolled {
             .then(|| (&self.text[self.whole..], i64::from(self.open_rows)))
     }
 
-    /// Whether nothing has scrolled off since it was last taken.
+    /// Whether no row has scrolled off since it was last taken, and no line been closed.
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.count == 0 && self.rows.is_empty()
     }
 
     /// How much waits to be taken, in bytes.

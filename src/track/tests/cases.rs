@@ -189,3 +189,23 @@ fn an_empty_pane_changes_its_width_without_a_gap() {
     };
     assert_eq!(watch.end(), [said]);
 }
+
+/// tmux hides where the cursor of a dead pane was, and its history is full: nothing was printed
+/// since the last look, and nothing is said.
+#[test]
+fn a_pane_that_is_dead_at_the_first_look_is_said_once() {
+    for is_told in [false, true] {
+        let mut sim = Sim::new(40, 10, 100);
+        for line in 0..300 {
+            sim.print(&format!("line {line}\n"));
+        }
+        sim.die(is_told);
+        let mut watch = Watch::new(sim);
+        let said = segments(&watch.changes);
+        assert_eq!(said.last().unwrap().last().unwrap(), "line 299");
+        let first = watch.changes.len();
+        watch.look();
+        watch.look();
+        assert_eq!(watch.end()[first..], [], "told: {is_told}");
+    }
+}

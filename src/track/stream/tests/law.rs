@@ -290,3 +290,17 @@ fn progress_is_revised_now_and_then() {
     assert_eq!(pane.lines(), ["999"]);
     assert_eq!(pane.stream.deadline(), None);
 }
+
+/// A line whose end is erased when its beginning has scrolled off is told at once, although lines
+/// were revised only just now: it is known no more afterwards.
+#[test]
+fn a_line_that_loses_its_end_is_revised() {
+    let mut pane = Pane::new(2, 7);
+    for part in ["\n", "\x1b[Hxxx\x1b[S", "\x1b[H\x1b[2X", " "] {
+        pane.feed(part.as_bytes());
+        pane.now += Duration::from_millis(30);
+        pane.ask();
+    }
+    pane.rest();
+    assert_eq!(pane.lines(), ["xx"], "{:#?}", pane.changes);
+}
