@@ -9,6 +9,7 @@ use avt::Parser;
 use avt::parser::{AnsiMode, DecMode, EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope};
 
 use super::marks::Marks;
+use super::plain::Plain;
 use super::terminal::{Pen, Terminal};
 
 /// The beginning of a sequence that is kept, to know what avt's parser leaves out of it.
@@ -68,6 +69,8 @@ impl Input {
         is_full: impl Fn(&Terminal, &Marks) -> bool,
     ) -> usize {
         let mut at = 0;
+        // Up to here it is known which plain lines there are.
+        let mut looked_to = 0;
         while let Some(&byte) = bytes.get(at) {
             if is_full(terminal, marks) {
                 break;
@@ -76,6 +79,15 @@ impl Input {
                 self.in_sequence(byte, terminal, marks);
                 at += 1;
                 continue;
+            }
+            if at >= looked_to && matches!(byte, b' '..=b'~' | b'\r') && terminal.only_scrolls() {
+                let plain = Plain::at_the_beginning(&bytes[at..], terminal.width());
+                looked_to = at + plain.bytes;
+                if terminal.print_lines(&plain) {
+                    self.character.want = 0;
+                    at = looked_to;
+                    continue;
+                }
             }
             match byte {
                 b' '..=b'~' => {

@@ -79,6 +79,11 @@ impl Line {
         self.wrapped = false;
     }
 
+    /// Whether nothing has been written into it since it was emptied without a background.
+    pub fn is_new(&self) -> bool {
+        self.cells.is_empty() && self.room == 0 && !self.wrapped
+    }
+
     pub fn get(&self, x: usize) -> Cell {
         self.cells.get(x).copied().unwrap_or(Cell::BLANK)
     }

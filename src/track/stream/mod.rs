@@ -21,6 +21,8 @@ mod seated;
 
 mod marks;
 
+mod plain;
+
 mod input;
 
 mod tracker;

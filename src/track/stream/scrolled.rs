@@ -75,6 +75,17 @@ impl Scrolled {
         }
     }
 
+    /// A whole line that took so many rows, where none is open.
+    pub fn push_line(&mut self, line: &str, rows: u32) {
+        self.text.push_str(line);
+        self.count += i64::from(rows);
+        self.total += i64::from(rows);
+        (0..rows).for_each(|_| self.history.grow());
+        self.open_rows = rows;
+        self.is_open = true;
+        self.close();
+    }
+
     /// The open line does not go on in the top row.
     pub fn close(&mut self) {
         if !self.is_open {

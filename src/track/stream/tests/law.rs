@@ -185,6 +185,30 @@ proptest! {
         prop_assert_eq!(whole.changes, cut.changes);
     }
 
+    /// Plain lines are taken many at a time where they come together, and painted where text comes
+    /// without its end: it makes no difference to anything.
+    #[test]
+    fn many_lines_do_what_each_does(
+        width in 1_usize..30, height in 1_usize..9,
+        parts in vec((noise(), vec("[ -~]{0,40}(\r[a-c]{0,9})?(\r\n|\r\n|\r\n|\n)", 0..40)), 1..4),
+    ) {
+        let mut bytes = Vec::new();
+        for (noise, lines) in parts {
+            bytes.extend(noise);
+            // Mostly the noise would leave the cursor where lines are painted.
+            bytes.extend(b"\x18\x1b[r\x1b[m\x1b[999;1H\r\n");
+            lines.iter().for_each(|line| bytes.extend(line.as_bytes()));
+        }
+        let (mut whole, mut each) = (Terminal::new(width, height), Terminal::new(width, height));
+        let mut marks = Marks::default();
+        Input::default().feed(&bytes, &mut whole, &mut marks, |_, _| false);
+        let mut input = Input::default();
+        for part in bytes.chunk_by(|_, next| *next != b'\r') {
+            input.feed(part, &mut each, &mut marks, |_, _| false);
+        }
+        prop_assert_eq!(format!("{:?}", whole), format!("{:?}", each));
+    }
+
     /// Replaying gives what the terminal shows, with all that has scrolled off it, whatever came.
     #[test]
     fn replay_is_what_stands_there(
