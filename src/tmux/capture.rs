@@ -6,6 +6,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use super::counters::Counters;
 use super::frame::{Frame, Nonce};
 use super::joined;
 use super::listing::told_second;
@@ -92,10 +93,11 @@ pub fn capture(
 ) -> Result<Vec<Shown>> {
     let nonce = Nonce::fresh();
     let question = question(&nonce, shots);
-    let bytes_before = bytes_read_by(server_pid);
+    let counters = Counters::of(server_pid);
+    let bytes_before = counters.bytes();
     let answer = server.batch(question, clock)?;
     let mut shown = read(&nonce, server_pid, &answer.text, shots);
-    date(&mut shown, bytes_before, bytes_read_by(server_pid));
+    date(&mut shown, bytes_before, counters.bytes());
     let unreadable = shown
         .iter()
         .filter(|one| **one == Shown::Unreadable)
@@ -119,17 +121,6 @@ pub(super) fn date(shown: &mut [Shown], bytes_before: Option<u64>, bytes_after: 
             view.look.bytes_after = bytes_after;
         }
     }
-}
-
-/// How many bytes a process has read in its life. Of a tmux server these are, but for the names of
-/// programs, the bytes that its panes wrote. Only Linux tells, and only of one's own processes.
-pub(crate) fn bytes_read_by(pid: u32) -> Option<u64> {
-    // A file of the kernel, some 100 bytes long.
-    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("rchar: "))?
-        .parse()
-        .ok()
 }
 
 /// How deep a look at a pane of this width may go so that its answer surely fits, unless rows are

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::select_biased;
 
 use super::ask::{PaneAnswer, again};
-use super::capture::{Shot, Shown, bytes_read_by, capture};
+use super::capture::{Shot, Shown, capture};
+use super::counters::Counters;
 use super::listing::{Listing, ServerIdentity};
 use super::plan::{Cost, cut, screens_max};
 use super::probe::{Probed, Screen, probe};
@@ -47,6 +48,7 @@ pub(super) struct Client {
     epoch: Instant,
     /// The server that answered last.
     known: Option<ServerIdentity>,
+    counters: Counters,
     last: Option<Listed>,
     /// How many listings there were.
     listings: u64,
@@ -151,6 +153,7 @@ impl Client {
             clock,
             stop,
             known: None,
+            counters: Counters::default(),
             last: None,
             listings: 0,
             rest: Rest::default(),
@@ -169,7 +172,7 @@ impl Client {
 
     /// What the server has read, as far as is known.
     pub fn bytes(&self) -> Option<u64> {
-        bytes_read_by(self.known.as_ref()?.pid)
+        self.counters.bytes()
     }
 
     /// When the server was last asked about all of its panes, and what it had read before, as far
@@ -186,9 +189,8 @@ impl Client {
 
     /// Sees how long the server has run, once it has dealt with the last question.
     pub fn note_rest(&mut self) {
-        let now = self.now();
-        if let Some(known) = &self.known {
-            self.rest.note(known.pid, now);
+        if self.rest_due().is_some_and(|due| due <= self.now()) {
+            self.rest.note(self.counters.run());
         }
     }
 
@@ -232,7 +234,7 @@ impl Client {
             self.last = Some(last);
             return Ok(found);
         }
-        let stood_still = self.rest.lists(last.listing.server.pid);
+        let stood_still = self.rest.lists(self.counters.run());
         // What went unnoticed behind the last listing may be a name.
         if extent >= Extent::Names || are_names_old || stood_still {
             return self.list(extent, proof);
@@ -283,8 +285,7 @@ impl Client {
     /// Whether a listing holds, because the server has done nothing since.
     fn holds(&self, last: &Listed, now: Proof) -> bool {
         let are_named = last.is_named() || now.at < last.named_at + NAMES_AGE_MAX;
-        let server = last.listing.server.pid;
-        last.is_idle(now) && are_named && self.rest.keeps(server, last.at, now.at)
+        last.is_idle(now) && are_named && self.rest.keeps(self.counters.run(), last.at, now.at)
     }
 
     fn probe(
@@ -321,6 +322,7 @@ impl Client {
         let listing = self.ask(|server, clock| Listing::ask(server, clock, commands))?;
         // Bytes of another server say nothing about this one.
         if self.known.as_ref() != Some(&listing.server) {
+            self.counters = Counters::of(listing.server.pid);
             self.known = Some(listing.server.clone());
             proof.bytes = None;
         }
@@ -459,7 +461,7 @@ impl Client {
     }
 
     fn capture(&mut self, server_pid: u32, shots: &[Shot]) -> Result<Vec<Shown>> {
-        self.rest.asks(server_pid);
+        self.rest.asks(self.counters.run());
         self.ask(|server, clock| capture(server, clock, server_pid, shots))
     }
 }

@@ -9,6 +9,7 @@ mod state;
 mod target;
 
 mod capture;
+mod counters;
 mod depth;
 mod foreground;
 mod joined;
@@ -35,8 +36,8 @@ pub use ask::{
     Left, Newcomers, PaneAnswer, Pending, Programs, SeamWish, SessionAnswer, SessionLook, Shape,
     Want, When, Wish,
 };
-pub(crate) use capture::bytes_read_by;
 pub use capture::{MAX_ROWS, PaneView, SeamShot, SeamView, Shot, Shown, capture};
+pub(crate) use counters::bytes_read_by;
 pub use depth::{BASELINE_ROWS, Margin};
 pub(crate) use foreground::foreground_program;
 pub use gateway::{Gateway, GatewayHandle};

@@ -7,7 +7,8 @@
 
 use std::fmt::Write;
 
-use super::capture::{self, Shot, Shown, bytes_read_by};
+use super::capture::{self, Shot, Shown};
+use super::counters::Counters;
 use super::frame::{Frame, Nonce};
 use super::listing::{Listing, changing};
 use super::server::Server;
@@ -55,12 +56,13 @@ pub(super) fn probe(
         return Ok(read(&nonce, &answer.text, known, screens));
     }
     lines += &capture::question(&of_looks, shots);
-    let bytes_before = bytes_read_by(server_pid);
+    let counters = Counters::of(server_pid);
+    let bytes_before = counters.bytes();
     let answer = server.batch(lines, clock)?;
     let end = answer.text.find(of_looks.as_str());
     let (probed, looks) = answer.text.split_at(end.unwrap_or(answer.text.len()));
     let mut looks = capture::read(&of_looks, server_pid, looks, shots);
-    capture::date(&mut looks, bytes_before, bytes_read_by(server_pid));
+    capture::date(&mut looks, bytes_before, counters.bytes());
     Ok(Probed {
         looks,
         ..read(&nonce, probed, known, screens)
