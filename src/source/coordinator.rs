@@ -1,16 +1,16 @@
 //! The coordinator: sees which tmux sessions there are, and keeps exactly one poller for each.
 //!
-//! One thread a watched server, `td-coordinator`. It asks the gateway for a listing twice a second,
-//! starts a poller for each session that is to be watched and joins those that have ended; it is
-//! asked for an immediate look over a channel. It blocks on its ticker, on the gateway and, at its
-//! end, on its pollers, which all have a ceiling. It ends when it is stopped, or when all targets
-//! that it was given have come and gone.
+//! One thread a watched server, `td-coordinator`. It asks the gateway for a listing twice a second
+//! unless the server stands still, starts a poller for each session that is to be watched and joins
+//! those that have ended; it is asked for an immediate look over a channel. It blocks on its ticker,
+//! on the gateway and, at its end, on its pollers, which all have a ceiling. It ends when it is
+//! stopped, or when all targets that it was given have come and gone.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select_biased};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_biased};
 
 use super::choice::Choice;
 use super::handover::Handover;
@@ -25,12 +25,15 @@ use crate::event::{ExecutionId, PaneId};
 use crate::log::{RunInfo, RunState, TmuxIdentity};
 use crate::thread::{self, Handle, StopGuard, stop_pair};
 use crate::tmux::{
-    Drains, Gateway, GatewayHandle, Listing, PaneState, Programs, ServerIdentity, Session,
+    Drains, Gateway, GatewayHandle, Listing, PaneState, Pending, Programs, ServerIdentity, Session,
     SessionId, observer_panes,
 };
 
 /// How often sessions are looked for: a new one is found within a second, with time to spare.
 const LOOK_FOR_SESSIONS: Duration = Duration::from_millis(400);
+
+/// While the server stands still it is not asked. That pollers go on all the same is seen so often.
+const LOOK_AT_POLLERS: Duration = Duration::from_secs(5);
 
 /// In every so many rounds observers are looked for, by a walk over all processes, unless the server
 /// has stood still: one that was started in a pane is seen within a second.
@@ -143,21 +146,56 @@ impl Work {
                 return;
             }
             let tick = self.context.clock.after(LOOK_FOR_SESSIONS);
-            loop {
-                select_biased! {
-                    recv(self.context.stop) -> _ => return,
-                    recv(poke) -> poked => {
-                        // A dropped engine handle asks no more; its stop follows.
-                        if poked.is_err() { return }
-                        for watched in self.sessions.values() {
-                            // Full: an immediate look is on its way already.
-                            let _ = watched.control.try_send(Control::PollNow);
-                        }
-                    }
-                    recv(tick) -> _ => break,
+            if !self.wait(poke, &tick, None) {
+                return;
+            }
+            let Some(settled) = self
+                .settled
+                .clone()
+                .filter(|settled| self.is_at_rest(settled))
+            else {
+                continue;
+            };
+            if let Ok(pending) = self.handle.ask_listing_after(settled) {
+                let tick = self.context.clock.after(LOOK_AT_POLLERS);
+                if !self.wait(poke, &tick, Some(&pending)) {
+                    return;
                 }
             }
         }
+    }
+
+    /// Waits for a tick, or for news; false when it is time to stop.
+    fn wait(
+        &self,
+        poke: &Receiver<()>,
+        tick: &Receiver<Instant>,
+        news: Option<&Pending<Arc<Listing>>>,
+    ) -> bool {
+        let no_news = never();
+        loop {
+            select_biased! {
+                recv(self.context.stop) -> _ => return false,
+                recv(poke) -> poked => {
+                    // A dropped engine handle asks no more; its stop follows.
+                    if poked.is_err() { return false }
+                    for watched in self.sessions.values() {
+                        // Full: an immediate look is on its way already.
+                        let _ = watched.control.try_send(Control::PollNow);
+                    }
+                }
+                recv(tick) -> _ => return true,
+                recv(news.map_or(&no_news, Pending::answers)) -> _ => return true,
+            }
+        }
+    }
+
+    /// Whether nothing is to be done as long as this listing holds: what it has is what is watched.
+    fn is_at_rest(&self, listing: &Listing) -> bool {
+        let (pid, start_time) = (listing.server.pid, listing.server.start_time);
+        let is_there =
+            |key: &Key| (key.0, key.1) == (pid, start_time) && listing.session(key.2).is_some();
+        self.sessions.keys().all(is_there)
     }
 
     /// One round: new sessions get a poller, ended ones are joined. True when all targets that

@@ -209,11 +209,19 @@ pub enum Programs {
     Named,
 }
 
+/// What is asked for with a listing.
+#[derive(Clone, Debug)]
+pub(super) struct ListWish {
+    pub programs: Programs,
+    /// It is known already: there is an answer when it does not hold any more.
+    pub known: Option<Arc<Listing>>,
+}
+
 /// What the gateway's thread is sent.
 #[derive(Debug)]
 pub(super) enum Message {
     /// Everything that the server holds.
-    List(Asker<Arc<Listing>>, Programs),
+    List(Asker<Arc<Listing>>, ListWish),
     /// A look at the panes of one session.
     Look(Box<SessionLook>, Asker<SessionAnswer>),
     /// Panics, to see what becomes of the askers.

@@ -282,6 +282,12 @@ impl Client {
         self.holds(last, self.moment()).then_some(last.number)
     }
 
+    /// Whether there is nothing to tell beyond this listing.
+    pub fn is_held(&self, listing: &Arc<Listing>) -> bool {
+        let last = self.last.as_ref();
+        last.is_some_and(|last| Arc::ptr_eq(&last.listing, listing)) && self.holding().is_some()
+    }
+
     /// Whether a listing holds, because the server has done nothing since.
     fn holds(&self, last: &Listed, now: Proof) -> bool {
         let are_named = last.is_named() || now.at < last.named_at + NAMES_AGE_MAX;

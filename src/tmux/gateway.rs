@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crossbeam_channel::{Sender, bounded};
 
-use super::ask::{Message, Pending, Programs, SessionAnswer, SessionLook, ended};
+use super::ask::{ListWish, Message, Pending, Programs, SessionAnswer, SessionLook, ended};
 use super::listing::Listing;
 use super::scheduler::Scheduler;
 use super::server::Server;
@@ -124,8 +124,25 @@ impl GatewayHandle {
     /// # Errors
     /// `is_gone()` when the gateway has ended.
     pub fn ask_listing(&self, programs: Programs) -> Result<Pending<Arc<Listing>>> {
+        let known = None;
+        self.ask_list(ListWish { programs, known })
+    }
+
+    /// Asks for the next listing, once this one does not hold any more: the server has done
+    /// something, or may have.
+    ///
+    /// # Errors
+    /// `is_gone()` when the gateway has ended.
+    pub(crate) fn ask_listing_after(&self, known: Arc<Listing>) -> Result<Pending<Arc<Listing>>> {
+        self.ask_list(ListWish {
+            programs: Programs::LeftOut,
+            known: Some(known),
+        })
+    }
+
+    fn ask_list(&self, wish: ListWish) -> Result<Pending<Arc<Listing>>> {
         let (asker, pending) = Pending::new(self.ended.clone());
-        self.send(Message::List(asker, programs))?;
+        self.send(Message::List(asker, wish))?;
         Ok(pending)
     }
 

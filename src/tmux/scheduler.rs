@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
-use super::ask::{Asker, Message, Programs, again};
+use super::ask::{Asker, ListWish, Message, Programs, again};
 use super::client::{Client, Extent};
 use super::gateway::INBOX_MESSAGES_MAX;
 use super::grid::next_tick;
@@ -31,6 +31,10 @@ const GATHER: Duration = Duration::from_millis(2);
 /// How much earlier than needed a question may be weighed, to share a round with others.
 const SOON: Duration = Duration::from_millis(100);
 
+/// How often it is seen whether a listing still holds that somebody knows: at the same moments as
+/// whether those hold by which panes are streamed.
+const HELD_TICK: Duration = Duration::from_millis(200);
+
 /// What the thread works with.
 pub(super) struct Scheduler {
     client: Client,
@@ -41,7 +45,7 @@ pub(super) struct Scheduler {
     /// At most one for each poller.
     questions: Vec<Question>,
     /// Who asked for a listing.
-    lists: Vec<(Asker<Arc<Listing>>, Programs)>,
+    lists: Vec<(Asker<Arc<Listing>>, ListWish)>,
 }
 
 impl Scheduler {
@@ -107,7 +111,7 @@ impl Scheduler {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::List(asker, programs) => self.lists.push((asker, programs)),
+            Message::List(asker, wish) => self.lists.push((asker, wish)),
             Message::Look(wanted, asker) => {
                 let now = self.client.now();
                 self.questions.push(Question::new(wanted, asker, now));
@@ -118,7 +122,17 @@ impl Scheduler {
     }
 
     fn is_urgent(&self) -> bool {
-        !self.lists.is_empty() || self.questions.iter().any(Question::is_urgent)
+        self.wants_listing() || self.questions.iter().any(Question::is_urgent)
+    }
+
+    fn wants_listing(&self) -> bool {
+        self.lists.iter().any(|(_, wish)| !self.is_held(wish))
+    }
+
+    /// Whether somebody knows already what there is to tell.
+    fn is_held(&self, wish: &ListWish) -> bool {
+        let known = wish.known.as_ref();
+        known.is_some_and(|known| self.client.is_held(known))
     }
 
     /// When to see again whether something is due.
@@ -141,7 +155,8 @@ impl Scheduler {
                 Some(Rhythm::Fixed(_)) | None => due,
             }
         });
-        let wakes = wakes.chain(self.client.rest_due());
+        let held = (!self.lists.is_empty()).then(|| self.tick(now, HELD_TICK));
+        let wakes = wakes.chain(held).chain(self.client.rest_due());
         wakes.min().map(|at| self.client.epoch() + at)
     }
 
@@ -171,6 +186,7 @@ impl Scheduler {
     fn take_due(&mut self) -> Vec<Question> {
         let (now, bytes) = (self.client.now(), self.bytes());
         let holding = self.client.holding();
+        let wants_listing = self.wants_listing();
         let questions = std::mem::take(&mut self.questions);
         let (due, later) = questions.into_iter().partition(|question| {
             if told_again(question, holding).is_some() {
@@ -179,7 +195,7 @@ impl Scheduler {
             let due = self.due(question, bytes);
             // A listing that somebody asked for serves those who adapt, where it costs no looks
             // that would not have been taken soon.
-            let listed = !self.lists.is_empty() && question.adaptive().is_some();
+            let listed = wants_listing && question.adaptive().is_some();
             let soon = due <= now + SOON || self.tempo.is_idle(bytes);
             due <= now || listed && soon
         });
@@ -192,12 +208,13 @@ impl Scheduler {
         let Some(recent) = self.client.recent() else {
             return;
         };
-        let asked = std::mem::take(&mut self.lists);
-        for (asker, programs) in asked {
-            match programs {
-                Programs::LeftOut => asker.answer(Ok(Arc::clone(recent))),
-                Programs::Named => self.lists.push((asker, programs)),
-            }
+        let serves = |wish: &ListWish| {
+            let known = wish.known.as_ref();
+            wish.programs == Programs::LeftOut
+                && known.is_none_or(|known| !Arc::ptr_eq(known, recent))
+        };
+        for (asker, _) in self.lists.extract_if(.., |(_, wish)| serves(wish)) {
+            asker.answer(Ok(Arc::clone(recent)));
         }
     }
 
@@ -210,11 +227,15 @@ impl Scheduler {
             self.questions.retain(Question::is_awaited);
         }
         let lists = std::mem::take(&mut self.lists);
+        let (held, lists) = lists
+            .into_iter()
+            .partition::<Vec<_>, _>(|(_, wish)| self.is_held(wish));
+        self.lists = held;
         if due.is_empty() && lists.is_empty() {
             return Ok(());
         }
         let adapts = due.iter().any(|question| question.adaptive().is_some());
-        let listed = lists.iter().map(|(_, programs)| match programs {
+        let listed = lists.iter().map(|(_, wish)| match wish.programs {
             Programs::LeftOut => Extent::Numbers,
             Programs::Named => Extent::Programs,
         });
