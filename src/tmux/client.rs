@@ -31,7 +31,7 @@ const LISTING_AGE_MAX: Duration = Duration::from_secs(1);
 /// How old numbers may be for those who only look for new panes, and names while there are the same
 /// panes.
 const NUMBERS_AGE_MAX: Duration = Duration::from_millis(200);
-const NAMES_AGE_MAX: Duration = Duration::from_secs(2);
+const NAMES_AGE_MAX: Duration = Duration::from_millis(1500);
 
 /// The longest pause after a process: twice as long as a batch may take.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
