@@ -6,6 +6,8 @@
 //! on the gateway and, at its end, on its pollers, which all have a ceiling. It ends when it is
 //! stopped, or when all targets that it was given have come and gone.
 
+mod pollers;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,25 +16,22 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_b
 
 use super::choice::Choice;
 use super::handover::Handover;
-use super::poller::{Control, EndReason, Ended, Poller};
-use super::recall::Recall;
-use super::recording::Recording;
-use super::roster::{Outfit, Roster, Selection};
+use super::poller::{Control, Ended};
+use super::roster::Selection;
 use super::watch::Watch;
-use super::{Context, RunName, Source};
+use super::{Context, Source};
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
-use crate::log::{RunInfo, RunState, TmuxIdentity};
-use crate::thread::{self, Handle, StopGuard, stop_pair};
+use crate::thread::{Handle, StopGuard};
 use crate::tmux::{
-    Drains, Gateway, GatewayHandle, Listing, PaneState, Pending, Programs, ServerIdentity, Session,
-    SessionId, observer_panes,
+    Gateway, GatewayHandle, Listing, PaneState, Pending, Programs, ServerIdentity, SessionId,
+    observer_panes,
 };
 
 /// How often sessions are looked for: a new one is found within a second, with time to spare.
 const LOOK_FOR_SESSIONS: Duration = Duration::from_millis(400);
 
-/// While the server stands still it is not asked. That pollers go on all the same is seen so often.
+/// How often pollers are looked at while the server stands still and is not asked.
 const LOOK_AT_POLLERS: Duration = Duration::from_secs(5);
 
 /// In every so many rounds observers are looked for, by a walk over all processes, unless the server
@@ -201,8 +200,7 @@ impl Work {
     /// One round: new sessions get a poller, ended ones are joined. True when all targets that
     /// were given have come and gone.
     fn look_for_sessions(&mut self) -> bool {
-        // Before the listing: one that is older than a poller's end still has its session, which would
-        // be watched anew.
+        // Before the listing: one that is older than a poller's end has its session still, to be watched.
         self.join_ended();
         let listing = match self.list() {
             None => return false,
@@ -222,7 +220,10 @@ impl Work {
                 self.settled = Some(Arc::clone(listing));
                 self.listed(listing);
             }
-            None => self.choice.tell_absent(&self.watch.server, false),
+            None => {
+                self.settled = None;
+                self.choice.tell_absent(&self.watch.server, false);
+            }
         }
         self.first = false;
         self.choice.all_came()
@@ -327,151 +328,6 @@ impl Work {
         }
     }
 
-    fn start(&mut self, key: Key, session: &Session<'_>, listing: &Listing, selection: Selection) {
-        let server = &listing.server;
-        let label = format!("{}@{}", session.name, session.created);
-        let name = match &self.watch.execution_id {
-            Some(id) => RunName::Exactly(id.clone()),
-            None => RunName::Labelled(label),
-        };
-        let info = RunInfo {
-            kind: "tmux".to_owned(),
-            label: session.name.to_owned(),
-            identity: Some(identity(server, session)),
-            ..RunInfo::default()
-        };
-        let run = match self.context.runs.open(name, info) {
-            Ok(run) => run,
-            Err(error) => return self.tell_trouble(&error),
-        };
-        let (stop_guard, stop) = stop_pair();
-        let (control, controls) = bounded(CONTROL_MESSAGES);
-        let execution_id = run.emitter.execution_id().clone();
-        let panes: Vec<PaneId> = listing.panes_of(session.id).map(PaneState::pane).collect();
-        let recalls = run.history.map_or_else(HashMap::new, |path| {
-            Recall::read(&path, &panes).unwrap_or_else(|error| {
-                ::log::warn!("{error:?}");
-                HashMap::new()
-            })
-        });
-        let drains = self.watch.drain.clone().map(Drains::start).transpose();
-        let drains = drains.unwrap_or_else(|error| {
-            self.tell_trouble(&error);
-            None
-        });
-        let raw = self.watch.raw && drains.is_some();
-        let tapes = raw.then(|| self.context.runs.raw(&execution_id, session.name));
-        let recording = match tapes.flatten() {
-            Some(Ok(tapes)) => Some(Recording::new(tapes, self.context.clock.clone())),
-            Some(Err(error)) => {
-                self.tell_trouble(&error);
-                None
-            }
-            None => None,
-        };
-        let roster = Roster::new(Outfit {
-            session_id: session.id,
-            server_pid: server.pid,
-            emitter: run.emitter.clone(),
-            gateway: self.handle.clone(),
-            rhythm: self.watch.rhythm,
-            turns: self.watch.turns.clone(),
-            states: self.watch.states.clone(),
-            selection: selection.clone(),
-            // One that was there and not watched has a past that is not said.
-            fresh: !self.first && !self.listed.contains(&session.id),
-            handover: self.handover.clone(),
-            recalls,
-            commands: self.commands.clone(),
-            baseline: self.watch.baseline.clone(),
-            drains,
-            recording,
-            clock: self.context.clock.clone(),
-        });
-        let poller = Poller {
-            session_id: session.id,
-            name: session.name.to_owned(),
-            server: server.clone(),
-            emitter: run.emitter,
-            gateway: self.handle.clone(),
-            clock: self.context.clock.clone(),
-            rhythm: self.watch.rhythm,
-            stop,
-            control: controls,
-            roster,
-        };
-        match thread::spawn(format!("td-{}", session.name), move || poller.run()) {
-            Ok(poller) => {
-                let stop = Some(stop_guard);
-                let watched = Watched {
-                    poller,
-                    stop,
-                    control,
-                    selection,
-                    execution_id,
-                };
-                self.sessions.insert(key, watched);
-            }
-            Err(error) => {
-                self.context
-                    .runs
-                    .close(&execution_id, RunState::Failed, None);
-                self.tell_trouble(&error);
-            }
-        }
-    }
-
-    fn join_ended(&mut self) {
-        let ended: Vec<Key> = self
-            .sessions
-            .iter()
-            .filter(|(_, watched)| watched.poller.is_finished())
-            .map(|(key, _)| *key)
-            .collect();
-        for key in ended {
-            self.settled = None;
-            if let Some(watched) = self.sessions.remove(&key) {
-                let ended = watched.poller.join();
-                self.close(&watched.execution_id, ended);
-            }
-        }
-    }
-
-    fn close(&self, id: &ExecutionId, ended: Result<Ended, thread::Panicked>) {
-        let (state, exit_status) = match ended {
-            Ok(Ended {
-                reason: EndReason::Detached,
-                exit_status,
-            }) => (RunState::Detached, exit_status),
-            Ok(Ended { exit_status, .. }) => (RunState::Completed, exit_status),
-            Err(panicked) => {
-                ::log::error!("{panicked}");
-                (RunState::Failed, None)
-            }
-        };
-        self.context.runs.close(id, state, exit_status);
-    }
-
-    /// Stops all pollers, all at once, and waits for them.
-    fn end(&mut self) {
-        let mut watched: Vec<Watched> = self.sessions.drain().map(|(_, watched)| watched).collect();
-        for watched in &mut watched {
-            watched.stop = None;
-        }
-        let deadline = self.context.clock.now() + POLLER_END;
-        for watched in watched {
-            let Watched {
-                poller,
-                execution_id,
-                ..
-            } = watched;
-            match poller.join_deadline(deadline) {
-                Ok(ended) => self.close(&execution_id, ended),
-                Err(poller) => ::log::error!("{} did not end in time and is left", poller.name()),
-            }
-        }
-    }
-
     fn tell_trouble(&mut self, error: &Error) {
         self.settled = None;
         let text = format!("{error:?}");
@@ -479,16 +335,6 @@ impl Work {
             ::log::warn!("{text}");
             self.told_trouble = Some(text);
         }
-    }
-}
-
-fn identity(server: &ServerIdentity, session: &Session<'_>) -> TmuxIdentity {
-    TmuxIdentity {
-        socket: server.socket.to_string_lossy().into_owned(),
-        server_pid: server.pid,
-        server_started: server.start_time,
-        session_id: session.id.to_string(),
-        session_created: session.created,
     }
 }
 
