@@ -174,9 +174,16 @@ impl<'a> Beside<'a> {
         let oldest = book.lines().next().map_or(i64::MAX, |(number, _)| number);
         let older = stream.recent.iter().filter(|(number, _)| *number < oldest);
         let older = older.map(|(number, text)| (*number, text.as_str()));
-        let at_cursor = lines
-            .iter()
-            .rposition(|line| line.start <= footprint.cursor_row);
+        let at_cursor = match look.dead {
+            // tmux hides where it was: behind all that was printed.
+            Some(_) => lines
+                .iter()
+                .rposition(|line| !line.text.trim_end().is_empty())
+                .map(|last| last + 1),
+            None => lines
+                .iter()
+                .rposition(|line| line.start <= footprint.cursor_row),
+        };
         Self {
             stream,
             look,

@@ -63,6 +63,35 @@ fn a_respawned_program_may_have_scrolled() {
     assert_eq!(pane.lines(), ["a", "b", "c", "d", "1", "2", "3", "4"]);
 }
 
+/// It has printed and ended, too, before anybody looked: all that it printed has come, and where
+/// tmux has it cannot be told from the cursor.
+#[test]
+fn a_respawned_program_that_has_ended_is_not_said_twice() {
+    const NOTICE: &str = "Pane is dead (status 0)";
+    let whole = ["a", "1", "2", "3", "4", "", NOTICE];
+    let begun = ["a", "1", "2", "3", "4", "5", NOTICE];
+    for (end, shows, said) in [
+        ("4\r\n", whole, "a\nb\nla1\n2\n3\n4\n"),
+        ("4\r\n5", begun, "a\nb\nla1\n2\n3\n4\n5\n"),
+    ] {
+        let mut pane = Pane::new(30, 4);
+        pane.feed(b"a\r\nb\r\nla");
+        pane.rest();
+        pane.feed(b"1\r\n2\r\n3\r\n");
+        pane.feed(end.as_bytes());
+        pane.rest();
+        let mut dead = respawned(seam(30, &shows, 3));
+        dead.look.dead = Some(Death {
+            status: Some(0),
+            signal: None,
+        });
+        pane.reseat(&dead);
+        pane.rest();
+        pane.end();
+        assert_eq!(pane.said(), said, "{:#?}", pane.changes);
+    }
+}
+
 /// A program that has printed nothing yet: the old one's last line is as complete as it will be.
 #[test]
 fn nothing_is_known_of_a_respawned_program_that_was_silent() {
