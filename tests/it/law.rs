@@ -236,10 +236,13 @@ fn lines_arrive_once_or_a_gap_says_so() {
 fn a_program_that_ends_at_once_is_said_once() {
     for seed in [1, 2] {
         let server = TmuxServer::new();
-        let keeper = server.new_session("ends", 60, 12, "exec cat");
+        // For longer than a pipe may take to open, so that one that was never opened would be missed.
+        let keeper = "tmux wait-for go; sleep 3; echo still here; exec cat";
+        server.new_session("ends", 60, 12, keeper);
         server.script("set-option -g remain-on-exit on");
         let mut observed = Observed::start(&server, |watch| source(seed, watch));
         observed.until_started(1);
+        server.tmux(&["wait-for", "-S", "go"]);
         let mut panes = Vec::new();
         for lines in [20, 1500, 5000].repeat(4) {
             let program = format!("seq 1 {lines}; exit 7");
@@ -252,7 +255,6 @@ fn a_program_that_ends_at_once_is_said_once() {
             seen.iter().filter(|e| is_end(e)).count() == panes.len()
         });
         // They are looked at once more.
-        server.tmux(&["send-keys", "-t", &keeper, "still here", "Enter"]);
         observed.until_line("still here");
         observed.stop();
         for (pane, lines) in &panes {

@@ -144,8 +144,9 @@ impl Roster {
             return;
         };
         match seam {
-            // A look that is too short is taken again, and the pipe opened anew.
-            Some(seam) if seam.was_free && !pane.deeper => {
+            // A look that is too short is taken again, and the pipe opened anew. Nothing comes of a
+            // program that has ended, and tmux opens no pipe then.
+            Some(seam) if seam.was_free && !pane.deeper && look.dead.is_none() => {
                 let times = (self.outfit.gateway.epoch(), now);
                 let seam = seam_of(look, seam);
                 pane.follow_bytes(&seam, token.clone(), times);
