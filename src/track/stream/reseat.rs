@@ -81,7 +81,7 @@ impl StreamTracker {
             respawned,
             ..
         } = beside;
-        let begun = beside.begun().to_owned();
+        let (begun, is_begun) = (beside.begun().to_owned(), beside.is_begun());
         if beside.is_left_above(place) {
             place = Some(Place::of_cursor(beside.cursor_line(), at_cursor));
             // The line goes on at the top of the screen, for the program.
@@ -105,7 +105,6 @@ impl StreamTracker {
             None => {
                 // The line of the cursor is another one, and begun: it is as complete as it will be.
                 let last = tracker.book.cursor_line();
-                let is_begun = !begun.trim_end().is_empty();
                 let next = last + i64::from(is_begun);
                 tracker.book.say(changes, next - 1);
                 Place::of_cursor(next, at_cursor)
@@ -203,6 +202,10 @@ impl<'a> Beside<'a> {
         self.text(self.cursor_line()).unwrap_or_default()
     }
 
+    fn is_begun(&self) -> bool {
+        !self.begun().trim_end().is_empty()
+    }
+
     fn text(&self, number: i64) -> Option<&'a str> {
         let at = self.known.binary_search_by_key(&number, |line| line.0);
         at.ok().map(|at| self.known[at].1)
@@ -226,8 +229,17 @@ impl<'a> Beside<'a> {
         }
         let cursor_line = self.cursor_line();
         let is_alive = self.look.dead.is_none();
-        // Where tmux has moved the cursor itself, it tells nothing.
-        if is_alive && let Some((place, _)) = self.fits(cursor_line - self.at_cursor, cursor_line) {
+        let fits_at_cursor = |number| self.fits(number - self.at_cursor, cursor_line);
+        let at_cursor = match (is_alive, self.respawned) {
+            (true, _) => fits_at_cursor(cursor_line),
+            // Behind the last line, whether that has an end or not; if that is the last one known.
+            (false, true) => {
+                fits_at_cursor(cursor_line + i64::from(self.is_begun())).filter(|at| at.1)
+            }
+            // Where tmux has moved the cursor itself, it tells nothing.
+            (false, false) => None,
+        };
+        if let Some((place, _)) = at_cursor {
             return Some(place);
         }
         if self.respawned {

@@ -68,19 +68,21 @@ fn a_respawned_program_may_have_scrolled() {
 #[test]
 fn a_respawned_program_that_has_ended_is_not_said_twice() {
     const NOTICE: &str = "Pane is dead (status 0)";
-    let whole = ["a", "1", "2", "3", "4", "", NOTICE];
-    let begun = ["a", "1", "2", "3", "4", "5", NOTICE];
-    for (end, shows, said) in [
-        ("4\r\n", whole, "a\nb\nla1\n2\n3\n4\n"),
-        ("4\r\n5", begun, "a\nb\nla1\n2\n3\n4\n5\n"),
+    let whole: &[&str] = &["1", "2", "3", "4", "", "", "", NOTICE];
+    let begun = &["1", "2", "3", "4", "5", "", "", NOTICE];
+    let scrolled = &["a", "1", "2", "3", "4", "", NOTICE];
+    for (end, shows, history, said) in [
+        ("4\r\n", whole, 0, "a\nb\nla1\n2\n3\n4\n"),
+        ("4\r\n5", begun, 0, "a\nb\nla1\n2\n3\n4\n5\n"),
+        ("4\r\n", scrolled, 3, "a\nb\nla1\n2\n3\n4\n"),
     ] {
-        let mut pane = Pane::new(30, 4);
+        let mut pane = Pane::new(30, (shows.len() - history) as u32);
         pane.feed(b"a\r\nb\r\nla");
         pane.rest();
         pane.feed(b"1\r\n2\r\n3\r\n");
         pane.feed(end.as_bytes());
         pane.rest();
-        let mut dead = respawned(seam(30, &shows, 3));
+        let mut dead = respawned(seam(30, shows, history));
         dead.look.dead = Some(Death {
             status: Some(0),
             signal: None,
@@ -89,6 +91,11 @@ fn a_respawned_program_that_has_ended_is_not_said_twice() {
         pane.rest();
         pane.end();
         assert_eq!(pane.said(), said, "{:#?}", pane.changes);
+        if history == 0 {
+            // Its first line is put right.
+            let lines = said.replace("la", "");
+            assert_eq!(pane.lines(), lines.lines().collect::<Vec<_>>());
+        }
     }
 }
 
