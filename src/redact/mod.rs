@@ -62,6 +62,10 @@ fn marker_len(text: &[u8]) -> Option<usize> {
 #[derive(Clone, Debug)]
 pub struct Rules(Arc<Set>);
 
+/// What was masked may have kept a rule from seeing the end of another secret, right before it: a
+/// whole text is looked at again, so often at most.
+const PASSES_MAX: usize = 4;
+
 impl Rules {
     /// The rules that come with this library.
     pub fn builtin() -> Self {
@@ -93,14 +97,22 @@ impl Rules {
     /// One whole text, without a stream around it: a label, a summary. It may have been cut short,
     /// so that the beginning of a secret at its end is masked too.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.0.finder.find(text.as_bytes(), 0).is_none() {
-            return Cow::Borrowed(text);
+        let mut text = Cow::Borrowed(text);
+        for _ in 0..PASSES_MAX {
+            if self.0.finder.find(text.as_bytes(), 0).is_none() {
+                break;
+            }
+            let mut spans = Vec::new();
+            self.0.scan(text.as_bytes(), Open::No, End::Cut, &mut spans);
+            if spans.is_empty() {
+                break;
+            }
+            let masked = stream::masked(&self.0, &text, &spans, false);
+            if masked == text {
+                break;
+            }
+            text = Cow::Owned(masked);
         }
-        let mut spans = Vec::new();
-        self.0.scan(text.as_bytes(), Open::No, End::Cut, &mut spans);
-        match spans.is_empty() {
-            true => Cow::Borrowed(text),
-            false => Cow::Owned(stream::masked(&self.0, text, &spans, false)),
-        }
+        text
     }
 }

@@ -17,7 +17,16 @@ pub fn run(bytes: &[u8]) {
     let whole = replay(size, &[stream]);
     let pieces = cut(stream, cuts);
     let cut = replay(size, &pieces);
-    assert_eq!(cut.1, whole.1, "the screen, cut otherwise");
+    assert_eq!(shown(cut.1), shown(whole.1), "the screen, cut otherwise");
+}
+
+/// Without the blanks at the ends of rows: how many of them are written where cells are erased, depends on
+/// how much tmux has read at a time.
+fn shown(mut look: Look) -> Look {
+    for row in &mut look.rows {
+        row.text.truncate(row.text.trim_end_matches(' ').len());
+    }
+    look
 }
 
 /// What a reader has in the end, and what the pane shows.

@@ -22,6 +22,9 @@ fn bursts(bursts: u32) -> String {
 #[test]
 fn who_sleeps_misses_exactly_what_it_is_told_and_others_see_all() {
     let server = TmuxServer::new();
+    server.new_session("keeper", 60, 12, "exec cat");
+    // So much that looks lose nothing on a machine that lets them wait.
+    server.script("set-option -g history-limit 10000");
     let panes = ["a", "b", "c"].map(|name| server.new_session(name, 60, 12, &bursts(60)));
     let data = server.directory().join("data");
     let mut engine = Builder::new()

@@ -168,7 +168,8 @@ proptest! {
         prop_assert_eq!(pane.lines(), trimmed(lines));
     }
 
-    /// Where the bytes are cut changes nothing.
+    /// Where the bytes are cut changes nothing, but for the blanks at the ends of rows: how many of them
+    /// are written where cells are erased, depends on how much tmux has read at a time.
     #[test]
     fn cuts_change_nothing(width in 1_u32..40, height in 1_u32..9, bytes in noise(), cuts in cuts()) {
         let mut whole = Pane::new(width, height);
@@ -176,13 +177,22 @@ proptest! {
         whole.feed(&bytes);
         let silent: Vec<_> = cuts.iter().map(|(at, _)| (*at, 0)).collect();
         feed_cut(&mut cut, &bytes, &silent);
-        prop_assert_eq!(whole.stream.terminal.shown(), cut.stream.terminal.shown());
+        let shown = |pane: &Pane| -> Vec<(String, bool)> {
+            let rows = pane.stream.terminal.shown().into_iter();
+            rows.map(|row| (row.text.trim_end_matches(' ').to_owned(), row.wrapped)).collect()
+        };
+        prop_assert_eq!(shown(&whole), shown(&cut));
         prop_assert_eq!(whole.stream.marks(), cut.stream.marks());
         for pane in [&mut whole, &mut cut] {
             pane.rest();
             pane.end();
         }
-        prop_assert_eq!(whole.changes, cut.changes);
+        prop_assert_eq!(whole.lines(), cut.lines());
+        let said = |pane: &Pane| -> Vec<String> {
+            let said = pane.said();
+            said.lines().map(|line| line.trim_end_matches(' ').to_owned()).collect()
+        };
+        prop_assert_eq!(said(&whole), said(&cut));
     }
 
     /// Plain lines are taken many at a time where they come together, and painted where text comes
