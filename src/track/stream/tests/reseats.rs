@@ -27,6 +27,15 @@ fn ended(mut seam: Seam) -> Seam {
     seam
 }
 
+/// A look at a pane whose program has ended with this status, and that is kept.
+fn over(status: i32, mut seam: Seam) -> Seam {
+    seam.look.dead = Some(Death {
+        status: Some(status),
+        signal: None,
+    });
+    seam
+}
+
 fn respawned(mut seam: Seam) -> Seam {
     seam.look.pid += 1;
     seam
@@ -82,11 +91,7 @@ fn a_respawned_program_that_has_ended_is_not_said_twice() {
         pane.feed(b"1\r\n2\r\n3\r\n");
         pane.feed(end.as_bytes());
         pane.rest();
-        let mut dead = respawned(seam(30, shows, history));
-        dead.look.dead = Some(Death {
-            status: Some(0),
-            signal: None,
-        });
+        let dead = over(0, respawned(seam(30, shows, history)));
         pane.reseat(&dead);
         pane.rest();
         pane.end();
@@ -118,11 +123,7 @@ fn a_dead_program_that_is_followed_by_another_leaves_no_gap() {
     let mut pane = Pane::new(30, 3);
     pane.feed(b"a\r\nb\r\n");
     pane.rest();
-    let mut dead = seam(30, &["a", "b", "", "Pane is dead (status 0)"], 1);
-    dead.look.dead = Some(Death {
-        status: Some(0),
-        signal: None,
-    });
+    let dead = over(0, seam(30, &["a", "b", "", "Pane is dead (status 0)"], 1));
     pane.reseat(&dead);
     pane.reseat(&respawned(empty(30, 3)));
     pane.feed(b"1\r\n");
@@ -142,11 +143,7 @@ fn what_tmux_writes_into_a_dead_pane_is_told_from_lines() {
         let mut pane = Pane::new(30, 3);
         pane.feed(b"a\r\nb\r\nlast");
         pane.rest();
-        let mut dead = seam(30, &["a", "b", "last", notice], 1);
-        dead.look.dead = Some(Death {
-            status: Some(1),
-            signal: None,
-        });
+        let dead = over(1, seam(30, &["a", "b", "last", notice], 1));
         pane.reseat(&dead);
         pane.rest();
         pane.end();
