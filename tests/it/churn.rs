@@ -203,9 +203,14 @@ pub fn churn(plan: &Plan) -> Summary {
     let complaints = server.directory().join("stderr");
     server.new_session("keeper", 80, 24, "exec cat");
     let mut observer = Observer::start(&server, &data, &complaints);
-    wait_for("the first run", CEILING, || {
-        let runs = fs::read_dir(data.join("runs")).map_or(0, Iterator::count);
-        if runs == 1 { Ok(()) } else { Err(runs) }
+    // Until the log has its first event, its file may still have to be opened.
+    wait_for("the first run's first event", CEILING, || {
+        let runs = fs::read_dir(data.join("runs")).into_iter().flatten();
+        let run = runs.flatten().next().ok_or("no run")?.path();
+        match fs::metadata(run.join("events.jsonl")) {
+            Ok(log) if log.len() > 0 => Ok(()),
+            _ => Err("no event"),
+        }
     });
     summary.before = rest(&observer);
 
