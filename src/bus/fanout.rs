@@ -28,6 +28,10 @@ const BATCH_EVENTS_MAX: usize = 256;
 /// A batch is closed when it has this many bytes: a few of them must fit into a lane.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
+/// ... or this part of the memory of what is on its way to the log: what is in the batch that is
+/// being made is counted nowhere, and must fit beside all that was let in while there was room.
+const BATCH_PART: usize = 64;
+
 /// A lane whose events are a smaller part of a batch than one in so many gets copies of them:
 /// sharing the batch would keep all of it in memory for their sake.
 const SPARSE: usize = 4;
@@ -41,6 +45,7 @@ pub(super) struct FanOut {
     numbers: FxHashMap<ExecutionId, u64>,
     batch: Vec<Envelope>,
     batch_bytes: usize,
+    batch_bytes_max: usize,
     /// Whether the batch is for lossy lanes only.
     batch_live: bool,
     lanes: Vec<LaneOut>,
@@ -59,6 +64,8 @@ struct LaneOut {
 
 impl FanOut {
     pub(super) fn new(shared: Arc<Shared>, inbox: Receiver<Msg>, redactor: Redactor) -> Self {
+        // At most what it was made from, a `usize`.
+        let kept_bytes_max = shared.kept.bytes_max as usize;
         Self {
             kept: KeptOut::new(Arc::clone(&shared)),
             shared,
@@ -67,6 +74,7 @@ impl FanOut {
             numbers: FxHashMap::default(),
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
             batch_bytes: 0,
+            batch_bytes_max: BATCH_BYTES_MAX.min(kept_bytes_max / BATCH_PART),
             batch_live: false,
             lanes: Vec::new(),
             sleepers: Vec::new(),
@@ -80,7 +88,7 @@ impl FanOut {
             open = self.handle(msg);
             while open
                 && self.batch.len() < BATCH_EVENTS_MAX
-                && self.batch_bytes < BATCH_BYTES_MAX
+                && self.batch_bytes < self.batch_bytes_max
                 && let Ok(msg) = self.inbox.try_recv()
             {
                 open = self.handle(msg);
