@@ -77,7 +77,8 @@ impl Terminal {
     pub fn delete_cells(&mut self, cells: usize) {
         let (At { x, y }, width) = (self.cursor, self.width());
         if x < width {
-            self.grid.row(y).delete(x, cells.min(width - x), width);
+            let room = self.room();
+            self.grid.delete_cells(x, y, cells.min(width - x), room);
         }
     }
 

@@ -181,6 +181,17 @@ impl Grid {
         }
     }
 
+    /// Takes cells out of a row. Where that leaves nothing of it, it is an erased row.
+    pub fn delete_cells(&mut self, x: usize, y: usize, cells: usize, room: usize) {
+        let width = self.width;
+        self.row(y).delete(x, cells, width);
+        let tail = width.saturating_sub(cells);
+        let left = (x + cells).saturating_sub(tail);
+        if left > 0 {
+            self.clear(tail, y, left, room);
+        }
+    }
+
     /// A row of the screen. The cursor is never outside of it; nor are the rows of a region.
     pub fn row(&mut self, y: usize) -> &mut Line {
         let last = self.rows.len() - 1;

@@ -202,10 +202,8 @@ impl Line {
         }
     }
 
-    /// Takes cells out.
+    /// Takes cells out; what stands behind them follows.
     pub fn delete(&mut self, x: usize, cells: usize, width: usize) {
         self.shift(x, x + cells, width.saturating_sub(x + cells), width);
-        let tail = width.saturating_sub(cells);
-        self.clear(tail, (x + cells).saturating_sub(tail));
     }
 }

@@ -113,6 +113,10 @@ fn lines_end_where_tmux_ends_them() {
     assert!(wrapped("abcdef\x1b[2;2H\x1b[K"));
     assert!(!wrapped("abcdef\r\x1b[K"));
     assert!(!wrapped("abcdef\x1b[H\x1b[2K"));
+    // So does a row of which all cells are deleted; one that keeps any goes on.
+    assert!(!wrapped("abcdef\x1b[2;1H\x1b[4P"));
+    assert!(!wrapped("abcdef\x1b[H\x1b[9P"));
+    assert!(wrapped("abcdef\x1b[H\x1b[3P"));
     assert!(!wrapped("abcd"));
 }
 
