@@ -76,13 +76,26 @@ impl Book {
     }
 
     /// Prompts and progress, and lines that wait for one of those before them. A line that is new,
-    /// or that the cursor has just left, will be said with the next tick.
+    /// or that the cursor has just left, will be said with the next tick. Blank lines before one
+    /// that is shown are shown with it: whoever puts the lines together has no hole there.
     fn revise_unsaid(&mut self, changes: &mut Vec<Change>) {
         let (next, cursor_line) = (self.next, self.cursor_line);
-        for line in self.lines.iter_mut().filter(|line| line.number >= next) {
-            let shown = line.said != Said::Nothing;
-            if line.stood || line.restless || shown && line.number >= cursor_line {
-                revise(line, changes);
+        let is_shown = |line: &Line| line.said != Said::Nothing;
+        let is_due = |line: &Line| {
+            line.stood || line.restless || is_shown(line) && line.number >= cursor_line
+        };
+        let is_due = |line: &Line| is_due(line) && line.said_text() != line.text;
+        let unsaid = self.lines.partition_point(|line| line.number < next);
+        let unsaid = &mut self.lines[unsaid..];
+        let Some(last) = unsaid
+            .iter()
+            .rposition(|line| is_shown(line) || is_due(line))
+        else {
+            return;
+        };
+        for line in &mut unsaid[..=last] {
+            if is_due(line) || !is_shown(line) && line.text.is_empty() {
+                show(line, changes);
             }
         }
     }
@@ -141,9 +154,12 @@ impl Book {
 
 /// Says what a line reads now, if that was not said.
 fn revise(line: &mut Line, changes: &mut Vec<Change>) {
-    if line.said_text() == line.text {
-        return;
+    if line.said_text() != line.text {
+        show(line, changes);
     }
+}
+
+fn show(line: &mut Line, changes: &mut Vec<Change>) {
     line.said = Said::AsItIs;
     changes.push(Change::Revised {
         line: line.number,

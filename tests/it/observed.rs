@@ -321,15 +321,8 @@ impl Replay {
             .rev()
             .find(|(_, _, reason, _)| reason == "cleared");
         let from = cleared.map_or(i64::MIN, |(number, ..)| *number);
-        let first = self
-            .lines
-            .range(from..)
-            .next()
-            .map_or(1, |(number, _)| *number);
-        let last = self.lines.last_key_value().map_or(0, |(number, _)| *number);
         let mut text = String::new();
-        for number in first..=last {
-            let line = self.lines.get(&number).map_or("", String::as_str);
+        for line in self.lines.range(from..).map(|(_, line)| line) {
             writeln!(text, "{}", line.trim_end()).unwrap();
         }
         text.trim_end().to_owned()

@@ -163,15 +163,7 @@ fn shows_the_pane(watch: &mut Watch, limit: usize) {
     watch.look();
     let still = watch.tracker.still(Duration::ZERO, None);
     watch.changes.extend(still);
-    let (mut replay, cleared) = watch.replay();
-    if let (Some((&first, _)), Some((&last, _))) =
-        (replay.first_key_value(), replay.last_key_value())
-    {
-        // A number that was passed over is a blank line.
-        for number in first.min(1)..last {
-            replay.entry(number).or_default();
-        }
-    }
+    let (replay, cleared) = watch.replay();
     let shown = watch.sim.text();
     // From the last line that has text upwards, to the last gap.
     let mut shown: Vec<&str> = shown.iter().map(String::as_str).collect();

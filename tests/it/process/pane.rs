@@ -94,7 +94,16 @@ impl Typed {
             let is_set = modes.split([' ', ';', '\n']).any(|other| other == mode);
             assert!(is_set, "{mode}: {modes}");
         }
+        // What stood there is not to be taken for what comes.
         self.key("C-l");
+        wait_for("an empty screen", CEILING, || {
+            let screen = self.screen();
+            if screen.contains("at-prompt-") {
+                Err(screen)
+            } else {
+                Ok(())
+            }
+        });
     }
 }
 

@@ -73,16 +73,12 @@ impl Pane {
         replay(&self.changes)
     }
 
-    /// The same from the first line on, without blank ones at the end.
+    /// The same from the first line on, without blank ones at the end: as they stand, so that a
+    /// number without a line is a line that is missing.
     fn lines(&self) -> Vec<String> {
         let replay = self.replay();
-        let last = replay.keys().next_back().copied().unwrap_or(0);
-        let line = |number| {
-            replay
-                .get(&number)
-                .map_or("", |text| text.trim_end_matches(' '))
-        };
-        trimmed((1..=last).map(|number| line(number).to_owned()))
+        let lines = replay.range(1..).map(|(_, text)| text);
+        trimmed(lines.map(|text| text.trim_end_matches(' ').to_owned()))
     }
 
     /// What was said in order, once a line.
