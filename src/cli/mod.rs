@@ -33,6 +33,7 @@ mod log;
 mod replay;
 mod runs;
 
+mod descriptors;
 mod live;
 mod report;
 mod signals;

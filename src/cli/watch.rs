@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, bounded, never};
 
 use super::args::{Mode, SourceKind, TypedReading, TypedWatch};
+use super::descriptors;
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
 use super::hooks::{self, Hooks};
@@ -121,6 +122,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let source = config.source;
     let mut watch = watch(options, config, server, rules, show);
     if source == SourceKind::Stream {
+        descriptors::want_many();
         watch = watch.stream(DrainProgram::this()?);
     }
     if let Some(states) = states {

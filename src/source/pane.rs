@@ -3,6 +3,7 @@
 mod ends;
 mod streamed;
 
+use streamed::NO_PIPE;
 pub(super) use streamed::seam_of;
 
 use std::time::{Duration, Instant};
@@ -73,8 +74,12 @@ pub(super) struct Pane {
     commands: Commands,
     /// Somebody else's pipe was in the way, and that has been said.
     told_pipe: bool,
+    /// There was one when it was looked at last.
+    their_pipe: bool,
     /// Until then no pipe is to be opened.
     no_pipe_until: Option<Instant>,
+    /// How long it is not tried when the next drain does not come.
+    pipe_wait: Duration,
 }
 
 /// By what a pane is followed.
@@ -150,7 +155,9 @@ impl Pane {
             has_begun_anew: false,
             commands: Commands::default(),
             told_pipe: false,
+            their_pipe: false,
             no_pipe_until: None,
+            pipe_wait: NO_PIPE,
         };
         pane.opened(state, out);
         pane.say(changes, out);
@@ -183,7 +190,7 @@ impl Pane {
         }
     }
 
-    /// When something that was held back is to be said, or a look is wanted.
+    /// When something that was held back is to be said.
     pub fn next_due(&self) -> Option<Instant> {
         let turns = self.turns.as_ref().and_then(Turns::next_due);
         let states = self.states.as_ref().and_then(States::next_due);
@@ -193,6 +200,11 @@ impl Pane {
         let (glance, death) = (self.glance_at, self.death_due());
         let due = [pace, turns, states, stream, glance, pipe, death];
         due.into_iter().flatten().min()
+    }
+
+    /// When it is to be compared with what its bytes have made.
+    pub fn next_check(&self) -> Option<Instant> {
+        self.stream().and_then(Streaming::check_at)
     }
 
     /// Says what was held back and is due. Whether something else is to be asked for.
@@ -283,6 +295,7 @@ impl Pane {
     /// At this moment nothing had changed since the last look.
     pub fn still(&mut self, state: &PaneState, proof: Proof, out: &mut Out<'_>) {
         self.proved(proof);
+        self.piped(state.piped, out.now);
         let Follow::Looks(tracker) = &mut self.follow else {
             return;
         };

@@ -195,7 +195,7 @@ impl Work {
         let no_arrivals = never();
         let timer = until.map_or_else(never, |until| self.poller.clock.at(until));
         loop {
-            let due = self.poller.roster.next_due();
+            let due = self.poller.roster.next_due(asked.is_some());
             let due = due.map_or_else(never, |due| self.poller.clock.at(due));
             let answers = asked.map_or(&nothing, Pending::answers);
             let arrivals = self.poller.roster.arrivals().unwrap_or(&no_arrivals);

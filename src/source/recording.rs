@@ -12,6 +12,8 @@ use crate::track::Seam;
 pub(super) struct Recording {
     tapes: RawTapes,
     clock: Clock,
+    /// Panes that have a tape.
+    begun: HashSet<PaneId>,
     /// Panes whose tape has a hole, and whose screen has not been drawn since.
     torn: HashSet<PaneId>,
 }
@@ -21,6 +23,7 @@ impl Recording {
         Self {
             tapes,
             clock,
+            begun: HashSet::new(),
             torn: HashSet::new(),
         }
     }
@@ -31,6 +34,14 @@ impl Recording {
         let now = self.clock.wall();
         self.tapes.begin(pane, size, &seam.paint(), now);
         self.torn.remove(pane);
+        self.begun.insert(pane.clone());
+    }
+
+    /// What comes next does not follow on what the tape has, if it has anything.
+    pub fn tear(&mut self, pane: &PaneId) {
+        if self.begun.contains(pane) && !self.is_torn(pane) {
+            self.dropped(pane, Dropped::default());
+        }
     }
 
     pub fn bytes(&mut self, pane: &PaneId, bytes: &[u8]) {
@@ -51,7 +62,9 @@ impl Recording {
         self.tapes.resized(pane, size, self.clock.wall());
     }
 
-    pub fn ended(&self, pane: &PaneId, exit_status: Option<i32>) {
+    pub fn ended(&mut self, pane: &PaneId, exit_status: Option<i32>) {
+        self.begun.remove(pane);
+        self.torn.remove(pane);
         self.tapes.ended(pane, exit_status, self.clock.wall());
     }
 

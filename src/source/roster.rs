@@ -168,9 +168,16 @@ impl Roster {
             .collect()
     }
 
-    /// When something that was held back is to be said.
-    pub fn next_due(&self) -> Option<Instant> {
-        self.panes.values().filter_map(Pane::next_due).min()
+    /// When something that was held back is to be said; `asks`: or when more is to be asked for.
+    pub fn next_due(&self, asks: bool) -> Option<Instant> {
+        let leaving = self.leaving.values().map(|(pane, _)| pane);
+        let said = self
+            .panes
+            .values()
+            .chain(leaving)
+            .filter_map(Pane::next_due);
+        let checks = self.panes.values().filter_map(Pane::next_check);
+        said.chain(checks.filter(|_| asks)).min()
     }
 
     /// Says what was held back and is due. Whether other things are to be asked for from now on.
@@ -184,7 +191,15 @@ impl Roster {
                 patient: self.pipes.is_some().then_some(&mut self.patient),
                 now,
             });
+            // Its drain did not come, and is not waited for any more.
+            if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe())
+                && !pane.is_streamed()
+                && pipes.owner(token).is_some()
+            {
+                pipes.close(token);
+            }
         }
+        self.say_leaving(now);
         asks_otherwise
     }
 

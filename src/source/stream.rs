@@ -157,9 +157,9 @@ impl Streaming {
         matches!(self.pipe, Pipe::Ended | Pipe::Lost)
     }
 
-    /// Whether bytes are missing at the end, nobody knows how many.
-    pub fn is_lost(&self) -> bool {
-        self.pipe == Pipe::Lost
+    /// Whether all that came through the pipe has been fed, and no more will come.
+    pub fn has_all(&self) -> bool {
+        self.pipe == Pipe::Ended
     }
 
     /// The drain is there.
@@ -223,14 +223,14 @@ impl Streaming {
         self.tracker.dropped(dropped.line_ends, self.time(now))
     }
 
-    /// When [`Streaming::due`] will have something to say, or a look is wanted, if nothing comes.
+    /// When [`Streaming::due`] will have something to say, if nothing comes.
     pub fn next_due(&self) -> Option<Instant> {
         let said = self.tracker.deadline().map(|at| self.epoch + at);
         let comes = match self.pipe {
             Pipe::Coming { until, .. } => Some(until),
             _ => None,
         };
-        [said, comes, self.check_at()].into_iter().flatten().min()
+        [said, comes].into_iter().flatten().min()
     }
 
     /// What has settled by now.
@@ -272,7 +272,8 @@ impl Streaming {
         self.check_at().is_some_and(|at| at <= now)
     }
 
-    fn check_at(&self) -> Option<Instant> {
+    /// When a look is wanted, if nothing comes.
+    pub fn check_at(&self) -> Option<Instant> {
         if self.pipe != Pipe::Open || !matches!(self.check, Check::None) {
             return None;
         }

@@ -29,7 +29,7 @@ impl Pane {
             .is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
         let (changes, all_came) = match &mut self.follow {
             Follow::Looks(tracker) => (tracker.end(), false),
-            Follow::Bytes(stream) => (stream.end(out.now), !stream.is_lost()),
+            Follow::Bytes(stream) => (stream.end(out.now), stream.has_all()),
         };
         self.say(changes, out);
         if self.dying.is_some() {

@@ -14,10 +14,12 @@ use crate::track::{Look, Seam};
 /// looks come at their fastest would be a waste, since agents are read in seconds.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// A pipe that could not be opened, or was lost at once, is tried again after this time.
-const NO_PIPE: Duration = Duration::from_secs(5);
+/// A pipe that could not be opened, or was lost at once, is tried again after this time; one whose
+/// drain does not come after twice the time each time, up to the minute.
+pub(super) const NO_PIPE: Duration = Duration::from_secs(5);
+const NO_PIPE_MAX: Duration = Duration::from_secs(60);
 
-/// And so often it is seen whether somebody else's pipe is gone: tmux tells nobody of it.
+/// And so often the listing is asked whether somebody else's pipe is gone: tmux tells nobody of it.
 const THEIRS: Duration = Duration::from_secs(1);
 
 impl Pane {
@@ -66,12 +68,31 @@ impl Pane {
     pub fn has_no_pipe(&mut self, theirs: bool, out: &Out<'_>) {
         let wait = if theirs { THEIRS } else { NO_PIPE };
         self.no_pipe_until = Some(out.now + wait);
+        self.their_pipe = theirs;
         if theirs && !std::mem::replace(&mut self.told_pipe, true) {
             let told = format!(
                 "pane {} has a pipe of somebody else (tmux pipe-pane): it is polled",
                 self.id
             );
             out.emitter.warning("tmux", &told);
+        }
+    }
+
+    /// Whether somebody else had a pipe open: the listing tells whether it is still there.
+    pub fn has_their_pipe(&self) -> bool {
+        self.their_pipe
+    }
+
+    /// What the listing has: whether there is a pipe.
+    pub(super) fn piped(&mut self, piped: bool, now: Instant) {
+        if !self.their_pipe {
+            return;
+        }
+        self.their_pipe = piped;
+        // Free: one of ours is to be opened at once.
+        let wait = if piped { THEIRS } else { Duration::ZERO };
+        if !piped || self.no_pipe_until.is_none() {
+            self.no_pipe_until = Some(now + wait);
         }
     }
 
@@ -102,7 +123,7 @@ impl Pane {
             let stream = Streaming::begin(*tracker, seam, token, times);
             self.follow = Follow::Bytes(Box::new(stream));
         }
-        self.told_pipe = false;
+        (self.told_pipe, self.their_pipe) = (false, false);
         self.no_pipe_until = None;
     }
 
@@ -126,6 +147,7 @@ impl Pane {
         if let Some(stream) = self.stream_mut() {
             stream.begun();
         }
+        self.pipe_wait = NO_PIPE;
     }
 
     /// Nothing more comes through its pipe.
@@ -222,6 +244,7 @@ impl Pane {
 
     /// It is there, and followed by its bytes. Whether it has another size.
     pub fn there(&mut self, state: &PaneState, out: &mut Out<'_>) -> bool {
+        self.piped(state.piped, out.now);
         if self.stream().is_none() {
             return false;
         }
@@ -255,9 +278,13 @@ impl Pane {
         let came_not = stream.is_over() && !was_over;
         self.say_of_stream(changes, out);
         if came_not {
-            let told = format!("the drain of pane {} did not come", self.id);
-            out.emitter.warning("tmux", &told);
-            self.no_pipe_until = Some(out.now + NO_PIPE);
+            // Said once, until one comes.
+            if self.pipe_wait == NO_PIPE {
+                let told = format!("the drain of pane {} did not come: it is polled", self.id);
+                out.emitter.warning("tmux", &told);
+            }
+            self.no_pipe_until = Some(out.now + self.pipe_wait);
+            self.pipe_wait = (self.pipe_wait * 2).min(NO_PIPE_MAX);
         }
         if self.glance_at.is_some_and(|at| at <= out.now) {
             self.glance_at = None;

@@ -80,6 +80,8 @@ impl Work {
                 return;
             };
             let over = until.map_or_else(never, |until| self.poller.clock.at(until));
+            let due = self.poller.roster.next_due(false);
+            let due = due.map_or_else(never, |due| self.poller.clock.at(due));
             let stop = match until {
                 Some(_) => never(),
                 None => self.poller.stop.clone(),
@@ -87,6 +89,10 @@ impl Work {
             select_biased! {
                 recv(stop) -> _ => until = Some(self.poller.clock.now() + LAST_LOOK),
                 recv(over) -> _ => return,
+                // A drain that is waited for may not come.
+                recv(due) -> _ => {
+                    self.poller.roster.say_due(self.poller.clock.now());
+                }
                 recv(arrivals) -> arrival => match arrival {
                     Ok(arrival) => {
                         let now = self.poller.clock.now();

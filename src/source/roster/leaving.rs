@@ -57,7 +57,7 @@ impl Roster {
             pane.proved(proof);
         }
         pane.close(bytes_read_by(self.outfit.server_pid), &mut out);
-        if let Some(recording) = &self.outfit.recording {
+        if let Some(recording) = &mut self.outfit.recording {
             recording.ended(id, pane.exit_status());
         }
     }
@@ -138,6 +138,27 @@ impl Roster {
     pub fn awaits_bytes(&self) -> bool {
         let mut streamed = self.panes.values().filter(|pane| pane.is_streamed());
         !self.leaving.is_empty() || streamed.next().is_some()
+    }
+
+    /// Says what was held back of panes that have left, and closes those of which nothing comes.
+    pub(super) fn say_leaving(&mut self, now: Instant) {
+        for (id, (pane, _)) in &mut self.leaving {
+            let recall = self.outfit.recalls.entry(id.clone()).or_default();
+            pane.say_due(&mut Out {
+                emitter: &self.outfit.emitter,
+                recall,
+                patient: Some(&mut self.patient),
+                now,
+            });
+        }
+        let is_over = |(pane, _): &(Pane, Option<Left>)| !pane.is_streamed();
+        let over = self.leaving.iter().filter(|(_, one)| is_over(one));
+        let over: Vec<PaneId> = over.map(|(id, _)| id.clone()).collect();
+        for id in over {
+            if let Some((pane, left)) = self.leaving.remove(&id) {
+                self.closed(&id, pane, left, now);
+            }
+        }
     }
 
     /// What comes of panes that have left is not waited for any more.

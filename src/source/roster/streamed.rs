@@ -44,7 +44,9 @@ impl Roster {
             if !self.outfit.selection.shows(id) {
                 continue;
             }
-            if pane.wants_pipe(now) {
+            if pane.wants_pipe(now) && pane.has_their_pipe() {
+                wants.insert(id.clone(), Want::Leave);
+            } else if pane.wants_pipe(now) {
                 let open = pipes.ask(id);
                 if open.is_none() {
                     pane.has_no_place(now);
@@ -151,6 +153,7 @@ impl Roster {
                 let seam = seam_of(look, seam);
                 pane.follow_bytes(&seam, token.clone(), times);
                 if let Some(recording) = &mut self.outfit.recording {
+                    recording.tear(id);
                     recording.draw(id, &seam);
                 }
                 pipes.follows(id, token);
@@ -158,6 +161,9 @@ impl Roster {
             seam => {
                 pipes.close(&token);
                 let theirs = seam.is_some_and(|seam| !seam.was_free);
+                if theirs && let Some(recording) = &mut self.outfit.recording {
+                    recording.tear(id);
+                }
                 if theirs || seam.is_none() {
                     let out = out(&self.outfit.emitter, &mut self.outfit.recalls, id, now);
                     pane.has_no_pipe(theirs, &out);
@@ -267,7 +273,12 @@ impl Roster {
                 }
             }
             Arrived::Ended => pane.pipe_over(true, &out),
-            Arrived::Lost => pane.pipe_over(false, &out),
+            Arrived::Lost => {
+                pane.pipe_over(false, &out);
+                if let Some(recording) = &mut self.outfit.recording {
+                    recording.tear(&id);
+                }
+            }
         }
         let is_over = !pane.is_streamed();
         if is_over {

@@ -320,3 +320,68 @@ fn without_a_drain_a_pane_is_polled() {
     assert!(warnings(&observed.seen) >= 1, "{}", shown(&observed.seen));
     until_nothing_is_left(&server);
 }
+
+#[test]
+fn what_ends_before_its_drain_has_come_has_its_end_and_no_silent_hole() {
+    let server = TmuxServer::new();
+    server.new_session("keeper", 60, 12, "exec cat");
+    let nowhere = DrainProgram::at("/nonexistent/td-observe");
+    let mut observed = Observed::start(&server, |watch| watch.stream(nowhere));
+    observed.until_started(1);
+    let tmux = format!("tmux -S '{}'", server.socket().display());
+    let program = format!("echo hello; {tmux} wait-for go; echo bye");
+    let pane = server.new_session("short", 60, 12, &program);
+    observed.until_line("hello");
+    server.tmux(&["wait-for", "-S", "go"]);
+    observed.until("the end of the session", |seen| {
+        seen.iter().any(|envelope| {
+            matches!(&envelope.event, TdEvent::SessionEnded { session, .. } if session == "short")
+        })
+    });
+    let replay = observed.replay(&pane);
+    let lines = replay.texts();
+    assert!(
+        lines.contains(&"bye") || !replay.gaps.is_empty(),
+        "{}",
+        shown(&observed.seen)
+    );
+    observed.stop();
+}
+
+#[test]
+fn a_recording_says_where_a_drain_was_killed() {
+    let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    let (program, _) = counting(&server);
+    let socket = server.socket().display().to_string();
+    let args = [
+        "-S", &socket, "watch", "--json", "--source", "stream", "--raw",
+    ];
+    let mut watch = Watcher::of(program_in(&args, data.path()));
+    watch.until_started("counting", 1);
+    let drain = until_followed(&server, 1)[0];
+    let printed = program.until_more(20);
+    watch.until_line("counting", &format!("line {printed}."));
+    kill_process(drain, Signal::KILL).unwrap();
+    wait_for("another drain", CEILING, || match drains(&server)[..] {
+        [one] if one != drain => Ok(()),
+        ref drains => Err(drains.to_vec()),
+    });
+    let printed = program.until_more(20);
+    watch.until_line("counting", &format!("line {printed}."));
+    program.end();
+    watch.until_line("counting", "the end");
+    watch.stop();
+    let raw = fs::read_dir(data.path().join("runs"))
+        .unwrap()
+        .flatten()
+        .next()
+        .unwrap();
+    let tapes = fs::read_dir(raw.path().join("raw")).unwrap().flatten();
+    let tapes: String = tapes
+        .map(|tape| fs::read_to_string(tape.path()).unwrap())
+        .collect();
+    let markers = tapes
+        .lines()
+        .filter(|line| line.contains(r#"something is missing here"#));
+    assert_eq!(markers.count(), 1, "{tapes}");
+}
