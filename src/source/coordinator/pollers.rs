@@ -51,8 +51,9 @@ impl Work {
                 HashMap::new()
             })
         });
-        let drains = self.watch.drain.clone().map(Drains::start).transpose();
-        let drains = drains.unwrap_or_else(|error| {
+        let program = self.watch.drain.clone();
+        let drains = program.map(|program| Drains::start(program, &self.context.clock));
+        let drains = drains.transpose().unwrap_or_else(|error| {
             self.tell_trouble(&error);
             None
         });

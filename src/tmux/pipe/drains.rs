@@ -22,6 +22,7 @@ use super::command::pipe_pane;
 use super::frame::{Frame, Frames};
 use super::place::{self, Place};
 use super::ring::Dropped;
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, is_stopped, stop_pair};
@@ -132,9 +133,9 @@ impl Drains {
     ///
     /// # Errors
     /// When the system has no more threads or files to give.
-    pub fn start(program: DrainProgram) -> Result<Self> {
+    pub fn start(program: DrainProgram, clock: &Clock) -> Result<Self> {
         static ABANDONED: Once = Once::new();
-        ABANDONED.call_once(place::remove_abandoned);
+        ABANDONED.call_once(|| place::remove_abandoned(clock.wall()));
         let (wake, woken) = UnixStream::pair()
             .and_then(|(wake, woken)| {
                 wake.set_nonblocking(true)?;

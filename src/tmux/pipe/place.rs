@@ -11,13 +11,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::error::{Error, Result};
+use crate::stamp::Timestamp;
 
 /// What the names of the directories begin with.
 const PREFIX: &str = "td-observe-";
@@ -26,7 +26,7 @@ const PREFIX: &str = "td-observe-";
 const NONCE_DIGITS: usize = 16;
 
 /// A place that is younger than this may be about to be listened at.
-const OLD: Duration = Duration::from_secs(10);
+const OLD_SECONDS: i64 = 10;
 
 /// Descriptors that are left to the rest of the program: tmux is asked, and sessions that are polled have
 /// their logs.
@@ -112,14 +112,14 @@ pub(super) fn remove(socket: &Path) {
 /// Removes the places of observers that are gone: one that was killed between making a place and
 /// telling tmux of it leaves it behind. The directory is everybody's: what does not look like a place of
 /// ours in each respect is none.
-pub(super) fn remove_abandoned() {
+pub(super) fn remove_abandoned(now: Timestamp) {
     let Ok(entries) = fs::read_dir(base()) else {
         return;
     };
     for entry in entries.flatten() {
         let directory = entry.path();
         let socket = directory.join(SOCKET);
-        if is_name(&entry.file_name()) && is_old(&directory) && is_deserted(&socket) {
+        if is_name(&entry.file_name()) && is_old(&directory, now) && is_deserted(&socket) {
             remove(&socket);
         }
     }
@@ -133,14 +133,13 @@ fn is_name(name: &OsStr) -> bool {
 }
 
 /// Whether it is a directory of ours, and was made some time ago.
-fn is_old(directory: &Path) -> bool {
+fn is_old(directory: &Path, now: Timestamp) -> bool {
+    let second = now.micros() / 1_000_000;
     fs::symlink_metadata(directory).is_ok_and(|made| {
         made.is_dir()
             && made.uid() == geteuid().as_raw()
             && made.mode() & 0o777 == 0o700
-            && made
-                .modified()
-                .is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= OLD))
+            && second.saturating_sub(made.mtime()) >= OLD_SECONDS
     })
 }
 
@@ -201,14 +200,15 @@ mod tests {
     #[test]
     fn an_abandoned_place_is_removed_and_what_is_none_is_not() {
         use std::fs::File;
-        use std::time::SystemTime;
+        use std::time::{Duration, UNIX_EPOCH};
+        let now = Timestamp::from_micros(1_800_000_000_000_000);
         let make = |name: String| {
             let directory = base().join(name);
             DirBuilder::new().mode(0o700).create(&directory).unwrap();
             directory
         };
-        let age = |directory: &Path| {
-            let made = SystemTime::now() - 2 * OLD;
+        let age = |directory: &Path, seconds: u64| {
+            let made = UNIX_EPOCH + Duration::from_secs(1_800_000_000 - seconds);
             File::open(directory).unwrap().set_modified(made).unwrap();
         };
         let nonce = u64::from(std::process::id());
@@ -225,9 +225,10 @@ mod tests {
         let file = make(format!("{PREFIX}{:016x}", nonce + (3 << 40)));
         fs::write(file.join(SOCKET), "precious").unwrap();
         for directory in [&abandoned, &busy, &notes, &file] {
-            age(directory);
+            age(directory, 10);
         }
-        remove_abandoned();
+        age(&young, 9);
+        remove_abandoned(now);
         assert!(!abandoned.exists());
         for place in [&held.directory, &busy, &young, &notes, &file] {
             assert!(place.join(SOCKET).exists(), "{}", place.display());

@@ -8,7 +8,7 @@ use td_observe::Envelope;
 use super::watcher::Watcher;
 use super::{Counted, Counting, of_run, runs_of};
 use crate::observed::{Replay, logs, shown};
-use crate::support::{Stopped, TmuxServer};
+use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
 
 /// The one run of a session, as it was shown and as it was kept.
 #[track_caller]
@@ -120,7 +120,10 @@ fn a_question_that_somebody_kills_is_asked_again() {
     for _ in 0..5 {
         {
             let _hung = Stopped::new(server.pid());
-            kill_process(watch.until_child(), Signal::KILL).unwrap();
+            // One that had its answer right before may be gone when it is to be killed.
+            wait_for("a question that can be killed", CEILING, || {
+                kill_process(watch.until_child(), Signal::KILL)
+            });
         }
         let printed = program.until_more(5);
         watch.until_line("killed", &format!("line {printed}."));
