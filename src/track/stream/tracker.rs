@@ -130,7 +130,11 @@ impl StreamTracker {
     /// The same; `head` is of the line that reaches into the top row what has scrolled off, and how
     /// many rows that took.
     pub(super) fn seat(&mut self, seam: &Seam, head: Option<(&str, u32)>, goes_on: bool) {
-        self.terminal = Terminal::seated(seam, head);
+        let terminal = Terminal::seated(seam, head);
+        let before = std::mem::replace(&mut self.terminal, terminal);
+        if goes_on {
+            self.terminal.keep_from(&before);
+        }
         self.marks.forget();
         if !(goes_on && self.input.agrees(&seam.pending)) {
             self.input = Input::default();
