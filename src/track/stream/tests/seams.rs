@@ -70,6 +70,28 @@ fn modes_and_screens_are_those_of_the_seam() {
     assert_eq!(pane.lines(), ["$ vim", "$ exit"]);
 }
 
+/// Where the option `alternate-screen` is off, lines of a full-screen program are lines like others.
+#[test]
+fn there_may_be_no_alternate_screen() {
+    let mut seam = empty(20, 5);
+    seam.modes.alternates = false;
+    let mut pane = Pane::at(&seam);
+    pane.feed(b"before\r\n\x1b[?1049h");
+    let lines: Vec<String> = (1..=30).map(|line| format!("line {line}")).collect();
+    pane.feed(
+        lines
+            .iter()
+            .map(|line| format!("{line}\r\n"))
+            .collect::<String>()
+            .as_bytes(),
+    );
+    pane.feed(b"\x1b[?1049lafter\r\n");
+    pane.rest();
+    let before = std::iter::once("before".to_owned());
+    let all = before.chain(lines).chain(["after".to_owned()]);
+    assert_eq!(pane.lines(), all.collect::<Vec<_>>());
+}
+
 #[test]
 fn a_stream_that_agrees_says_nothing_when_it_is_taken_up_anew() {
     let mut pane = Pane::new(9, 4);
