@@ -11,7 +11,7 @@ use avt::Parser;
 use avt::parser::{AnsiMode, DecMode, EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope};
 
 use super::marks::Marks;
-use super::plain::Plain;
+use super::plain::{BYTES_MAX, Plain};
 use super::terminal::{At, Pen, Terminal};
 
 /// The beginning of a sequence that is kept, to know what avt's parser leaves out of it.
@@ -105,6 +105,7 @@ impl Input {
         let mut at = 0;
         // Up to here it is known which plain lines there are.
         let mut looked_to = 0;
+        let mut looks_at = BYTES_MAX;
         while let Some(&byte) = bytes.get(at) {
             if is_full(terminal, marks) {
                 break;
@@ -116,8 +117,9 @@ impl Input {
                 continue;
             }
             if at >= looked_to && matches!(byte, b' '..=b'~' | b'\r') && terminal.only_scrolls() {
-                let plain = Plain::at_the_beginning(&bytes[at..], terminal.width());
+                let plain = Plain::at_the_beginning(&bytes[at..], looks_at, terminal.width());
                 looked_to = at + plain.bytes;
+                looks_at = plain.next_bytes_max();
                 if terminal.print_lines(&plain) {
                     self.character.want = 0;
                     at = looked_to;
