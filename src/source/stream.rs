@@ -183,6 +183,7 @@ impl Streaming {
             self.tracker.settle_after(Duration::ZERO);
         }
         let at = self.time(now);
+        self.tracker.passed(at);
         let mut fed = Vec::new();
         for part in at_marks(bytes) {
             if part.starts_with(SHELL_MARK) {

@@ -50,6 +50,8 @@ impl Seam {
             origin,
             region: (top, bottom),
             ref tabs,
+            // Of no consequence for what is shown now.
+            alternates: _,
         } = self.modes;
         if let Some(tabs) = tabs {
             out.push_str("\x1b[3g");

@@ -51,12 +51,15 @@ pub(super) fn columns(character: char) -> Option<usize> {
 pub(super) struct Clusters {
     texts: Vec<Box<str>>,
     numbers: FxHashMap<Box<str>, usize>,
+    /// How many were shown when those that were not were given up: looking for such again before
+    /// there are twice as many would be in vain, over and over.
+    kept: usize,
 }
 
 impl Clusters {
     /// Whether those that are not shown should be given up.
     pub fn is_full(&self) -> bool {
-        self.texts.len() >= CLUSTERS_MAX
+        self.texts.len() >= CLUSTERS_MAX.max(2 * self.kept)
     }
 
     /// Appends what a cell shows.
@@ -116,6 +119,7 @@ impl Clusters {
                 *cell = self.number(old.text(number)).unwrap_or(Cell::BLANK);
             }
         }
+        self.kept = self.texts.len();
     }
 }
 
@@ -151,5 +155,30 @@ mod tests {
         clusters.keep([&mut kept, &mut Cell::BLANK.clone()].into_iter());
         assert_eq!(shown(&clusters, kept), "b\u{301}");
         assert_eq!(clusters.texts.len(), 1);
+    }
+
+    /// Looking for some to give up costs as much as there are.
+    #[test]
+    fn where_all_are_shown_they_are_not_looked_through_with_each_mark() {
+        let mut clusters = Clusters::default();
+        let mut cells = Vec::new();
+        let mut looks = 0;
+        for number in 0..20_000 {
+            if clusters.is_full() {
+                looks += 1;
+                clusters.keep(cells.iter_mut());
+            }
+            let base = char::from_u32(0x4e00 + number).unwrap();
+            cells.push(clusters.combine(Cell::of(base), '\u{301}').unwrap());
+        }
+        assert_eq!(looks, 3);
+        // Once they are gone the bound is the old one.
+        clusters.keep(std::iter::empty());
+        assert!(!clusters.is_full());
+        for number in 0..CLUSTERS_MAX as u32 {
+            let base = char::from_u32(0x4e00 + number).unwrap();
+            clusters.combine(Cell::of(base), '\u{301}');
+        }
+        assert!(clusters.is_full());
     }
 }

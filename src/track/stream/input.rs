@@ -5,15 +5,21 @@
 //! the strings that end with `ESC \` only, titles (`ESC k`), bytes beyond ASCII, and what avt knows
 //! and tmux does not.
 
+use std::time::Duration;
+
 use avt::Parser;
 use avt::parser::{AnsiMode, DecMode, EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope};
 
 use super::marks::Marks;
-use super::plain::Plain;
-use super::terminal::{Pen, Terminal};
+use super::plain::{BYTES_MAX, Plain};
+use super::terminal::{At, Pen, Terminal};
 
 /// The beginning of a sequence that is kept, to know what avt's parser leaves out of it.
 const SEQUENCE_BYTES: usize = 8;
+
+/// After this time tmux takes what follows the beginning of a string for text, whether that string has
+/// ended or not.
+const STRING_PERIOD: Duration = Duration::from_secs(5);
 
 /// Reads a pane's bytes.
 #[derive(Debug, Default)]
@@ -25,6 +31,12 @@ pub(super) struct Input {
     escaped: bool,
     /// What follows the last `ESC`, as far as it is kept.
     sequence: Vec<u8>,
+    /// When the bytes come.
+    now: Duration,
+    /// When the string began that has not ended.
+    string_began: Option<Duration>,
+    /// A string was given up, and no sequence has begun since: tmux goes on calling it pending.
+    gave_up: bool,
 }
 
 /// The bytes of a character, so far.
@@ -60,6 +72,28 @@ impl Partial {
 }
 
 impl Input {
+    /// The bytes that follow come now: a string that has been open for too long is given up, and with
+    /// it what characters look like and where the cursor was kept.
+    pub fn passed(&mut self, now: Duration, terminal: &mut Terminal) {
+        self.now = now;
+        let began = self.string_began;
+        if began.is_some_and(|began| now.saturating_sub(began) >= STRING_PERIOD) {
+            *self = Self {
+                now,
+                gave_up: true,
+                ..Self::default()
+            };
+            terminal.pen = Pen::default();
+            terminal.kept.0 = At::default();
+            terminal.last = None;
+        }
+    }
+
+    /// Whether it may be where tmux is that says this to be pending.
+    pub fn agrees(&self, pending: &[u8]) -> bool {
+        self.gave_up || (self.parser.state == State::Ground) == pending.is_empty()
+    }
+
     /// Takes bytes, up to where it `is_full`; how many.
     pub fn feed(
         &mut self,
@@ -71,18 +105,21 @@ impl Input {
         let mut at = 0;
         // Up to here it is known which plain lines there are.
         let mut looked_to = 0;
+        let mut looks_at = BYTES_MAX;
         while let Some(&byte) = bytes.get(at) {
             if is_full(terminal, marks) {
                 break;
             }
             if self.parser.state != State::Ground {
                 self.in_sequence(byte, terminal, marks);
+                self.note_string();
                 at += 1;
                 continue;
             }
             if at >= looked_to && matches!(byte, b' '..=b'~' | b'\r') && terminal.only_scrolls() {
-                let plain = Plain::at_the_beginning(&bytes[at..], terminal.width());
+                let plain = Plain::at_the_beginning(&bytes[at..], looks_at, terminal.width());
                 looked_to = at + plain.bytes;
+                looks_at = plain.next_bytes_max();
                 if terminal.print_lines(&plain) {
                     self.character.want = 0;
                     at = looked_to;
@@ -103,6 +140,7 @@ impl Input {
                 b'\t' => self.control(terminal, Terminal::tab),
                 b'\x1b' => {
                     self.sequence.clear();
+                    self.gave_up = false;
                     self.parser.feed('\x1b');
                 }
                 0x80.. => {
@@ -124,6 +162,20 @@ impl Input {
         self.character.want = 0;
         terminal.last = None;
         does(terminal);
+    }
+
+    /// Notes when a string begins, not when it goes on: so tmux counts.
+    fn note_string(&mut self) {
+        self.string_began = match self.parser.state {
+            State::Ground
+            | State::Escape
+            | State::EscapeIntermediate
+            | State::CsiEntry
+            | State::CsiParam
+            | State::CsiIntermediate
+            | State::CsiIgnore => None,
+            _ => self.string_began.or(Some(self.now)),
+        };
     }
 
     fn in_sequence(&mut self, byte: u8, terminal: &mut Terminal, marks: &mut Marks) {

@@ -8,7 +8,11 @@ use super::line::Line;
 use super::terminal::Terminal;
 
 /// So many bytes are taken at a time at most: what waits to be said stays bounded.
-const BYTES_MAX: usize = 64 * 1024;
+pub(super) const BYTES_MAX: usize = 64 * 1024;
+
+/// And so many at least, where other lines are between them: what is looked at in vain is looked at
+/// again, and must not be much.
+const BYTES_LEAST: usize = 8 * 1024;
 
 /// A longer line is painted.
 const LINE_BYTES_MAX: usize = 4096;
@@ -16,7 +20,8 @@ const LINE_BYTES_MAX: usize = 4096;
 /// So many bytes are looked at together.
 const TOGETHER: usize = 64;
 
-/// The plain lines that some bytes begin with: printable ASCII, each ended by `\r\n`.
+/// The plain lines that some bytes begin with: printable ASCII, each ended by `\r\n`, or by more
+/// returns, as programs print that end lines so on a terminal which ends them so itself.
 #[derive(Debug, Default)]
 pub(super) struct Plain<'a> {
     /// The lines, without their ends.
@@ -28,34 +33,44 @@ pub(super) struct Plain<'a> {
 }
 
 impl<'a> Plain<'a> {
-    pub fn at_the_beginning(bytes: &'a [u8], width: usize) -> Self {
-        let bytes = plain_part(&bytes[..bytes.len().min(BYTES_MAX)]);
+    /// Looks at `bytes_max` of the bytes.
+    pub fn at_the_beginning(bytes: &'a [u8], bytes_max: usize, width: usize) -> Self {
+        let bytes = plain_part(&bytes[..bytes.len().min(bytes_max)]);
         let mut plain = Self::default();
+        let mut returns = 0;
         let Ok(text) = std::str::from_utf8(bytes) else {
             return plain;
         };
         for end in memchr::memchr_iter(b'\n', bytes) {
-            let line = text[plain.bytes..end].strip_suffix('\r');
-            let Some(line) = line.filter(|line| line.len() <= LINE_BYTES_MAX) else {
+            let Some(mut line) = text[plain.bytes..end].strip_suffix('\r') else {
                 break;
             };
+            while let Some(shorter) = line.strip_suffix('\r') {
+                line = shorter;
+            }
+            if line.len() > LINE_BYTES_MAX {
+                break;
+            }
+            returns += end - plain.bytes - line.len();
             plain.rows += rows_of(line, width);
             plain.lines.push(line);
             plain.bytes = end + 1;
         }
-        // Each of them ends with one: where there are more, a line goes back to its beginning.
-        if memchr::memchr_iter(b'\r', &bytes[..plain.bytes]).count() != plain.lines.len() {
-            plain.end_before(|line| line.contains('\r'), width);
+        // Where there are more than at their ends, a line goes back to its beginning: up to there.
+        if memchr::memchr_iter(b'\r', &bytes[..plain.bytes]).count() != returns {
+            let lines = plain.lines.iter();
+            let kept = lines.take_while(|line| !line.contains('\r')).count();
+            plain.lines.truncate(kept);
+            plain.rows = plain.lines.iter().map(|line| rows_of(line, width)).sum();
+            let end = memchr::memchr_iter(b'\n', bytes).take(kept).last();
+            plain.bytes = end.map_or(0, |end| end + 1);
         }
         plain
     }
 
-    /// Leaves out what follows the first of these lines, and that one.
-    fn end_before(&mut self, is_other: impl Fn(&str) -> bool, width: usize) {
-        let kept = self.lines.iter().take_while(|line| !is_other(line)).count();
-        self.lines.truncate(kept);
-        self.rows = self.lines.iter().map(|line| rows_of(line, width)).sum();
-        self.bytes = self.lines.iter().map(|line| line.len() + 2).sum();
+    /// How many bytes to look at next: no more than in proportion to what came of it.
+    pub fn next_bytes_max(&self) -> usize {
+        (2 * self.bytes).clamp(BYTES_LEAST, BYTES_MAX)
     }
 }
 
@@ -142,5 +157,37 @@ impl Terminal {
         }
         self.last = None;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(text: &str) -> (Vec<&str>, usize) {
+        let plain = Plain::at_the_beginning(text.as_bytes(), BYTES_MAX, 80);
+        (plain.lines, plain.bytes)
+    }
+
+    #[test]
+    fn lines_may_end_with_several_returns() {
+        assert_eq!(plain("a\r\r\n\r\r\r\nb\r\nc"), (vec!["a", "", "b"], 11));
+    }
+
+    #[test]
+    fn a_line_that_is_drawn_again_is_not_plain() {
+        assert_eq!(plain("a\r\r\nb\r\n1\r2\r\nc\r\n"), (vec!["a", "b"], 7));
+        assert_eq!(plain("1\r2\r\nc\r\n"), (vec![], 0));
+    }
+
+    /// What is looked at in vain is looked at again: it must not be all there is each time.
+    #[test]
+    fn little_is_looked_at_where_little_comes_of_it() {
+        let text = "1\r2\r\n".repeat(100_000);
+        let plain = Plain::at_the_beginning(text.as_bytes(), BYTES_MAX, 80);
+        assert_eq!(plain.next_bytes_max(), BYTES_LEAST);
+        let text = "1\r\n".repeat(100_000);
+        let plain = Plain::at_the_beginning(text.as_bytes(), BYTES_LEAST, 80);
+        assert_eq!(plain.next_bytes_max(), 2 * plain.bytes);
     }
 }

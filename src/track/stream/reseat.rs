@@ -32,6 +32,7 @@ impl StreamTracker {
     pub fn reseat(&mut self, seam: &Seam, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
+        let goes_on = seam.look.pid == self.tracker.pid && !self.is_holed;
         if let Some(hidden) = self.hidden_behind(&seam.look) {
             self.advance(&mut changes);
             self.tracker.book.settle(&mut changes, false);
@@ -40,10 +41,11 @@ impl StreamTracker {
             seam.look.saved = Some(hidden);
             let open = self.terminal.grid.scrolled.open();
             let head = open.map(|(text, rows)| (text.to_owned(), rows as u32));
-            self.seat(&seam, head.as_ref().map(|(text, rows)| (&**text, *rows)));
+            let head = head.as_ref().map(|(text, rows)| (&**text, *rows));
+            self.seat(&seam, head, goes_on);
         } else {
             self.look_at(&seam.look, &mut changes);
-            self.sit(seam);
+            self.sit(seam, goes_on);
         }
         self.note(now, &changes);
         self.tracker.show_screen(&seam.look, &mut changes);

@@ -32,6 +32,8 @@ pub struct Modes {
     pub region: (u32, u32),
     /// The columns of the tab stops, from 0 (`#{pane_tabs}`); without them, each eighth.
     pub tabs: Option<Vec<u32>>,
+    /// There is an alternate screen (`#{alternate-screen}`, an option).
+    pub alternates: bool,
 }
 
 impl Default for Modes {
@@ -42,6 +44,7 @@ impl Default for Modes {
             origin: false,
             region: (0, 0),
             tabs: None,
+            alternates: true,
         }
     }
 }
@@ -49,7 +52,7 @@ impl Default for Modes {
 impl Modes {
     /// What is asked of tmux, for [`Modes::read`].
     pub const FORMAT: &str = "#{wrap_flag} #{insert_flag} #{origin_flag} \
-        #{scroll_region_upper} #{scroll_region_lower} #{pane_tabs}";
+        #{scroll_region_upper} #{scroll_region_lower} #{pane_tabs} #{alternate-screen}";
 
     /// Reads tmux's answer to [`Modes::FORMAT`]. What cannot be read is as it is by default.
     pub fn read(answer: &str) -> Self {
@@ -70,6 +73,7 @@ impl Modes {
                 "" => None,
                 list => Some(list.split(',').filter_map(|tab| tab.parse().ok()).collect()),
             },
+            alternates: flag(next(), default.alternates),
         }
     }
 }
@@ -121,6 +125,9 @@ mod tests {
             (true, false, true)
         );
         assert_eq!((modes.region, modes.tabs), ((2, 9), Some(vec![8, 16])));
+        assert!(modes.alternates);
+        assert!(!Modes::read("1 0 0 0 9  0\n").alternates);
+        assert!(Modes::read("1 0 0 0 9  1").alternates);
         assert_eq!(Modes::read(""), Modes::default());
     }
 }

@@ -49,6 +49,12 @@ impl Terminal {
         terminal
     }
 
+    /// Takes over what no look shows and the same program's bytes have set before.
+    pub fn keep_from(&mut self, before: &Self) {
+        (self.pen, self.kept) = (before.pen, before.kept);
+        self.left = self.left.or(before.left);
+    }
+
     /// The rows that are shown.
     pub fn shown(&self) -> Vec<Row> {
         let lines = self.grid.rows.iter();

@@ -37,6 +37,8 @@ pub(super) struct Terminal {
     pub grid: Grid,
     pub cursor: At,
     pub saved: Option<Saved>,
+    /// There is an alternate screen; without, going to it and back does nothing.
+    pub alternates: bool,
     /// Where the cursor goes when the alternate screen is left; tmux never forgets it.
     pub left: Option<At>,
     /// What `ESC 7` saved: the cursor, and whether rows counted from the region's top.
@@ -61,6 +63,7 @@ impl Terminal {
         Self {
             cursor: At::default(),
             saved: None,
+            alternates: true,
             left: None,
             kept: Default::default(),
             wrap: true,
@@ -78,6 +81,7 @@ impl Terminal {
 
     pub fn set_modes(&mut self, modes: &Modes) {
         (self.wrap, self.insert, self.origin) = (modes.wrap, modes.insert, modes.origin);
+        self.alternates = modes.alternates;
         let (upper, lower) = (modes.region.0 as usize, modes.region.1 as usize);
         if upper < lower && lower < self.height() {
             (self.upper, self.lower) = (upper, lower);
@@ -407,7 +411,7 @@ impl Terminal {
 
     /// Shows the alternate screen.
     pub fn enter(&mut self, keeps_cursor: bool) {
-        if self.saved.is_some() {
+        if self.saved.is_some() || !self.alternates {
             return;
         }
         if keeps_cursor {
@@ -423,6 +427,9 @@ impl Terminal {
 
     /// Shows the normal screen again.
     pub fn leave(&mut self, restores_cursor: bool) {
+        if !self.alternates {
+            return;
+        }
         if restores_cursor && let Some(left) = self.left {
             self.cursor = left;
         }

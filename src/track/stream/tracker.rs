@@ -104,13 +104,14 @@ impl StreamTracker {
             screen_at: None,
             tracker,
         };
-        stream.sit(seam);
+        stream.sit(seam, false);
         stream.note_said(&[]);
         stream
     }
 
-    /// Puts the terminal into the state of a seam whose look the tracker has taken in.
-    pub(super) fn sit(&mut self, seam: &Seam) {
+    /// Puts the terminal into the state of a seam whose look the tracker has taken in. Whether the
+    /// program `goes_on`, all of whose bytes until there have come.
+    pub(super) fn sit(&mut self, seam: &Seam, goes_on: bool) {
         let head = self.tracker.book.reaching_in();
         let screen = &seam.look.rows[seam.look.history_rows()..];
         let head = head.filter(|_| !seam.look.alternate);
@@ -122,21 +123,36 @@ impl StreamTracker {
                 .collect();
             (text.strip_suffix(&*shown).unwrap_or(text).to_owned(), rows)
         });
-        self.seat(seam, head.as_ref().map(|(text, rows)| (&**text, *rows)));
+        let head = head.as_ref().map(|(text, rows)| (&**text, *rows));
+        self.seat(seam, head, goes_on);
     }
 
     /// The same; `head` is of the line that reaches into the top row what has scrolled off, and how
     /// many rows that took.
-    pub(super) fn seat(&mut self, seam: &Seam, head: Option<(&str, u32)>) {
-        self.terminal = Terminal::seated(seam, head);
-        self.input = Input::default();
+    pub(super) fn seat(&mut self, seam: &Seam, head: Option<(&str, u32)>, goes_on: bool) {
+        let terminal = Terminal::seated(seam, head);
+        let before = std::mem::replace(&mut self.terminal, terminal);
+        if goes_on {
+            self.terminal.keep_from(&before);
+        }
         self.marks.forget();
-        let full = |_: &Terminal, _: &Marks| false;
-        // The beginning of a sequence prints nothing.
-        self.input
-            .feed(&seam.pending, &mut self.terminal, &mut self.marks, full);
+        if !(goes_on && self.input.agrees(&seam.pending)) {
+            self.input = Input::default();
+            self.input.passed(self.tracker.at, &mut self.terminal);
+            let full = |_: &Terminal, _: &Marks| false;
+            // The beginning of a sequence prints nothing.
+            self.input
+                .feed(&seam.pending, &mut self.terminal, &mut self.marks, full);
+        }
         self.fed = false;
         self.screen_fed = false;
+    }
+
+    /// The bytes that are given next have come now, on the clock of [`StreamTracker::changes`]: tmux
+    /// waits for the end of a title, say, for some seconds only. Where this is never called, no time
+    /// passes between bytes.
+    pub fn passed(&mut self, now: Duration) {
+        self.input.passed(now, &mut self.terminal);
     }
 
     /// Takes bytes, cut anywhere; how many. It is fewer than there are when much waits to be said:

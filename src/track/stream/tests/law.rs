@@ -200,7 +200,7 @@ proptest! {
     #[test]
     fn many_lines_do_what_each_does(
         width in 1_usize..30, height in 1_usize..9,
-        parts in vec((noise(), vec("[ -~]{0,40}(\r[a-c]{0,9})?(\r\n|\r\n|\r\n|\n)", 0..40)), 1..4),
+        parts in vec((noise(), vec("[ -~]{0,40}(\r[a-c]{0,9})?(\r\n|\r\n|\r\r\n|\n)", 0..40)), 1..4),
     ) {
         let mut bytes = Vec::new();
         for (noise, lines) in parts {

@@ -41,6 +41,7 @@ impl Pane {
 
     /// Feeds bytes, and asks where that must be.
     fn feed(&mut self, mut bytes: &[u8]) {
+        self.stream.passed(self.now);
         loop {
             let taken = self.stream.feed(bytes);
             bytes = &bytes[taken..];

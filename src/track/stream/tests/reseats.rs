@@ -208,6 +208,57 @@ fn a_line_goes_on_after_tmux_has_moved_the_cursor_to_the_top() {
     }
 }
 
+/// Where a program keeps the cursor, no look tells: a status below the lines is drawn in its place
+/// also after a resize. Another program begins without.
+#[test]
+fn the_kept_cursor_stays_through_a_resize() {
+    let status = b"\x1b8\x1b[Jstatus\r\nmore\x1b8\x1b[J";
+    for (other_program, lines) in [(false, &["1", "2", "3", "4"][..]), (true, &["1", "4"])] {
+        let mut pane = Pane::new(10, 6);
+        pane.feed(b"1\r\n2\r\n3\r\n\x1b7");
+        pane.rest();
+        let wider = ended(seam(20, &["1", "2", "3", "", "", ""], 0));
+        let wider = if other_program {
+            respawned(wider)
+        } else {
+            wider
+        };
+        pane.changes.extend(pane.stream.reseat(&wider, pane.now));
+        let top = if other_program {
+            "\r\x1b[A\x1b[A\x1b[A1\r\n\x1b7"
+        } else {
+            ""
+        };
+        pane.feed(top.as_bytes());
+        pane.feed(status);
+        pane.feed(b"4\r\n");
+        let shown = pane.stream.terminal.shown();
+        let shown: Vec<&str> = shown.iter().map(|row| row.text.trim_end()).collect();
+        assert_eq!(&shown[..lines.len()], lines);
+    }
+}
+
+/// A cursor that is kept where the pane has no room any more comes back at its edge; so does one of
+/// the alternate screen, and a background goes on.
+#[test]
+fn what_bytes_have_set_goes_on_in_another_size() {
+    let mut pane = Pane::new(10, 6);
+    pane.feed(b"\x1b[6;9H\x1b7\x1b[?1049h\x1b[?1049l\x1b[H\x1b[44m");
+    pane.rest();
+    let mut narrow = empty(4, 3);
+    narrow.look.cursor = Cursor { x: 0, y: 0 };
+    pane.reseat(&narrow);
+    assert!(pane.stream.terminal.pen.background);
+    pane.feed(b"\x1b8x");
+    assert_eq!(pane.stream.terminal.shown()[2].text, "   x");
+    pane.feed(b"\x1b[H\x1b[?1049ly");
+    assert_eq!(pane.stream.terminal.shown()[2].text, "   y");
+    pane.reseat(&respawned(empty(4, 3)));
+    pane.feed(b"\x1b8z");
+    assert_eq!(pane.stream.terminal.shown()[0].text, "z");
+    assert!(!pane.stream.terminal.pen.background);
+}
+
 /// Behind a full-screen program tmux shows only as much of the rows as the pane is wide.
 #[test]
 fn lines_behind_a_full_screen_program_stay_whole() {

@@ -21,6 +21,27 @@ fn a_stream_goes_on_in_the_middle_of_everything() {
     assert_eq!(pane.lines()[0], "abcdefghijklm");
 }
 
+/// tmux calls a string pending that it has given up, until the next sequence.
+#[test]
+fn a_string_that_was_given_up_stays_so_through_a_reseat() {
+    let mut pane = Pane::new(9, 3);
+    pane.feed(b"one\r\n\x1bkfoo");
+    pane.now += Duration::from_secs(4);
+    let mut other = seam(20, &["one", "", ""], 0);
+    other.look.cursor = crate::event::Cursor { x: 0, y: 1 };
+    other.pending = b"\x1bkfoo".to_vec();
+    pane.changes.extend(pane.stream.reseat(&other, pane.now));
+    // It counts from where it began.
+    pane.now += Duration::from_secs(1);
+    pane.feed(b"two");
+    let mut other = seam(9, &["one", "two", ""], 0);
+    other.pending = b"\x1bkfoo".to_vec();
+    pane.changes.extend(pane.stream.reseat(&other, pane.now));
+    pane.feed(b" three\r\n");
+    pane.rest();
+    assert_eq!(pane.lines(), ["one", "two three"]);
+}
+
 #[test]
 fn modes_and_screens_are_those_of_the_seam() {
     let mut seam = seam(9, &["a", "b", "c", "d"], 0);
@@ -47,6 +68,28 @@ fn modes_and_screens_are_those_of_the_seam() {
     pane.feed(b"\x1b[?1049lexit\r\n");
     pane.rest();
     assert_eq!(pane.lines(), ["$ vim", "$ exit"]);
+}
+
+/// Where the option `alternate-screen` is off, lines of a full-screen program are lines like others.
+#[test]
+fn there_may_be_no_alternate_screen() {
+    let mut seam = empty(20, 5);
+    seam.modes.alternates = false;
+    let mut pane = Pane::at(&seam);
+    pane.feed(b"before\r\n\x1b[?1049h");
+    let lines: Vec<String> = (1..=30).map(|line| format!("line {line}")).collect();
+    pane.feed(
+        lines
+            .iter()
+            .map(|line| format!("{line}\r\n"))
+            .collect::<String>()
+            .as_bytes(),
+    );
+    pane.feed(b"\x1b[?1049lafter\r\n");
+    pane.rest();
+    let before = std::iter::once("before".to_owned());
+    let all = before.chain(lines).chain(["after".to_owned()]);
+    assert_eq!(pane.lines(), all.collect::<Vec<_>>());
 }
 
 #[test]

@@ -87,6 +87,34 @@ fn strings_that_are_not_text_are_not_printed() {
     shows(30, 1, "\x1b(0lqk\x1b(B", &["lqk"], 0);
 }
 
+/// tmux waits for five seconds, counted from where the string began.
+#[test]
+fn a_string_without_an_end_is_given_up() {
+    for begins in [
+        "\x1bk", "\x1bP", "\x1bPq", "\x1b]0;", "\x1b_", "\x1b^", "\x1bX",
+    ] {
+        let mut pane = Pane::new(9, 2);
+        let shown = |pane: &Pane| pane.stream.terminal.shown()[0].text.trim_end().to_owned();
+        pane.feed(format!("a\x1b[1;4H\x1b7\x1b[7;42m{begins}foo").as_bytes());
+        pane.now += Duration::from_millis(4999);
+        pane.feed(b"bar");
+        assert_eq!(shown(&pane), "a", "{begins:?}");
+        pane.now += Duration::from_millis(1);
+        pane.feed(b"b");
+        assert_eq!(shown(&pane), "a  b", "{begins:?}");
+        // Nothing that was set before is left.
+        pane.feed(b"\x1b8c\x1b[K");
+        assert_eq!(shown(&pane), "c", "{begins:?}");
+        // One that has ended was none.
+        pane.feed(b"\x1bkname\x1b\\");
+        pane.now += Duration::from_secs(9);
+        pane.feed(b"\x1bkna");
+        pane.now += Duration::from_secs(1);
+        pane.feed(b"me\x1b\\d");
+        assert_eq!(shown(&pane), "cd", "{begins:?}");
+    }
+}
+
 #[test]
 fn bytes_that_are_not_text_are_dropped() {
     let mut pane = Pane::new(20, 1);
