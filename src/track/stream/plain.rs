@@ -12,7 +12,7 @@ pub(super) const BYTES_MAX: usize = 64 * 1024;
 
 /// And so many at least, where other lines are between them: what is looked at in vain is looked at
 /// again, and must not be much.
-const BYTES_LEAST: usize = 8 * 1024;
+const BYTES_LEAST: usize = 512;
 
 /// A longer line is painted.
 const LINE_BYTES_MAX: usize = 4096;
