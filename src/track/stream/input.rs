@@ -8,14 +8,12 @@
 use std::time::Duration;
 
 use avt::Parser;
-use avt::parser::{AnsiMode, DecMode, EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope};
+use avt::parser::{EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope};
 
 use super::marks::Marks;
 use super::plain::{BYTES_MAX, Plain};
+use super::sequence::{SEQUENCE_BYTES, Sequence};
 use super::terminal::{At, Pen, Terminal};
-
-/// The beginning of a sequence that is kept, to know what avt's parser leaves out of it.
-const SEQUENCE_BYTES: usize = 8;
 
 /// After this time tmux takes what follows the beginning of a string for text, whether that string has
 /// ended or not.
@@ -29,7 +27,7 @@ pub(super) struct Input {
     character: Partial,
     /// In a string that only `ESC \` ends: the escape has come.
     escaped: bool,
-    /// What follows the last `ESC`, as far as it is kept.
+    /// What follows the last `ESC` but for controls, as far as it is kept.
     sequence: Vec<u8>,
     /// When the bytes come.
     now: Duration,
@@ -112,7 +110,7 @@ impl Input {
             }
             if self.parser.state != State::Ground {
                 self.in_sequence(byte, terminal, marks);
-                self.note_string();
+                self.note_string(terminal);
                 at += 1;
                 continue;
             }
@@ -165,7 +163,7 @@ impl Input {
     }
 
     /// Notes when a string begins, not when it goes on: so tmux counts.
-    fn note_string(&mut self) {
+    fn note_string(&mut self, terminal: &mut Terminal) {
         self.string_began = match self.parser.state {
             State::Ground
             | State::Escape
@@ -174,7 +172,10 @@ impl Input {
             | State::CsiParam
             | State::CsiIntermediate
             | State::CsiIgnore => None,
-            _ => self.string_began.or(Some(self.now)),
+            _ => {
+                terminal.last = None;
+                self.string_began.or(Some(self.now))
+            }
         };
     }
 
@@ -199,139 +200,162 @@ impl Input {
         }
         if byte == b'\x1b' {
             self.sequence.clear();
-        } else if self.sequence.len() < SEQUENCE_BYTES {
+        } else if (b' '..=b'~').contains(&byte) && self.sequence.len() < SEQUENCE_BYTES {
             self.sequence.push(byte);
         }
-        if let Some(function) = self.parser.feed(char::from(byte)) {
-            self.execute(&function, byte, terminal, marks);
-        }
-        if self.parser.state == State::Ground || byte < b' ' && byte != b'\x1b' {
-            terminal.last = None;
-        }
-    }
-
-    fn execute(&self, function: &Function, last: u8, terminal: &mut Terminal, marks: &mut Marks) {
-        // A number that is left out, or zero, stands for one.
-        let n = |count: u16| usize::from(count.max(1));
-        let t = terminal;
-        match function {
-            Function::Bs => t.back(),
-            Function::Cr => t.carriage_return(),
-            Function::Lf => t.line_feed(false),
-            Function::Ht => t.tab(),
-            Function::Nel => {
-                t.carriage_return();
-                t.line_feed(false);
-            }
-            Function::Ri => t.reverse_index(),
-            Function::Hts => t.set_tab(true),
-            Function::Tbc(TbcScope::CurrentColumn) => t.set_tab(false),
-            Function::Tbc(TbcScope::All) => t.tabs.fill(false),
-            Function::Cbt(count) => t.back_tab(n(*count)),
-            Function::Cha(column) => t.go_to_column(n(*column) - 1),
-            Function::Vpa(row) => t.go_to_row(n(*row) - 1),
-            Function::Cup(row, column) => {
-                t.go_to_row(n(*row) - 1);
-                t.go_to_column(n(*column) - 1);
-            }
-            Function::Cub(columns) => t.left(n(*columns)),
-            // `CSI a` reads as the same function; tmux does not know it.
-            Function::Cuf(columns) if last == b'C' => t.right(n(*columns)),
-            Function::Cuu(rows) => t.up(n(*rows)),
-            Function::Cud(rows) => t.down(n(*rows)),
-            Function::Cnl(rows) => {
-                t.carriage_return();
-                t.down(n(*rows));
-            }
-            Function::Cpl(rows) => {
-                t.carriage_return();
-                t.up(n(*rows));
-            }
-            Function::Decsc | Function::Scosc => t.keep_cursor(),
-            Function::Decrc | Function::Scorc => t.restore_cursor(),
-            Function::Decaln => t.align(),
-            Function::Decstbm(upper, lower) => {
-                let lower = if *lower == 0 { t.height() } else { n(*lower) };
-                t.set_region(n(*upper) - 1, lower - 1);
-            }
-            Function::Il(rows) => t.insert_rows(n(*rows)),
-            Function::Dl(rows) => t.delete_rows(n(*rows)),
-            Function::Ich(cells) => t.insert_cells(n(*cells)),
-            Function::Dch(cells) => t.delete_cells(n(*cells)),
-            Function::Ech(cells) => t.erase_cells(n(*cells)),
-            Function::Su(rows) => t.scroll_up(n(*rows)),
-            Function::Sd(rows) => t.scroll_down(n(*rows)),
-            Function::Ed(EdScope::Below) => t.erase_below(),
-            Function::Ed(EdScope::Above) => t.erase_above(),
-            Function::Ed(EdScope::All) => t.erase_screen(),
-            // The history is gone from tmux; what was in it has been seen.
-            Function::Ed(EdScope::SavedLines) => t.grid.scrolled.history.size = 0,
-            Function::El(ElScope::ToRight) => t.erase_right(),
-            Function::El(ElScope::ToLeft) => t.erase_left(),
-            Function::El(ElScope::All) => t.erase_row(),
-            Function::Rep(count) => t.repeat(n(*count)),
-            Function::Ris => t.reset(),
-            Function::Sgr(operations) => {
-                for operation in operations.as_slice() {
-                    match operation {
-                        SgrOp::Reset => t.pen = Pen::default(),
-                        SgrOp::SetForegroundColor(_) => t.pen.foreground = true,
-                        SgrOp::ResetForegroundColor => t.pen.foreground = false,
-                        SgrOp::SetBackgroundColor(_) => t.pen.background = true,
-                        SgrOp::ResetBackgroundColor => t.pen.background = false,
-                        // Which of the marks are left does not matter often enough to count them.
-                        _ => t.pen.marked = true,
-                    }
+        let function = self.parser.feed(char::from(byte));
+        match (byte, function) {
+            (_, Some(Function::Osc(Osc::ShellIntegration(mark)))) => marks.push(mark, terminal),
+            (b'\x1b', _) => {}
+            (..b' ', function) => {
+                // Strings have no controls, but for those that end anything.
+                if self.string_began.is_none() || matches!(byte, b'\x18' | b'\x1a') {
+                    self.control(terminal, |t| control(function.as_ref(), t));
                 }
             }
-            Function::Sm(modes) if modes.as_slice().contains(&AnsiMode::Insert) => t.insert = true,
-            Function::Rm(modes) if modes.as_slice().contains(&AnsiMode::Insert) => t.insert = false,
-            Function::Decset(modes) => {
-                self.erases_with_columns(t);
-                modes.as_slice().iter().for_each(|mode| set(t, *mode));
+            (_, function) => {
+                if self.parser.state == State::Ground
+                    && let Some(sequence) = Sequence::read(&self.sequence)
+                {
+                    if let Some(function) = function {
+                        execute(&function, &sequence, terminal);
+                    }
+                    terminal.last = None;
+                }
             }
-            Function::Decrst(modes) => {
-                self.erases_with_columns(t);
-                modes.as_slice().iter().for_each(|mode| unset(t, *mode));
-            }
-            Function::Osc(Osc::ShellIntegration(mark)) => marks.push(*mark, t),
-            // Not tmux's, or of no consequence for the text.
-            _ => {}
         }
     }
+}
 
-    /// Changing to 132 columns and back erases the screen; avt leaves that mode out.
-    fn erases_with_columns(&self, terminal: &mut Terminal) {
-        if matches!(&self.sequence[..], b"[?3h" | b"[?3l") {
+/// What a control does, which may stand within a sequence.
+fn control(function: Option<&Function>, terminal: &mut Terminal) {
+    match function {
+        Some(Function::Bs) => terminal.back(),
+        Some(Function::Cr) => terminal.carriage_return(),
+        Some(Function::Lf) => terminal.line_feed(false),
+        Some(Function::Ht) => terminal.tab(),
+        _ => {}
+    }
+}
+
+fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
+    let n = |at| sequence.count(at);
+    let is_set = matches!(function, Function::Decset(_) | Function::Sm(_));
+    let is_mode = is_set || matches!(function, Function::Decrst(_) | Function::Rm(_));
+    let wanted = match function {
+        Function::Cup(..) | Function::Decstbm(..) => 2,
+        Function::Sgr(_) => 0,
+        _ if is_mode => 0,
+        _ => 1,
+    };
+    if (0..wanted).any(|at| sequence.is_text(at)) {
+        return;
+    }
+    let is_choice = matches!(
+        function,
+        Function::Ed(_) | Function::El(_) | Function::Tbc(_)
+    );
+    if is_choice && sequence.number(0) > Some(3) {
+        // avt's numbers are smaller, and larger ones are others there.
+        return;
+    }
+    match function {
+        Function::Lf => t.line_feed(false),
+        Function::Nel => {
+            t.carriage_return();
+            t.line_feed(false);
+        }
+        Function::Ri => t.reverse_index(),
+        Function::Hts => t.set_tab(true),
+        Function::Tbc(TbcScope::CurrentColumn) => t.set_tab(false),
+        Function::Tbc(TbcScope::All) => t.tabs.fill(false),
+        Function::Cbt(_) => t.back_tab(n(0)),
+        Function::Cha(_) => t.go_to_column(n(0) - 1),
+        Function::Vpa(_) => t.go_to_row(n(0) - 1),
+        Function::Cup(..) => {
+            t.go_to_row(n(0) - 1);
+            t.go_to_column(n(1) - 1);
+        }
+        Function::Cub(_) => t.left(n(0)),
+        Function::Cuf(_) => t.right(n(0)),
+        Function::Cuu(_) => t.up(n(0)),
+        Function::Cud(_) => t.down(n(0)),
+        Function::Cnl(_) => {
+            t.carriage_return();
+            t.down(n(0));
+        }
+        Function::Cpl(_) => {
+            t.carriage_return();
+            t.up(n(0));
+        }
+        Function::Decsc | Function::Scosc => t.keep_cursor(),
+        Function::Decrc | Function::Scorc => t.restore_cursor(),
+        Function::Decaln => t.align(),
+        Function::Decstbm(..) => {
+            // Zero is not the same as nothing here.
+            let lower = sequence.number(1).map_or(t.height(), |lower| lower.max(1));
+            t.set_region(n(0) - 1, lower - 1);
+        }
+        Function::Il(_) => t.insert_rows(n(0)),
+        Function::Dl(_) => t.delete_rows(n(0)),
+        Function::Ich(_) => t.insert_cells(n(0)),
+        Function::Dch(_) => t.delete_cells(n(0)),
+        Function::Ech(_) => t.erase_cells(n(0)),
+        Function::Su(_) => t.scroll_up(n(0)),
+        Function::Sd(_) => t.scroll_down(n(0)),
+        Function::Ed(EdScope::Below) => t.erase_below(),
+        Function::Ed(EdScope::Above) => t.erase_above(),
+        Function::Ed(EdScope::All) => t.erase_screen(),
+        // The history is gone from tmux; what was in it has been seen.
+        Function::Ed(EdScope::SavedLines) => t.grid.scrolled.history.size = 0,
+        Function::El(ElScope::ToRight) => t.erase_right(),
+        Function::El(ElScope::ToLeft) => t.erase_left(),
+        Function::El(ElScope::All) => t.erase_row(),
+        Function::Rep(_) => t.repeat(n(0)),
+        Function::Ris => t.reset(),
+        Function::Sgr(operations) => {
+            for operation in operations.as_slice() {
+                match operation {
+                    SgrOp::Reset => t.pen = Pen::default(),
+                    SgrOp::SetForegroundColor(_) => t.pen.foreground = true,
+                    SgrOp::ResetForegroundColor => t.pen.foreground = false,
+                    SgrOp::SetBackgroundColor(_) => t.pen.background = true,
+                    SgrOp::ResetBackgroundColor => t.pen.background = false,
+                    // Which of the marks are left does not matter often enough to count them.
+                    _ => t.pen.marked = true,
+                }
+            }
+        }
+        Function::Sm(_) | Function::Rm(_) if sequence.numbers().any(|mode| mode == INSERT) => {
+            t.insert = is_set;
+        }
+        Function::Decset(_) | Function::Decrst(_) => {
+            sequence.numbers().for_each(|mode| set(t, mode, is_set));
+        }
+        // Not tmux's, or of no consequence for the text.
+        _ => {}
+    }
+}
+
+/// Text moves what stands behind it.
+const INSERT: usize = 4;
+
+/// Sets a private mode, or unsets it.
+fn set(terminal: &mut Terminal, mode: usize, is_set: bool) {
+    match mode {
+        // Changing to 132 columns and back erases the screen.
+        3 => {
             terminal.home();
             terminal.erase_screen();
         }
-    }
-}
-
-fn set(terminal: &mut Terminal, mode: DecMode) {
-    match mode {
-        DecMode::Origin => {
-            terminal.origin = true;
+        6 => {
+            terminal.origin = is_set;
             terminal.home();
         }
-        DecMode::AutoWrap => terminal.wrap = true,
-        DecMode::AltScreenBuffer => terminal.enter(false),
-        DecMode::SaveCursorAltScreenBuffer => terminal.enter(true),
-        DecMode::CursorKeys | DecMode::TextCursorEnable | DecMode::SaveCursor => {}
-    }
-}
-
-fn unset(terminal: &mut Terminal, mode: DecMode) {
-    match mode {
-        DecMode::Origin => {
-            terminal.origin = false;
-            terminal.home();
-        }
-        DecMode::AutoWrap => terminal.wrap = false,
-        DecMode::AltScreenBuffer => terminal.leave(false),
-        DecMode::SaveCursorAltScreenBuffer => terminal.leave(true),
-        DecMode::CursorKeys | DecMode::TextCursorEnable | DecMode::SaveCursor => {}
+        7 => terminal.wrap = is_set,
+        47 | 1047 | 1049 if is_set => terminal.enter(mode == 1049),
+        47 | 1047 | 1049 => terminal.leave(mode == 1049),
+        _ => {}
     }
 }
 

@@ -25,6 +25,8 @@ mod plain;
 
 mod input;
 
+mod sequence;
+
 mod tracker;
 
 mod difference;

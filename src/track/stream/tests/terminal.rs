@@ -20,7 +20,14 @@ fn shows(width: u32, height: u32, bytes: &str, rows: &[&str], scrolled: i64) {
 
 #[test]
 fn erasing_the_screen_keeps_what_it_held() {
-    for erases in ["\x1b[H\x1b[J", "\x1b[2J\x1b[H", "\x1bc", "\x1b[?3h"] {
+    for erases in [
+        "\x1b[H\x1b[J",
+        "\x1b[2J\x1b[H",
+        "\x1bc",
+        "\x1b[?3h",
+        "\x1b[?3;4l",
+        "\x1b[?25;03h",
+    ] {
         shows(9, 4, &format!("a\r\nb{erases}c"), &["c", "", "", ""], 2);
     }
     shows(9, 3, "a\r\nb\x1b[1;2H\x1b[J", &["a", "", ""], 0);
@@ -127,6 +134,55 @@ fn what_tmux_does_not_know_does_nothing() {
     shows(9, 2, "ab\x1b[2aC\x1b[!p\x1b[5Wd", &["abCd", ""], 0);
     shows(9, 2, "x\x1b[3bz", &["xxxxz", ""], 0);
     shows(4, 2, "x\x1b[99b", &["xxxx", ""], 0);
+    // What it does not know leaves the character to repeat, too.
+    for unknown in ["[?9z", "[3 z", "[!p", "#9", "##8", "[2147483648D"] {
+        shows(9, 1, &format!("x\x1b{unknown}\x1b[3by"), &["xxxxy"], 0);
+    }
+    for known in ["[c", "[>1;2q", "[m", "[2 q", "(B", "=", "[?2004h"] {
+        shows(9, 1, &format!("x\x1b{known}\x1b[3by"), &["xy"], 0);
+    }
+    shows(9, 1, "a\x1b##8b", &["ab"], 0);
+}
+
+#[test]
+fn a_control_within_a_sequence_ends_a_character() {
+    let mut pane = Pane::new(20, 1);
+    pane.feed(b"ab\xe2\x82\x1b[1\0m\xacX");
+    assert_eq!(pane.stream.terminal.shown()[0].text, "abX");
+    shows(9, 2, "ab\x1b[1\nC\x1b[4\rCx", &["ab", "    x"], 0);
+}
+
+#[test]
+fn numbers_are_taken_as_tmux_takes_them() {
+    shows(9, 1, "a\x1b[65537Cb", &["a       b"], 0);
+    shows(9, 1, "abcdef\x1b[5:3Dx", &["abcdefx"], 0);
+    shows(9, 1, "abc\x1b[1;2:3Hx", &["abcx"], 0);
+    shows(9, 1, "abc\x1b[2147483648Dx", &["abcx"], 0);
+    shows(9, 1, "abc\x1b[65536Jx", &["abcx"], 0);
+    shows(9, 1, &format!("abc\x1b[{}Hx", ";".repeat(23)), &["abcx"], 0);
+    shows(9, 1, &format!("abc\x1b[{}Hx", ";".repeat(22)), &["xbc"], 0);
+    shows(9, 1, &format!("abc\x1b[{:064}Dx", 2), &["abcx"], 0);
+    shows(9, 1, &format!("abc\x1b[{:063}Dx", 2), &["axc"], 0);
+}
+
+/// A region's end may be left out; zero is the first row.
+#[test]
+fn a_region_that_ends_in_row_zero_is_none() {
+    shows(
+        20,
+        3,
+        "one\r\ntwo\x1b[0;0rthree",
+        &["one", "twothree", ""],
+        0,
+    );
+    shows(
+        20,
+        5,
+        "\x1b[2;4r\x1b[1;0rab\x1b[5;1H\ncd\r\nef",
+        &["ab", "", "", "", "ef"],
+        0,
+    );
+    shows(9, 3, "a\x1b[2rb\x1b[;2rc", &["c", "", ""], 0);
 }
 
 #[test]

@@ -1,0 +1,135 @@
+//! A sequence as tmux reads it, which is not how `avt` does: which there are, and their numbers (pure).
+
+/// tmux leaves out a sequence that says more than this.
+const NUMBERS_MAX: usize = 23;
+const NUMBERS_BYTES_MAX: usize = 63;
+
+/// So much is kept of a sequence: more than any that tmux reads has.
+pub(super) const SEQUENCE_BYTES: usize = NUMBERS_BYTES_MAX + 4;
+
+/// What follows an `ESC`, up to its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sequence<'a> {
+    numbers: &'a [u8],
+}
+
+impl<'a> Sequence<'a> {
+    /// Reads the bytes behind `ESC`, without controls among them; `None` for what tmux does not know
+    /// or leaves out.
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() >= SEQUENCE_BYTES {
+            return None;
+        }
+        let (last, before) = bytes.split_last()?;
+        let control = before.strip_prefix(b"[");
+        let mut rest = control.unwrap_or(before);
+        let mut kind = None;
+        if control.is_some()
+            && let Some((first @ b'<'..=b'?', after)) = rest.split_first()
+        {
+            (kind, rest) = (Some(*first), after);
+        }
+        let end = rest.iter().take_while(|byte| (b'0'..=b';').contains(byte));
+        let (numbers, rest) = rest.split_at(end.count());
+        kind = match (rest, kind) {
+            ([], kind) => kind,
+            ([one], None) => Some(*one),
+            _ => return None,
+        };
+        let lasts: &[u8] = match (control.is_some(), kind) {
+            (true, None) => b"@ABCDEFGHJKLMPSTXZ`bcdfghlmnrstu",
+            (true, Some(b'?')) => b"hl",
+            (true, Some(b'>')) => b"cmnq",
+            (true, Some(b' ')) => b"q",
+            (false, None) => b"78=>DEHM\\c",
+            (false, Some(b'(' | b')')) => b"0B",
+            (false, Some(b'#')) => b"8",
+            _ => b"",
+        };
+        let sequence = Self { numbers };
+        (lasts.contains(last) && sequence.is_read()).then_some(sequence)
+    }
+
+    /// Whether it says no more than tmux takes.
+    fn is_read(&self) -> bool {
+        let is_read =
+            |part: &[u8]| part.is_empty() || part.contains(&b':') || number(part).is_some();
+        self.numbers.len() <= NUMBERS_BYTES_MAX
+            && self.parts().count() <= NUMBERS_MAX
+            && self.parts().all(is_read)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.numbers.split(|byte| *byte == b';')
+    }
+
+    fn part(&self, at: usize) -> &'a [u8] {
+        self.parts().nth(at).unwrap_or_default()
+    }
+
+    /// Whether there is something else in the place of a number.
+    pub fn is_text(&self, at: usize) -> bool {
+        self.part(at).contains(&b':')
+    }
+
+    /// The number in this place, if there is one.
+    pub fn number(&self, at: usize) -> Option<usize> {
+        number(self.part(at))
+    }
+
+    /// A number that counts: one that is left out, or zero, stands for one.
+    pub fn count(&self, at: usize) -> usize {
+        self.number(at).unwrap_or_default().max(1)
+    }
+
+    /// All the numbers.
+    pub fn numbers(&self) -> impl Iterator<Item = usize> + use<'a> {
+        self.parts().filter_map(number)
+    }
+}
+
+fn number(part: &[u8]) -> Option<usize> {
+    let number: i32 = std::str::from_utf8(part).ok()?.parse().ok()?;
+    usize::try_from(number).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_tmux() {
+        let sequence = Sequence::read(b"[;5;0;7:3H").unwrap();
+        let numbers: Vec<_> = (0..5).map(|at| sequence.number(at)).collect();
+        assert_eq!(numbers, [None, Some(5), Some(0), None, None]);
+        assert!(sequence.is_text(3) && !sequence.is_text(4));
+        assert_eq!((sequence.count(1), sequence.count(2)), (5, 1));
+        assert_eq!(sequence.numbers().collect::<Vec<_>>(), [5, 0]);
+    }
+
+    #[test]
+    fn what_tmux_leaves_out_is_none() {
+        for bytes in [
+            "[?9z",
+            "##8",
+            "[! p",
+            "[?? h",
+            "[2147483648D",
+            "[a",
+            "",
+            "(C",
+            "[3?D",
+        ] {
+            assert!(Sequence::read(bytes.as_bytes()).is_none(), "{bytes}");
+        }
+        for bytes in ["[?25h", "#8", "[2 q", "[2147483647D", "c", "(B", "7"] {
+            assert!(Sequence::read(bytes.as_bytes()).is_some(), "{bytes}");
+        }
+        let many = |count: usize| format!("[{}H", ";".repeat(count - 1));
+        assert!(Sequence::read(many(23).as_bytes()).is_some());
+        assert!(Sequence::read(many(24).as_bytes()).is_none());
+        let long = |count: usize| format!("[?{:0count$}h", 1);
+        assert!(Sequence::read(long(63).as_bytes()).is_some());
+        assert!(Sequence::read(long(64).as_bytes()).is_none());
+    }
+}
