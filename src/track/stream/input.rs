@@ -307,7 +307,9 @@ fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
         Function::Ed(EdScope::Above) => t.erase_above(),
         Function::Ed(EdScope::All) => t.erase_screen(),
         // The history is gone from tmux; what was in it has been seen.
-        Function::Ed(EdScope::SavedLines) => t.grid.scrolled.history.size = 0,
+        Function::Ed(EdScope::SavedLines) if sequence.number(1).unwrap_or_default() == 0 => {
+            t.grid.scrolled.history.size = 0;
+        }
         Function::El(ElScope::ToRight) => t.erase_right(),
         Function::El(ElScope::ToLeft) => t.erase_left(),
         Function::El(ElScope::All) => t.erase_row(),

@@ -231,3 +231,13 @@ fn a_shell_says_when_commands_begin_and_end() {
     assert_eq!(pane.stream.marks(), marks);
     assert_eq!(pane.stream.marks(), []);
 }
+
+#[test]
+fn the_history_is_forgotten_where_nothing_else_is_said() {
+    for (order, left) in [("\x1b[3J", 0), ("\x1b[3;0J", 0), ("\x1b[3;7J", 1)] {
+        let mut pane = Pane::new(4, 2);
+        pane.feed(format!("a\r\nb\r\nc{order}").as_bytes());
+        let history = &pane.stream.terminal.grid.scrolled.history;
+        assert_eq!(history.size, left, "{order:?}");
+    }
+}
