@@ -244,7 +244,7 @@ fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
     let is_mode = is_set || matches!(function, Function::Decrst(_) | Function::Rm(_));
     let wanted = match function {
         Function::Cup(..) | Function::Decstbm(..) => 2,
-        Function::Sgr(_) => 0,
+        Function::Sgr(_) | Function::Scosc | Function::Scorc => 0,
         _ if is_mode => 0,
         _ => 1,
     };

@@ -157,6 +157,8 @@ fn numbers_are_taken_as_tmux_takes_them() {
     shows(9, 1, "a\x1b[65537Cb", &["a       b"], 0);
     shows(9, 1, "abcdef\x1b[5:3Dx", &["abcdefx"], 0);
     shows(9, 1, "abc\x1b[1;2:3Hx", &["abcx"], 0);
+    // Where numbers say nothing, whatever they are.
+    shows(9, 1, "ab\x1b[1:2scd\x1b[3:4ux", &["abxd"], 0);
     shows(9, 1, "abc\x1b[2147483648Dx", &["abcx"], 0);
     shows(9, 1, "abc\x1b[65536Jx", &["abcx"], 0);
     shows(9, 1, &format!("abc\x1b[{}Hx", ";".repeat(23)), &["abcx"], 0);
