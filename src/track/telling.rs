@@ -82,9 +82,10 @@ impl Book {
         let (next, cursor_line) = (self.next, self.cursor_line);
         let is_shown = |line: &Line| line.said != Said::Nothing;
         let is_due = |line: &Line| {
-            line.stood || line.restless || is_shown(line) && line.number >= cursor_line
+            let is_ready = line.stood || line.restless;
+            let is_news = line.said_text() != line.text;
+            is_news && (is_ready || is_shown(line) && line.number >= cursor_line)
         };
-        let is_due = |line: &Line| is_due(line) && line.said_text() != line.text;
         let unsaid = self.lines.partition_point(|line| line.number < next);
         let unsaid = &mut self.lines[unsaid..];
         let Some(last) = unsaid
