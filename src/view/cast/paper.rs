@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::rows::{from_row, rows};
+use super::rows::{from_row, rows, unsettled};
 use crate::event::lines_in;
 use crate::view::clean::push_clean;
 
@@ -95,6 +95,8 @@ impl Paper {
             }
             return;
         }
+        let mut text = clean(text);
+        text.truncate(unsettled(&text, self.width).len());
         // The lines before it that are still to be said have their rows already.
         let last = self
             .lines
@@ -108,7 +110,7 @@ impl Paper {
         if is_on_screen && !text.is_empty() {
             news.extend((hole..number).map(|number| (number, String::new())));
         }
-        news.push((number, clean(text)));
+        news.push((number, text));
         self.change(news, out);
     }
 
@@ -293,7 +295,8 @@ impl Paper {
     }
 }
 
-fn clean(text: &str) -> String {
+/// Text without control characters.
+pub(super) fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     push_clean(&mut out, text);
     out

@@ -42,6 +42,18 @@ pub(super) fn from_row(text: &str, width: usize, row: usize) -> &str {
     }
 }
 
+/// What is drawn of a line that has not settled. Blanks at its end tell where the cursor is, but
+/// have no row of their own: terminals that get another width keep such a row or drop it, nobody
+/// knows which.
+pub(super) fn unsettled(text: &str, width: usize) -> &str {
+    let end = text.trim_end_matches(' ').len();
+    if end == 0 {
+        return "";
+    }
+    let row_end = breaks(text, width).find(|at| *at >= end);
+    &text[..row_end.unwrap_or(text.len())]
+}
+
 /// What of a line stands in its first row.
 pub(super) fn first_row(text: &str, width: usize) -> &str {
     let end = breaks(text, width).next().unwrap_or(text.len());
@@ -69,6 +81,18 @@ mod tests {
             }
         }
         assert_eq!(from_row("abc", 3, 7), "");
+        // Blanks at the end as far as the row goes.
+        for (text, width, expected) in [
+            ("", 3, ""),
+            ("    ", 3, ""),
+            ("a ", 3, "a "),
+            ("abc ", 3, "abc"),
+            ("abcd    ", 3, "abcd  "),
+            ("a   b ", 3, "a   b "),
+            ("漢漢  ", 5, "漢漢 "),
+        ] {
+            assert_eq!(unsettled(text, width), expected, "{text:?}");
+        }
         // Nothing to be drawn, and an end all the same.
         assert_eq!(rows("漢漢", 1), 3);
     }

@@ -6,9 +6,10 @@ use avt::{ScreenKind, Terminal};
 use proptest::prelude::*;
 
 use super::CastOptions;
+use super::paper::clean;
 use super::play::*;
+use super::rows::unsettled;
 use crate::event::TdEvent;
-use crate::view::clean::push_clean;
 use crate::view::clean::tests::nasty;
 
 /// What can happen to a pane.
@@ -31,6 +32,7 @@ fn line() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-z]{0,12}",
         2 => "[a-z ]{10,70}",
+        1 => "[a-z]{0,45} {0,45}",
         1 => "[漢字かな]{0,30}",
         1 => "[a-z漢]{5,40}",
         1 => nasty().prop_map(|text| text.replace('\n', "")),
@@ -79,8 +81,10 @@ impl Truth {
                 }
                 update(first, &chunk)
             }
-            Step::Show(below, text) => {
+            Step::Show(below, shown) => {
                 let number = self.next + below;
+                let mut text = clean(shown);
+                text.truncate(unsettled(&text, self.size.0 as usize).len());
                 // As many as a screen has rows.
                 let known = self.lines.last_key_value().map_or(0, |(last, _)| last + 1);
                 let hole = self.next.max(known);
@@ -88,7 +92,7 @@ impl Truth {
                     let rows = (hole..number).map(|number| (number, String::new()));
                     self.lines.extend(rows);
                 }
-                self.set(number, text);
+                self.set(number, &text);
                 let next = self.next;
                 while self
                     .lines
@@ -97,7 +101,7 @@ impl Truth {
                 {
                     self.lines.pop_last();
                 }
-                revised(number, text)
+                revised(number, shown)
             }
             Step::Revise(back, text) => {
                 let number = (self.next - back).max(1).min(self.next - 1);
@@ -136,9 +140,7 @@ impl Truth {
 
     fn set(&mut self, number: i64, text: &str) {
         self.has_wide |= !text.is_ascii();
-        let mut clean = String::new();
-        push_clean(&mut clean, text);
-        self.lines.insert(number, clean);
+        self.lines.insert(number, clean(text));
     }
 
     /// A terminal on which all lines were printed once, as they read in the end.
