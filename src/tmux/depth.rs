@@ -132,7 +132,7 @@ mod tests {
             } else {
                 limit - step + 1 + (scrolled - limit - 1) % step
             };
-            prop_assume!(more < step);
+            let more = more % step;
             let now = PaneState { history_limit: limit, ..at(size(before + more)) };
             let deep = depth(Some(&seen_at(size(before))), &now, Margin::Rows(margin));
             prop_assert!(deep >= (more + margin).min(now.history_size), "{deep}");
