@@ -5,8 +5,8 @@
 use serde_json::Value;
 
 use super::{
-    Cursor, ExecutionId, ExitStatus, IterationOutcome, LineCount, MaybePane, MaybeText, PaneId,
-    PaneIds, ScreenRow, ScreenRows, TdEvent, UnknownEvent, event_table,
+    Cursor, ExecutionId, ExitStatus, IterationOutcome, LineCount, MaybePane, MaybePid, MaybeText,
+    PaneId, PaneIds, ScreenRow, ScreenRows, TdEvent, UnknownEvent, event_table,
 };
 
 /// Who is shown each text, and may change it.
@@ -43,7 +43,8 @@ no_texts!(
     PaneIds,
     MaybePane,
     ExitStatus,
-    LineCount
+    LineCount,
+    MaybePid
 );
 
 impl Texts for String {

@@ -71,6 +71,14 @@ pub(super) fn lagged(missed: u64) -> String {
     }
 }
 
+/// What stands behind the word for an end: the exit status, where it says more than that all is well.
+pub(super) fn with_status(exit_status: Option<i32>) -> String {
+    match exit_status {
+        Some(0) | None => String::new(),
+        Some(status) => format!(", exit status {status}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
