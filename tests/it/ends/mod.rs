@@ -172,14 +172,14 @@ fn what_a_shell_exits_with_and_what_tmux_kills_is_known_and_has_not_failed() {
         (
             "bash",
             "exec bash --norc --noprofile",
-            &["send-keys -t bash 'exit 3' Enter"],
+            &["send-keys -t =bash: 'exit 3' Enter"],
             3,
             "completed",
         ),
         (
             "sh",
             "exec sh",
-            &["send-keys -t sh 'exit 3' Enter"],
+            &["send-keys -t =sh: 'exit 3' Enter"],
             3,
             "completed",
         ),
@@ -187,8 +187,8 @@ fn what_a_shell_exits_with_and_what_tmux_kills_is_known_and_has_not_failed() {
             "ctrl-d",
             "exec bash --norc --noprofile",
             &[
-                "send-keys -t ctrl-d '(exit 7)' Enter",
-                "send-keys -t ctrl-d C-d",
+                "send-keys -t =ctrl-d: '(exit 7)' Enter",
+                "send-keys -t =ctrl-d: C-d",
             ],
             7,
             "completed",
@@ -196,7 +196,7 @@ fn what_a_shell_exits_with_and_what_tmux_kills_is_known_and_has_not_failed() {
         (
             "kill-pane",
             "exec sleep 1000",
-            &["kill-pane -t kill-pane"],
+            &["kill-pane -t =kill-pane:"],
             129,
             "completed",
         ),
@@ -210,7 +210,7 @@ fn what_a_shell_exits_with_and_what_tmux_kills_is_known_and_has_not_failed() {
         (
             "kill-shell",
             "exec bash --norc --noprofile",
-            &["kill-pane -t kill-shell"],
+            &["kill-pane -t =kill-shell:"],
             129,
             "completed",
         ),
