@@ -58,12 +58,14 @@ impl Out<'_> {
                 first_line,
                 lost_lines,
                 reason,
+                evidence,
             } => TdEvent::OutputGap {
                 execution_id,
                 pane,
                 first_line,
                 lost_lines,
                 reason: reason.as_str().to_owned(),
+                evidence,
             },
         };
         // A closed bus means that the engine is at its end: nobody is left to be told.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::super::say::{Completion, Out};
 use super::{Follow, Pane};
+use crate::event::GapEvidence;
 use crate::tmux::PaneState;
 use crate::track::Death;
 
@@ -49,7 +50,8 @@ impl Pane {
             };
             if more {
                 // The pane took with it what it printed after the last look, if it did.
-                out.emitter.output_gap(&self.id, next, None, "ambiguous");
+                out.emitter
+                    .output_gap(&self.id, next, None, "ambiguous", GapEvidence::Possible);
             }
             out.complete(&self.id, (next, ""), Completion::Exit(None));
         }
