@@ -285,14 +285,14 @@ mod tests {
     fn a_job_is_told_when_it_has_lived_for_half_a_second_and_when_it_ends() {
         let (mut jobs, now) = (Jobs::default(), Instant::now());
         assert_eq!(jobs.look(&group(7, &[7], now)), [7]);
-        assert_eq!(jobs.look(&group(7, &[7], now)), [], "it is held");
+        assert_eq!(jobs.look(&group(7, &[7], now)), [0; 0], "it is held");
         assert_eq!(jobs.next_due(), Some(now + 500 * MS));
         assert_eq!(jobs.due(now + 499 * MS), []);
         assert_eq!(jobs.due(now + 500 * MS), [started(7, &[7])]);
         assert_eq!(jobs.next_due(), None, "its end is waited for");
         assert!(jobs.ended(7, exit(2)));
         assert_eq!(jobs.due(now + 3000 * MS), [completed(7, exit(2), 3000)]);
-        assert_eq!(jobs.pids(), []);
+        assert_eq!(jobs.pids(), [0; 0]);
         assert!(!jobs.ended(7, exit(2)), "another one's");
     }
 
@@ -349,10 +349,10 @@ mod tests {
         let (mut jobs, now) = (Jobs::default(), Instant::now());
         jobs.look(&group(7, &[7], now));
         assert_eq!(jobs.due(now + 500 * MS).len(), 1);
-        assert_eq!(jobs.look(&Foreground::Shell), []);
+        assert_eq!(jobs.look(&Foreground::Shell), [0; 0]);
         jobs.look(&group(9, &[9], now + 600 * MS));
-        assert_eq!(jobs.look(&Foreground::Unknown), []);
-        assert_eq!(jobs.look(&group(7, &[7], now + 700 * MS)), []);
+        assert_eq!(jobs.look(&Foreground::Unknown), [0; 0]);
+        assert_eq!(jobs.look(&group(7, &[7], now + 700 * MS)), [0; 0]);
         jobs.ended(7, exit(0));
         assert_eq!(jobs.due(now + 800 * MS), [completed(7, exit(0), 800)]);
         assert!(jobs.has(9) && !jobs.has(7));

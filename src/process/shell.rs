@@ -165,7 +165,7 @@ mod tests {
         ] {
             assert!(!is_interactive(line), "{line}");
         }
-        assert!(!is_interactive_shell::<&str>(&[]), "it has ended");
+        assert!(!is_interactive_shell(&[""; 0]), "it has ended");
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod cli;
 mod embedding;
 #[cfg(feature = "cli")]
 mod ends;
+mod everyday;
 mod faults;
 mod fuzz;
 mod history;

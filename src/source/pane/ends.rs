@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::super::commands::Job;
 use super::super::say::{Completion, Out};
 use super::{Follow, Pane};
+use crate::event::GapEvidence;
 use crate::tmux::PaneState;
 use crate::track::Death;
 
@@ -24,11 +25,18 @@ impl Pane {
             .pane_opened(&self.id, state.width, state.height, &state.command);
     }
 
-    /// The pane is gone. `server_bytes` is what its server has read by now.
-    pub fn close(&mut self, server_bytes: Option<u64>, out: &mut Out<'_>) {
+    /// The pane is gone. `server_bytes` is what its server has read by now. How its program ended, and
+    /// its last bytes, may yet come.
+    pub fn is_gone(&mut self, server_bytes: Option<u64>, now: Instant) {
+        self.gone.get_or_insert((now, server_bytes));
+    }
+
+    /// The pane is gone, and all that can be known of it is known.
+    pub fn close(&mut self, out: &mut Out<'_>) {
+        let (gone_at, server_bytes) = self.gone.unwrap_or((out.now, None));
         let active = self
             .last_news
-            .is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
+            .is_some_and(|at| gone_at.saturating_duration_since(at) < JUST_ACTIVE);
         let (changes, all_came) = match &mut self.follow {
             Follow::Looks(tracker) => (tracker.end(), false),
             Follow::Bytes(stream) => (stream.end(out.now), stream.has_all()),
@@ -42,16 +50,18 @@ impl Pane {
         let next = self.tracker().next_line();
         if self.dead.is_none() {
             let more = match (self.bytes_after, server_bytes) {
-                // What a program prints right before its end tmux may not read, and then nobody has it
-                // (measured: a flood on a busy machine, one end in ten).
-                _ if self.stream().is_some() => !all_came || active,
-                // The server is there: it has read something since, or it has not.
-                (Some(then), Some(now)) => then != now,
+                // The drain read to the end of what tmux had.
+                _ if self.stream().is_some() => !all_came,
+                // The server has read nothing since, of any pane.
+                (Some(then), Some(now)) if then == now => false,
+                // It has: perhaps of this pane, unless this one rested while others printed.
+                (Some(_), Some(_)) => active || !self.others_print,
                 _ => active,
             };
             if more {
                 // The pane took with it what it printed after the last look, if it did.
-                out.emitter.output_gap(&self.id, next, None, "ambiguous");
+                out.emitter
+                    .output_gap(&self.id, next, None, "ambiguous", GapEvidence::Possible);
             }
             out.complete(&self.id, (next, ""), Completion::Exit(self.exit_status()));
         }
@@ -77,6 +87,7 @@ impl Pane {
         let dead = self.dead;
         self.opened(state, out);
         self.dead = dead;
+        self.gone = None;
     }
 
     /// The observer stops and the pane goes on.

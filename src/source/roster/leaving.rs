@@ -31,7 +31,8 @@ impl Roster {
     }
 
     /// What it printed last may be on its way, and how its program ended may not be known yet.
-    fn parts(&mut self, id: &PaneId, pane: Pane, left: Option<Left>, now: Instant) {
+    fn parts(&mut self, id: &PaneId, mut pane: Pane, left: Option<Left>, now: Instant) {
+        pane.is_gone(bytes_read_by(self.outfit.server_pid), now);
         self.programs.parts(id, now);
         let is_moved = left.is_some_and(|left| left.moved);
         if pane.is_streamed() || !is_moved && !self.programs.is_settled(id, now) {
@@ -69,7 +70,7 @@ impl Roster {
         if let Some(death) = ending.death {
             pane.program_ended(death, &mut out);
         }
-        pane.close(bytes_read_by(self.outfit.server_pid), &mut out);
+        pane.close(&mut out);
         self.outcome.ended(pane.death(), ending.is_interactive);
         if let Some(recording) = &mut self.outfit.recording {
             recording.ended(id, pane.exit_status());
