@@ -13,7 +13,7 @@ use super::clean::{are_printable, cut, push_clean};
 use super::executions::{Executions, Said, live_text, push_row, push_rows};
 use super::names::{Label, Names};
 use super::tone::{Tone, push_styled};
-use super::words::{lagged, with_status};
+use super::words::{HUNG_UP, lagged, with_status};
 use crate::event::{Envelope, EventKind, PaneId, TdEvent, lines_in};
 use crate::source::PIPE_CONTEXT;
 use rows::Rows;
@@ -165,7 +165,9 @@ impl Console {
                 ..
             } => {
                 self.lines(id, pane, *first_line, chunk, &label, out);
-                if let (true, Some(status @ 1..)) = (is_complete, exit_status) {
+                if let (true, Some(status @ 1..)) = (is_complete, exit_status)
+                    && *status != HUNG_UP
+                {
                     self.rows.note(
                         &label,
                         Tone::Caution,

@@ -201,10 +201,7 @@ mod tests {
             return;
         }
         let mut shell = std::process::Command::new("sh")
-            .args([
-                "-c",
-                "sleep 1000 & sleep 1000 & echo ready; read x; kill %1 %2; wait",
-            ])
+            .args(["-c", "sleep 1000 & sleep 1000 & echo ready; read x"])
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()
@@ -216,13 +213,11 @@ mod tests {
         let listed = pids(children(shell.id()));
         assert_eq!(listed.len(), 2);
         assert_eq!(listed, pids(searched_children(shell.id())));
-        drop(shell.stdin.take());
-        shell.kill().unwrap();
-        shell.wait().unwrap();
         for pid in listed {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
-            // It may have been killed by the shell already.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         }
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
     }
 }
