@@ -316,6 +316,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::print_stdout, reason = "what is skipped is said")]
     fn a_process_that_was_waited_for_tells_where_the_kernel_does() {
         if !cfg!(target_os = "linux") {
             return;
