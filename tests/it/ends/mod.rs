@@ -10,7 +10,7 @@ use td_observe::{Envelope, TdEvent, Watch};
 use crate::cli::{assert_code, run, text};
 use crate::observed::{Observed, shown};
 use crate::stream::drain;
-use crate::support::TmuxServer;
+use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// By what panes are observed.
 const SOURCES: &[Source] = &[Source::Polled, Source::Streamed];
@@ -250,6 +250,14 @@ fn what_a_shell_exits_with_and_what_tmux_kills_is_known_and_has_not_failed() {
         observed.until_started(cases.len() + 1);
         for (_, _, commands, ..) in cases {
             for command in *commands {
+                if command.ends_with("C-d") {
+                    // Typed before the shell asks, it would be the end of nothing.
+                    wait_for("the next prompt", CEILING, || {
+                        let screen = server.screen("=ctrl-d:");
+                        let prompts = screen.matches("prompt$").count();
+                        if prompts == 2 { Ok(()) } else { Err(screen) }
+                    });
+                }
                 server.script(command);
             }
         }
