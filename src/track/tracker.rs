@@ -356,8 +356,11 @@ impl Tracker {
         self.still(self.at, None)
     }
 
+    /// At most so many bytes were written since the last look.
     fn bytes_since(&self, look: &Look) -> Option<u64> {
-        Some(look.bytes_after?.saturating_sub(self.bytes_before?))
+        // tmux itself goes to another row, and to one more, for its notice in a dead pane.
+        let notice = if look.dead.is_some() { 2 } else { 0 };
+        Some(look.bytes_after?.saturating_sub(self.bytes_before?) + notice)
     }
 
     /// What stands there is known, not said: the line of the cursor takes the next number.
