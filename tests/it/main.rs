@@ -22,6 +22,8 @@ mod churn;
 #[cfg(feature = "cli")]
 mod cli;
 mod embedding;
+#[cfg(feature = "cli")]
+mod ends;
 mod everyday;
 mod faults;
 mod fuzz;
