@@ -300,8 +300,8 @@ impl Client {
         screens: &[Screen],
         shots: &[Shot],
     ) -> Result<Probed> {
-        let pid = self.known.as_ref().map_or(0, |known| known.pid);
-        self.ask(|server, clock| probe(server, clock, known, screens, (pid, shots)))
+        let of = self.known.clone().unwrap_or_default();
+        self.ask(|server, clock| probe(server, clock, known, screens, (&of, shots)))
     }
 
     /// Runs one tmux process. One that took long is followed by a pause of about the same length
@@ -348,7 +348,8 @@ impl Client {
     /// Takes the looks that are missing, a batch at a time, and answers each session when it has
     /// all of its own.
     pub fn look(&mut self, tellings: Vec<Telling>, found: &mut Found) {
-        let server_pid = found.listing.server.pid;
+        let listing = Arc::clone(&found.listing);
+        let known = &listing.server;
         let mut tasks: Vec<Task> = Vec::new();
         let mut of_pane: HashMap<PaneId, usize> = HashMap::new();
         let mut visits: Vec<Option<Visit>> = Vec::new();
@@ -382,7 +383,7 @@ impl Client {
             let Some(guessed) = guessed.filter(|guessed| guessed.serves(&task.shot)) else {
                 return true;
             };
-            let answer = self.answer(task, guessed.shown, server_pid, guessed.moment);
+            let answer = self.answer(task, guessed.shown, known, guessed.moment);
             task.tell(&mut visits, &answer);
             false
         });
@@ -407,7 +408,7 @@ impl Client {
                 continue;
             }
             let moment = self.moment();
-            let shown = match self.capture(server_pid, &shots) {
+            let shown = match self.capture(known, &shots) {
                 Ok(shown) => shown,
                 Err(error) => {
                     // The server is hung or gone; the next question tries again.
@@ -416,7 +417,7 @@ impl Client {
                 }
             };
             for (task, shown) in batch.into_iter().zip(shown) {
-                let answer = self.answer(task, shown, server_pid, moment);
+                let answer = self.answer(task, shown, known, moment);
                 task.tell(&mut visits, &answer);
             }
         }
@@ -427,10 +428,10 @@ impl Client {
         &mut self,
         task: &Task,
         shown: Shown,
-        server_pid: u32,
+        known: &ServerIdentity,
         moment: Proof,
     ) -> Result<Option<PaneAnswer>> {
-        match self.readable(server_pid, task, shown)? {
+        match self.readable(known, task, shown)? {
             Shown::View(mut view) => {
                 view.look.at = moment.at;
                 let proof = Proof {
@@ -450,7 +451,7 @@ impl Client {
 
     /// A look whose answer was cut off, because rows are full of combining marks or other panes
     /// took the room, is taken once more, alone and of the screen only.
-    fn readable(&mut self, server_pid: u32, task: &Task, shown: Shown) -> Result<Shown> {
+    fn readable(&mut self, known: &ServerIdentity, task: &Task, shown: Shown) -> Result<Shown> {
         if shown != Shown::Unreadable {
             return Ok(shown);
         }
@@ -461,14 +462,14 @@ impl Client {
             ..task.shot.clone()
         };
         Ok(self
-            .capture(server_pid, &[shallow])?
+            .capture(known, &[shallow])?
             .pop()
             .unwrap_or(Shown::Unreadable))
     }
 
-    fn capture(&mut self, server_pid: u32, shots: &[Shot]) -> Result<Vec<Shown>> {
+    fn capture(&mut self, known: &ServerIdentity, shots: &[Shot]) -> Result<Vec<Shown>> {
         self.rest.asks(self.counters.run());
-        self.ask(|server, clock| capture(server, clock, server_pid, shots))
+        self.ask(|server, clock| capture(server, clock, known, shots))
     }
 }
 

@@ -9,6 +9,7 @@ use super::server::Server;
 use super::state::{CHANGING, NUMBERS, PaneState, number};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::track::TmuxVersion;
 
 /// Which server it is: a restarted one at the same socket is another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,8 +20,15 @@ pub struct ServerIdentity {
     pub start_time: i64,
     /// Its socket.
     pub socket: PathBuf,
-    /// Its version, as `3.3a`.
+    /// Its version, as it writes it: `3.3a`, `next-3.8`, `master`.
     pub version: String,
+}
+
+impl ServerIdentity {
+    /// Its version, as one that can be compared.
+    pub fn tmux_version(&self) -> TmuxVersion {
+        TmuxVersion::parse(&self.version)
+    }
 }
 
 /// A session of a listing.

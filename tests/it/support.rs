@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use td_observe::Clock;
 use td_observe::child::{self, Finished, Invocation};
 use td_observe::tmux::{Listing, PaneState, Server};
+use td_observe::track::TmuxVersion;
 
 /// How long a test waits for anything before it fails.
 pub const CEILING: Duration = Duration::from_secs(20);
@@ -183,6 +184,22 @@ impl TmuxServer {
         args.extend(shape);
         args.push(command);
         self.tmux(&args)
+    }
+
+    /// Its version.
+    #[track_caller]
+    pub fn version(&self) -> TmuxVersion {
+        TmuxVersion::parse(&self.tmux(&["display-message", "-p", "#{version}"]))
+    }
+
+    /// What captures rows as they were printed, with the blanks at their ends and no others.
+    #[track_caller]
+    pub fn capture_rows(&self) -> &'static str {
+        if self.version() >= TmuxVersion::new(3, 4) {
+            "capture-pane -p -N -T"
+        } else {
+            "capture-pane -p -N"
+        }
     }
 
     /// Everything that the server holds now.

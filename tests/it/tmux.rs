@@ -14,8 +14,8 @@ pub const STAY: &str = "exec cat";
 
 #[track_caller]
 fn shots(tmux: &TmuxServer, shots: &[Shot]) -> Vec<Shown> {
-    let pid = u32::try_from(tmux.pid().as_raw_nonzero().get()).unwrap();
-    capture(&tmux.server(), &Clock::system(), pid, shots).unwrap()
+    let known = tmux.listing().server;
+    capture(&tmux.server(), &Clock::system(), &known, shots).unwrap()
 }
 
 #[track_caller]
