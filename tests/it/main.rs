@@ -45,6 +45,7 @@ mod stream_resizes;
 mod tmux;
 mod tmux_gateway;
 mod turns;
+mod versions;
 mod wait;
 mod watch;
 mod wire;

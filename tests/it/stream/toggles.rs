@@ -53,7 +53,7 @@ fn a_toggle_works_at_its_second_press_while_output_flows() {
         let printed = program.until_more(100);
         until_line(&mut observed, &pane, printed);
         assert_eq!(is_piped(), "0", "and it stays free");
-        let before = program.printed();
+        let before = printed;
         press();
         assert_eq!(is_piped(), "1", "the second press opens the user's");
         let printed = program.until_more(100);
@@ -78,7 +78,7 @@ fn a_toggle_works_at_its_second_press_while_output_flows() {
             .filter_map(|line| line.strip_prefix("line ")?.strip_suffix('.')?.parse().ok())
             .collect();
         let first = numbers[0];
-        assert!(first <= before + 3, "{first} after {before}");
+        assert!(first <= before + 20, "{first} after {before}");
         assert!(numbers.iter().copied().eq(first..=last), "{numbers:?}");
         // And ours has all of them.
         let counted = Counted::of(&observed.replay(&pane), &["the end"]);
