@@ -252,6 +252,10 @@ pub(super) fn again(error: &Error) -> Error {
         Error::gone(text)
     } else if error.is_missing_program() {
         Error::missing(text)
+    } else if error.is_invalid_input() {
+        Error::invalid(text)
+    } else if error.is_invalid_input() {
+        Error::invalid(text)
     } else {
         Error::other(text)
     }

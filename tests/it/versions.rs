@@ -220,7 +220,7 @@ fn a_dead_pane_is_still_the_one_that_ran_its_program() {
         let state = state();
         match state.dead {
             Some(_) => Ok(state),
-            None => Err(state),
+            None => Err(state.pid),
         }
     });
     assert_eq!(dead.pid, running.pid);
