@@ -8,6 +8,10 @@ use crate::event::{PaneId, TdEvent};
 use crate::process::Patient;
 use crate::track::{Change, Paced};
 
+/// The context of warnings about a pane's pipe. Nothing is missing because of them: faces show them
+/// when they are asked for more detail.
+pub(crate) const PIPE_CONTEXT: &str = "pipe";
+
 /// Where a pane's events go, and what of them is remembered.
 pub(super) struct Out<'a> {
     pub emitter: &'a EventEmitter,

@@ -16,7 +16,7 @@ use crate::agent::StateRules;
 use crate::clock::Clock;
 use crate::engine::Builder;
 use crate::source::Watch;
-use crate::tmux::Target;
+use crate::tmux::{DrainProgram, Target};
 
 use server::{Place, PrivateServer};
 
@@ -73,7 +73,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         Some(StateRules::builtin()),
         &clock,
     )?;
-    let mut sessions = Watch::new(server.server());
+    let mut sessions = Watch::new(server.server()).stream(DrainProgram::this()?);
     for (name, _) in SESSIONS {
         sessions = sessions.target(Target::parse(name)?);
     }

@@ -1,6 +1,7 @@
 //! What the console says of events that are not lines: a tone and a text, or nothing (pure).
 
 use crate::event::{EventKind, GapEvidence, TdEvent};
+use crate::source::PIPE_CONTEXT;
 use crate::view::tone::Tone;
 
 /// What is said of an event besides lines.
@@ -90,6 +91,7 @@ pub(super) fn note(event: &TdEvent, is_verbose: bool) -> Option<(Tone, String)> 
             Tone::Alarm,
             format!("[{source} crashed and is back: {cause}]"),
         )),
+        TdEvent::Warning { context, .. } if context == PIPE_CONTEXT && !is_verbose => None,
         TdEvent::Warning {
             context, message, ..
         } => Some((Tone::Caution, format!("[warning, {context}: {message}]"))),
