@@ -9,13 +9,14 @@ use std::sync::Arc;
 use super::counters::Counters;
 use super::frame::{Frame, Nonce};
 use super::joined;
+use super::listing::ServerIdentity;
 use super::listing::told_second;
 use super::server::{ANSWER_BYTES_MAX, Server};
 use super::state::{NUMBERS, PaneState};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::PaneId;
-use crate::track::{Look, Modes, SavedScreen, unescape};
+use crate::track::{Look, Modes, SavedScreen, TmuxVersion, unescape};
 
 /// How many rows one look has at most. A longer history is not taken whole: this many rows take
 /// the server some 70 ms already, and nobody else is served meanwhile.
@@ -48,6 +49,8 @@ pub struct SeamView {
     pub modes: Modes,
     /// The beginning of an escape sequence.
     pub pending: Vec<u8>,
+    /// The server's version.
+    pub version: TmuxVersion,
     /// There was no pipe yet, so that the command to open one was given.
     pub was_free: bool,
 }
@@ -80,23 +83,23 @@ pub enum Shown {
     Unreadable,
 }
 
-/// Looks at panes with one tmux process: one result for each shot, in order. `server_pid` is the
-/// server that is expected: panes of another one are gone, and its bytes are counted.
+/// Looks at panes with one tmux process: one result for each shot, in order. `known` is the server
+/// that is expected: panes of another one are gone, and its bytes are counted.
 ///
 /// # Errors
 /// `is_gone()` without a server, `is_timeout()` when it does not answer.
 pub fn capture(
     server: &Server,
     clock: &Clock,
-    server_pid: u32,
+    known: &ServerIdentity,
     shots: &[Shot],
 ) -> Result<Vec<Shown>> {
     let nonce = Nonce::fresh();
-    let question = question(&nonce, shots);
-    let counters = Counters::of(server_pid);
+    let question = question(&nonce, known.tmux_version(), shots);
+    let counters = Counters::of(known.pid);
     let bytes_before = counters.bytes();
     let answer = server.batch(question, clock)?;
-    let mut shown = read(&nonce, server_pid, &answer.text, shots);
+    let mut shown = read(&nonce, known, &answer.text, shots);
     date(&mut shown, bytes_before, counters.bytes());
     let unreadable = shown
         .iter()
@@ -130,8 +133,19 @@ pub(super) fn depth_max(width: u32) -> u32 {
     MAX_ROWS.min(u32::try_from(fitting).unwrap_or(u32::MAX))
 }
 
-pub(super) fn question(nonce: &Nonce, shots: &[Shot]) -> String {
+/// What captures each row on its own, as it was printed: blanks at its end are kept, and none are
+/// added.
+pub(super) fn capture_rows(version: TmuxVersion) -> &'static str {
+    if version.pads_captures() {
+        "capture-pane -p -N -T"
+    } else {
+        "capture-pane -p -N"
+    }
+}
+
+pub(super) fn question(nonce: &Nonce, version: TmuxVersion, shots: &[Shot]) -> String {
     let mark = nonce.as_str();
+    let capture_rows = capture_rows(version);
     let mut lines = String::new();
     for Shot {
         pane,
@@ -142,19 +156,20 @@ pub(super) fn question(nonce: &Nonce, shots: &[Shot]) -> String {
     {
         let depth = depth.min(&MAX_ROWS);
         // Writing to a string cannot fail; the same below.
+        // Inside the condition nothing is asked of a pane that is gone: tmux before 3.3 would end.
         // One mark a pane is enough, and cheaper: each `display-message` makes the server walk all
         // of its sessions. The number of rows is known from the state in front of them.
         let _ = write!(
             lines,
-            "display-message -p -t '{pane}' '{mark}h{NUMBERS}{mark}r#{{pid}} %s'; \
-             capture-pane -p -N -S -{depth} -t '{pane}'; capture-pane -p -J -S -{depth} -t '{pane}'"
+            "display-message -p -t '{pane}' '{mark}h#{{?pane_id,{NUMBERS},}}{mark}r#{{pid}} %s'; \
+             {capture_rows} -S -{depth} -t '{pane}'; capture-pane -p -J -S -{depth} -t '{pane}'"
         );
         if *saved {
             // The saved screen keeps the size that it had, so its rows are marked. -q: no
             // complaint where there is none.
             let _ = write!(
                 lines,
-                "; display-message -p '{mark}s'; capture-pane -p -q -a -N -t '{pane}'; \
+                "; display-message -p '{mark}s'; {capture_rows} -q -a -t '{pane}'; \
                  display-message -p '{mark}t'; capture-pane -p -q -a -J -t '{pane}'"
             );
         }
@@ -179,7 +194,12 @@ pub(super) fn question(nonce: &Nonce, shots: &[Shot]) -> String {
     lines
 }
 
-pub(super) fn read(nonce: &Nonce, server_pid: u32, answer: &str, shots: &[Shot]) -> Vec<Shown> {
+pub(super) fn read(
+    nonce: &Nonce,
+    known: &ServerIdentity,
+    answer: &str,
+    shots: &[Shot],
+) -> Vec<Shown> {
     let frames = nonce.frames(answer).unwrap_or_default();
     // Without its end an answer was cut off, and what stands last may be a part only.
     let (frames, whole) = match frames.split_last() {
@@ -199,13 +219,13 @@ pub(super) fn read(nonce: &Nonce, server_pid: u32, answer: &str, shots: &[Shot])
         .iter()
         .map(|shot| {
             let group = groups.next().unwrap_or_default();
-            read_one(shot, server_pid, group).unwrap_or(Shown::Unreadable)
+            read_one(shot, known, group).unwrap_or(Shown::Unreadable)
         })
         .collect()
 }
 
 /// `None` when the frames are not an answer to the shot.
-fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown> {
+fn read_one(shot: &Shot, known: &ServerIdentity, frames: &[Frame<'_>]) -> Option<Shown> {
     let (header, frames) = frames.split_first()?;
     let (first, frames) = frames.split_first()?;
     let (words, text) = first.body.split_once('\n')?;
@@ -218,7 +238,7 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
         let missing = header.body.bytes().all(|byte| byte == b' ') && text.is_empty();
         return (missing && frames.is_empty()).then_some(Shown::Gone);
     };
-    if pid.parse() != Ok(server_pid) {
+    if pid.parse() != Ok(known.pid) {
         return Some(Shown::Gone);
     }
     if state.pane() != shot.pane {
@@ -235,6 +255,7 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
         (Some(_), [m, c, p]) if (m.tag, c.tag, p.tag) == (b'm', b'c', b'p') => Some(SeamView {
             modes: Modes::read(m.body),
             pending: unescape(body_of(c)?),
+            version: known.tmux_version(),
             was_free: p.body.trim_end() == "0",
         }),
         _ => return None,
@@ -243,11 +264,11 @@ fn read_one(shot: &Shot, server_pid: u32, frames: &[Frame<'_>]) -> Option<Shown>
     let (screen, _) = after_lines(after_lines(text, depth as usize)?.1, state.height as usize)?;
     let screen = screen.into();
     let (rows, joined) = after_lines(text, (depth + state.height) as usize)?;
-    let rows = joined::rows(one_end_less(rows), one_end_less(joined));
+    let rows = joined::rows(one_end_less(rows), one_end_less(joined), state.width);
     let saved = match saved.filter(|_| state.alternate) {
         Some((s, t)) => Some(SavedScreen {
             cursor: state.saved_cursor,
-            rows: joined::rows(body_of(s)?, body_of(t)?),
+            rows: joined::rows(body_of(s)?, body_of(t)?, state.width),
         }),
         None => None,
     };
@@ -303,6 +324,13 @@ mod tests {
 
     const NUMBERS_7: &str = "%7 $3 @2 9 0 0 1 1 5 2 1 2000 2 1 0   0 0   1 0 5";
 
+    fn known() -> ServerIdentity {
+        ServerIdentity {
+            pid: 42,
+            ..ServerIdentity::default()
+        }
+    }
+
     fn shot(pane: &str, saved: bool) -> Shot {
         Shot {
             pane: pane.into(),
@@ -313,7 +341,12 @@ mod tests {
     }
 
     fn read_all(answer: &str, shots: &[Shot]) -> Vec<Shown> {
-        read(&Nonce::fixed("NN"), 42, &format!("{answer}NNz\n"), shots)
+        read(
+            &Nonce::fixed("NN"),
+            &known(),
+            &format!("{answer}NNz\n"),
+            shots,
+        )
     }
 
     fn answer(numbers: &str, pid: u32, rows: &str, joined: &str) -> String {
@@ -370,7 +403,7 @@ mod tests {
         );
         let cut_off = read(
             &Nonce::fixed("NN"),
-            42,
+            &known(),
             &format!("{good}{good}"),
             &[shots[0].clone(), shots[0].clone()],
         );

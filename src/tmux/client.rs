@@ -50,6 +50,8 @@ pub(super) struct Client {
     known: Option<ServerIdentity>,
     counters: Counters,
     last: Option<Listed>,
+    /// The last listing in full, whatever came after it.
+    before: Option<Arc<Listing>>,
     /// How many listings there were.
     listings: u64,
     /// Until then the server is left to others.
@@ -155,6 +157,7 @@ impl Client {
             known: None,
             counters: Counters::default(),
             last: None,
+            before: None,
             listings: 0,
             rest: Rest::default(),
             processes,
@@ -300,8 +303,8 @@ impl Client {
         screens: &[Screen],
         shots: &[Shot],
     ) -> Result<Probed> {
-        let pid = self.known.as_ref().map_or(0, |known| known.pid);
-        self.ask(|server, clock| probe(server, clock, known, screens, (pid, shots)))
+        let of = self.known.clone().unwrap_or_default();
+        self.ask(|server, clock| probe(server, clock, known, screens, (&of, shots)))
     }
 
     /// Runs one tmux process. One that took long is followed by a pause of about the same length
@@ -325,7 +328,10 @@ impl Client {
     /// Asks for everything.
     fn list(&mut self, extent: Extent, mut proof: Proof) -> Result<Found> {
         let commands = extent == Extent::Programs;
-        let listing = self.ask(|server, clock| Listing::ask(server, clock, commands))?;
+        let mut listing = self.ask(|server, clock| Listing::ask(server, clock, commands))?;
+        if let Some(before) = &self.before {
+            listing.keep_pids(before);
+        }
         // Bytes of another server say nothing about this one.
         if self.known.as_ref() != Some(&listing.server) {
             self.counters = Counters::of(listing.server.pid);
@@ -335,8 +341,10 @@ impl Client {
         // The names of programs are read, too: only after such a listing are the bytes those of
         // the panes again.
         self.listings += 1;
+        let listing = Arc::new(listing);
+        self.before = Some(Arc::clone(&listing));
         let listed = self.last.insert(Listed {
-            listing: Arc::new(listing),
+            listing,
             number: self.listings,
             bytes: proof.bytes.filter(|_| !commands),
             at: proof.at,
@@ -348,7 +356,8 @@ impl Client {
     /// Takes the looks that are missing, a batch at a time, and answers each session when it has
     /// all of its own.
     pub fn look(&mut self, tellings: Vec<Telling>, found: &mut Found) {
-        let server_pid = found.listing.server.pid;
+        let listing = Arc::clone(&found.listing);
+        let known = &listing.server;
         let mut tasks: Vec<Task> = Vec::new();
         let mut of_pane: HashMap<PaneId, usize> = HashMap::new();
         let mut visits: Vec<Option<Visit>> = Vec::new();
@@ -382,7 +391,7 @@ impl Client {
             let Some(guessed) = guessed.filter(|guessed| guessed.serves(&task.shot)) else {
                 return true;
             };
-            let answer = self.answer(task, guessed.shown, server_pid, guessed.moment);
+            let answer = self.answer(task, guessed.shown, known, guessed.moment);
             task.tell(&mut visits, &answer);
             false
         });
@@ -407,7 +416,7 @@ impl Client {
                 continue;
             }
             let moment = self.moment();
-            let shown = match self.capture(server_pid, &shots) {
+            let shown = match self.capture(known, &shots) {
                 Ok(shown) => shown,
                 Err(error) => {
                     // The server is hung or gone; the next question tries again.
@@ -416,7 +425,7 @@ impl Client {
                 }
             };
             for (task, shown) in batch.into_iter().zip(shown) {
-                let answer = self.answer(task, shown, server_pid, moment);
+                let answer = self.answer(task, shown, known, moment);
                 task.tell(&mut visits, &answer);
             }
         }
@@ -427,10 +436,10 @@ impl Client {
         &mut self,
         task: &Task,
         shown: Shown,
-        server_pid: u32,
+        known: &ServerIdentity,
         moment: Proof,
     ) -> Result<Option<PaneAnswer>> {
-        match self.readable(server_pid, task, shown)? {
+        match self.readable(known, task, shown)? {
             Shown::View(mut view) => {
                 view.look.at = moment.at;
                 let proof = Proof {
@@ -450,7 +459,7 @@ impl Client {
 
     /// A look whose answer was cut off, because rows are full of combining marks or other panes
     /// took the room, is taken once more, alone and of the screen only.
-    fn readable(&mut self, server_pid: u32, task: &Task, shown: Shown) -> Result<Shown> {
+    fn readable(&mut self, known: &ServerIdentity, task: &Task, shown: Shown) -> Result<Shown> {
         if shown != Shown::Unreadable {
             return Ok(shown);
         }
@@ -461,14 +470,14 @@ impl Client {
             ..task.shot.clone()
         };
         Ok(self
-            .capture(server_pid, &[shallow])?
+            .capture(known, &[shallow])?
             .pop()
             .unwrap_or(Shown::Unreadable))
     }
 
-    fn capture(&mut self, server_pid: u32, shots: &[Shot]) -> Result<Vec<Shown>> {
+    fn capture(&mut self, known: &ServerIdentity, shots: &[Shot]) -> Result<Vec<Shown>> {
         self.rest.asks(self.counters.run());
-        self.ask(|server, clock| capture(server, clock, server_pid, shots))
+        self.ask(|server, clock| capture(server, clock, known, shots))
     }
 }
 

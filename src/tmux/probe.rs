@@ -7,13 +7,14 @@
 
 use std::fmt::Write;
 
-use super::capture::{self, Shot, Shown};
+use super::capture::{self, Shot, Shown, capture_rows};
 use super::counters::Counters;
 use super::frame::{Frame, Nonce};
-use super::listing::{Listing, changing};
+use super::listing::{Listing, ServerIdentity, changing};
 use super::server::Server;
 use crate::clock::Clock;
 use crate::error::Result;
+use crate::track::TmuxVersion;
 
 /// A screen that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(super) struct Probed {
 }
 
 /// Asks for the numbers of all panes that are known, if there are some, for screens, and for looks
-/// at panes of the server with this process.
+/// at panes of the server that is expected.
 ///
 /// # Errors
 /// `is_gone()` without a server, `is_timeout()` when it does not answer.
@@ -47,21 +48,21 @@ pub(super) fn probe(
     clock: &Clock,
     known: Option<&Listing>,
     screens: &[Screen],
-    (server_pid, shots): (u32, &[Shot]),
+    (of, shots): (&ServerIdentity, &[Shot]),
 ) -> Result<Probed> {
     let (nonce, of_looks) = (Nonce::fresh(), Nonce::fresh());
-    let mut lines = question(&nonce, known.is_some(), screens);
+    let mut lines = question(&nonce, known.is_some(), (of.tmux_version(), screens));
     if shots.is_empty() {
         let answer = server.batch(lines, clock)?;
         return Ok(read(&nonce, &answer.text, known, screens));
     }
-    lines += &capture::question(&of_looks, shots);
-    let counters = Counters::of(server_pid);
+    lines += &capture::question(&of_looks, of.tmux_version(), shots);
+    let counters = Counters::of(of.pid);
     let bytes_before = counters.bytes();
     let answer = server.batch(lines, clock)?;
     let end = answer.text.find(of_looks.as_str());
     let (probed, looks) = answer.text.split_at(end.unwrap_or(answer.text.len()));
-    let mut looks = capture::read(&of_looks, server_pid, looks, shots);
+    let mut looks = capture::read(&of_looks, of, looks, shots);
     capture::date(&mut looks, bytes_before, counters.bytes());
     Ok(Probed {
         looks,
@@ -69,14 +70,15 @@ pub(super) fn probe(
     })
 }
 
-fn question(nonce: &Nonce, lists: bool, screens: &[Screen]) -> String {
+fn question(nonce: &Nonce, lists: bool, (version, screens): (TmuxVersion, &[Screen])) -> String {
     let mark = nonce.as_str();
     let listing = if lists { changing() } else { String::new() };
     let mut lines = format!("display-message -p '{mark}l'\n{listing}");
     // Writing to a string cannot fail; the same below.
     let _ = writeln!(lines, "display-message -p '{mark}s'");
+    let capture_rows = capture_rows(version);
     for Screen { pane, .. } in screens {
-        let _ = writeln!(lines, "capture-pane -p -N -t '%{pane}'");
+        let _ = writeln!(lines, "{capture_rows} -t '%{pane}'");
     }
     let _ = writeln!(lines, "display-message -p '{mark}z'");
     lines

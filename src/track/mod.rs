@@ -1,6 +1,7 @@
 //! The heart: captures of a pane in; settled lines, revisions, screens and gaps out (pure).
 
 mod look;
+mod version;
 
 mod change;
 mod lines;
@@ -30,3 +31,4 @@ pub use normal::text_of;
 pub use pace::{Pace, Paced};
 pub use stream::{Difference, Mark, Modes, Seam, StreamTracker, unescape};
 pub use tracker::{Outcome, Tracker};
+pub use version::TmuxVersion;

@@ -201,6 +201,7 @@ mod tests {
                 ..Modes::default()
             },
             pending: b"\x1b[1;".to_vec(),
+            ..Seam::default()
         };
         let mut terminal = played(&seam.paint(), "");
         assert_eq!((terminal.cursor().col, terminal.cursor().row), (3, 2));

@@ -226,6 +226,7 @@ mod tests {
             command: "make".into(),
             cwd: "/".into(),
             pane: None,
+            pid: None,
         });
         let label = names.label("make@17", None);
         assert_eq!(label.text, "make@17");

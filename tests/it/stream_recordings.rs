@@ -65,8 +65,8 @@ fn look(server: &TmuxServer, pane: &str, depth: u32) -> Look {
         saved: true,
         seam: None,
     };
-    let pid = server.pid().as_raw_nonzero().get() as u32;
-    let shown = capture(&server.server(), &Clock::system(), pid, &[shot]).unwrap();
+    let known = server.listing().server;
+    let shown = capture(&server.server(), &Clock::system(), &known, &[shot]).unwrap();
     match shown.into_iter().next() {
         Some(Shown::View(view)) => view.look,
         other => panic!("{other:?}"),
@@ -90,6 +90,7 @@ fn play(server: &TmuxServer, number: usize, (width, height, bytes): Played) -> O
         look: look(server, &pane, 100),
         modes: Modes::read(&server.tmux(&["display-message", "-p", "-t", &pane, Modes::FORMAT])),
         pending: unescape(&server.tmux(&["capture-pane", "-p", "-P", "-C", "-t", &pane])),
+        version: server.version(),
     };
     let pipe = format!("exec cat > '{}'", file.display());
     server.tmux(&["pipe-pane", "-O", "-t", &pane, &pipe]);
@@ -109,7 +110,7 @@ fn play(server: &TmuxServer, number: usize, (width, height, bytes): Played) -> O
         }
     });
     let last = look(server, &pane, 100_000);
-    let joined = server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane]);
+    let joined = server.joined(&pane, &["-S", "-"]);
     server.tmux(&["kill-session", "-t", &format!("=play{number}")]);
 
     let (tracker, mut changes) = Tracker::fresh(&seam.look);

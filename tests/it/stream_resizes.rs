@@ -63,12 +63,13 @@ fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> Seam {
     let answer = server.answer(&format!(
         "display-message -p -t '{pane}' '{STATE}'; {end}; \
          display-message -p -t '{pane}' '{}'; {end}; \
-         capture-pane -p -N -S -{depth} -t '{pane}'; {end}; \
+         {rows} -S -{depth} -t '{pane}'; {end}; \
          capture-pane -p -J -S -{depth} -t '{pane}'; {end}; \
-         capture-pane -p -q -a -N -t '{pane}'; {end}; \
+         {rows} -q -a -t '{pane}'; {end}; \
          capture-pane -p -q -a -J -t '{pane}'; {end}; \
          capture-pane -p -P -C -t '{pane}'; {end}{more}\n",
-        Modes::FORMAT
+        Modes::FORMAT,
+        rows = server.capture_rows(),
     ));
     let parts: Vec<&str> = answer.split(&format!("{mark}\n")).collect();
     let [state, modes, rows, joined, saved, saved_joined, pending, _] = parts[..] else {
@@ -106,6 +107,7 @@ fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> Seam {
         look,
         modes: Modes::read(modes),
         pending: unescape(pending),
+        version: server.version(),
     }
 }
 

@@ -315,5 +315,6 @@ pub(in crate::source) fn seam_of(look: &Look, view: &SeamView) -> Seam {
         look: look.clone(),
         modes: view.modes.clone(),
         pending: view.pending.clone(),
+        version: view.version,
     }
 }

@@ -1,6 +1,7 @@
 //! Where a stream begins: what tmux knew of the pane in the instant before its first byte (pure).
 
 use crate::track::look::Look;
+use crate::track::version::TmuxVersion;
 
 /// A look at a pane, and all that it takes to go on from there with its bytes.
 ///
@@ -16,6 +17,8 @@ pub struct Seam {
     /// The beginning of an escape sequence, of which the stream has the rest: what
     /// `capture-pane -p -P -C` says, through [`unescape`].
     pub pending: Vec<u8>,
+    /// The server's version, on which widths of characters and what it drops depend.
+    pub version: TmuxVersion,
 }
 
 /// How a pane's terminal is set.

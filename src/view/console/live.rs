@@ -18,6 +18,9 @@ const ROWS_MAX: usize = 12;
 /// A pane that rests for so long, in microseconds, at a bare prompt has nothing to show.
 const PROMPT_RESTS: i64 = 3_000_000;
 
+/// A line that is open or changes: its number, what it reads, when it changed.
+type Open<'a> = (i64, &'a str, i64);
+
 /// The rows at the foot, as they are put together.
 pub(super) struct Foot<'a> {
     pub rows: &'a Rows,
@@ -63,13 +66,14 @@ impl Foot<'_> {
     pub fn panes(&self, panes: &[Named<'_>], at: i64, reading: Reading<'_>, out: &mut Vec<String>) {
         let room = self.rows_max.saturating_sub(out.len());
         let newest = panes.iter().map(|(_, _, pane)| pane.changed).max();
-        let mut shown: Vec<(usize, Vec<(i64, &str, i64)>)> = Vec::new();
+        let mut shown: Vec<(usize, Vec<Open<'_>>)> = Vec::new();
         for (place, (_, _, pane)) in panes.iter().enumerate() {
             let lines: Vec<_> = pane.live(reading).collect();
             let rests = pane.changed.saturating_add(PROMPT_RESTS) <= at;
             let is_newest = Some(pane.changed) == newest;
             let is_prompt = matches!(&lines[..], [(_, text, _)] if is_prompt(text));
-            if !lines.is_empty() && !(is_prompt && rests && !is_newest) {
+            let is_idle = is_prompt && rests && !is_newest;
+            if !lines.is_empty() && !is_idle {
                 shown.push((place, lines));
             }
         }

@@ -1,6 +1,6 @@
 //! What needs a person: agents that wait, programs that failed, the last error of each pane (pure).
 
-use super::super::words::{Outcome, duration};
+use super::super::words::{HUNG_UP, Outcome, duration};
 use crate::event::{PaneId, TdEvent};
 
 /// How long an error that a program printed is shown, in microseconds.
@@ -91,7 +91,7 @@ impl Needs {
                     signal: *signal,
                 };
                 // What was interrupted by hand is known to the person who did it.
-                let is_known = matches!(outcome.exit_code, None | Some(0 | 130));
+                let is_known = matches!(outcome.exit_code, None | Some(0 | HUNG_UP | 130));
                 if outcome.signal.is_none() && is_known {
                     return;
                 }
@@ -104,7 +104,7 @@ impl Needs {
             TdEvent::SessionEnded {
                 exit_status: Some(status @ 1..),
                 ..
-            } => {
+            } if *status != HUNG_UP => {
                 self.forget(id, None);
                 let text = format!("failed: exit status {status}");
                 let until = at.saturating_add(FAILURE_STANDS);

@@ -3,6 +3,7 @@
 use crate::event::{EventKind, GapEvidence, TdEvent};
 use crate::source::PIPE_CONTEXT;
 use crate::view::tone::Tone;
+use crate::view::words::{HUNG_UP, with_status};
 
 /// What is said of an event besides lines.
 pub(super) fn note(event: &TdEvent, is_verbose: bool) -> Option<(Tone, String)> {
@@ -12,7 +13,7 @@ pub(super) fn note(event: &TdEvent, is_verbose: bool) -> Option<(Tone, String)> 
             is_complete: true,
             exit_status: Some(status @ 1..),
             ..
-        } => Some((Tone::Caution, format!("[exit status {status}]"))),
+        } if *status != HUNG_UP => Some((Tone::Caution, format!("[exit status {status}]"))),
         TdEvent::OutputUpdate { .. } => None,
         TdEvent::OutputGap {
             lost_lines,
@@ -58,13 +59,16 @@ pub(super) fn note(event: &TdEvent, is_verbose: bool) -> Option<(Tone, String)> 
         TdEvent::SessionRenamed { from, .. } => Some((Tone::Dim, format!("[was called {from}]"))),
         TdEvent::SessionEnded {
             reason,
-            exit_status: Some(status @ 1..),
+            exit_status,
             ..
-        } => Some((
-            Tone::Alarm,
-            format!("[ended: {reason}, exit status {status}]"),
-        )),
-        TdEvent::SessionEnded { reason, .. } => Some((Tone::Dim, format!("[ended: {reason}]"))),
+        } => {
+            let status = with_status(*exit_status);
+            let tone = match status.is_empty() {
+                true => Tone::Dim,
+                false => Tone::Alarm,
+            };
+            Some((tone, format!("[ended: {reason}{status}]")))
+        }
         TdEvent::PaneOpened {
             pane,
             width,
@@ -78,7 +82,15 @@ pub(super) fn note(event: &TdEvent, is_verbose: bool) -> Option<(Tone, String)> 
             height,
             ..
         } => verbose(format!("[pane {pane} is {width}x{height} now]")),
-        TdEvent::PaneClosed { pane, reason, .. } => verbose(format!("[pane {pane} {reason}]")),
+        TdEvent::PaneClosed {
+            pane,
+            reason,
+            exit_status,
+            ..
+        } => verbose(format!(
+            "[pane {pane} {reason}{}]",
+            with_status(*exit_status)
+        )),
         TdEvent::LogGap {
             first_seq,
             last_seq,
