@@ -12,7 +12,6 @@
 //! What cannot be told: a marker typed alone on a line of its own, with no prompt before it, and a
 //! turn that reads letter for letter as one that was wiped away in the two seconds before.
 
-mod decoration;
 mod page;
 mod screen;
 mod sight;
@@ -20,11 +19,11 @@ mod sight;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use decoration::bare;
 use page::{Context, Page};
 use screen::Screen;
 pub use sight::Sights;
 
+use super::decoration::bare;
 use crate::error::{Error, Result};
 use crate::event::{ScreenRow, lines_in};
 use crate::track::{Change, GapReason, Look, Row};

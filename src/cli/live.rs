@@ -10,6 +10,7 @@ use super::failure::Failure;
 use super::options::Options;
 use super::report;
 use super::signals::Signals;
+use crate::agent::StateRules;
 use crate::bus::SubscribeOptions;
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -23,10 +24,12 @@ const CONSOLE_LIMIT: Duration = Duration::from_millis(100);
 const PRINT_REST: Duration = Duration::from_millis(400);
 
 /// Begins to show what the engine sends; call it before sources are attached. Nothing with `-q`.
+/// `agents` know which rows of a screen are decoration, which is left out then.
 pub(super) fn print(
     engine: &Engine,
     options: &Options,
     standing: Receiver<Standing>,
+    agents: Option<StateRules>,
     clock: &Clock,
 ) -> Result<Option<Printing>, Failure> {
     let look = Look {
@@ -39,7 +42,14 @@ pub(super) fn print(
         limit: Some(CONSOLE_LIMIT),
         ..Default::default()
     };
-    let console = || View::Console(Console::new(look), standing);
+    let console = || {
+        let console = Console::new(look);
+        let console = match agents {
+            Some(rules) => console.without_decoration(rules),
+            None => console,
+        };
+        View::Console(console, standing)
+    };
     show(engine, options, console, merged, clock)
 }
 

@@ -119,7 +119,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let (show, standing) = bounded(STANDING_PANES);
-    let printing = live::print(&engine, options, standing, &clock)?;
+    let printing = live::print(&engine, options, standing, states.clone(), &clock)?;
     let hooks = Hooks::start(&engine, config.hooks.clone(), &clock)?;
     let source = config.source;
     let mut watch = watch(options, config, server, rules, show);

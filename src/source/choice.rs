@@ -1,12 +1,16 @@
 //! Which sessions and panes of a listing are watched, by what the user named (pure, but for what it
 //! says on stderr of targets that are not there).
+//!
+//! A name means what has it now, and what had it when it was watched: a session that is renamed is
+//! followed by its id, and so is a window or a pane in it. Another session that takes the name is
+//! watched, too.
 
 use std::collections::{HashMap, HashSet};
 
 use super::roster::Selection;
 use super::watch::Watch;
 use crate::event::PaneId;
-use crate::tmux::{Listing, PaneState, Server, Session, SessionId, Target};
+use crate::tmux::{Listing, PaneState, Server, ServerIdentity, Session, SessionId, Target};
 
 /// What the user named, and what of it has been there.
 #[derive(Debug)]
@@ -16,11 +20,15 @@ pub(super) struct Choice {
     leave_out: Vec<PaneId>,
     include_observers: bool,
     told_no_server: bool,
+    /// The server whose ids are followed.
+    server: Option<ServerIdentity>,
 }
 
 #[derive(Debug)]
 struct Named {
     target: Target,
+    /// What it has meant, by ids; what is gone is left out.
+    followed: Vec<Target>,
     /// It has been there.
     came: bool,
     told_absent: bool,
@@ -30,6 +38,7 @@ impl Choice {
     pub fn of_watch(watch: &Watch) -> Self {
         let named = |target: &Target| Named {
             target: target.clone(),
+            followed: Vec::new(),
             came: false,
             told_absent: false,
         };
@@ -38,6 +47,7 @@ impl Choice {
             leave_out: watch.leave_out.clone(),
             include_observers: watch.include_observers,
             told_no_server: false,
+            server: None,
         }
     }
 
@@ -47,9 +57,15 @@ impl Choice {
         listing: &'a Listing,
         observes: impl Fn(&PaneState) -> bool,
     ) -> Vec<(Session<'a>, Selection)> {
+        if self.server.as_ref() != Some(&listing.server) {
+            // Another server gives the same ids to others.
+            self.server = Some(listing.server.clone());
+            self.targets.iter_mut().for_each(|one| one.followed.clear());
+        }
         let mut named: HashMap<SessionId, HashSet<PaneId>> = HashMap::new();
         for one in &mut self.targets {
-            for state in one.target.resolve(listing) {
+            one.follow(listing);
+            for state in one.resolve(listing) {
                 one.came = true;
                 named
                     .entry(state.session_id)
@@ -94,8 +110,12 @@ impl Choice {
 
     /// Whether a target is there.
     pub fn is_there(&self, listing: &Listing) -> bool {
+        let is_same = self.server.as_ref() == Some(&listing.server);
         let mut targets = self.targets.iter();
-        targets.any(|one| !one.target.resolve(listing).is_empty())
+        targets.any(|one| match is_same {
+            true => !one.resolve(listing).is_empty(),
+            false => !one.target.resolve(listing).is_empty(),
+        })
     }
 
     /// Says once what is waited for, after a look at what there is.
@@ -114,6 +134,31 @@ impl Choice {
                 ::log::warn!("{:?} is not there yet: waiting for it", one.target.as_str());
             }
         }
+    }
+}
+
+impl Named {
+    /// Remembers what has the name now.
+    fn follow(&mut self, listing: &Listing) {
+        self.followed.retain(|id| !id.resolve(listing).is_empty());
+        for id in self.target.identity(listing) {
+            if !self.followed.contains(&id) {
+                self.followed.push(id);
+            }
+        }
+    }
+
+    /// The panes of what has the name, or had it.
+    fn resolve(&self, listing: &Listing) -> Vec<PaneState> {
+        let mut panes = self.target.resolve(listing);
+        for id in &self.followed {
+            for state in id.resolve(listing) {
+                if panes.iter().all(|known| known.pane() != state.pane()) {
+                    panes.push(state);
+                }
+            }
+        }
+        panes
     }
 }
 
@@ -160,6 +205,29 @@ mod tests {
         let dotted = listing_of(&[(1, "api.v2"), (2, "api.v2")]);
         let got = chosen(&mut choice(&["api.v2"]), &dotted);
         assert_eq!(got, [("api.v2".to_owned(), None, 0)], "a name, not a part");
+    }
+
+    #[test]
+    fn what_has_been_named_so_is_followed_under_another_name() {
+        let mut choice = choice(&["old"]);
+        let names = |choice: &mut Choice, listing: &Listing| -> Vec<String> {
+            let chosen = chosen(choice, listing).into_iter();
+            chosen.map(|(name, ..)| name).collect()
+        };
+        let mut listing = listing_of(&[(1, "old"), (2, "x")]);
+        assert_eq!(names(&mut choice, &listing), ["old"]);
+        listing.panes[0].session_name = "new".to_owned();
+        let renamed = listing.clone();
+        assert_eq!(names(&mut choice, &renamed), ["new"]);
+        assert!(choice.is_there(&renamed));
+        // Another one that takes the name is watched, too.
+        listing.panes[1].session_name = "old".to_owned();
+        assert_eq!(names(&mut choice, &listing), ["new", "old"]);
+        // Another server's sessions have the same ids.
+        let mut restarted = renamed.clone();
+        restarted.server.start_time += 1;
+        assert!(!choice.is_there(&restarted));
+        assert_eq!(names(&mut choice, &restarted), [""; 0]);
     }
 
     #[test]

@@ -76,6 +76,54 @@ impl Target {
         panes
     }
 
+    /// What is meant by the target now, by ids: what stays the same when it is given another name.
+    /// The session, or each window that is meant as a whole, or each pane.
+    pub(crate) fn identity(&self, listing: &Listing) -> Vec<Self> {
+        let text = self.0.as_str();
+        let meant = self.meant(listing);
+        let Some(first) = meant.first() else {
+            return Vec::new();
+        };
+        let one = first.session_id;
+        let is_whole = is_session(text, first) || is_session(text.trim_end_matches(':'), first);
+        if is_whole && pane_number(text).is_none() && meant.iter().all(|it| it.session_id == one) {
+            return vec![Self(one.to_string())];
+        }
+        let is_meant = |pane: u32| meant.iter().any(|state| state.pane_number() == pane);
+        let names_pane = pane_number(text).is_some() || self.names_pane(&meant, listing);
+        let mut ids: Vec<Self> = Vec::new();
+        for state in &meant {
+            let window = listing.panes.iter();
+            let mut window = window.filter(|other| other.window_id == state.window_id);
+            let id = match !names_pane && window.all(|other| is_meant(other.pane_number())) {
+                true => Self(state.window_id.to_string()),
+                false => Self(state.pane().to_string()),
+            };
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        ids
+    }
+
+    /// Whether a pane of a window is named, and not the window: `build:1.0`.
+    fn names_pane(&self, meant: &[&PaneState], listing: &Listing) -> bool {
+        let [state] = meant else {
+            return false;
+        };
+        let mut places = self.0.match_indices(':');
+        let place = places.find_map(|(at, _)| {
+            let (session, place) = (&self.0[..at], &self.0[at + 1..]);
+            is_session(session, state).then_some(place)
+        });
+        let windows = |place: &str| {
+            let here = listing.panes_of(state.session_id);
+            here.into_iter()
+                .any(|other| is_index(place, other) || is_name(place, other))
+        };
+        place.is_some_and(|place| !windows(place))
+    }
+
     fn meant<'a>(&self, listing: &'a Listing) -> Vec<&'a PaneState> {
         let text = self.0.as_str();
         let those = |test: &dyn Fn(&PaneState) -> bool| -> Vec<&'a PaneState> {
@@ -231,6 +279,34 @@ mod tests {
             linked.iter().all(|state| state.session_name == "build"),
             "{linked:?}"
         );
+    }
+
+    #[test]
+    fn what_is_meant_is_known_by_ids() {
+        let listing = listing(vec![
+            state(1, (1, "a"), (1, 0, "sh"), 0),
+            state(2, (1, "a"), (2, 1, "vi"), 0),
+            state(3, (1, "a"), (2, 1, "vi"), 1),
+            state(4, (2, "a:b"), (4, 0, "sh"), 0),
+        ]);
+        for (text, ids) in [
+            ("a", &["$1"][..]),
+            ("a:", &["$1"]),
+            ("$1", &["$1"]),
+            ("a:b", &["$2"]),
+            ("a:0", &["@1"]),
+            ("a:vi", &["@2"]),
+            ("@2", &["@2"]),
+            ("a:1.1", &["%3"]),
+            // A pane of a window that has no other is the pane all the same.
+            ("a:0.0", &["%1"]),
+            ("%4", &["%4"]),
+            ("nothing", &[]),
+        ] {
+            let found = Target::parse(text).unwrap().identity(&listing);
+            let found: Vec<&str> = found.iter().map(Target::as_str).collect();
+            assert_eq!(found, ids, "{text:?}");
+        }
     }
 
     #[test]

@@ -61,6 +61,12 @@ impl Pace {
     /// Sorts what a look brought.
     pub fn take(&mut self, changes: Vec<Change>, now: Instant) -> Vec<Paced> {
         let mut paced = Vec::with_capacity(changes.len());
+        let is_line =
+            |change: &Change| matches!(change, Change::Lines { .. } | Change::Revised { .. });
+        if changes.iter().any(is_line) {
+            // Lines come when a full-screen program has left: what it showed last stands before them.
+            paced.extend(self.screen.last(now));
+        }
         for change in changes {
             match change {
                 Change::Lines {
@@ -181,15 +187,20 @@ impl ScreenPace {
         }
     }
 
+    /// The last state, if that was not kept.
+    fn last(&mut self, now: Instant) -> Option<Paced> {
+        let screen = self.to_keep.take()?;
+        self.to_show = None;
+        (self.kept, self.shown) = (Some(now), Some(now));
+        Some(Paced::Keep(screen.into()))
+    }
+
     fn due(&mut self, now: Instant) -> Option<Paced> {
         let over = |last: Option<Instant>, every| {
             last.is_none_or(|last| now.saturating_duration_since(last) >= every)
         };
         if over(self.kept, KEEP_EVERY) {
-            let screen = self.to_keep.take()?;
-            self.to_show = None;
-            (self.kept, self.shown) = (Some(now), Some(now));
-            Some(Paced::Keep(screen.into()))
+            self.last(now)
         } else if over(self.shown, SHOW_EVERY) {
             let screen = self.to_show.take()?;
             self.shown = Some(now);
@@ -300,6 +311,31 @@ mod tests {
         };
         assert_eq!(pace.take(vec![lines.clone()], now), [Paced::Keep(lines)]);
         assert_eq!(pace.finish(), []);
+    }
+
+    #[test]
+    fn the_last_state_of_a_screen_stands_before_the_lines_that_follow_it() {
+        let now = Instant::now();
+        let mut pace = Pace::default();
+        let screen = |text: &str| Change::Screen {
+            width: 9,
+            height: 3,
+            cursor: Cursor::default(),
+            rows: vec![ScreenRow {
+                row: 0,
+                text: text.into(),
+            }],
+        };
+        assert_eq!(
+            pace.take(vec![screen("a")], now),
+            [Paced::Keep(screen("a"))]
+        );
+        assert_eq!(pace.take(vec![screen("b")], now), []);
+        assert_eq!(
+            pace.take(vec![revised(1, "$ ")], now),
+            [Paced::Keep(screen("b")), Paced::Keep(revised(1, "$ "))]
+        );
+        assert_eq!(pace.next_due(), None);
     }
 
     #[test]

@@ -1,22 +1,35 @@
 //! Events as lines for people: a session's label in its colour, then what happened (pure).
 //!
-//! One line a settled line. A line that is not settled yet (a prompt, a progress bar) is the live
-//! line, which a terminal shows last and rewrites; there is at most one, the most recent. On a pipe
-//! it is not shown until its pane, session or execution ends with it. A settled line that reads
-//! differently afterwards comes again, marked `~`.
+//! One line a settled line. A line that changes after it was printed comes again, marked `~`, when it
+//! has rested. What is open or changes is shown at the foot of a terminal and rewritten there, below
+//! what needs a person; on a pipe an open line is shown when its pane, session or execution ends
+//! with it. Rows that an agent draws around its text are left out where its screens can be read.
 
+mod errors;
+mod lines;
+mod live;
+mod needs;
+mod notes;
+mod pane;
 mod rows;
+mod writer;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use super::clean::{are_printable, cut, push_clean};
 use super::executions::{Executions, Said, live_text, push_row, push_rows};
 use super::names::{Label, Names};
 use super::tone::{Tone, push_styled};
-use super::words::{HUNG_UP, lagged, with_status};
-use crate::event::{Envelope, EventKind, PaneId, TdEvent, lines_in};
-use crate::source::PIPE_CONTEXT;
+use super::words::lagged;
+use crate::agent::StateRules;
+use crate::event::{Envelope, PaneId, TdEvent};
+use live::{Foot, Named};
+use needs::Needs;
+use pane::{Pane, Reading, Shown};
 use rows::Rows;
+use writer::Writer;
+
+/// The name under which rules know what is no agent.
+const SHELL: &str = "shell";
 
 /// How the console looks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,7 +38,7 @@ pub(crate) struct Look {
     pub coloured: bool,
     /// Labels as wide as each other, for eyes; else without padding, for programs.
     pub aligned: bool,
-    /// Comings and goings of panes, too.
+    /// Comings and goings of panes, decoration of agents' screens, gaps that are possible only.
     pub verbose: bool,
 }
 
@@ -42,28 +55,13 @@ pub(crate) struct Standing {
 pub(crate) struct Console {
     rows: Rows,
     names: Names,
-    panes: HashMap<(String, PaneId), Pane>,
+    panes: BTreeMap<(String, PaneId), Pane>,
     executions: Executions,
-    /// The pane whose unsettled line is the most recent; none where an execution's open line is.
-    live: Option<(String, PaneId)>,
-}
-
-#[derive(Debug)]
-struct Pane {
-    /// The number of the first line that is not settled.
-    next: i64,
-    unsettled: Option<(i64, String)>,
-    full_screen: bool,
-}
-
-impl Default for Pane {
-    fn default() -> Self {
-        Self {
-            next: 1,
-            unsettled: None,
-            full_screen: false,
-        }
-    }
+    needs: Needs,
+    /// How agents' screens are read, where decoration is left out.
+    agents: Option<StateRules>,
+    /// When the next line will have rested, in microseconds.
+    due: Option<i64>,
 }
 
 impl Console {
@@ -72,6 +70,17 @@ impl Console {
             rows: Rows::new(look),
             ..Self::default()
         }
+    }
+
+    /// Leaves out what agents draw around their text, as these rules know it.
+    pub fn without_decoration(mut self, rules: StateRules) -> Self {
+        self.agents = (!self.rows.look.verbose).then_some(rules);
+        self
+    }
+
+    /// There is a terminal, of which so many columns may be written to.
+    pub fn fit(&mut self, columns: usize) {
+        self.rows.columns = Some(columns);
     }
 
     /// Adds a line that says how much was not shown.
@@ -83,9 +92,14 @@ impl Console {
         out.push('\n');
     }
 
-    /// Adds what is left of executions: lines that were never ended.
+    /// Adds what is left: lines that were never ended, and those that have not settled.
     pub fn finish(&mut self, out: &mut String) {
         self.break_off(out);
+        while let Some(((id, pane), _)) = self.panes.first_key_value() {
+            let (id, pane) = (id.clone(), pane.clone());
+            let label = self.names.label(&id, Some(&pane));
+            self.end_pane(&id, &pane, &label, out);
+        }
     }
 
     /// Adds what stood on a pane when observation began; false when its session is not known yet.
@@ -99,28 +113,24 @@ impl Console {
         true
     }
 
-    /// The live line, within so many columns; without a line end.
-    pub fn live(&self, columns: usize) -> Option<String> {
-        self.live_of_pane(columns)
-            .or_else(|| self.live_of_execution(columns))
-    }
-
-    fn live_of_pane(&self, columns: usize) -> Option<String> {
-        let (id, pane) = self.live.as_ref()?;
-        let (_, text) = self
-            .panes
-            .get(&(id.clone(), pane.clone()))?
-            .unsettled
-            .as_ref()?;
-        let label = self.names.label(id, Some(pane));
-        let (mut plain, mut shown) = (String::new(), String::new());
-        push_clean(&mut plain, text);
-        let text = cut(
-            &plain,
-            columns.checked_sub(self.rows.before_columns(&label))?,
-        );
-        self.rows.within(&label, '|', Tone::Plain, text, &mut shown);
-        Some(shown)
+    /// The rows at the foot of a terminal with so many rows, now; without line ends.
+    pub fn live(&self, (columns, rows): (usize, usize), at: i64) -> Vec<String> {
+        let mut live = Vec::new();
+        let execution = self.live_of_execution(columns);
+        let foot = Foot {
+            rows: &self.rows,
+            names: &self.names,
+            columns,
+            rows_max: Foot::rows_of(rows).saturating_sub(usize::from(execution.is_some())),
+        };
+        foot.needs(&self.needs.now(at), &mut live);
+        let panes = self.panes.iter();
+        let panes: Vec<Named<'_>> = panes
+            .map(|((id, pane), known)| (id.as_str(), pane, known))
+            .collect();
+        foot.panes(&panes, at, Reading(self.agents.as_ref()), &mut live);
+        live.extend(execution);
+        live
     }
 
     fn live_of_execution(&self, columns: usize) -> Option<String> {
@@ -131,15 +141,47 @@ impl Console {
         Some(self.rows.before(&label) + &text)
     }
 
+    /// When there is something to add or to take away, though nothing happens.
+    pub fn due(&self, at: i64) -> Option<i64> {
+        [self.due, self.needs.due(at)].into_iter().flatten().min()
+    }
+
+    /// Adds what has rested by now.
+    pub fn rest(&mut self, at: i64, out: &mut String) {
+        if self.due.is_none_or(|due| due > at) {
+            return;
+        }
+        let Self {
+            rows,
+            names,
+            panes,
+            agents,
+            ..
+        } = self;
+        let reading = Reading(agents.as_ref());
+        for ((id, pane), known) in panes.iter_mut() {
+            if known.due().is_some_and(|due| due <= at) {
+                let label = names.label(id, Some(pane));
+                let mut writer = Writer::new(rows, &label, known.agent().is_some(), out);
+                known.rest(at, reading, &mut |shown| writer.show(shown));
+            }
+        }
+        self.due = self.panes.values().filter_map(Pane::due).min();
+    }
+
     /// Takes in what an event says about sessions and panes without showing it.
     pub fn note_only(&mut self, event: &TdEvent) {
         self.names.note(event);
+        let id = event.execution_id();
         match event {
             TdEvent::SessionEnded { session, .. } => {
-                self.names.forget(event.execution_id(), session);
+                for pane in self.names.forget(id, session) {
+                    self.panes.remove(&(id.to_owned(), pane));
+                }
             }
             TdEvent::PaneClosed { pane, .. } => {
-                self.names.forget_pane(event.execution_id(), pane);
+                self.names.forget_pane(id, pane);
+                self.panes.remove(&(id.to_owned(), pane.clone()));
             }
             _ => {}
         }
@@ -148,10 +190,15 @@ impl Console {
     /// Adds the lines of an event.
     pub fn event(&mut self, envelope: &Envelope, out: &mut String) {
         let event = &envelope.event;
+        let at = envelope.ts.micros();
+        self.rest(at, out);
         self.names.note(event);
         let (id, pane) = (event.execution_id(), event.pane());
         let label = self.names.label(id, pane);
         self.rows.make_room(&label);
+        if self.rows.columns.is_some() {
+            self.needs.note(event, at);
+        }
         if self.execution(event, &label, out) {
             return;
         }
@@ -160,176 +207,83 @@ impl Console {
                 pane,
                 first_line,
                 chunk,
-                is_complete,
-                exit_status,
                 ..
             } => {
-                self.lines(id, pane, *first_line, chunk, &label, out);
-                if let (true, Some(status @ 1..)) = (is_complete, exit_status)
-                    && *status != HUNG_UP
-                {
-                    self.rows.note(
-                        &label,
-                        Tone::Caution,
-                        &format!("[exit status {status}]"),
-                        out,
-                    );
-                }
+                self.of_pane(id, pane, at, out, |known, reading, show| {
+                    known.settled(*first_line, chunk, at, reading, show);
+                });
+                self.note(event, &label, out);
             }
             TdEvent::OutputRevised {
                 pane, line, text, ..
-            } => {
-                self.revised(id, pane, *line, text, &label, out);
+            } => self.of_pane(id, pane, at, out, |known, reading, show| {
+                known.revised(*line, text, at, reading, show);
+            }),
+            TdEvent::ScreenUpdate { pane, .. } => {
+                self.of_pane(id, pane, at, out, |known, _, _| known.drew_screen(at));
             }
             TdEvent::OutputGap {
                 pane,
                 first_line,
                 lost_lines,
-                reason,
                 ..
             } => {
-                let text = match lost_lines {
-                    Some(1) => format!("… 1 line lost ({reason})"),
-                    Some(lost) => format!("… {lost} lines lost ({reason})"),
-                    None => format!("… lines may be missing ({reason})"),
-                };
-                let lost = lost_lines
-                    .and_then(|lost| i64::try_from(lost).ok())
-                    .unwrap_or(0);
-                let known = self.pane(id, pane);
-                known.next = known.next.max(first_line.saturating_add(lost));
-                self.rows.note(&label, Tone::Caution, &text, out);
-            }
-            TdEvent::ScreenUpdate { pane, .. } => {
-                if !std::mem::replace(&mut self.pane(id, pane).full_screen, true) {
-                    self.rows
-                        .note(&label, Tone::Dim, "[full-screen program]", out);
-                }
-            }
-            TdEvent::TurnCompleted { evidence, .. } => {
-                let text = match evidence {
-                    Some(evidence) => format!("[turn completed ({evidence})]"),
-                    None => "[turn completed]".to_owned(),
-                };
-                self.rows.note(&label, Tone::Good, &text, out);
+                let lost = lost_lines.and_then(|lost| i64::try_from(lost).ok());
+                let next = first_line.saturating_add(lost.unwrap_or(0));
+                self.of_pane(id, pane, at, out, |known, _, _| known.skip_to(next));
+                self.note(event, &label, out);
             }
             TdEvent::AgentState {
-                state, evidence, ..
-            } => {
-                // That it works is seen by what it prints.
-                let (tone, is_news) = match state.as_str() {
-                    "waiting" => (Tone::Caution, true),
-                    "error" | "limited" => (Tone::Alarm, true),
-                    "done" => (Tone::Good, true),
-                    _ => (Tone::Dim, self.rows.look.verbose),
-                };
-                if is_news {
-                    let text = format!("[agent {state}: {evidence}]");
-                    self.rows.note(&label, tone, &text, out);
-                }
-            }
-            TdEvent::SessionStarted { session, panes, .. } => {
-                let label = self.names.label_of_session(id, session);
-                let panes = panes.len();
-                let text = format!(
-                    "[watching {panes} pane{}]",
-                    if panes == 1 { "" } else { "s" }
-                );
-                self.rows.note(&label, Tone::Dim, &text, out);
-            }
-            TdEvent::SessionRenamed { from, to, .. } => {
-                let label = self.names.label_of_session(id, to);
-                self.rows
-                    .note(&label, Tone::Dim, &format!("[was called {from}]"), out);
-            }
-            TdEvent::SessionEnded {
-                session,
-                reason,
-                exit_status,
+                pane: Some(pane),
+                evidence,
                 ..
             } => {
+                let agent = Some(needs::told(evidence).0).filter(|agent| *agent != SHELL);
+                self.of_pane(id, pane, at, out, |known, _, _| known.is_of(agent));
+                self.note(event, &label, out);
+            }
+            TdEvent::PaneOpened { pane, command, .. } => {
+                if self.is_agent(command) {
+                    self.of_pane(id, pane, at, out, |known, _, _| known.is_of(Some(command)));
+                }
+                self.note(event, &label, out);
+            }
+            TdEvent::SessionStarted { session, .. }
+            | TdEvent::SessionRenamed { to: session, .. } => {
                 let label = self.names.label_of_session(id, session);
-                for pane in self.names.forget(id, session) {
+                self.note(event, &label, out);
+            }
+            TdEvent::SessionEnded { session, .. } => {
+                let label = self.names.label_of_session(id, session);
+                for pane in self.names.panes_of(id, session) {
+                    let label = self.names.label(id, Some(&pane));
                     self.end_pane(id, &pane, &label, out);
                 }
-                let text = format!("[ended: {reason}{}]", with_status(*exit_status));
-                self.rows.note(&label, Tone::Dim, &text, out);
+                self.names.forget(id, session);
+                self.note(event, &label, out);
             }
-            TdEvent::PaneOpened {
-                pane,
-                width,
-                height,
-                command,
-                ..
-            } => {
-                if self.rows.look.verbose {
-                    let text = format!("[pane {pane} opened: {command}, {width}x{height}]");
-                    self.rows.note(&label, Tone::Dim, &text, out);
-                }
-            }
-            TdEvent::PaneResized {
-                pane,
-                width,
-                height,
-                ..
-            } => {
-                if self.rows.look.verbose {
-                    let text = format!("[pane {pane} is {width}x{height} now]");
-                    self.rows.note(&label, Tone::Dim, &text, out);
-                }
-            }
-            TdEvent::PaneClosed {
-                pane,
-                reason,
-                exit_status,
-                ..
-            } => {
+            TdEvent::PaneClosed { pane, .. } => {
                 self.end_pane(id, pane, &label, out);
                 self.names.forget_pane(id, pane);
-                if self.rows.look.verbose {
-                    let text = format!("[pane {pane} {reason}{}]", with_status(*exit_status));
-                    self.rows.note(&label, Tone::Dim, &text, out);
-                }
+                self.note(event, &label, out);
             }
-            TdEvent::LogGap {
-                first_seq,
-                last_seq,
-                ..
-            } => {
+            TdEvent::LogGap { .. } => {
                 self.break_off(out);
-                let text = format!("… events {first_seq} to {last_seq} are not in the log");
-                self.rows.note(&label, Tone::Caution, &text, out);
+                self.note(event, &label, out);
             }
-            TdEvent::PollerRestarted { source, cause, .. } => {
-                let text = format!("[{source} crashed and is back: {cause}]");
-                self.rows.note(&label, Tone::Alarm, &text, out);
-            }
-            TdEvent::Warning { context, .. }
-                if context == PIPE_CONTEXT && !self.rows.look.verbose => {}
-            TdEvent::Warning {
-                context, message, ..
-            } => {
-                self.rows.note(
-                    &label,
-                    Tone::Caution,
-                    &format!("[warning, {context}: {message}]"),
-                    out,
-                );
-            }
-            TdEvent::Error {
-                context, message, ..
-            } => {
-                self.rows.note(
-                    &label,
-                    Tone::Alarm,
-                    &format!("[error, {context}: {message}]"),
-                    out,
-                );
-            }
-            other if other.kind() == EventKind::LogOpened => {}
-            other => self
-                .rows
-                .note(&label, Tone::Dim, &format!("[{}]", other.type_name()), out),
+            _ => self.note(event, &label, out),
+        }
+    }
+
+    /// Whether a program is an agent whose screens can be read.
+    fn is_agent(&self, program: &str) -> bool {
+        let rules = self.agents.as_ref();
+        program != SHELL && rules.is_some_and(|rules| rules.agents().any(|it| it == program))
+    }
+
+    fn note(&self, event: &TdEvent, label: &Label, out: &mut String) {
+        if let Some((tone, text)) = notes::note(event, self.rows.look.verbose) {
+            self.rows.note(label, tone, &text, out);
         }
     }
 
@@ -337,7 +291,7 @@ impl Console {
     fn execution(&mut self, event: &TdEvent, label: &Label, out: &mut String) -> bool {
         let rows = &self.rows;
         let mut before = None;
-        let is_taken = self.executions.take(event, &mut |said| match said {
+        self.executions.take(event, &mut |said| match said {
             Said::Started(command) => {
                 rows.note(label, Tone::Dim, &format!("[running: {command}]"), out);
             }
@@ -347,10 +301,14 @@ impl Console {
             Said::Line(line) => {
                 // Once for the thousands of lines that an event may have.
                 let before = before.get_or_insert_with(|| rows.before(label));
+                let start = out.len();
                 push_row(out, before, line, rows.look.coloured);
+                rows.wrap_painted(label, before, start, out);
             }
             Said::Plain { stream, lines } => {
-                push_rows(out, &rows.before(label), stream, lines, rows.look.coloured);
+                let (before, start) = (rows.before(label), out.len());
+                push_rows(out, &before, stream, lines, rows.look.coloured);
+                rows.wrap_painted(label, &before, start, out);
             }
             Said::Agent(row) => {
                 rows.note(
@@ -362,11 +320,7 @@ impl Console {
             }
             Said::Completed(outcome, ms) => rows.ended(label, "", outcome, ms, out),
             Said::CheckCompleted(outcome, ms) => rows.ended(label, "check: ", outcome, ms, out),
-        });
-        if is_taken && self.executions.live().is_some() {
-            self.live = None;
-        }
-        is_taken
+        })
     }
 
     /// Shows the open lines of executions as they are.
@@ -374,84 +328,47 @@ impl Console {
         let (rows, names) = (&self.rows, &self.names);
         self.executions.break_off(&mut |said| {
             if let Said::Line(line) = said {
-                let before = rows.before(&names.label(line.execution_id, None));
+                let label = names.label(line.execution_id, None);
+                let (before, start) = (rows.before(&label), out.len());
                 push_row(out, &before, line, rows.look.coloured);
+                rows.wrap_painted(&label, &before, start, out);
             }
         });
     }
 
-    fn pane(&mut self, id: &str, pane: &PaneId) -> &mut Pane {
-        self.panes.entry((id.to_owned(), pane.clone())).or_default()
-    }
-
-    fn lines(
+    /// Does something with a pane, and adds the lines that follow from it.
+    fn of_pane(
         &mut self,
         id: &str,
         pane: &PaneId,
-        first_line: i64,
-        chunk: &str,
-        label: &Label,
+        at: i64,
         out: &mut String,
+        act: impl FnOnce(&mut Pane, Reading<'_>, &mut dyn FnMut(Shown<'_>)),
     ) {
-        let mut next = first_line;
-        // A chunk may have thousands of lines: what they have in common is made once.
-        let mut before = String::new();
-        self.rows.push_label(label, '|', &mut before);
-        let is_printable = are_printable(chunk);
-        for line in lines_in(chunk) {
-            out.push_str(&before);
-            if !line.is_empty() {
-                out.push(' ');
-                match is_printable {
-                    true => out.push_str(line),
-                    false => push_clean(out, line),
-                }
-            }
-            out.push('\n');
-            next = next.saturating_add(1);
-        }
-        let known = self.pane(id, pane);
-        known.next = known.next.max(next);
-        known.full_screen = known.full_screen && chunk.is_empty();
-        let next = known.next;
-        known.unsettled.take_if(|(line, _)| *line < next);
-    }
-
-    fn revised(
-        &mut self,
-        id: &str,
-        pane: &PaneId,
-        line: i64,
-        text: &str,
-        label: &Label,
-        out: &mut String,
-    ) {
-        let known = self.pane(id, pane);
-        known.full_screen = false;
-        if line < known.next {
-            // A row that vanished is nothing to read.
-            if !text.is_empty() {
-                self.rows.row(label, '~', Tone::Plain, text, out);
-            }
-        } else if !text.is_empty() {
-            known.unsettled = Some((line, text.to_owned()));
-            self.live = Some((id.to_owned(), pane.clone()));
-        } else {
-            known.unsettled.take_if(|(shown, _)| *shown == line);
+        let label = self.names.label(id, Some(pane));
+        let known = self.panes.entry((id.to_owned(), pane.clone())).or_default();
+        let is_agent = known.agent().is_some();
+        let mut writer = Writer::new(&self.rows, &label, is_agent, out);
+        act(known, Reading(self.agents.as_ref()), &mut |shown| {
+            writer.show(shown);
+        });
+        let error = writer.error.take();
+        self.due = [self.due, known.due()].into_iter().flatten().min();
+        if let (Some(error), Some(_)) = (error, self.rows.columns) {
+            self.needs.printed_error(id, pane, &error, at);
         }
     }
 
-    /// The line that a pane ends with stays.
+    /// The lines that a pane ends with stay.
     fn end_pane(&mut self, id: &str, pane: &PaneId, label: &Label, out: &mut String) {
         let key = (id.to_owned(), pane.clone());
-        if let Some(Pane {
-            unsettled: Some((_, text)),
-            ..
-        }) = self.panes.remove(&key)
-        {
-            self.rows.row(label, '|', Tone::Plain, &text, out);
+        if let Some(mut known) = self.panes.remove(&key) {
+            let is_agent = known.agent().is_some();
+            let mut writer = Writer::new(&self.rows, label, is_agent, out);
+            known.end(Reading(self.agents.as_ref()), &mut |shown| {
+                writer.show(shown);
+            });
         }
-        self.live.take_if(|live| *live == key);
     }
 }
 

@@ -88,6 +88,11 @@ fn show(console: &mut Console, event: TdEvent) -> String {
     out
 }
 
+/// The last of the rows at the foot.
+fn live(console: &Console, columns: usize) -> Option<String> {
+    console.live((columns, 24), 0).pop()
+}
+
 fn shown(events: impl IntoIterator<Item = TdEvent>) -> String {
     let mut console = Console::default();
     events
@@ -109,13 +114,13 @@ fn each_event_has_its_line() {
         ),
         (
             vec![gap(None)],
-            "job | [watching 1 pane]\njob | … lines may be missing (history_trimmed)\n",
+            "job | [watching 1 pane]\njob | … lines lost (history_trimmed)\n",
         ),
         (
             vec![screen(), screen(), update(1, "a\n"), screen()],
-            "job | [watching 1 pane]\njob | [full-screen program]\njob | a\njob | [full-screen program]\n",
+            "job | [watching 1 pane]\njob | a\njob | [full-screen program]\n",
         ),
-        // A settled line that changes is marked; one that is not settled waits.
+        // A settled line that changes waits until it rests; this one vanishes before that.
         (
             vec![
                 revised(1, "50%"),
@@ -123,7 +128,7 @@ fn each_event_has_its_line() {
                 revised(1, "done"),
                 revised(1, ""),
             ],
-            "job | [watching 1 pane]\njob | 100%\njob ~ done\n",
+            "job | [watching 1 pane]\njob | 100%\n",
         ),
         (
             vec![update(1, "a\n"), turn(None), turn(Some("inferred"))],
@@ -200,22 +205,25 @@ fn executions_have_their_lines() {
 }
 
 #[test]
-fn the_open_line_of_an_execution_is_live_until_a_pane_has_one() {
+fn the_open_line_of_an_execution_is_live_below_those_of_panes() {
     let mut console = Console::default();
     show(&mut console, started("job", &["%1"]));
     show(&mut console, revised(1, "10%"));
     show(&mut console, output("stderr", "a long open line"));
     assert_eq!(
-        console.live(80).unwrap(),
+        live(&console, 80).unwrap(),
         "make@17 | [stderr] a long open line"
     );
-    assert_eq!(console.live(20).unwrap(), "make@17 | [stderr] a");
-    assert_eq!(console.live(9), None);
+    assert_eq!(live(&console, 20).unwrap(), "make@17 | [stderr] a");
+    assert_eq!(live(&console, 9).unwrap(), "job | 10%");
     show(&mut console, revised(1, "20%"));
-    assert_eq!(console.live(80).unwrap(), "job | 20%");
+    assert_eq!(
+        console.live((80, 24), 0),
+        ["job | 20%", "make@17 | [stderr] a long open line"]
+    );
     show(&mut console, update(1, "all\n"));
     assert_eq!(
-        console.live(80).unwrap(),
+        live(&console, 80).unwrap(),
         "make@17 | [stderr] a long open line"
     );
     let mut out = String::new();
@@ -224,7 +232,345 @@ fn the_open_line_of_an_execution_is_live_until_a_pane_has_one() {
         out,
         "make@17 | [stderr] a long open line\n… 2 events were not shown: reading was too slow\n"
     );
-    assert_eq!(console.live(80), None);
+    assert_eq!(live(&console, 80), None);
+}
+
+#[test]
+fn a_gap_that_is_only_possible_is_for_those_who_ask() {
+    let possible = || TdEvent::OutputGap {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        first_line: 7,
+        lost_lines: None,
+        reason: "ambiguous".into(),
+        evidence: GapEvidence::Possible,
+    };
+    assert_eq!(shown([possible()]), "");
+    let mut verbose = Console::new(Look {
+        verbose: true,
+        ..Look::default()
+    });
+    assert_eq!(
+        show(&mut verbose, possible()),
+        "x | … lines may be missing (ambiguous)\n"
+    );
+}
+
+/// What is shown of events at these milliseconds; at the end nothing more comes.
+fn played(events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
+    play(Console::default(), events)
+}
+
+fn play(mut console: Console, events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
+    let mut out = String::new();
+    for (ms, event) in events {
+        let ts = Timestamp::from_micros(ms * 1000);
+        console.event(&Envelope::new(Some(1), ts, event), &mut out);
+    }
+    console.finish(&mut out);
+    out
+}
+
+#[test]
+fn a_full_screen_program_is_told_once_after_its_command_line() {
+    for (events, expected) in [
+        // The line settles while the program draws.
+        (
+            vec![
+                (0, revised(1, "$ vi")),
+                (100, screen()),
+                (200, update(1, "$ vim x\n")),
+                (300, screen()),
+                (400, screen()),
+            ],
+            "x | $ vim x\nx | [full-screen program]\n",
+        ),
+        // It does not settle in time, and not again when it does.
+        (
+            vec![
+                (0, update(1, "above\n")),
+                (10, revised(2, "$ less x")),
+                (100, screen()),
+                (900, screen()),
+                (950, update(2, "$ less x\n")),
+                (999, screen()),
+            ],
+            "x | above\nx | $ less x\nx | [full-screen program]\n",
+        ),
+        // It has left before that, and its prompt is back; another one begins.
+        (
+            vec![
+                (0, revised(1, "$ top")),
+                (100, screen()),
+                (200, revised(2, "$ ")),
+                (300, update(1, "$ top\n")),
+                (310, revised(2, "$ vi")),
+                (400, screen()),
+                (9000, screen()),
+            ],
+            "x | $ top\nx | [full-screen program]\nx | $ vi\nx | [full-screen program]\n",
+        ),
+        // All in one chunk.
+        (
+            vec![
+                (0, revised(3, "$ git log")),
+                (100, screen()),
+                (200, update(1, "a\nb\n$ git log\n$ ls\nc\n")),
+            ],
+            "x | a\nx | b\nx | $ git log\nx | [full-screen program]\nx | $ ls\nx | c\n",
+        ),
+    ] {
+        assert_eq!(played(events), expected);
+    }
+}
+
+#[test]
+fn a_line_that_changes_comes_again_once_it_has_rested() {
+    for (events, expected) in [
+        // A transient state and its twin in the log are one; what says nothing new is not shown.
+        (
+            vec![
+                (0, update(1, "a: 0%\nb\n")),
+                (100, revised(1, "a: 10%")),
+                (200, revised(1, "a: 90%")),
+                (300, revised(1, "a: done")),
+                (1300, revised(1, "a: done")),
+                (4000, update(3, "c\n")),
+                (4100, revised(1, "a: done")),
+                (4200, revised(2, "b")),
+                (9000, update(4, "d\n")),
+            ],
+            "x | a: 0%\nx | b\nx ~ a: done\nx | c\nx | d\n",
+        ),
+        // Back to what it was is no change.
+        (
+            vec![
+                (0, update(1, "a\n")),
+                (10, revised(1, "b")),
+                (20, revised(1, "a")),
+            ],
+            "x | a\n",
+        ),
+        // The last state is not lost at the end, and neither are open lines, with blank ones between.
+        (
+            vec![
+                (0, update(1, "a\n")),
+                (10, revised(1, "b")),
+                (20, revised(2, "Which?")),
+                (20, revised(3, "")),
+                (20, revised(4, "  1. this")),
+                (20, revised(5, "")),
+            ],
+            "x | a\nx ~ b\nx | Which?\nx |\nx |   1. this\n",
+        ),
+    ] {
+        assert_eq!(played(events), expected);
+    }
+}
+
+#[test]
+fn a_terminal_rewrites_several_rows_in_place() {
+    let mut console = Console::default();
+    console.fit(79);
+    let mut out = String::new();
+    let mut at = |console: &mut Console, ms: i64, event| {
+        let ts = Timestamp::from_micros(ms * 1000);
+        console.event(&Envelope::new(Some(1), ts, event), &mut out);
+    };
+    at(&mut console, 0, update(1, "a: 0%\nb: 0%\n"));
+    at(&mut console, 100, revised(1, "a: 10%"));
+    at(&mut console, 100, revised(2, "b: 20%"));
+    at(&mut console, 100, revised(3, "in all: 15%"));
+    let foot = |console: &Console| console.live((79, 24), 200_000);
+    assert_eq!(
+        foot(&console),
+        ["x | a: 10%", "x | b: 20%", "x | in all: 15%"]
+    );
+    at(&mut console, 200, revised(1, "a: 11%"));
+    assert_eq!(
+        foot(&console),
+        ["x | a: 11%", "x | b: 20%", "x | in all: 15%"]
+    );
+    // On a low terminal the row that changed last.
+    assert_eq!(console.live((79, 3), 200_000), ["x | a: 11%"]);
+    assert_eq!(console.due(200_000), Some(1_600_000));
+    at(&mut console, 5000, update(3, "all done\n"));
+    assert_eq!(foot(&console), [""; 0]);
+    assert_eq!(
+        out,
+        "x | a: 0%\nx | b: 0%\nx ~ a: 11%\nx ~ b: 20%\nx | all done\n"
+    );
+}
+
+#[test]
+fn what_needs_a_person_stands_at_the_foot() {
+    let state = |state: &str, evidence: &str| TdEvent::AgentState {
+        execution_id: "x".into(),
+        agent_id: None,
+        pane: Some("%1".into()),
+        state: state.into(),
+        evidence: evidence.into(),
+    };
+    let mut console = Console::default();
+    console.fit(79);
+    show(&mut console, started("job", &["%1"]));
+    show(&mut console, update(1, "make: *** [all] Error 2\n"));
+    let foot = |console: &Console, at| console.live((40, 24), at);
+    let heading = format!("── 1 needs you {}", "─".repeat(25));
+    assert_eq!(
+        foot(&console, 0),
+        [heading.as_str(), "job ! make: *** [all] Error 2"]
+    );
+    show(
+        &mut console,
+        state("waiting", "claude choice (confirmed): ❯ 1. Yes"),
+    );
+    assert_eq!(
+        foot(&console, 0),
+        [heading.as_str(), "job ! claude waits for you: ❯ 1. Yes"]
+    );
+    show(
+        &mut console,
+        state("working", "claude status (confirmed): ✻ Herding…"),
+    );
+    assert_eq!(foot(&console, 29_000_000).len(), 2);
+    assert_eq!(console.due(0), Some(30_000_000));
+    assert_eq!(foot(&console, 30_000_000), [""; 0]);
+    show(
+        &mut console,
+        state("limited", "codex limit (confirmed): ■ Quota exceeded."),
+    );
+    show(&mut console, ended("job"));
+    assert_eq!(foot(&console, 0), [""; 0]);
+}
+
+#[test]
+fn lines_that_are_wider_than_the_terminal_keep_their_label_and_colour() {
+    let mut console = Console::new(Look {
+        coloured: true,
+        ..Look::default()
+    });
+    console.fit(20);
+    show(&mut console, started("job", &["%1"]));
+    let label = |line: &str| line[..line.find(" ").unwrap()].to_owned();
+    let lines = show(&mut console, update(1, "0123456789abcdefghij漢字\nshort\n"));
+    let lines: Vec<&str> = lines.lines().collect();
+    let texts: Vec<&str> = lines
+        .iter()
+        .map(|line| line.split_once(' ').unwrap().1)
+        .collect();
+    assert_eq!(texts, ["| 0123456789abcd", "┆ efghij漢字", "| short"]);
+    assert!(lines.iter().all(|line| label(line) == label(lines[0])));
+    let lines = show(&mut console, update(3, "error: not found, nothing\n"));
+    let red = "\u{1b}[1m\u{1b}[31m";
+    assert_eq!(lines.matches(red).count(), 2, "{lines:?}");
+    // What programs of ours print in colour.
+    let lines = show(
+        &mut console,
+        output("stdout", "\u{1b}[32mgreen is the colour of it\n"),
+    );
+    let texts: Vec<&str> = lines
+        .lines()
+        .map(|line| line.split_once(' ').unwrap().1)
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "| \u{1b}[32mgreen is t\u{1b}[0m",
+            "┆ \u{1b}[32mhe colour \u{1b}[0m",
+            "┆ \u{1b}[32mof it\u{1b}[0m"
+        ]
+    );
+}
+
+const CLAUDE: &str = "\
+❯ fix the failing test
+
+● I will create a file.
+
+────────────────────────────────────────
+❯
+────────────────────────────────────────
+  ? for shortcuts
+";
+
+#[test]
+fn the_decoration_of_agents_is_left_out() {
+    let state = |ms, evidence: &str| {
+        let state = TdEvent::AgentState {
+            execution_id: "x".into(),
+            agent_id: None,
+            pane: Some("%1".into()),
+            state: "idle".into(),
+            evidence: evidence.into(),
+        };
+        (ms, state)
+    };
+    let console = || Console::default().without_decoration(StateRules::builtin());
+    // Known after its first rows: they wait for that.
+    let events = vec![
+        (0, update(1, CLAUDE)),
+        (200, revised(4, "✻ Herding… (1s · esc to interrupt)")),
+        (1100, state(0, "claude empty-input (confirmed): ❯").1),
+        (1200, revised(4, "● All is well now.")),
+        // The box has moved down.
+        (
+            1200,
+            update(
+                9,
+                "────────────────────────────────────────\n  ? for shortcuts\n",
+            ),
+        ),
+        (9000, state(0, "shell prompt (inferred): $").1),
+        (9100, update(11, "──────────────────\n\nmine\n")),
+    ];
+    assert_eq!(
+        play(console(), events.clone()),
+        "x | ❯ fix the failing test\nx | ● I will create a file.\nx | ● All is well now.\n\
+         x | ──────────────────\nx |\nx | mine\n"
+    );
+    let verbose = Console::new(Look {
+        verbose: true,
+        ..Look::default()
+    });
+    let all = play(verbose.without_decoration(StateRules::builtin()), events);
+    assert!(all.contains("x |   ? for shortcuts\n"), "{all}");
+    // A box that no agent drew is shown, late.
+    let events = vec![
+        (
+            0,
+            update(1, "╭────────────────────╮\n│ a table            │\n"),
+        ),
+        (9000, update(3, "end\n")),
+    ];
+    assert_eq!(
+        play(console(), events),
+        "x | ╭────────────────────╮\nx | │ a table            │\nx | end\n"
+    );
+}
+
+#[test]
+fn rows_of_an_agent_that_move_are_shown_once() {
+    let console = Console::default().without_decoration(StateRules::builtin());
+    let opened = TdEvent::PaneOpened {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        width: 80,
+        height: 24,
+        command: "claude".into(),
+    };
+    let events = vec![
+        (0, opened),
+        (0, update(1, "● First.\n● Second.\n")),
+        // Something is put in above; all that follows is drawn again one row further down.
+        (5000, revised(1, "● Before.")),
+        (5000, revised(2, "● First.")),
+        (5000, update(3, "● Second.\n")),
+    ];
+    assert_eq!(
+        play(console, events),
+        "x | ● First.\nx | ● Second.\nx ~ ● Before.\n"
+    );
 }
 
 #[test]
@@ -240,14 +586,14 @@ fn the_live_line_is_the_last_one_that_is_not_settled() {
         ..Look::default()
     });
     show(&mut console, started("job", &["%1"]));
-    assert_eq!(console.live(80), None);
+    assert_eq!(live(&console, 80), None);
     show(&mut console, revised(1, "10%"));
     show(&mut console, revised(1, "[####      ] 40%"));
-    assert_eq!(console.live(80).unwrap(), "job | [####      ] 40%");
-    assert_eq!(console.live(10).unwrap(), "job | [###");
-    assert_eq!(console.live(3), None);
+    assert_eq!(live(&console, 80).unwrap(), "job | [####      ] 40%");
+    assert_eq!(live(&console, 10).unwrap(), "job | [###");
+    assert_eq!(live(&console, 3), None);
     show(&mut console, update(1, "all\n"));
-    assert_eq!(console.live(80), None);
+    assert_eq!(live(&console, 80), None);
 }
 
 #[test]
@@ -289,7 +635,7 @@ proptest! {
         for event in events {
             out.push_str(&show(&mut console, event));
         }
-        let live = console.live(40).unwrap_or_default();
+        let live = live(&console, 40).unwrap_or_default();
         out.push_str(&show(&mut console, TdEvent::SessionEnded {
             execution_id: id, session: name, reason: text, exit_status: None,
         }));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! console, tree, json (pure): an event ─> text
-//! page:                       events ─> standard output, the live line last
+//! page:                       events ─> standard output, the live rows last
 //! printer (td-printer):       a subscription ─> a page
 //! cast, transcript (pure):    the events of a log ─> a file's text
 //! ```
@@ -13,6 +13,7 @@
 
 mod printer;
 
+mod foot;
 mod page;
 
 mod console;

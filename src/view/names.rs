@@ -109,6 +109,14 @@ impl Names {
         )
     }
 
+    /// The panes of a session.
+    pub fn panes_of(&self, execution_id: &str, name: &str) -> Vec<PaneId> {
+        let mut sessions = self.sessions.iter();
+        let found =
+            sessions.find(|session| session.execution_id == execution_id && session.name == name);
+        found.map_or_else(Vec::new, |session| session.panes.iter().cloned().collect())
+    }
+
     /// The panes of a session that has ended; it is forgotten.
     pub fn forget(&mut self, execution_id: &str, name: &str) -> BTreeSet<PaneId> {
         let found = self

@@ -1,10 +1,12 @@
-//! A page: what is shown, as it stands on standard output, the live line on its last row where that is a terminal.
+//! A page: what is shown, as it stands on standard output, with live rows at its foot where that is a terminal.
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
 use super::console::{Console, Standing};
+use super::foot::Drawn;
 use super::json;
 use super::tree::Tree;
 use crate::bus::Delivery;
@@ -13,9 +15,6 @@ use crate::event::{Envelope, TdEvent};
 
 /// What is collected before it is written even though more is there: a few screens.
 const BUFFER_BYTES: usize = 64 * 1024;
-
-/// Carriage return, and the rest of the line erased.
-const ERASE_LINE: &str = "\r\x1b[K";
 
 /// How events are shown.
 #[derive(Debug)]
@@ -32,10 +31,12 @@ pub(crate) enum View {
 pub(crate) struct Page<W: Write> {
     out: BufWriter<W>,
     view: View,
-    /// Where there is a terminal: how wide it is now.
-    columns: Option<fn() -> usize>,
-    /// The terminal's last line is the live one.
-    has_live: bool,
+    /// Where there is a terminal: how many columns and rows it has now.
+    size: Option<fn() -> (usize, usize)>,
+    /// What stands at the terminal's foot.
+    drawn: Drawn,
+    /// When the last event happened, by its own clock and by ours.
+    last: Option<(i64, Instant)>,
     /// What stood on panes whose session has not been shown yet.
     standing: Vec<Standing>,
     /// What is to be written, built here and used again.
@@ -47,22 +48,58 @@ impl Page<StdoutLock<'static>> {
     /// On standard output, which is held until the page is dropped.
     pub fn stdout(view: View, clock: Clock) -> Self {
         let stdout = io::stdout();
-        let columns = (stdout.is_terminal() && !is_dumb()).then_some(columns as fn() -> usize);
-        Self::new(stdout.lock(), view, columns, clock)
+        let is_terminal = stdout.is_terminal() && !is_dumb();
+        let size = is_terminal.then_some(size as fn() -> (usize, usize));
+        Self::new(stdout.lock(), view, size, clock)
     }
 }
 
 impl<W: Write> Page<W> {
-    fn new(out: W, view: View, columns: Option<fn() -> usize>, clock: Clock) -> Self {
-        Self {
+    fn new(out: W, view: View, size: Option<fn() -> (usize, usize)>, clock: Clock) -> Self {
+        let mut page = Self {
             out: BufWriter::with_capacity(BUFFER_BYTES, out),
             view,
-            columns,
-            has_live: false,
+            size,
+            drawn: Drawn::default(),
+            last: None,
             standing: Vec::new(),
             text: String::new(),
             clock,
+        };
+        page.fit();
+        page
+    }
+
+    /// How many columns and rows may be written to. The last column stays free: some terminals wrap
+    /// as soon as it is written to.
+    fn fit(&mut self) -> Option<(usize, usize)> {
+        let (columns, rows) = self.size?();
+        let columns = columns.saturating_sub(1);
+        if let View::Console(console, _) = &mut self.view {
+            console.fit(columns);
         }
+        Some((columns, rows))
+    }
+
+    /// The time by the clock of the events, which may be those of another day.
+    fn now(&self) -> i64 {
+        let Some((at, then)) = self.last else {
+            return 0;
+        };
+        let since = self.clock.now().saturating_duration_since(then);
+        let since = i64::try_from(since.as_micros()).unwrap_or(i64::MAX);
+        at.saturating_add(since)
+    }
+
+    /// When [`Page::rest`] will have something to show, though nothing happens.
+    pub fn due(&self) -> Option<Instant> {
+        let View::Console(console, _) = &self.view else {
+            return None;
+        };
+        let (at, then) = self.last?;
+        let due = console.due(self.now())?;
+        let after = u64::try_from(due.saturating_sub(at)).unwrap_or(0);
+        then.checked_add(Duration::from_micros(after))
     }
 
     /// Shows what a subscription delivered.
@@ -84,6 +121,7 @@ impl<W: Write> Page<W> {
 
     /// Shows an event.
     pub fn event(&mut self, envelope: &Envelope) -> io::Result<()> {
+        self.last = Some((envelope.ts.micros(), self.clock.now()));
         match &mut self.view {
             View::Json => json::push_line(&mut self.text, envelope),
             View::Console(console, standing) => {
@@ -134,7 +172,12 @@ impl<W: Write> Page<W> {
 
     /// Nothing more for now: readers are to see at once what there was.
     pub fn rest(&mut self) -> io::Result<()> {
-        self.show_live()?;
+        let now = self.now();
+        if let View::Console(console, _) = &mut self.view {
+            console.rest(now, &mut self.text);
+        }
+        self.write()?;
+        self.show_live(now)?;
         self.out.flush()
     }
 
@@ -150,30 +193,29 @@ impl<W: Write> Page<W> {
         self.out.flush()
     }
 
-    fn show_live(&mut self) -> io::Result<()> {
-        let Some(columns) = self.columns else {
+    fn show_live(&mut self, now: i64) -> io::Result<()> {
+        let Some((columns, rows)) = self.fit() else {
             return Ok(());
         };
-        // The last column stays free: some terminals wrap as soon as it is written to.
-        let columns = columns().saturating_sub(1);
         let live = match &self.view {
-            View::Json => None,
-            View::Console(console, _) => console.live(columns),
-            View::Tree(tree) => tree.live(columns),
+            View::Json => Vec::new(),
+            View::Console(console, _) => console.live((columns, rows), now),
+            View::Tree(tree) => tree.live(columns).into_iter().collect(),
         };
-        self.hide_live()?;
-        if let Some(live) = live {
-            self.out.write_all(live.as_bytes())?;
-            self.has_live = true;
+        if self.drawn.is(&live, columns) {
+            return Ok(());
         }
-        Ok(())
+        self.hide_live()?;
+        let drawn = self.drawn.draw(live, columns);
+        self.out.write_all(drawn.as_bytes())
     }
 
     fn hide_live(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.has_live) {
-            self.out.write_all(ERASE_LINE.as_bytes())?;
-        }
-        Ok(())
+        let Some(size) = self.size else {
+            return Ok(());
+        };
+        let erased = self.drawn.erase(size().0);
+        self.out.write_all(erased.as_bytes())
     }
 }
 
@@ -185,13 +227,15 @@ pub(crate) fn unless_broken_pipe(written: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// How wide the terminal is; 80 columns where it does not say.
-fn columns() -> usize {
-    rustix::termios::tcgetwinsize(io::stdout())
-        .map(|size| usize::from(size.ws_col))
-        .ok()
-        .filter(|columns| *columns > 0)
-        .unwrap_or(80)
+/// Columns and rows of the terminal; 80 and 24 where it does not say.
+fn size() -> (usize, usize) {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    let side = |cells: Option<u16>, usual: usize| {
+        let cells = cells.filter(|cells| *cells > 0);
+        cells.map_or(usual, usize::from)
+    };
+    let columns = side(size.map(|size| size.ws_col), 80);
+    (columns, side(size.map(|size| size.ws_row), 24))
 }
 
 /// Whether the terminal cannot erase a line.
@@ -209,13 +253,13 @@ mod tests {
 
     fn printed(
         view: View,
-        columns: Option<fn() -> usize>,
+        size: Option<fn() -> (usize, usize)>,
         say: impl FnOnce(&crate::bus::EventEmitter),
     ) -> String {
         let bus = EventBus::new(100);
         let mut events = bus.subscribe();
         say(&bus.emitter_for("x"));
-        let mut page = Page::new(Vec::new(), view, columns, Clock::system());
+        let mut page = Page::new(Vec::new(), view, size, Clock::system());
         bus.close();
         for delivery in events.iter() {
             page.show(&delivery).unwrap();
@@ -233,7 +277,7 @@ mod tests {
             emitter.output_update(&"%1".into(), 1, "all\n", false, None, None);
         };
         let console = || View::Console(Console::new(Look::default()), never());
-        let text = printed(console(), Some(|| 80), say);
+        let text = printed(console(), Some(|| (80, 24)), say);
         assert_eq!(
             text,
             "job | [watching 1 pane]\njob | 10%\r\u{1b}[Kjob | all\n"
@@ -257,13 +301,13 @@ mod tests {
         };
         let tree = |drawn| View::Tree(Tree::new(look(drawn)));
         assert_eq!(
-            printed(tree(true), Some(|| 80), say),
+            printed(tree(true), Some(|| (80, 24)), say),
             " ╭───< x >\n │   10%\r\u{1b}[K │   50%\r\u{1b}[K │   [stderr] oh\n │   50%\r\u{1b}[K │   50%\n ╰──●\n"
         );
         assert_eq!(printed(tree(false), None, say), "[stderr] oh\n50%\n");
         let console = || View::Console(Console::new(Look::default()), never());
         assert_eq!(
-            printed(console(), Some(|| 80), say),
+            printed(console(), Some(|| (80, 24)), say),
             "x | 10%\r\u{1b}[Kx | 50%\r\u{1b}[Kx | [stderr] oh\nx | 50%\r\u{1b}[Kx | 50%\n"
         );
         assert_eq!(printed(console(), None, say), "x | [stderr] oh\nx | 50%\n");

@@ -52,12 +52,17 @@ fn print<W: io::Write>(mut events: Subscription, page: &mut Page<W>) -> io::Resu
         let delivery = match events.try_recv() {
             Err(RecvError::Empty) => {
                 page.rest()?;
-                events.recv()
+                match page.due() {
+                    Some(due) => events.recv_deadline(due),
+                    None => events.recv(),
+                }
             }
             other => other,
         };
         match delivery {
             Ok(delivery) => page.show(&delivery)?,
+            // Something has rested.
+            Err(RecvError::Empty) => {}
             Err(_) => break,
         }
     }

@@ -126,6 +126,59 @@ pub(super) fn cut_painted(painted: &str, columns: usize) -> Cow<'_, str> {
     Cow::Borrowed(painted)
 }
 
+/// How many columns a painted line takes.
+pub(super) fn columns_of(painted: &str) -> usize {
+    let (mut columns, mut chars) = (0, painted.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            // Nothing but SGR is in what was painted.
+            '\x1b' => drop(chars.by_ref().find(|c| *c == 'm')),
+            c => columns += c.width().unwrap_or(0),
+        }
+    }
+    columns
+}
+
+/// A painted line in rows of so many columns at most, each with the colours that are in force there.
+pub(super) fn wrap_painted(painted: &str, columns: usize) -> Vec<String> {
+    let mut rows = Vec::new();
+    let (mut row, mut used) = (String::new(), 0);
+    // The sequences since the last reset: together they are what is in force.
+    let mut in_force = String::new();
+    let mut rest = painted;
+    while let Some(c) = rest.chars().next() {
+        if c == '\x1b' {
+            let end = rest.find('m').map_or(rest.len(), |end| end + 1);
+            let (sequence, after) = rest.split_at(end);
+            row.push_str(sequence);
+            match sequence {
+                "\x1b[m" | RESET => in_force.clear(),
+                _ => in_force.push_str(sequence),
+            }
+            rest = after;
+            continue;
+        }
+        let width = c.width().unwrap_or(0);
+        if used + width > columns && used > 0 {
+            if !in_force.is_empty() {
+                row.push_str(RESET);
+            }
+            rows.push(std::mem::replace(&mut row, in_force.clone()));
+            used = 0;
+        }
+        used += width;
+        row.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    // A row of which nothing is to be seen is none, but for the first.
+    if used > 0 || rows.is_empty() {
+        rows.push(row);
+    } else if let Some(last) = rows.last_mut() {
+        last.push_str(&row);
+    }
+    rows
+}
+
 /// The end of what was painted, within so many columns, without its colours where it is cut.
 pub(super) fn end_of_painted(painted: &str, columns: usize) -> Cow<'_, str> {
     let mut plain = String::with_capacity(painted.len());

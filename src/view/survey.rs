@@ -110,11 +110,12 @@ impl Survey {
         self.revised.get_mut(pane)?.remove(&line)
     }
 
-    /// The next line below a number that was said beside `OutputUpdate` only. Told once.
-    pub(super) fn take_below(&mut self, pane: &PaneId, end: i64) -> Option<String> {
+    /// The next line below a number that was said beside `OutputUpdate` only, and its number. Told
+    /// once.
+    pub(super) fn take_below(&mut self, pane: &PaneId, end: i64) -> Option<(i64, String)> {
         let revised = self.revised.get_mut(pane)?;
         let first = revised.first_entry().filter(|entry| *entry.key() < end)?;
-        Some(first.remove())
+        Some(first.remove_entry())
     }
 
     /// The same for all panes and lines that are left.

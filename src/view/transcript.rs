@@ -62,11 +62,13 @@ impl Transcript {
                 first_line,
                 lost_lines,
                 reason,
+                evidence,
                 ..
             } if self.survey.is_wanted(pane) => {
                 self.lines_below(id, pane, *first_line, out);
-                let gap = format!("[{}]", gap(*lost_lines, reason));
-                self.line(id, Some(pane), &gap, out);
+                if let Some(gap) = gap(*lost_lines, reason, *evidence) {
+                    self.line(id, Some(pane), &format!("[{gap}]"), out);
+                }
             }
             TdEvent::LogGap {
                 first_seq,
@@ -88,8 +90,11 @@ impl Transcript {
         self.flow.finish(out);
         let id = std::mem::take(&mut self.execution_id);
         for (pane, lines) in self.survey.take_rest() {
-            for line in lines.values().filter(|line| !line.is_empty()) {
-                self.line(&id, Some(&pane), line, out);
+            let mut open = Open::default();
+            for (number, line) in &lines {
+                for line in open.next(*number, line) {
+                    self.line(&id, Some(&pane), line, out);
+                }
             }
         }
     }
@@ -102,10 +107,10 @@ impl Transcript {
     /// Lines that were never said by `OutputUpdate`: they stood there when observation began, or
     /// were never settled.
     fn lines_below(&mut self, id: &str, pane: &PaneId, end: i64, out: &mut String) {
-        while let Some(text) = self.survey.take_below(pane, end) {
-            // A row that nobody knew of, and that has vanished.
-            if !text.is_empty() {
-                self.line(id, Some(pane), &text, out);
+        let mut open = Open::default();
+        while let Some((number, text)) = self.survey.take_below(pane, end) {
+            for line in open.next(number, &text) {
+                self.line(id, Some(pane), line, out);
             }
         }
     }
@@ -121,6 +126,33 @@ impl Transcript {
         }
         push_clean(out, text);
         out.push('\n');
+    }
+}
+
+/// Lines that were never said by `OutputUpdate`, one after the other.
+#[derive(Debug, Default)]
+struct Open {
+    /// The number of the last line with text, and how many blank ones follow it.
+    last: Option<i64>,
+    blanks: usize,
+}
+
+impl Open {
+    /// The lines that are lines now. A blank one is one between two that have text; else it is a row
+    /// that has vanished.
+    fn next<'t>(&mut self, number: i64, text: &'t str) -> impl Iterator<Item = &'t str> {
+        let mut before = 0;
+        if text.is_empty() {
+            self.blanks += 1;
+        } else {
+            let blanks = std::mem::take(&mut self.blanks);
+            let behind = self.last.replace(number).map(|last| number - last - 1);
+            if behind.is_some_and(|behind| usize::try_from(behind) == Ok(blanks)) {
+                before = blanks;
+            }
+        }
+        let line = Some(text).filter(|text| !text.is_empty());
+        std::iter::repeat_n("", before).chain(line)
     }
 }
 

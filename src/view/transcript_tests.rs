@@ -63,6 +63,29 @@ fn lines_read_as_they_did_at_last() {
             ],
             "a\nB\n\n",
         ),
+        // Blank lines between open ones are lines; those below the last are not.
+        (
+            vec![
+                update(1, "a\n"),
+                revised(2, "Which one?"),
+                revised(3, ""),
+                revised(4, ""),
+                revised(5, "  1. this"),
+                revised(6, ""),
+            ],
+            "a\nWhich one?\n\n\n  1. this\n",
+        ),
+        // The same of open lines that a gap has ended.
+        (
+            vec![
+                revised(1, "x"),
+                revised(2, ""),
+                revised(3, "y"),
+                gap(4, None, "cleared"),
+                update(4, "a\n"),
+            ],
+            "x\n\ny\n[lines lost: cleared]\na\n",
+        ),
         // Of what stood there before, the lines that changed.
         (
             vec![update(1, "a\n"), revised(-3, "old"), revised(-2, "")],
@@ -75,7 +98,7 @@ fn lines_read_as_they_did_at_last() {
                 gap(2, None, "cleared"),
                 update(2, "a\n"),
             ],
-            "prompt\n[lines may be missing: cleared]\na\n",
+            "prompt\n[lines lost: cleared]\na\n",
         ),
         (
             vec![

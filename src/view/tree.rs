@@ -125,8 +125,15 @@ impl Tree {
                 rows.item("missing", Tone::Caution, &text, out);
             }
             TdEvent::OutputGap {
-                lost_lines, reason, ..
-            } => rows.item("missing", Tone::Caution, &gap(*lost_lines, reason), out),
+                lost_lines,
+                reason,
+                evidence,
+                ..
+            } => {
+                if let Some(text) = gap(*lost_lines, reason, *evidence) {
+                    rows.item("missing", Tone::Caution, &text, out);
+                }
+            }
             other => rows.item(other.type_name(), Tone::Dim, "", out),
         }
     }

@@ -79,6 +79,17 @@ impl Running {
         }
     }
 
+    /// Waits until what was printed is enough.
+    #[track_caller]
+    pub fn until(&mut self, what: &str, is_enough: impl Fn(&[String]) -> bool) {
+        while !is_enough(&self.seen) {
+            match self.lines.recv_timeout(CEILING) {
+                Ok(line) => self.seen.push(line),
+                Err(error) => panic!("no {what} ({error}); seen: {:#?}", self.seen),
+            }
+        }
+    }
+
     /// Waits for a line that holds all of these texts.
     #[track_caller]
     pub fn wait_for_all(&mut self, texts: &[&str]) {

@@ -49,6 +49,7 @@ const PURE: &[&str] = &[
     "src/view/console/",
     "src/view/executions.rs",
     "src/view/flow.rs",
+    "src/view/foot.rs",
     "src/view/names.rs",
     "src/view/open_lines.rs",
     "src/view/sgr.rs",

@@ -36,6 +36,8 @@ mod printing;
 mod process;
 mod ralph;
 mod redact_samples;
+#[cfg(feature = "cli")]
+mod seen;
 mod source_text;
 mod states;
 #[cfg(feature = "cli")]

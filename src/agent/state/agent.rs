@@ -23,6 +23,8 @@ pub(super) struct Agent {
     pub message: Option<Regex>,
     /// What it writes when it ends.
     pub left: Option<Regex>,
+    /// What it draws around its answers, beside lines and edges: its keys, its model, its directory.
+    pub decoration: Option<Regex>,
     pub signs: Vec<Sign>,
     pub rules: Vec<Rule>,
     pub shell: Option<Shell>,

@@ -8,6 +8,7 @@
 mod agent;
 mod look;
 mod page;
+mod row;
 mod rule;
 mod rules;
 mod screen;
@@ -21,6 +22,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
+pub use row::RowKind;
 pub use rules::StateRules;
 pub use screen::Screen;
 pub use tracker::StateTracker;

@@ -28,6 +28,7 @@ struct File {
     input: Option<WrittenInput>,
     message: Option<String>,
     left: Option<String>,
+    decoration: Option<String>,
     shell: Option<WrittenShell>,
     #[serde(default)]
     sign: Vec<WrittenSign>,
@@ -130,6 +131,7 @@ fn compile(file: File) -> Result<Agent, String> {
     let input = file.input.map(Input::new).transpose()?;
     let message = optional("message", file.message.as_deref())?;
     let left = optional("left", file.left.as_deref())?;
+    let decoration = optional("decoration", file.decoration.as_deref())?;
     let look = |place: Place, lines: Option<usize>, pattern: &str, also: Option<&str>| {
         if place.needs_input() && input.is_none() {
             return Err("it looks at the input box: describe that in [input]".to_owned());
@@ -199,6 +201,7 @@ fn compile(file: File) -> Result<Agent, String> {
         input,
         message,
         left,
+        decoration,
         signs,
         rules,
     })

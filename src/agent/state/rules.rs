@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::agent::{Agent, Case, Claim};
 use super::page::Page;
+use super::row::RowKind;
 use super::rule::read;
 use super::shell::Shell;
 use super::{Judged, Screen, ScreenState};
@@ -95,6 +96,23 @@ impl StateRules {
         let named = Self::builtin();
         let index = named.agents().position(|name| name == agent)?;
         BUILTIN.get(index).copied()
+    }
+
+    /// What a row of this agent's screen is to a reader. All rows of an agent that has no rules are
+    /// text.
+    ///
+    /// ```
+    /// use td_observe::agent::{RowKind, StateRules};
+    /// let rules = StateRules::builtin();
+    /// let kind = |row| rules.row_kind("claude", row);
+    /// assert_eq!(kind("● All twelve tests pass."), RowKind::Text);
+    /// assert_eq!(kind("✻ Herding… (12s · esc to interrupt)"), RowKind::Status);
+    /// assert_eq!(kind("  ? for shortcuts"), RowKind::Decoration);
+    /// ```
+    #[must_use]
+    pub fn row_kind(&self, agent: &str, row: &str) -> RowKind {
+        let known = self.0.iter().find(|known| known.name == agent);
+        known.map_or(RowKind::Text, |known| known.row_kind(row))
     }
 
     /// What follows for a shell from the program that it runs, where its screen says nothing: it

@@ -6,6 +6,7 @@ use super::*;
 
 mod odd;
 mod own;
+mod rows;
 mod screens;
 use crate::event::Cursor;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::decoration::{Bare, Kind, bare};
+use crate::agent::decoration::{Bare, Kind, bare};
 use crate::agent::summary::summary;
 
 /// Lines that are kept: enough for the longest prompt that is likely to be typed.

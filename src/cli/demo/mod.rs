@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::options::{Options, WhichServer};
 use super::signals::Signals;
 use super::{keeping, live, watch};
+use crate::agent::StateRules;
 use crate::clock::Clock;
 use crate::engine::Builder;
 use crate::source::Watch;
@@ -65,7 +66,13 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let mut engine = builder.start().map_err(keeping::unusable)?;
     // Dropped at the end, whatever happens: with it the server and all that it left.
     let server = PrivateServer::start(place, &SESSIONS, &clock)?;
-    let printing = live::print(&engine, options, never(), &clock)?;
+    let printing = live::print(
+        &engine,
+        options,
+        never(),
+        Some(StateRules::builtin()),
+        &clock,
+    )?;
     let mut sessions = Watch::new(server.server()).stream(DrainProgram::this()?);
     for (name, _) in SESSIONS {
         sessions = sessions.target(Target::parse(name)?);

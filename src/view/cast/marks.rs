@@ -1,6 +1,6 @@
 //! What happened, in a few words: the markers of a cast (pure).
 
-use crate::event::{EventKind, IterationOutcome, TdEvent};
+use crate::event::{EventKind, GapEvidence, IterationOutcome, TdEvent};
 use crate::view::clean::{cut, one_line};
 
 /// A player shows markers in a list or on its time bar.
@@ -18,8 +18,11 @@ pub(super) fn mark(event: &TdEvent) -> Option<String> {
         // A resize is an event of the format itself.
         TdEvent::PaneResized { .. } | TdEvent::LogOpened { .. } => return None,
         TdEvent::OutputGap {
-            lost_lines, reason, ..
-        } => gap(*lost_lines, reason),
+            lost_lines,
+            reason,
+            evidence,
+            ..
+        } => gap(*lost_lines, reason, *evidence)?,
         TdEvent::LogGap {
             first_seq,
             last_seq,
@@ -74,13 +77,19 @@ pub(super) fn mark(event: &TdEvent) -> Option<String> {
     Some(cut(&one_line(&text), COLUMNS_MAX).to_owned())
 }
 
-/// What is missing in a pane's output.
-pub(in crate::view) fn gap(lost_lines: Option<u64>, reason: &str) -> String {
-    match lost_lines {
-        Some(1) => format!("1 line lost: {reason}"),
-        Some(lost) => format!("{lost} lines lost: {reason}"),
-        None => format!("lines may be missing: {reason}"),
-    }
+/// What is missing in a pane's output; nothing where that is only possible. A count is as good as a
+/// confirmation: logs that were written before gaps had evidence have no other.
+pub(in crate::view) fn gap(
+    lost_lines: Option<u64>,
+    reason: &str,
+    evidence: GapEvidence,
+) -> Option<String> {
+    Some(match (lost_lines, evidence) {
+        (Some(1), _) => format!("1 line lost: {reason}"),
+        (Some(lost), _) => format!("{lost} lines lost: {reason}"),
+        (None, GapEvidence::Confirmed) => format!("lines lost: {reason}"),
+        (None, GapEvidence::Possible) => return None,
+    })
 }
 
 /// What is missing in the log.

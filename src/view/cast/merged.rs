@@ -76,8 +76,10 @@ impl Merged {
 
     /// Writes what is left: lines that were never ended.
     pub fn finish(&mut self, tape: &mut Tape, out: &mut String) {
-        let mut data = String::new();
+        let (mut data, mut lines) = (String::new(), String::new());
         self.flow.finish(&mut data);
+        self.console.finish(&mut lines);
+        data.push_str(&lines.replace('\n', "\r\n"));
         self.write(data, String::new(), tape, out);
     }
 

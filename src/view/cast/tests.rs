@@ -258,13 +258,10 @@ fn several_panes_are_shown_as_the_console_shows_them() {
             "job %1 | one",
             "job %2 | other",
             "job %1 | two",
-            "job %1 | … lines may be missing (ambiguous)",
+            "job %1 | … lines lost (ambiguous)",
         ]
     );
-    assert_eq!(
-        cast.all('m'),
-        ["watching job", "lines may be missing: ambiguous"]
-    );
+    assert_eq!(cast.all('m'), ["watching job", "lines lost: ambiguous"]);
 }
 
 #[test]
