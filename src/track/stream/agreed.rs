@@ -1,0 +1,198 @@
+//! Where stream and tmux were last found to agree, and what was said since: what a look is compared
+//! with beyond the screen (pure).
+//!
+//! A line that has scrolled off stands in tmux's history, and a look that reaches back as far shows
+//! whether it reads as it was said. Rows of the history stand still as long as it is neither full nor
+//! cleared nor made anew: so the number of one line, at the last agreement, is the number of all.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::tracker::StreamTracker;
+use crate::track::change::Change;
+use crate::track::lines::Logical;
+use crate::track::look::Look;
+use crate::track::normal::Normal;
+
+/// So many bytes of lines are held for comparing: more than a few screens, little for each of a
+/// hundred panes.
+const HELD_BYTES: usize = 96 * 1024;
+
+/// So many rows of the history are compared at most: a look at them costs the server a millisecond.
+const ROWS_MAX: i64 = 1000;
+
+/// A look reaches so far above what was printed since, to recognise the place.
+const ROWS_ABOVE: i64 = 32;
+
+/// Where tmux had a line when the two agreed last.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Its first row, counted from the top of the history.
+    row: i64,
+    number: i64,
+    /// All rows that had scrolled off the stream's screen.
+    scrolled: i64,
+    width: u32,
+    pid: u32,
+}
+
+/// What was said since stream and tmux agreed, and where they did.
+#[derive(Debug, Default)]
+pub(super) struct Agreed {
+    place: Option<Place>,
+    /// Chunks of lines, each with the number of its first.
+    said: VecDeque<(i64, String)>,
+    /// What has been revised of them.
+    revised: BTreeMap<i64, String>,
+    bytes: usize,
+}
+
+impl Agreed {
+    /// Notes what is said.
+    pub fn note(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::Lines { first_line, chunk } => {
+                    self.bytes += chunk.len();
+                    self.said.push_back((*first_line, chunk.clone()));
+                }
+                Change::Revised { line, text } => {
+                    let is_held = self.said.front().is_some_and(|(first, _)| first <= line);
+                    if is_held {
+                        self.bytes += text.len();
+                        self.revised.insert(*line, text.clone());
+                    }
+                }
+                Change::Gap { .. } | Change::Screen { .. } => {}
+            }
+        }
+        while self.bytes > HELD_BYTES
+            && let Some((_, chunk)) = self.said.pop_front()
+        {
+            self.bytes -= chunk.len();
+            let first = self.said.front().map_or(i64::MAX, |(first, _)| *first);
+            let kept = self.revised.split_off(&first);
+            self.bytes -= self.revised.values().map(String::len).sum::<usize>();
+            self.revised = kept;
+        }
+    }
+
+    /// The lines that are held, as they were said last, in order.
+    fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
+        let chunks = self.said.iter();
+        let lines = chunks.flat_map(|(first, chunk)| (*first..).zip(chunk.lines()));
+        lines.map(|(number, text)| {
+            let revised = self.revised.get(&number).map(String::as_str);
+            (number, revised.unwrap_or(text))
+        })
+    }
+
+    fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl StreamTracker {
+    /// How far above the screen a look must reach to be compared with all that was printed since the
+    /// last one.
+    pub fn rows_to_compare(&self) -> u32 {
+        let since = match self.agreed.place {
+            Some(place) => self.terminal.grid.scrolled.total() - place.scrolled,
+            None => 0,
+        };
+        u32::try_from((since.max(0) + ROWS_ABOVE).min(ROWS_MAX)).unwrap_or(0)
+    }
+
+    /// Stream and tmux agree at this look.
+    pub fn agree(&mut self, look: &Look) {
+        self.agreed.forget();
+        let book = &self.tracker.book;
+        let at_top = book.lines_with_rows().find(|line| line.start + line.rows > 0);
+        self.agreed.place = at_top.map(|line| Place {
+            row: i64::from(look.history_size) + line.start,
+            number: line.number,
+            scrolled: self.terminal.grid.scrolled.total(),
+            width: look.width,
+            pid: look.pid,
+        });
+    }
+
+    /// Whether a line reads otherwise in a look than it was said, also above the screen.
+    pub fn differs_above(&self, look: &Look) -> bool {
+        let (_, lines) = Normal::of(look).in_full(look);
+        let Some((first, lines)) = self.numbered(look, lines) else {
+            return false;
+        };
+        self.misread(first, &lines).next().is_some()
+    }
+
+    /// The lines of a look and the number of the first of them, where those can be known from the last
+    /// agreement. A line that may begin above the look is left out.
+    pub(super) fn numbered(
+        &self,
+        look: &Look,
+        mut lines: Vec<Logical>,
+    ) -> Option<(i64, Vec<Logical>)> {
+        let place = self.agreed.place?;
+        if look.width != place.width || look.pid != place.pid || look.dead.is_some() || self.is_holed {
+            return None;
+        }
+        if !look.is_complete() && lines.len() > 1 {
+            lines.remove(0);
+        }
+        let row = place.row - i64::from(look.history_size);
+        // What was printed since has pushed it up, beyond the look perhaps.
+        let first = match lines.iter().position(|line| line.end() > row)? {
+            0 if lines[0].start > row => return None,
+            at => place.number - at as i64,
+        };
+        self.may_be_so(look, first, &lines).then_some((first, lines))
+    }
+
+    /// Whether the lines may have these numbers: the history may have been cleared, or trimmed.
+    fn may_be_so(&self, look: &Look, first: i64, lines: &[Logical]) -> bool {
+        let history = self.terminal.grid.scrolled.history;
+        let (stream, tmux) = (i64::from(history.size), i64::from(look.history_size));
+        let room = i64::from(look.history_limit - look.trim_step().min(look.history_limit));
+        let since = self.agreed.place.map_or(0, |place| {
+            let grown = self.terminal.grid.scrolled.total() - place.scrolled;
+            place.row + grown + i64::from(look.height)
+        });
+        if since >= room || tmux >= room {
+            return false;
+        }
+        if (tmux - stream).abs() <= i64::from(look.height) {
+            return true;
+        }
+        let (mut same, mut other) = (0, 0);
+        for (number, said) in self.agreed.lines() {
+            let line = usize::try_from(number - first).ok().and_then(|at| lines.get(at));
+            match line {
+                Some(line) if said.trim_end().is_empty() && line.text.trim_end().is_empty() => {}
+                Some(line) if reads(&line.text, said) => same += 1,
+                _ => other += 1,
+            }
+        }
+        same > other
+    }
+
+    /// The lines that were said otherwise, and have scrolled off: those that are known are looked at
+    /// elsewhere.
+    pub(super) fn misread<'a>(
+        &'a self,
+        first: i64,
+        lines: &'a [Logical],
+    ) -> impl Iterator<Item = (i64, &'a str)> {
+        let known = self.tracker.book.lines();
+        let oldest_known = self.tracker.book.lines().next().map_or(i64::MAX, |line| line.0);
+        let said = self.agreed.lines().filter(move |line| line.0 < oldest_known);
+        said.chain(known).filter_map(move |(number, said)| {
+            let line = lines.get(usize::try_from(number - first).ok()?)?;
+            (!reads(&line.text, said)).then_some((number, &*line.text))
+        })
+    }
+}
+
+/// Whether a line reads so, but for the blanks at its end.
+fn reads(line: &str, said: &str) -> bool {
+    line.trim_end_matches(' ') == said.trim_end_matches(' ')
+}
