@@ -202,21 +202,32 @@ impl<'a> Played<'a> {
 
 /// Where the last lines that a reader has are not those that tmux shows.
 fn lines_differ(changes: &[Change], whole_from: i64, joined: &str) -> Option<String> {
-    let mut shown: Vec<&str> = joined.lines().map(|line| line.trim_end_matches(' ')).collect();
-    while shown.last().is_some_and(|line| line.is_empty()) {
+    let mut shown: Vec<String> = joined.lines().map(str::to_owned).collect();
+    let (replayed, since) = replay(changes);
+    while shown.last().is_some_and(|line| line.trim_end_matches(' ').is_empty()) {
         shown.pop();
     }
-    let (replayed, since) = replay(changes);
     let since = since.max(usize::try_from(whole_from - 1).unwrap_or(0));
-    let count = shown.len().min(replayed.len() - since.min(replayed.len()));
-    if since == 0 && count < shown.len() {
-        return Some(format!("{} lines for {}: {replayed:?} for {shown:?}", replayed.len(), shown.len()));
-    }
-    let pairs = shown.iter().rev().zip(replayed.iter().rev()).take(count);
     let mut text = String::new();
-    for (up, (shown, line)) in pairs.enumerate() {
-        if shown != line {
-            write!(text, "{up} lines up: {line:?} for {shown:?}; ").unwrap();
+    let mut lines = replayed.iter().skip(since).rev();
+    while let Some(mut last) = shown.pop() {
+        let Some(line) = lines.next() else {
+            if since == 0 {
+                write!(text, "{:?} is missing; ", last).unwrap();
+            }
+            break;
+        };
+        // Where a full-screen program begins, tmux ends a line that reaches into the screen.
+        if let Some(above) = shown.last()
+            && !last.trim_end_matches(' ').is_empty()
+            && !above.is_empty()
+            && *line == format!("{above}{}", last.trim_end_matches(' '))
+        {
+            last.insert_str(0, above);
+            shown.pop();
+        }
+        if last.trim_end_matches(' ') != line {
+            write!(text, "{} lines above: {line:?} for {last:?}; ", shown.len()).unwrap();
         }
     }
     (!text.is_empty()).then_some(text)

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::difference::Difference;
 use super::tracker::StreamTracker;
 use crate::track::change::Change;
 use crate::track::lines::Logical;
@@ -139,13 +140,34 @@ impl StreamTracker {
         if !look.is_complete() && lines.len() > 1 {
             lines.remove(0);
         }
+        let known = self.known();
+        if let Some((at, number)) = self.same_on_screen(look, &lines) {
+            let first = join_up(&mut lines, at, number, &known);
+            return Some((first, lines));
+        }
         let row = place.row - i64::from(look.history_size);
         // What was printed since has pushed it up, beyond the look perhaps.
         let first = match lines.iter().position(|line| line.end() > row)? {
             0 if lines[0].start > row => return None,
             at => place.number - at as i64,
         };
+        join_down(&mut lines, first, &known);
         self.may_be_so(look, first, &lines).then_some((first, lines))
+    }
+
+    /// Which line reaches into the top of the screen and its number, where the screens are the same,
+    /// whatever the history is.
+    fn same_on_screen(&self, look: &Look, lines: &[Logical]) -> Option<(usize, i64)> {
+        let same = matches!(self.difference(look), None | Some(Difference::History { .. }));
+        let at = lines.iter().position(|line| line.end() > 0)?;
+        let mut known = self.tracker.book.lines_with_rows();
+        let top = known.find(|line| line.start + line.rows > 0)?;
+        (same && !look.alternate).then_some((at, top.number))
+    }
+
+    /// All lines that are held or known, by number, as they were said last.
+    fn known(&self) -> BTreeMap<i64, &str> {
+        self.agreed.lines().chain(self.tracker.book.lines()).collect()
     }
 
     /// Whether the lines may have these numbers: the history may have been cleared, or trimmed.
@@ -160,7 +182,8 @@ impl StreamTracker {
         if since >= room || tmux >= room {
             return false;
         }
-        if (tmux - stream).abs() <= i64::from(look.height) {
+        // Where tmux has more, `send-keys -R` was given: it scrolls a screen off, and no byte tells.
+        if tmux >= stream - i64::from(look.height) {
             return true;
         }
         let (mut same, mut other) = (0, 0);
@@ -190,6 +213,52 @@ impl StreamTracker {
             (!reads(&line.text, said)).then_some((number, &*line.text))
         })
     }
+}
+
+/// Where a full-screen program begins, tmux ends a line of the normal screen whose beginning has
+/// scrolled off. It was not printed so: both parts are one line, as it was said. Goes up from a line
+/// of this number; the number of the first.
+fn join_up(lines: &mut Vec<Logical>, at: usize, number: i64, known: &BTreeMap<i64, &str>) -> i64 {
+    let (mut at, mut number) = (at, number);
+    loop {
+        let text = known.get(&number).copied();
+        if at > 0 && text.is_some_and(|text| is_broken(lines, at - 1, text)) {
+            join(lines, at - 1);
+            at -= 1;
+        }
+        if at == 0 {
+            return number;
+        }
+        (at, number) = (at - 1, number - 1);
+    }
+}
+
+/// The same from the first line on, of this number.
+fn join_down(lines: &mut Vec<Logical>, first: i64, known: &BTreeMap<i64, &str>) {
+    let mut at = 0;
+    while at < lines.len() {
+        let text = known.get(&(first + at as i64)).copied();
+        if text.is_some_and(|text| is_broken(lines, at, text)) {
+            join(lines, at);
+        }
+        at += 1;
+    }
+}
+
+/// Whether a line and the next one are a line that was said.
+fn is_broken(lines: &[Logical], at: usize, said: &str) -> bool {
+    let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {
+        return false;
+    };
+    let rest = said.strip_prefix(&*line.text);
+    let is_text = |line: &Logical| !line.text.trim_end_matches(' ').is_empty();
+    is_text(line) && is_text(next) && rest.is_some_and(|rest| reads(rest, &next.text))
+}
+
+fn join(lines: &mut Vec<Logical>, at: usize) {
+    let next = lines.remove(at + 1);
+    lines[at].text.push_str(&next.text);
+    lines[at].rows += next.rows;
 }
 
 /// Whether a line reads so, but for the blanks at its end.
