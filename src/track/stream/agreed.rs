@@ -24,6 +24,9 @@ const ROWS_MAX: i64 = 1000;
 /// A look reaches so far above what was printed since, to recognise the place.
 const ROWS_ABOVE: i64 = 32;
 
+/// So many lines tell whether lines stand where they stood.
+const FIRST_LINES: usize = 3;
+
 /// Where tmux had a line when the two agreed last.
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -141,18 +144,47 @@ impl StreamTracker {
             lines.remove(0);
         }
         let known = self.known();
-        if let Some((at, number)) = self.same_on_screen(look, &lines) {
+        let by_screen = self.same_on_screen(look, &lines).map(|(at, number)| {
+            let mut lines = lines.clone();
             let first = join_up(&mut lines, at, number, &known);
-            return Some((first, lines));
+            (first, lines)
+        });
+        let by_row = self.at_agreed_row(look, place, &lines).map(|first| {
+            join_down(&mut lines, first, &known);
+            (first, lines)
+        });
+        // Where the history was cleared the row tells nothing: then the first lines there are others.
+        let begins_so = |(first, lines): &(i64, Vec<Logical>)| {
+            let texts = known.range(first..);
+            let texts = texts.filter(|(_, text)| !text.trim_end().is_empty());
+            let mut pairs = texts.take(FIRST_LINES).map(|(number, text)| {
+                let line = lines.get(usize::try_from(number - first).ok()?)?;
+                Some(reads(&line.text, text))
+            });
+            pairs.any(|same| same == Some(true))
+        };
+        match (by_row, by_screen) {
+            (Some(row), Some(screen)) if !begins_so(&row) && begins_so(&screen) => Some(screen),
+            (Some(row), _) => Some(row),
+            (None, screen) => screen,
         }
+    }
+
+    /// The number of the first line, by the row where a line stood at the last agreement. `None` where
+    /// the history may have been trimmed since, or cleared.
+    fn at_agreed_row(&self, look: &Look, place: Place, lines: &[Logical]) -> Option<i64> {
         let row = place.row - i64::from(look.history_size);
         // What was printed since has pushed it up, beyond the look perhaps.
-        let first = match lines.iter().position(|line| line.end() > row)? {
-            0 if lines[0].start > row => return None,
-            at => place.number - at as i64,
-        };
-        join_down(&mut lines, first, &known);
-        self.may_be_so(look, first, &lines).then_some((first, lines))
+        let at = lines.iter().position(|line| line.end() > row)?;
+        let stream = i64::from(self.terminal.grid.scrolled.history.size);
+        let tmux = i64::from(look.history_size);
+        let room = i64::from(look.history_limit.saturating_sub(look.trim_step()));
+        let grown = self.terminal.grid.scrolled.total() - place.scrolled;
+        let is_trimmed = tmux.max(place.row + grown + i64::from(look.height)) >= room;
+        // `send-keys -R` scrolls a screen off, which no byte tells: tmux may have more.
+        let is_cleared = tmux < stream - i64::from(look.height);
+        let is_known = lines[at].start <= row && !is_trimmed && !is_cleared;
+        is_known.then(|| place.number - at as i64)
     }
 
     /// Which line reaches into the top of the screen and its number, where the screens are the same,
@@ -168,34 +200,6 @@ impl StreamTracker {
     /// All lines that are held or known, by number, as they were said last.
     fn known(&self) -> BTreeMap<i64, &str> {
         self.agreed.lines().chain(self.tracker.book.lines()).collect()
-    }
-
-    /// Whether the lines may have these numbers: the history may have been cleared, or trimmed.
-    fn may_be_so(&self, look: &Look, first: i64, lines: &[Logical]) -> bool {
-        let history = self.terminal.grid.scrolled.history;
-        let (stream, tmux) = (i64::from(history.size), i64::from(look.history_size));
-        let room = i64::from(look.history_limit - look.trim_step().min(look.history_limit));
-        let since = self.agreed.place.map_or(0, |place| {
-            let grown = self.terminal.grid.scrolled.total() - place.scrolled;
-            place.row + grown + i64::from(look.height)
-        });
-        if since >= room || tmux >= room {
-            return false;
-        }
-        // Where tmux has more, `send-keys -R` was given: it scrolls a screen off, and no byte tells.
-        if tmux >= stream - i64::from(look.height) {
-            return true;
-        }
-        let (mut same, mut other) = (0, 0);
-        for (number, said) in self.agreed.lines() {
-            let line = usize::try_from(number - first).ok().and_then(|at| lines.get(at));
-            match line {
-                Some(line) if said.trim_end().is_empty() && line.text.trim_end().is_empty() => {}
-                Some(line) if reads(&line.text, said) => same += 1,
-                _ => other += 1,
-            }
-        }
-        same > other
     }
 
     /// The lines that were said otherwise, and have scrolled off: those that are known are looked at
