@@ -70,9 +70,15 @@ fn seam(server: &TmuxServer, known: &ServerIdentity, pane: &str, open: Option<St
 }
 
 impl<'a> Played<'a> {
-    fn begin(server: &'a TmuxServer, known: &ServerIdentity, number: u64, program: &Program) -> Self {
+    fn begin(
+        server: &'a TmuxServer,
+        known: &ServerIdentity,
+        number: u64,
+        program: &Program,
+    ) -> Self {
         let name = format!("p{number}");
-        let command = format!("stty raw -echo; tmux wait-for -S ready{number}; exec cat >/dev/null");
+        let command =
+            format!("stty raw -echo; tmux wait-for -S ready{number}; exec cat >/dev/null");
         let pane = server.new_session(&name, program.width, program.height, &command);
         server.tmux(&["wait-for", &format!("ready{number}")]);
         let path = server.directory().join(format!("bytes{number}"));
@@ -134,7 +140,10 @@ impl<'a> Played<'a> {
             self.changes.extend(self.stream.changes(self.now));
         }
         let seam = seam(self.server, known, &self.pane, None);
-        let mut difference = self.stream.difference(&seam.look).map(|one| format!("{one:?}"));
+        let mut difference = self
+            .stream
+            .difference(&seam.look)
+            .map(|one| format!("{one:?}"));
         if difference.is_none() && self.stream.differs_above(&seam.look) {
             difference = Some("above the screen".into());
         }
@@ -204,7 +213,10 @@ impl<'a> Played<'a> {
 fn lines_differ(changes: &[Change], whole_from: i64, joined: &str) -> Option<String> {
     let mut shown: Vec<String> = joined.lines().map(str::to_owned).collect();
     let (replayed, since) = replay(changes);
-    while shown.last().is_some_and(|line| line.trim_end_matches(' ').is_empty()) {
+    while shown
+        .last()
+        .is_some_and(|line| line.trim_end_matches(' ').is_empty())
+    {
         shown.pop();
     }
     let since = since.max(usize::try_from(whole_from - 1).unwrap_or(0));
@@ -257,7 +269,11 @@ fn replay(changes: &[Change]) -> (Vec<String>, usize) {
         }
     }
     let last = lines.keys().next_back().copied().unwrap_or(0);
-    let line = |number: &i64| lines.get(number).map_or("", |line| line.trim_end_matches(' '));
+    let line = |number: &i64| {
+        lines
+            .get(number)
+            .map_or("", |line| line.trim_end_matches(' '))
+    };
     let mut lines: Vec<String> = (1..=last).map(|number| line(&number).to_owned()).collect();
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
@@ -304,9 +320,14 @@ fn random_programs_look_as_in_tmux() {
     let seeds = (first..first + count).chain(FOUND.iter().copied());
     for seed in seeds {
         let (difference, repairs) = play(&server, &known, seed);
-        let outside = Program::random(seed).steps.iter().any(|step| {
-            matches!(step, Step::Reset | Step::ClearHistory | Step::Alternates(_))
-        });
+        let outside = Program::random(seed)
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Reset | Step::ClearHistory | Step::Alternates(_)));
+        if std::env::var_os("TD_PROGRAM_BYTES").is_some() {
+            let bytes = Program::random(seed).bytes();
+            eprintln!("seed {seed}: {}", bytes.escape_ascii());
+        }
         if !outside && !repairs.is_empty() {
             repaired += 1;
             if is_verbose {
@@ -321,6 +342,9 @@ fn random_programs_look_as_in_tmux() {
             differ.push(seed);
         }
     }
-    eprintln!("{count} programs, {repaired} repaired without cause, {} differ: {differ:?}", differ.len());
+    eprintln!(
+        "{count} programs, {repaired} repaired without cause, {} differ: {differ:?}",
+        differ.len()
+    );
     assert_eq!(differ, [] as [u64; 0]);
 }

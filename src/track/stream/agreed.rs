@@ -110,7 +110,9 @@ impl StreamTracker {
     pub fn agree(&mut self, look: &Look) {
         self.agreed.forget();
         let book = &self.tracker.book;
-        let at_top = book.lines_with_rows().find(|line| line.start + line.rows > 0);
+        let at_top = book
+            .lines_with_rows()
+            .find(|line| line.start + line.rows > 0);
         self.agreed.place = at_top.map(|line| Place {
             row: i64::from(look.history_size) + line.start,
             number: line.number,
@@ -137,7 +139,11 @@ impl StreamTracker {
         mut lines: Vec<Logical>,
     ) -> Option<(i64, Vec<Logical>)> {
         let place = self.agreed.place?;
-        if look.width != place.width || look.pid != place.pid || look.dead.is_some() || self.is_holed {
+        if look.width != place.width
+            || look.pid != place.pid
+            || look.dead.is_some()
+            || self.is_holed
+        {
             return None;
         }
         if !look.is_complete() && lines.len() > 1 {
@@ -190,7 +196,10 @@ impl StreamTracker {
     /// Which line reaches into the top of the screen and its number, where the screens are the same,
     /// whatever the history is.
     fn same_on_screen(&self, look: &Look, lines: &[Logical]) -> Option<(usize, i64)> {
-        let same = matches!(self.difference(look), None | Some(Difference::History { .. }));
+        let same = matches!(
+            self.difference(look),
+            None | Some(Difference::History { .. })
+        );
         let at = lines.iter().position(|line| line.end() > 0)?;
         let mut known = self.tracker.book.lines_with_rows();
         let top = known.find(|line| line.start + line.rows > 0)?;
@@ -199,7 +208,10 @@ impl StreamTracker {
 
     /// All lines that are held or known, by number, as they were said last.
     fn known(&self) -> BTreeMap<i64, &str> {
-        self.agreed.lines().chain(self.tracker.book.lines()).collect()
+        self.agreed
+            .lines()
+            .chain(self.tracker.book.lines())
+            .collect()
     }
 
     /// The lines that were said otherwise, and have scrolled off: those that are known are looked at
@@ -210,8 +222,16 @@ impl StreamTracker {
         lines: &'a [Logical],
     ) -> impl Iterator<Item = (i64, &'a str)> {
         let known = self.tracker.book.lines();
-        let oldest_known = self.tracker.book.lines().next().map_or(i64::MAX, |line| line.0);
-        let said = self.agreed.lines().filter(move |line| line.0 < oldest_known);
+        let oldest_known = self
+            .tracker
+            .book
+            .lines()
+            .next()
+            .map_or(i64::MAX, |line| line.0);
+        let said = self
+            .agreed
+            .lines()
+            .filter(move |line| line.0 < oldest_known);
         said.chain(known).filter_map(move |(number, said)| {
             let line = lines.get(usize::try_from(number - first).ok()?)?;
             (!reads(&line.text, said)).then_some((number, &*line.text))

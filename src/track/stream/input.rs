@@ -54,7 +54,7 @@ impl Partial {
                 0xc2..=0xdf => 2,
                 0xe0..=0xef => 3,
                 0xf0..=0xf4 => 4,
-                _ => return Some(Err(NoCharacter)),
+                _ => return Some(Err(NoCharacter::Broken)),
             };
             self.have = 0;
         }
@@ -66,13 +66,22 @@ impl Partial {
         self.want = 0;
         let text = std::str::from_utf8(&self.bytes[..self.have]);
         let character = text.ok().and_then(|text| text.chars().next());
-        Some(character.ok_or(NoCharacter))
+        let [first, second, ..] = self.bytes;
+        Some(character.ok_or(match (first, second) {
+            (0xf4, 0x90..=0xbf) => NoCharacter::Beyond,
+            _ => NoCharacter::Broken,
+        }))
     }
 }
 
-/// Bytes that are not UTF-8. tmux drops them before 3.6, and shows [`NO_CHARACTER`] from there on.
+/// Bytes that are not UTF-8.
 #[derive(Clone, Copy, Debug)]
-struct NoCharacter;
+enum NoCharacter {
+    /// tmux drops them before 3.6, and shows [`NO_CHARACTER`] from there on.
+    Broken,
+    /// A number beyond the last character, which C libraries take for one all the same.
+    Beyond,
+}
 
 const NO_CHARACTER: char = char::REPLACEMENT_CHARACTER;
 
@@ -147,13 +156,12 @@ impl Input {
                     self.gave_up = false;
                     self.parser.feed('\x1b');
                 }
-                0x80.. => {
-                    match self.character.push(byte) {
-                        Some(Ok(character)) => terminal.print(character),
-                        Some(Err(NoCharacter)) => no_character(terminal),
-                        None => terminal.last = None,
-                    }
-                }
+                0x80.. => match self.character.push(byte) {
+                    Some(Ok(character)) => terminal.print(character),
+                    Some(Err(NoCharacter::Broken)) => no_character(terminal),
+                    Some(Err(NoCharacter::Beyond)) => terminal.print_beyond(),
+                    None => terminal.last = None,
+                },
                 b'\x7f' => {}
                 _ => self.control(terminal, |_| ()),
             }

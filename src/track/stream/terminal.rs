@@ -181,6 +181,21 @@ impl Terminal {
         }
     }
 
+    /// Prints what is beyond the last character: from 3.4 on tmux shows its bytes, none of which is
+    /// text.
+    pub fn print_beyond(&mut self) {
+        self.last = None;
+        if self.version < TmuxVersion::new(3, 4) {
+            return;
+        }
+        self.make_room_for_clusters();
+        let bytes = [char::REPLACEMENT_CHARACTER; 4];
+        let cell = Cell::of(bytes[0]);
+        let rest: String = bytes[1..].iter().collect();
+        let cell = self.grid.clusters.with(cell, &rest);
+        self.put(cell, 1);
+    }
+
     fn make_room_for_clusters(&mut self) {
         if self.grid.clusters.is_full() {
             let saved = self.saved.iter_mut().flat_map(|saved| &mut saved.rows);

@@ -71,7 +71,10 @@ fn read(text: &str) -> [Vec<Range>; VERSIONS.len()] {
         };
         if range == "tmux" {
             let version = TmuxVersion::parse(columns);
-            at = VERSIONS.iter().position(|first| *first == version).unwrap_or(at);
+            at = VERSIONS
+                .iter()
+                .position(|first| *first == version)
+                .unwrap_or(at);
             continue;
         }
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -100,9 +103,8 @@ mod tests {
 
     #[test]
     fn characters_are_as_wide_as_in_each_version() {
-        let columns = |version: &str, character| {
-            Widths::of(TmuxVersion::parse(version)).columns(character)
-        };
+        let columns =
+            |version: &str, character| Widths::of(TmuxVersion::parse(version)).columns(character);
         for (character, expected) in [
             ('漢', [Some(2); 4]),
             ('é', [Some(1); 4]),
