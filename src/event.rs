@@ -23,8 +23,8 @@ pub(crate) use lines::lines_in;
 pub(crate) use text::each_text_in;
 use values::Field;
 pub use values::{
-    Cursor, ExitStatus, IterationOutcome, LineCount, MaybePane, MaybeText, PaneIds, ScreenRow,
-    ScreenRows,
+    Cursor, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane, MaybeText, PaneIds,
+    ScreenRow, ScreenRows,
 };
 
 /// The version of the wire format, as the header line of each log file says it.
@@ -98,9 +98,10 @@ macro_rules! event_table {
             ScreenUpdate screen_update text {
                 pane: PaneId, width: u32, height: u32, cursor: Cursor, rows: ScreenRows
             }
-            /// Lines of a pane that were printed and could not be observed, and why.
+            /// Lines of a pane that were printed and could not be observed, why, and how certain that is.
             OutputGap output_gap life {
-                pane: PaneId, first_line: i64, lost_lines: LineCount, reason: String
+                pane: PaneId, first_line: i64, lost_lines: LineCount, reason: String,
+                evidence: GapEvidence
             }
             /// Events that the log had to drop, first and last number included.
             LogGap log_gap life { first_seq: u64, last_seq: u64 }

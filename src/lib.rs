@@ -108,8 +108,9 @@ pub use clock::{Clock, FakeClock};
 pub use engine::{Builder, Engine, Report, Timeline};
 pub use error::{Error, Result};
 pub use event::{
-    Cursor, Envelope, EventKind, ExecutionId, ExitStatus, Extra, IterationOutcome, LineCount,
-    MaybePane, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows, TdEvent, UnknownEvent,
+    Cursor, Envelope, EventKind, ExecutionId, ExitStatus, Extra, GapEvidence, IterationOutcome,
+    LineCount, MaybePane, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows, TdEvent,
+    UnknownEvent,
 };
 pub use source::{
     AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Execution, Polling, Watch, WatchedAgents,

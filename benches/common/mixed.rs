@@ -6,7 +6,7 @@ use std::time::Duration;
 use td_observe::log::{
     DataDir, LogOptions, LogWriter, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
-use td_observe::{Clock, Envelope, ExecutionId, IterationOutcome, TdEvent, Timestamp};
+use td_observe::{Clock, Envelope, ExecutionId, GapEvidence, IterationOutcome, TdEvent, Timestamp};
 
 use super::support::wait_for;
 
@@ -179,7 +179,8 @@ impl Mixed {
                 pane: format!("%{pane}").as_str().into(),
                 first_line: self.line[pane],
                 lost_lines: Some(17),
-                reason: "history_limit".to_owned(),
+                reason: "history_trimmed".to_owned(),
+                evidence: GapEvidence::Confirmed,
             };
         }
         match self.below(100) {

@@ -55,8 +55,8 @@ impl Following {
         let (send, pieces) = sync_channel(PIECES);
         let watch = Watch::new(server.server());
         match way {
-            Way::Fixed => Self::engine(watch.interval(INTERVAL), sessions, send, pieces),
-            Way::Default => Self::engine(watch, sessions, send, pieces),
+            Way::Fixed => Self::engine(watch.interval(INTERVAL).poll(), sessions, send, pieces),
+            Way::Default => Self::engine(watch.poll(), sessions, send, pieces),
             Way::Stream => {
                 let following = Self::engine(watch.stream(drain()), sessions, send, pieces);
                 until_followed(server, sessions);

@@ -31,7 +31,7 @@ pub fn run(table: &mut Table) {
     for _ in 0..ROUNDS {
         unwatched.extend(waits(&server));
         let before = spent(pid, || thread::sleep(WHILE)).server;
-        let watch = Watch::new(server.server()).interval(INTERVAL);
+        let watch = Watch::new(server.server()).interval(INTERVAL).poll();
         let (engine, events) = watched(watch, PANES);
         drop(events);
         thread::sleep(Duration::from_secs(1));

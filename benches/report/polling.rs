@@ -93,7 +93,7 @@ impl Taken {
         let pid = server.pid().as_raw_nonzero().get() as u32;
         let unwatched = spent(pid, || thread::sleep(UNWATCHED)).server;
         let extra = |spent: Spent| spent.watcher + (spent.server - unwatched).max(0.0);
-        let watch = Watch::new(server.server()).interval(INTERVAL);
+        let watch = Watch::new(server.server()).interval(INTERVAL).poll();
         let (engine, events) = watched(watch, PANES);
         // Nobody reads on: what a reader costs is the bus's figure.
         drop(events);

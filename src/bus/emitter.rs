@@ -7,8 +7,8 @@ use std::time::Instant;
 use crate::bus::gate::Side;
 use crate::bus::inbox::{Emitted, Shared};
 use crate::event::{
-    Cursor, ExecutionId, ExitStatus, IterationOutcome, LineCount, MaybePane, MaybeText, PaneId,
-    PaneIds, ScreenRows, TdEvent, event_table,
+    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane,
+    MaybeText, PaneId, PaneIds, ScreenRows, TdEvent, event_table,
 };
 
 /// Emits the events of one execution, from any thread; clone it at will.

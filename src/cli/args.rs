@@ -107,7 +107,7 @@ pub(super) enum Command {
     Replay(TypedReplay),
     /// Turn a run into a recording for terminals, or into text
     Export(TypedExport),
-    /// What tmux pipes a pane into; started by watch --source stream
+    /// What tmux pipes a pane into; started by watch
     #[command(hide = true)]
     Drain(TypedDrain),
 }
@@ -154,20 +154,27 @@ pub(super) struct TypedWatch {
     /// session, session:window, session:window.pane or %pane; none: all, new ones included
     #[arg(value_name = "TARGET")]
     pub targets: Vec<String>,
-    /// How often to look: a fixed time as 200ms, or two: sooner where much is printed, later where
-    /// nothing is
+    /// How often to poll panes that are not streamed: a fixed time as 200ms, or two: sooner where much
+    /// is printed, later where nothing is
     #[arg(long, value_name = "TIME[..TIME]", default_value = "20ms..1s", value_parser = parse_rhythm)]
     pub interval: Rhythm,
     /// How much of the tmux server's time looks may take, unless the interval is fixed
     #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = parse_share)]
     pub budget: f64,
-    /// How to look: poll; or stream: tmux pipes every byte of a pane to td-observe, nothing is missed
-    /// at any speed, and lines come within a millisecond
-    #[arg(long, value_name = "HOW", value_enum, default_value = "poll")]
+    /// How to observe: auto and stream: tmux pipes every byte of a pane to td-observe, so that nothing
+    /// is missed and lines come within a millisecond; a pane that another program pipes is polled.
+    /// poll: touch nothing; a program that prints and ends at once loses its last lines
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
     pub source: SourceKind,
     /// Keep every byte of the panes with its time, too: raw/PANE.cast in the run's directory, which
-    /// export --format cast prefers and asciinema plays. Colours stay, secrets are taken out. Needs
-    /// --source stream
+    /// export --format cast prefers and asciinema plays. Colours stay, secrets are taken out. Not
+    /// with --source poll
     #[arg(long)]
     pub raw: bool,
     /// What to make of the output: human; or ai: say where an agent's turn ends, then let its pane
@@ -418,9 +425,11 @@ pub(super) enum Mode {
 /// How panes are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum SourceKind {
-    /// They are looked at.
+    /// Those whose pipe is free are streamed, all others are polled.
+    Auto,
+    /// They are polled.
     Poll,
-    /// They hand over every byte.
+    /// The same as auto: what cannot be streamed is polled.
     Stream,
 }
 

@@ -65,8 +65,10 @@ impl Config {
                 return Err(Failure::usage(format!("{option} needs --mode ai")));
             }
         }
-        if typed.raw && typed.source != SourceKind::Stream {
-            return Err(Failure::usage("--raw needs --source stream"));
+        if typed.raw && typed.source == SourceKind::Poll {
+            return Err(Failure::usage(
+                "--raw keeps the bytes of streamed panes: leave out --source poll",
+            ));
         }
         let turns = match is_ai {
             true => Some((super::wait::markers(&typed.marker)?, typed.infer_after)),
@@ -121,9 +123,12 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let hooks = Hooks::start(&engine, config.hooks.clone(), &clock)?;
     let source = config.source;
     let mut watch = watch(options, config, server, rules, show);
-    if source == SourceKind::Stream {
-        descriptors::want_many();
-        watch = watch.stream(DrainProgram::this()?);
+    match source {
+        SourceKind::Auto | SourceKind::Stream => {
+            descriptors::want_many();
+            watch = watch.stream(DrainProgram::this()?);
+        }
+        SourceKind::Poll => watch = watch.poll(),
     }
     if let Some(states) = states {
         watch = watch.states(states);

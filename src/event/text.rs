@@ -5,8 +5,8 @@
 use serde_json::Value;
 
 use super::{
-    Cursor, ExecutionId, ExitStatus, IterationOutcome, LineCount, MaybePane, MaybeText, PaneId,
-    PaneIds, ScreenRow, ScreenRows, TdEvent, UnknownEvent, event_table,
+    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane,
+    MaybeText, PaneId, PaneIds, ScreenRow, ScreenRows, TdEvent, UnknownEvent, event_table,
 };
 
 /// Who is shown each text, and may change it.
@@ -38,6 +38,7 @@ no_texts!(
     u64,
     usize,
     Cursor,
+    GapEvidence,
     ExecutionId,
     PaneId,
     PaneIds,

@@ -49,6 +49,28 @@ pub struct ScreenRow {
     pub text: String,
 }
 
+/// How certain it is that lines are missing where an `OutputGap` stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GapEvidence {
+    /// Bytes or lines are unaccounted for.
+    Confirmed,
+    /// Nothing points to a loss, but it cannot be excluded. Also what a log says that was written
+    /// before gaps had evidence.
+    #[serde(other)]
+    Possible,
+}
+
+impl GapEvidence {
+    /// The evidence as the wire contract writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Possible => "possible",
+        }
+    }
+}
+
 /// A process's exit status, where it is known.
 pub type ExitStatus = Option<i32>;
 /// A number of lines, where it is known.
@@ -89,6 +111,11 @@ impl Field for i64 {}
 impl Field for u64 {}
 impl Field for usize {}
 impl Field for Cursor {}
+impl Field for GapEvidence {
+    fn absent() -> Option<Self> {
+        Some(Self::Possible)
+    }
+}
 impl Field for IterationOutcome {
     fn heap_bytes(&self) -> usize {
         match self {

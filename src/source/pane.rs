@@ -1,9 +1,10 @@
 //! One pane of a watched session: followed by looks or by its bytes, its changes turned into events.
 
 mod ends;
+mod piping;
 mod streamed;
 
-use streamed::NO_PIPE;
+use piping::{PipeNews, Piping};
 pub(super) use streamed::seam_of;
 
 use std::time::{Duration, Instant};
@@ -62,6 +63,8 @@ pub(super) struct Pane {
     last_news: Option<Instant>,
     /// Bytes that the server had read when the pane was last known to show what was seen.
     bytes_after: Option<u64>,
+    /// The server read bytes while this pane was last known to have stood still: other panes print.
+    others_print: bool,
     /// In AI mode.
     turns: Option<Turns>,
     /// Where its agent stands, where that is wanted.
@@ -72,14 +75,8 @@ pub(super) struct Pane {
     has_begun_anew: bool,
     /// What its shell runs, where it says so.
     commands: Commands,
-    /// Somebody else's pipe was in the way, and that has been said.
-    told_pipe: bool,
-    /// There was one when it was looked at last.
-    their_pipe: bool,
-    /// Until then no pipe is to be opened.
-    no_pipe_until: Option<Instant>,
-    /// How long it is not tried when the next drain does not come.
-    pipe_wait: Duration,
+    /// Whether its pipe may be opened.
+    piping: Piping,
 }
 
 /// By what a pane is followed.
@@ -149,15 +146,13 @@ impl Pane {
             dying: None,
             last_news: None,
             bytes_after: look.bytes_after,
+            others_print: false,
             turns,
             states: manner.states.map(|rules| States::new(rules, out.now)),
             glance_at: None,
             has_begun_anew: false,
             commands: Commands::default(),
-            told_pipe: false,
-            their_pipe: false,
-            no_pipe_until: None,
-            pipe_wait: NO_PIPE,
+            piping: Piping::default(),
         };
         pane.opened(state, out);
         pane.say(changes, out);
@@ -195,7 +190,7 @@ impl Pane {
         let turns = self.turns.as_ref().and_then(Turns::next_due);
         let states = self.states.as_ref().and_then(States::next_due);
         let stream = self.stream().and_then(Streaming::next_due);
-        let pipe = self.no_pipe_until.filter(|_| self.stream().is_none());
+        let pipe = self.piping.deadline().filter(|_| self.stream().is_none());
         let pace = self.pace.next_due();
         let (glance, death) = (self.glance_at, self.death_due());
         let due = [pace, turns, states, stream, glance, pipe, death];
@@ -214,8 +209,7 @@ impl Pane {
         }
         let streamed = self.say_streamed(out);
         self.say_death(out);
-        // From now on a pipe may be opened: it is asked for with the looks that follow.
-        self.no_pipe_until = self.no_pipe_until.filter(|until| *until > out.now);
+        self.piping.passed(out.now);
         let due = self.turns.as_mut().map(|turns| turns.due(out.now));
         if let Some(Due::Inferred(summary)) = &due {
             self.finish(out);
@@ -254,12 +248,16 @@ impl Pane {
             return;
         };
         let respawned = look.pid != self.shape.pid;
+        let goes_on = look.dead.is_none() && !respawned;
+        let closed = self.piping.captured(state.piped, goes_on, out.now);
         let outcome = if deepest {
             Outcome::Changes(tracker.deepest_look(look))
         } else {
             tracker.look(look)
         };
         let had_news = tracker.had_news();
+        self.report_pipe(closed, out);
+        self.piped(state.piped, out);
         self.shaped(state.shape(), out);
         let Outcome::Changes(changes) = outcome else {
             self.deeper = true;
@@ -294,8 +292,10 @@ impl Pane {
 
     /// At this moment nothing had changed since the last look.
     pub fn still(&mut self, state: &PaneState, proof: Proof, out: &mut Out<'_>) {
+        let grew = proof.bytes.zip(self.bytes_after);
+        self.others_print = grew.is_some_and(|(now, then)| now > then);
         self.proved(proof);
-        self.piped(state.piped, out.now);
+        self.piped(state.piped, out);
         let Follow::Looks(tracker) = &mut self.follow else {
             return;
         };

@@ -138,7 +138,10 @@ impl Roster {
             pane.deeper
                 || streams
                     && self.shows(id)
-                    && (pane.wants_pipe(now) || pane.wants_look() || pane.wants_check(now))
+                    && (pane.wants_pipe(now)
+                        || pane.wants_pipe_recheck(now)
+                        || pane.wants_look()
+                        || pane.wants_check(now))
         };
         !self.to_open.is_empty() || self.panes.iter().any(needs)
     }

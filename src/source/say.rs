@@ -8,6 +8,10 @@ use crate::event::{PaneId, TdEvent};
 use crate::process::Patient;
 use crate::track::{Change, Paced};
 
+/// The context of warnings about a pane's pipe. Nothing is missing because of them: faces show them
+/// when they are asked for more detail.
+pub(crate) const PIPE_CONTEXT: &str = "pipe";
+
 /// Where a pane's events go, and what of them is remembered.
 pub(super) struct Out<'a> {
     pub emitter: &'a EventEmitter,
@@ -58,12 +62,14 @@ impl Out<'_> {
                 first_line,
                 lost_lines,
                 reason,
+                evidence,
             } => TdEvent::OutputGap {
                 execution_id,
                 pane,
                 first_line,
                 lost_lines,
                 reason: reason.as_str().to_owned(),
+                evidence,
             },
         };
         // A closed bus means that the engine is at its end: nobody is left to be told.

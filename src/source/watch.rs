@@ -11,6 +11,10 @@ use crate::tmux::{DrainProgram, Rhythm, Server, Target};
 
 /// What of a tmux server is watched, and how.
 ///
+/// A pane whose pipe is free is streamed: tmux passes every byte of it to a drain, a small process of
+/// ours, so that nothing is missed at any speed and lines come within a millisecond. Every other pane
+/// is polled. [`Watch::poll`] polls all of them.
+///
 /// ```
 /// use std::time::Duration;
 /// use td_observe::Watch;
@@ -18,7 +22,7 @@ use crate::tmux::{DrainProgram, Rhythm, Server, Target};
 /// # fn main() -> td_observe::Result<()> {
 /// let watch = Watch::new(Server::named("work"))
 ///     .target(Target::parse("build")?)
-///     .interval(Duration::from_millis(100));
+///     .interval(Duration::from_millis(100)); // Of panes that are polled.
 /// # Ok(())
 /// # }
 /// ```
@@ -35,7 +39,17 @@ pub struct Watch {
     pub(super) include_observers: bool,
     pub(super) raw: bool,
     pub(super) baseline: Option<Baseline>,
-    pub(super) drain: Option<DrainProgram>,
+    pub(super) source: PaneSource,
+}
+
+/// How panes are observed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PaneSource {
+    /// A pane whose pipe is free is streamed, into this program, or into the one that is found; all
+    /// others are polled.
+    Auto(Option<DrainProgram>),
+    /// All are polled.
+    Poll,
 }
 
 impl Watch {
@@ -52,7 +66,7 @@ impl Watch {
             include_observers: false,
             raw: false,
             baseline: None,
-            drain: None,
+            source: PaneSource::Auto(None),
         }
     }
 
@@ -62,7 +76,7 @@ impl Watch {
         self
     }
 
-    /// Looks once in an interval, instead of sooner and later as the panes print.
+    /// Polls once in an interval, instead of sooner and later as the panes print.
     pub fn interval(self, interval: Duration) -> Self {
         self.rhythm(Rhythm::Fixed(interval))
     }
@@ -73,11 +87,18 @@ impl Watch {
         self
     }
 
-    /// Follows panes by their bytes instead of by looks: nothing is missed at any speed, and lines
-    /// come within a millisecond. tmux pipes each pane into a drain of ours, which is this program. A
-    /// pane that somebody else pipes is looked at, in the rhythm that was given.
+    /// Streams panes into this drain, instead of into the `td-observe` that [`DrainProgram::find`]
+    /// finds. A pane whose pipe another program has is polled, in the rhythm that was given; after
+    /// that program has closed the pipe, or has closed ours, the pipe is left alone for a minute.
     pub fn stream(mut self, drain: DrainProgram) -> Self {
-        self.drain = Some(drain);
+        self.source = PaneSource::Auto(Some(drain));
+        self
+    }
+
+    /// Polls all panes: no pipe is opened, and nothing in the tmux server changes. The last lines of a
+    /// program that prints and ends at once are lost then.
+    pub fn poll(mut self) -> Self {
+        self.source = PaneSource::Poll;
         self
     }
 

@@ -5,7 +5,7 @@
 //! that the server read, an upper bound on what can have been printed. A place is taken only when
 //! one alone fits; otherwise the answer is a gap, never a guess.
 
-use super::change::GapReason;
+use super::change::{GapReason, Loss};
 use super::lines::{BLANK, fewest_bytes, fingerprint, used_rows};
 use super::look::Row;
 
@@ -94,7 +94,7 @@ pub(super) enum Place {
     /// At least so many rows scrolled, perhaps more; they look the same.
     AtLeast(i64),
     /// Nowhere: all that is there now is new.
-    Lost(GapReason),
+    Lost(Loss),
     /// The look does not reach back far enough to know.
     Deeper,
 }
@@ -193,7 +193,7 @@ fn reaches(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
 
 fn too_short(new: &Footprint) -> Place {
     if new.deepest {
-        Place::Lost(GapReason::Truncated)
+        Place::Lost(Loss::confirmed(GapReason::Truncated))
     } else {
         Place::Deeper
     }
@@ -259,13 +259,15 @@ fn among_candidates(
             // Arithmetic leaves one answer, and the text says no or nothing.
             let only = scrolled - step;
             if Agreement::compare(old, new, only).contradicts() {
-                Place::Lost(GapReason::Cleared)
+                Place::Lost(Loss::possible(GapReason::Cleared))
             } else {
                 Place::Scrolled(only)
             }
         }
         _ if !new.deepest => Place::Deeper,
-        [] => Place::Lost(GapReason::HistoryTrimmed),
+        // Only what has been printed since can have pushed the known rows out.
+        [] if beyond => Place::Lost(Loss::confirmed(GapReason::HistoryTrimmed)),
+        [] => Place::Lost(Loss::possible(GapReason::HistoryTrimmed)),
         [least, ..] => Place::AtLeast(least),
     }
 }
@@ -352,8 +354,11 @@ fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) 
             && agreement.screen_other == 0
             && agreement.history_same + agreement.screen_same > 0;
         if fits && found.replace(scrolled).is_some() {
-            return Place::Lost(GapReason::Cleared);
+            return Place::Lost(Loss::possible(GapReason::Cleared));
         }
     }
-    found.map_or(Place::Lost(GapReason::Cleared), Place::Scrolled)
+    found.map_or(
+        Place::Lost(Loss::possible(GapReason::Cleared)),
+        Place::Scrolled,
+    )
 }

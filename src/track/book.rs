@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::align::{Footprint, KEPT_ROWS};
-use super::change::{Change, GapReason};
+use super::change::{Change, Loss};
 use super::lines::{Logical, first_rows};
 
 /// A line that is known, on the screen or just above it.
@@ -120,11 +120,12 @@ impl Book {
     }
 
     /// A gap before the next line.
-    pub fn gap(&self, reason: GapReason) -> Change {
+    pub fn gap(&self, Loss { reason, evidence }: Loss) -> Change {
         Change::Gap {
             first_line: self.next,
             lost_lines: None,
             reason,
+            evidence,
         }
     }
 
@@ -187,10 +188,10 @@ impl Book {
     }
 
     /// No known line is left: what comes takes numbers that none had. Returns the first.
-    pub fn lose(&mut self, reason: GapReason, changes: &mut Vec<Change>) -> i64 {
+    pub fn lose(&mut self, loss: Loss, changes: &mut Vec<Change>) -> i64 {
         self.flush(changes);
         self.spend();
-        changes.push(self.gap(reason));
+        changes.push(self.gap(loss));
         self.next
     }
 

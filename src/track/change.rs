@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::event::{Cursor, ScreenRow};
+use crate::event::{Cursor, GapEvidence, ScreenRow};
 
 /// Why lines were printed and could not be observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,6 +44,27 @@ impl fmt::Display for GapReason {
     }
 }
 
+/// What a gap stands for: why lines may be missing, and how certain it is that they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub reason: GapReason,
+    pub evidence: GapEvidence,
+}
+
+impl Loss {
+    /// Lines or bytes are unaccounted for.
+    pub fn confirmed(reason: GapReason) -> Self {
+        let evidence = GapEvidence::Confirmed;
+        Self { reason, evidence }
+    }
+
+    /// Nothing points to a loss, and nothing excludes it.
+    pub fn possible(reason: GapReason) -> Self {
+        let evidence = GapEvidence::Possible;
+        Self { reason, evidence }
+    }
+}
+
 /// One thing that a look at a pane brought to light.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -81,5 +102,7 @@ pub enum Change {
         lost_lines: Option<u64>,
         /// Why.
         reason: GapReason,
+        /// How certain the loss is.
+        evidence: GapEvidence,
     },
 }

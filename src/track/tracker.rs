@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::align::{Facts, Footprint, Place, place};
 use super::book::{Book, Moved, Taken};
-use super::change::{Change, GapReason};
+use super::change::{Change, GapReason, Loss};
 use super::lines::Logical;
 use super::look::{Death, Look};
 use super::normal::Normal;
@@ -51,7 +51,7 @@ pub struct Tracker {
     pub(super) pid: u32,
     pub(super) dead: Option<Death>,
     /// Where the lines stand is not known, and why.
-    pub(super) adrift: Option<GapReason>,
+    pub(super) adrift: Option<Loss>,
     bytes_before: Option<u64>,
     /// When the last look was taken.
     pub(super) at: Duration,
@@ -80,10 +80,10 @@ impl Tracker {
         let (footprint, lines) = Normal::of(look).in_full(look);
         let mut changes = Vec::new();
         if !look.is_complete() {
-            changes.push(tracker.book.gap(GapReason::Truncated));
+            changes.push(tracker.book.gap(Loss::confirmed(GapReason::Truncated)));
         } else if may_be_trimmed(look) {
             // So much was printed before the first look that the history may have been trimmed.
-            changes.push(tracker.book.gap(GapReason::Ambiguous));
+            changes.push(tracker.book.gap(Loss::possible(GapReason::Ambiguous)));
         }
         tracker.take(lines, 1, Moved::Anew, footprint);
         tracker.note_top(look, false);
@@ -110,13 +110,19 @@ impl Tracker {
             tracker.book.was_said(known);
             tracker.book.settle(&mut changes, look.dead.is_some());
         } else {
-            changes.push(tracker.book.gap(GapReason::ObserverAbsent));
-            let trimmed = may_be_trimmed(look);
             let gone = settled.iter().rev().take(1).any(|(_, last)| {
                 let same = |line: &Logical| line.text.trim_end() == last.trim_end();
                 !lines.iter().any(same)
             });
-            if trimmed && gone {
+            // What was known last has been trimmed: lines behind it may have gone the same way.
+            let is_trimmed = may_be_trimmed(look) && gone;
+            let reason = GapReason::ObserverAbsent;
+            let loss = match is_trimmed {
+                true => Loss::confirmed(reason),
+                false => Loss::possible(reason),
+            };
+            changes.push(tracker.book.gap(loss));
+            if is_trimmed {
                 // tmux has dropped what was known: all that is there now came after it.
                 tracker.take(lines, next, Moved::Anew, footprint);
                 tracker.book.settle(&mut changes, look.dead.is_some());
@@ -217,11 +223,11 @@ impl Tracker {
         footprint.deepest = deepest;
         self.news = !footprint.shows_as(&self.old);
         let lines = normal.lines(&footprint);
-        if let Some(reason) = self.adrift {
+        if let Some(loss) = self.adrift {
             if !deepest {
                 return Outcome::Deeper;
             }
-            self.stand_anew(look, (footprint, lines), reason, &mut changes);
+            self.stand_anew(look, (footprint, lines), loss, &mut changes);
             return Outcome::Changes(changes);
         }
         let respawned = look.pid != self.pid;
@@ -241,15 +247,15 @@ impl Tracker {
             self.book.flush(&mut changes);
             let first = self.book.first_after_respawn(&lines, grown - seen);
             if self.dead.is_none() {
-                changes.push(self.book.gap(GapReason::Cleared));
+                changes.push(self.book.gap(Loss::possible(GapReason::Cleared)));
             }
             (first, Moved::Anew)
         } else if look.width != self.width && !look.alternate {
             match self.after_reflow(&lines, look, deepest) {
                 Ok(first) => (first, Moved::Anew),
                 Err(None) => return Outcome::Deeper,
-                Err(Some(reason)) => {
-                    self.stand_anew(look, (footprint, lines), reason, &mut changes);
+                Err(Some(loss)) => {
+                    self.stand_anew(look, (footprint, lines), loss, &mut changes);
                     return Outcome::Changes(changes);
                 }
             }
@@ -264,10 +270,10 @@ impl Tracker {
                 Place::Scrolled(rows) => (self.book.first_number(&lines, rows), Moved::By(rows)),
                 Place::AtLeast(rows) => {
                     self.book.flush(&mut changes);
-                    changes.push(self.book.gap(GapReason::Ambiguous));
+                    changes.push(self.book.gap(Loss::possible(GapReason::Ambiguous)));
                     (self.book.first_number(&lines, rows), Moved::AtLeast(rows))
                 }
-                Place::Lost(reason) => (self.book.lose(reason, &mut changes), Moved::Anew),
+                Place::Lost(loss) => (self.book.lose(loss, &mut changes), Moved::Anew),
             }
         };
         self.seen(look);
@@ -304,10 +310,10 @@ impl Tracker {
         &mut self,
         look: &Look,
         shown: (Footprint, Vec<Logical>),
-        reason: GapReason,
+        loss: Loss,
         changes: &mut Vec<Change>,
     ) {
-        self.book.lose(reason, changes);
+        self.book.lose(loss, changes);
         self.seen(look);
         self.stand_on(shown);
         self.note_top(look, false);
@@ -385,7 +391,7 @@ impl Tracker {
         lines: &[Logical],
         look: &Look,
         deepest: bool,
-    ) -> Result<i64, Option<GapReason>> {
+    ) -> Result<i64, Option<Loss>> {
         if !deepest {
             return Err(None);
         }
@@ -414,7 +420,7 @@ impl Tracker {
             // Beyond the line that the cursor was in, all was printed since.
             lines.get(after + 1..).is_none_or(&printable)
         })
-        .ok_or(Some(GapReason::Resized))
+        .ok_or(Some(Loss::possible(GapReason::Resized)))
     }
 
     pub(super) fn show_screen(&mut self, look: &Look, changes: &mut Vec<Change>) {

@@ -15,6 +15,7 @@ use super::names::{Label, Names};
 use super::tone::{Tone, push_styled};
 use super::words::lagged;
 use crate::event::{Envelope, EventKind, PaneId, TdEvent, lines_in};
+use crate::source::PIPE_CONTEXT;
 use rows::Rows;
 
 /// How the console looks.
@@ -293,6 +294,8 @@ impl Console {
                 let text = format!("[{source} crashed and is back: {cause}]");
                 self.rows.note(&label, Tone::Alarm, &text, out);
             }
+            TdEvent::Warning { context, .. }
+                if context == PIPE_CONTEXT && !self.rows.look.verbose => {}
             TdEvent::Warning {
                 context, message, ..
             } => {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
+use crate::event::GapEvidence;
 use crate::stamp::Timestamp;
 use crate::view::clean::tests::nasty;
 use crate::view::samples::{completed, output};
@@ -53,6 +54,7 @@ fn gap(lost_lines: Option<u64>) -> TdEvent {
         first_line: 1,
         lost_lines,
         reason: "history_trimmed".into(),
+        evidence: GapEvidence::Confirmed,
     }
 }
 

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use td_observe::{Envelope, TdEvent, Timestamp};
+use td_observe::{Envelope, GapEvidence, TdEvent, Timestamp};
 
 use crate::observed::read_log;
 use crate::resources::{Held, children_of, processes_with};
@@ -457,6 +457,7 @@ fn told(case: &[Result<u64, Option<u64>>]) -> Result<Came, String> {
                 first_line: next,
                 lost_lines,
                 reason: "ambiguous".into(),
+                evidence: GapEvidence::Possible,
             },
         }));
         next += match *step {

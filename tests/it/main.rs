@@ -22,6 +22,7 @@ mod churn;
 #[cfg(feature = "cli")]
 mod cli;
 mod embedding;
+mod everyday;
 mod faults;
 mod fuzz;
 mod history;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use td_observe::log::{LogReader, Query, RunDirectory};
 use td_observe::tmux::{Server, Target};
 use td_observe::{
-    Builder, Clock, Delivery, Engine, Envelope, Report, Subscription, TdEvent, Watch,
+    Builder, Clock, Delivery, Engine, Envelope, GapEvidence, Report, Subscription, TdEvent, Watch,
 };
 
 use crate::support::{CEILING, TmuxServer};
@@ -53,7 +53,9 @@ impl Observed {
     }
 
     fn watch(server: Server) -> Watch {
-        Watch::new(server).interval(Duration::from_millis(100))
+        Watch::new(server)
+            .interval(Duration::from_millis(100))
+            .poll()
     }
 
     /// Watches all sessions of a server by another clock. Waiting is left to the caller, since
@@ -254,6 +256,8 @@ pub struct Replay {
     pub settled: Vec<(i64, String)>,
     /// Gaps: the number, the count, the reason, and how many lines had settled before.
     pub gaps: Vec<(i64, Option<u64>, String, usize)>,
+    /// How many of the gaps are confirmed.
+    pub confirmed: usize,
     pub revisions: usize,
     pub complete: bool,
 }
@@ -291,8 +295,10 @@ impl Replay {
                     first_line,
                     lost_lines,
                     reason,
+                    evidence,
                     ..
                 } => {
+                    replay.confirmed += usize::from(*evidence == GapEvidence::Confirmed);
                     assert!(*first_line >= next, "numbers go on:\n{}", shown(events));
                     let gap = (
                         *first_line,

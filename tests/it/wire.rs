@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use td_observe::log::{DataDir, LogOptions, LogWriter, RunInfo, parse_line};
 use td_observe::{
-    Cursor, Envelope, EventKind, FakeClock, IterationOutcome, ScreenRow, TdEvent, Timestamp,
+    Cursor, Envelope, EventKind, FakeClock, GapEvidence, IterationOutcome, ScreenRow, TdEvent,
+    Timestamp,
 };
 
 /// Every event with exactly its fields: the seed's first, then those of schema 1.
@@ -61,7 +62,7 @@ enum Wire {
     OutputGap {
         execution_id: String, pane: String, first_line: i64,
         #[serde(skip_serializing_if = "Option::is_none")] lost_lines: Option<u64>,
-        reason: String,
+        reason: String, evidence: String,
     },
     LogGap { execution_id: String, first_seq: u64, last_seq: u64 },
     ExecutionStarted {
@@ -190,6 +191,7 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         }),
         K::OutputGap => [None, Some(u64::MAX)].map(|lost_lines| E::OutputGap {
             execution_id: execution_id.clone(), pane: pane.clone(), first_line: -1, lost_lines, reason: s("ambiguous"),
+            evidence: lost_lines.map_or(GapEvidence::Possible, |_| GapEvidence::Confirmed),
         }).into(),
         K::LogGap => one(E::LogGap { execution_id, first_seq: 1, last_seq: u64::MAX }),
         K::ExecutionStarted => [None, Some(pane)].map(|pane| E::ExecutionStarted {
@@ -353,7 +355,7 @@ fn what_is_not_there_is_left_out_and_null_reads_as_not_there() {
     }
     let gap = json!({"seq": 1, "ts": "2026-01-21T10:00:01.000000Z", "event": {
         "type": "OutputGap", "execution_id": "a", "pane": "%1", "first_line": 1,
-        "lost_lines": null, "reason": "ambiguous"}});
+        "lost_lines": null, "reason": "ambiguous", "evidence": "possible"}});
     let mut expected = gap.clone();
     expected["event"]
         .as_object_mut()

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::event::GapEvidence;
 
 const MARKER: &str = DEFAULT_MARKER;
 
@@ -149,6 +150,7 @@ fn a_repaint_is_no_turn_and_the_next_turn_is() {
         first_line: seen.next,
         lost_lines: None,
         reason: GapReason::Cleared,
+        evidence: GapEvidence::Possible,
     };
     let first = seen.chunk("> say [Output Complete]\n  when done\n⏺ It is\n  done.\n");
     assert_eq!(seen.look(&[gap, first], false), 0);
@@ -297,7 +299,7 @@ proptest! {
                     width: 9, height: 7, cursor: crate::event::Cursor::default(),
                     rows: vec![ScreenRow { row: line.unsigned_abs() as u32, text }],
                 },
-                _ => Change::Gap { first_line: line, lost_lines: None, reason: GapReason::Cleared },
+                _ => Change::Gap { first_line: line, lost_lines: None, reason: GapReason::Cleared, evidence: GapEvidence::Possible },
             }).collect();
             let count = changes.len();
             prop_assert!(seen.look(&changes, disturbed) <= count * 40);

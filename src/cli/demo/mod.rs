@@ -15,7 +15,7 @@ use super::{keeping, live, watch};
 use crate::clock::Clock;
 use crate::engine::Builder;
 use crate::source::Watch;
-use crate::tmux::Target;
+use crate::tmux::{DrainProgram, Target};
 
 use server::{Place, PrivateServer};
 
@@ -66,7 +66,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     // Dropped at the end, whatever happens: with it the server and all that it left.
     let server = PrivateServer::start(place, &SESSIONS, &clock)?;
     let printing = live::print(&engine, options, never(), &clock)?;
-    let mut sessions = Watch::new(server.server());
+    let mut sessions = Watch::new(server.server()).stream(DrainProgram::this()?);
     for (name, _) in SESSIONS {
         sessions = sessions.target(Target::parse(name)?);
     }

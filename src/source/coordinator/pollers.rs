@@ -9,12 +9,13 @@ use super::super::poller::{EndReason, Ended, Poller};
 use super::super::recall::Recall;
 use super::super::recording::Recording;
 use super::super::roster::{Outfit, Roster, Selection};
+use super::super::watch::PaneSource;
 use super::{CONTROL_MESSAGES, Key, POLLER_END, Watched, Work};
 use crate::error::Result;
 use crate::event::{ExecutionId, PaneId};
 use crate::log::{RunInfo, RunState, TmuxIdentity};
 use crate::thread::{self, stop_pair};
-use crate::tmux::{Drains, Listing, PaneState, ServerIdentity, Session};
+use crate::tmux::{DrainProgram, Drains, Listing, PaneState, ServerIdentity, Session};
 
 impl Work {
     /// Begins to watch a session, with a run of its own.
@@ -51,10 +52,9 @@ impl Work {
                 HashMap::new()
             })
         });
-        let program = self.watch.drain.clone();
-        let drains = program.map(|program| Drains::start(program, &self.context.clock));
-        let drains = drains.transpose().unwrap_or_else(|error| {
-            self.tell_trouble(&error);
+        let drains = self.drains().unwrap_or_else(|error| {
+            run.emitter
+                .warning("tmux", &format!("panes are polled, not streamed: {error}"));
             None
         });
         let raw = self.watch.raw && drains.is_some();
@@ -117,6 +117,16 @@ impl Work {
                 self.tell_trouble(&error);
             }
         }
+    }
+
+    /// What reads the drains of a session, where panes are streamed.
+    fn drains(&self) -> Result<Option<Drains>> {
+        let program = match &self.watch.source {
+            PaneSource::Poll => return Ok(None),
+            PaneSource::Auto(Some(program)) => program.clone(),
+            PaneSource::Auto(None) => DrainProgram::find()?,
+        };
+        Drains::start(program, &self.context.clock).map(Some)
     }
 
     /// Closes the runs of sessions whose pollers have ended.

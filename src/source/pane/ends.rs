@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::super::say::{Completion, Out};
 use super::{Follow, Pane};
+use crate::event::GapEvidence;
 use crate::tmux::PaneState;
 use crate::track::Death;
 
@@ -40,16 +41,18 @@ impl Pane {
         let next = self.tracker().next_line();
         if self.dead.is_none() {
             let more = match (self.bytes_after, server_bytes) {
-                // What a program prints right before its end tmux may not read, and then nobody has it
-                // (measured: a flood on a busy machine, one end in ten).
-                _ if self.stream().is_some() => !all_came || active,
-                // The server is there: it has read something since, or it has not.
-                (Some(then), Some(now)) => then != now,
+                // The drain read to the end of what tmux had.
+                _ if self.stream().is_some() => !all_came,
+                // The server has read nothing since, of any pane.
+                (Some(then), Some(now)) if then == now => false,
+                // It has: perhaps of this pane, unless this one rested while others printed.
+                (Some(_), Some(_)) => active || !self.others_print,
                 _ => active,
             };
             if more {
                 // The pane took with it what it printed after the last look, if it did.
-                out.emitter.output_gap(&self.id, next, None, "ambiguous");
+                out.emitter
+                    .output_gap(&self.id, next, None, "ambiguous", GapEvidence::Possible);
             }
             out.complete(&self.id, (next, ""), Completion::Exit(None));
         }

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::say::Out;
+use super::super::say::{Out, PIPE_CONTEXT};
 use super::super::stream::{Fed, Listed, Streaming};
-use super::{Follow, Pane};
+use super::{Follow, Pane, PipeNews};
 use crate::tmux::{
     BASELINE_ROWS, Dropped, Margin, PaneState, SeamShot, SeamView, SeamWish, Shape, Token, Want,
 };
@@ -13,14 +13,6 @@ use crate::track::{Look, Seam};
 /// What the bytes have made is shown to those who read screens this long after a change: as often as
 /// looks come at their fastest would be a waste, since agents are read in seconds.
 const GLANCE: Duration = Duration::from_millis(100);
-
-/// A pipe that could not be opened, or was lost at once, is tried again after this time; one whose
-/// drain does not come after twice the time each time, up to the minute.
-pub(super) const NO_PIPE: Duration = Duration::from_secs(5);
-const NO_PIPE_MAX: Duration = Duration::from_secs(60);
-
-/// And so often the listing is asked whether somebody else's pipe is gone: tmux tells nobody of it.
-const THEIRS: Duration = Duration::from_secs(1);
 
 impl Pane {
     pub(super) fn stream(&self) -> Option<&Streaming> {
@@ -49,7 +41,7 @@ impl Pane {
 
     /// Whether a pipe is to be opened, now.
     pub fn wants_pipe(&self, now: Instant) -> bool {
-        self.no_pipe_until.is_none_or(|until| until <= now)
+        self.piping.may_open(now)
             && self.stream().is_none_or(Streaming::is_over)
             && self.shape.dead.is_none()
     }
@@ -61,38 +53,37 @@ impl Pane {
 
     /// No pipe can be asked for.
     pub fn has_no_place(&mut self, now: Instant) {
-        self.no_pipe_until = Some(now + NO_PIPE);
+        self.piping.cannot_open(now);
     }
 
-    /// No pipe could be opened; `theirs`: because somebody else has one open.
+    /// No pipe could be opened; `theirs`: because another program has one open.
     pub fn has_no_pipe(&mut self, theirs: bool, out: &Out<'_>) {
-        let wait = if theirs { THEIRS } else { NO_PIPE };
-        self.no_pipe_until = Some(out.now + wait);
-        self.their_pipe = theirs;
-        if theirs && !std::mem::replace(&mut self.told_pipe, true) {
-            let told = format!(
-                "pane {} has a pipe of somebody else (tmux pipe-pane): it is polled",
-                self.id
-            );
-            out.emitter.warning("tmux", &told);
+        match theirs {
+            true => {
+                let news = self.piping.was_taken(out.now);
+                self.report_pipe(news, out);
+            }
+            false => self.piping.cannot_open(out.now),
         }
     }
 
-    /// Whether somebody else had a pipe open: the listing tells whether it is still there.
-    pub fn has_their_pipe(&self) -> bool {
-        self.their_pipe
+    /// Whether the listing is to be asked if another program still has the pipe.
+    pub fn wants_pipe_recheck(&self, now: Instant) -> bool {
+        self.piping.wants_recheck(now)
     }
 
     /// What the listing has: whether there is a pipe.
-    pub(super) fn piped(&mut self, piped: bool, now: Instant) {
-        if !self.their_pipe {
-            return;
+    pub(super) fn piped(&mut self, piped: bool, out: &Out<'_>) {
+        if self.stream().is_none() {
+            let news = self.piping.listed(piped, out.now);
+            self.report_pipe(news, out);
         }
-        self.their_pipe = piped;
-        // Free: one of ours is to be opened at once.
-        let wait = if piped { THEIRS } else { Duration::ZERO };
-        if !piped || self.no_pipe_until.is_none() {
-            self.no_pipe_until = Some(now + wait);
+    }
+
+    pub(super) fn report_pipe(&self, news: Option<PipeNews>, out: &Out<'_>) {
+        if let Some(news) = news {
+            let sentence = news.sentence(self.id.as_str());
+            out.emitter.warning(PIPE_CONTEXT, &sentence);
         }
     }
 
@@ -125,8 +116,7 @@ impl Pane {
             let stream = Streaming::begin(*tracker, seam, token, times);
             self.follow = Follow::Bytes(Box::new(stream));
         }
-        (self.told_pipe, self.their_pipe) = (false, false);
-        self.no_pipe_until = None;
+        self.piping.opened();
     }
 
     /// Goes on with looks, if it is followed by its bytes.
@@ -149,7 +139,7 @@ impl Pane {
         if let Some(stream) = self.stream_mut() {
             stream.begun();
         }
-        self.pipe_wait = NO_PIPE;
+        self.piping.drain_came();
     }
 
     /// Nothing more comes through its pipe.
@@ -158,6 +148,7 @@ impl Pane {
             return;
         };
         stream.over(in_order);
+        self.piping.ended(in_order, out.now);
         if !in_order {
             let told = format!(
                 "the drain of pane {} is gone, and with it what it had",
@@ -246,7 +237,7 @@ impl Pane {
 
     /// It is there, and followed by its bytes. Whether it has another size.
     pub fn there(&mut self, state: &PaneState, out: &mut Out<'_>) -> bool {
-        self.piped(state.piped, out.now);
+        self.piped(state.piped, out);
         if self.stream().is_none() {
             return false;
         }
@@ -289,12 +280,13 @@ impl Pane {
         self.say_of_stream(changes, out);
         if came_not {
             // Said once, until one comes.
-            if self.pipe_wait == NO_PIPE {
-                let told = format!("the drain of pane {} did not come: it is polled", self.id);
+            if self.piping.drain_did_not_come(out.now) {
+                let told = format!(
+                    "the drain of pane {} does not come: polling it instead",
+                    self.id
+                );
                 out.emitter.warning("tmux", &told);
             }
-            self.no_pipe_until = Some(out.now + self.pipe_wait);
-            self.pipe_wait = (self.pipe_wait * 2).min(NO_PIPE_MAX);
         }
         if self.glance_at.is_some_and(|at| at <= out.now) {
             self.glance_at = None;

@@ -44,7 +44,7 @@ impl Roster {
             if !self.outfit.selection.shows(id) {
                 continue;
             }
-            if pane.wants_pipe(now) && pane.has_their_pipe() {
+            if pane.wants_pipe_recheck(now) {
                 wants.insert(id.clone(), Want::Leave);
             } else if pane.wants_pipe(now) {
                 let open = pipes.ask(id);

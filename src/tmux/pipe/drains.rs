@@ -9,11 +9,12 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use crossbeam_channel::{Receiver, Select, Sender, TrySendError, bounded};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::Access;
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
@@ -26,6 +27,9 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, is_stopped, stop_pair};
+
+/// The program that can drain panes, unless another one is named.
+const PROGRAM: &str = "td-observe";
 
 /// What is read of a drain at a time: a piece, as the drain sends it.
 const READ_BYTES: usize = 64 * 1024;
@@ -70,6 +74,32 @@ impl DrainProgram {
         let path = std::env::current_exe()
             .map_err(|cause| Error::other("cannot find the own program").because(cause))?;
         Ok(Self(path))
+    }
+
+    /// The `td-observe` of this machine: this process's own program, if it is that, or else the one
+    /// beside it, or in `PATH`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn find() -> Result<Self> {
+        let own = std::env::current_exe().ok();
+        let is_named = |path: &PathBuf| path.file_name().is_some_and(|name| name == PROGRAM);
+        if own.as_ref().is_some_and(is_named) {
+            return Self::this();
+        }
+        let beside = own.and_then(|own| own.parent().map(Path::to_owned));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut directories = beside.into_iter().chain(std::env::split_paths(&path));
+        let found = directories.find_map(|directory| {
+            let program = directory.join(PROGRAM);
+            let may_run = rustix::fs::access(&program, Access::EXEC_OK).is_ok();
+            (program.is_absolute() && may_run && program.is_file()).then_some(program)
+        });
+        found.map(Self).ok_or_else(|| {
+            Error::other(format!(
+                "no {PROGRAM} is installed beside this program or in PATH, which drains panes"
+            ))
+        })
     }
 
     /// The program at a path.

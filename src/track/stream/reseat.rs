@@ -14,7 +14,7 @@ use super::tracker::StreamTracker;
 use crate::event::Cursor;
 use crate::track::align::Footprint;
 use crate::track::book::Moved;
-use crate::track::change::{Change, GapReason};
+use crate::track::change::{Change, GapReason, Loss};
 use crate::track::lines::Logical;
 use crate::track::look::{Look, SavedScreen};
 use crate::track::normal::Normal;
@@ -68,7 +68,7 @@ impl StreamTracker {
         self.advance(&mut changes);
         self.tracker.book.settle(&mut changes, false);
         self.tracker.has_looked(&self.look());
-        self.tracker.adrift = self.is_holed.then_some(GapReason::Dropped);
+        self.tracker.adrift = self.is_holed.then_some(Loss::possible(GapReason::Dropped));
         (self.tracker, changes)
     }
 
@@ -103,7 +103,7 @@ impl StreamTracker {
         let tracker = &mut self.tracker;
         if respawned && tracker.dead.is_none() {
             // What the old program had last on the screen was erased, perhaps unseen.
-            changes.push(tracker.book.gap(GapReason::Cleared));
+            changes.push(tracker.book.gap(Loss::possible(GapReason::Cleared)));
         }
         tracker.seen(look);
         let place = match place {

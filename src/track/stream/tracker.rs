@@ -9,6 +9,7 @@ use super::marks::{Mark, Marks};
 use super::scrolled::Gone;
 use super::seam::Seam;
 use super::terminal::Terminal;
+use crate::event::GapEvidence;
 use crate::track::align::Footprint;
 use crate::track::book::{Moved, Taken};
 use crate::track::change::{Change, GapReason};
@@ -237,6 +238,7 @@ impl StreamTracker {
             first_line: self.tracker.book.next(),
             lost_lines: Some(line_ends),
             reason: GapReason::Dropped,
+            evidence: GapEvidence::Confirmed,
         });
         self.is_holed = true;
         self.input = Input::default();

@@ -1,6 +1,7 @@
 //! Single programs on a model of tmux's grid, and what is said of each.
 
 use super::*;
+use crate::event::GapEvidence;
 
 /// The last line was written over, another one printed, and the pane made higher between two looks:
 /// the text of the first stands elsewhere by then, and is no place to go by.
@@ -69,7 +70,8 @@ fn clear_goes_on_counting() {
         watch.changes.contains(&Change::Gap {
             first_line: 5,
             lost_lines: None,
-            reason: GapReason::Cleared
+            reason: GapReason::Cleared,
+            evidence: GapEvidence::Possible,
         }),
         "{:#?}",
         watch.changes

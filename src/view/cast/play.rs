@@ -4,7 +4,7 @@ use avt::{ScreenKind, Terminal};
 
 use super::{Cast, CastOptions};
 use crate::cast::strict::{Event, Header, read};
-use crate::event::{Envelope, TdEvent};
+use crate::event::{Envelope, GapEvidence, TdEvent};
 use crate::stamp::Timestamp;
 
 /// A cast that was read.
@@ -160,6 +160,7 @@ pub fn gap(first_line: i64, lost_lines: Option<u64>, reason: &str) -> TdEvent {
         first_line,
         lost_lines,
         reason: reason.into(),
+        evidence: GapEvidence::Confirmed,
     }
 }
 

@@ -37,7 +37,9 @@ fn who_sleeps_misses_exactly_what_it_is_told_and_others_see_all() {
         capacity: Some(ROOM),
         ..SubscribeOptions::default()
     });
-    let watch = Watch::new(server.server()).interval(Duration::from_millis(20));
+    let watch = Watch::new(server.server())
+        .interval(Duration::from_millis(20))
+        .poll();
     engine.watch(watch).unwrap();
     let mut seen: Vec<Envelope> = Vec::new();
     let deadline = Instant::now() + CEILING;

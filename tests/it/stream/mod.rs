@@ -6,6 +6,7 @@ mod pipes;
 mod recordings;
 mod resizes;
 mod stopped;
+mod toggles;
 
 use std::fs;
 

@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::event::GapEvidence;
 use crate::track::sim::Sim;
 use crate::track::{GapReason, Outcome};
 
@@ -236,7 +237,8 @@ fn polling_after_a_drop_begins_with_a_gap() {
             Change::Gap {
                 first_line: 7,
                 lost_lines: None,
-                reason: GapReason::Dropped
+                reason: GapReason::Dropped,
+                evidence: GapEvidence::Possible,
             },
         ])
     );
