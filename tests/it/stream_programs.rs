@@ -324,10 +324,6 @@ fn random_programs_look_as_in_tmux() {
             .steps
             .iter()
             .any(|step| matches!(step, Step::Reset | Step::ClearHistory | Step::Alternates(_)));
-        if std::env::var_os("TD_PROGRAM_BYTES").is_some() {
-            let bytes = Program::random(seed).bytes();
-            eprintln!("seed {seed}: {}", bytes.escape_ascii());
-        }
         if !outside && !repairs.is_empty() {
             repaired += 1;
             if is_verbose {

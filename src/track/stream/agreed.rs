@@ -171,9 +171,17 @@ impl StreamTracker {
         };
         match (by_row, by_screen) {
             (Some(row), Some(screen)) if !begins_so(&row) && begins_so(&screen) => Some(screen),
+            // `send-keys -R` scrolls a screen off, which no byte tells: tmux may have more.
+            (Some(row), None) if !begins_so(&row) && self.has_less(look) => None,
             (Some(row), _) => Some(row),
             (None, screen) => screen,
         }
+    }
+
+    /// Whether tmux has so much less history than the stream that it may have been cleared.
+    fn has_less(&self, look: &Look) -> bool {
+        let stream = self.terminal.grid.scrolled.history.size;
+        look.history_size + look.height < stream
     }
 
     /// The number of the first line, by the row where a line stood at the last agreement. `None` where
@@ -182,13 +190,11 @@ impl StreamTracker {
         let row = place.row - i64::from(look.history_size);
         // What was printed since has pushed it up, beyond the look perhaps.
         let at = lines.iter().position(|line| line.end() > row)?;
-        let stream = i64::from(self.terminal.grid.scrolled.history.size);
         let tmux = i64::from(look.history_size);
         let room = i64::from(look.history_limit.saturating_sub(look.trim_step()));
         let grown = self.terminal.grid.scrolled.total() - place.scrolled;
         let is_trimmed = tmux.max(place.row + grown + i64::from(look.height)) >= room;
-        // `send-keys -R` scrolls a screen off, which no byte tells: tmux may have more.
-        let is_cleared = tmux < stream - i64::from(look.height);
+        let is_cleared = tmux < place.row;
         let is_known = lines[at].start <= row && !is_trimmed && !is_cleared;
         is_known.then(|| place.number - at as i64)
     }
