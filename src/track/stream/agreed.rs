@@ -33,8 +33,9 @@ struct Place {
     /// Its first row, counted from the top of the history.
     row: i64,
     number: i64,
-    /// All rows that had scrolled off the stream's screen.
+    /// All rows that had scrolled off the stream's screen, and how many of them were in its history.
     scrolled: i64,
+    history: i64,
     width: u32,
     pid: u32,
 }
@@ -117,6 +118,7 @@ impl StreamTracker {
             row: i64::from(look.history_size) + line.start,
             number: line.number,
             scrolled: self.terminal.grid.scrolled.total(),
+            history: i64::from(self.terminal.grid.scrolled.history.size),
             width: look.width,
             pid: look.pid,
         });
@@ -194,7 +196,9 @@ impl StreamTracker {
         let room = i64::from(look.history_limit.saturating_sub(look.trim_step()));
         let grown = self.terminal.grid.scrolled.total() - place.scrolled;
         let is_trimmed = tmux.max(place.row + grown + i64::from(look.height)) >= room;
-        let is_cleared = tmux < place.row;
+        // Cleared by the program, or by a command.
+        let history = i64::from(self.terminal.grid.scrolled.history.size);
+        let is_cleared = history != place.history + grown || tmux < place.row;
         let is_known = lines[at].start <= row && !is_trimmed && !is_cleared;
         is_known.then(|| place.number - at as i64)
     }
