@@ -132,13 +132,17 @@ impl<'a> Played<'a> {
         }
     }
 
-    /// The pane rests: what has settled is said, and tmux's screen compared.
-    fn rest(&mut self, known: &ServerIdentity, parted: bool) {
-        self.take();
+    fn settle(&mut self) {
         for _ in 0..2 {
             self.now += REST;
             self.changes.extend(self.stream.changes(self.now));
         }
+    }
+
+    /// The pane rests: what has settled is said, and tmux's screen compared.
+    fn rest(&mut self, known: &ServerIdentity, parted: bool) {
+        self.take();
+        self.settle();
         let seam = seam(self.server, known, &self.pane, None);
         let mut difference = self
             .stream
@@ -152,6 +156,7 @@ impl<'a> Played<'a> {
                 self.repaired.push(difference);
             }
             self.changes.extend(self.stream.reseat(&seam, self.now));
+            self.settle();
         } else {
             self.stream.agree(&seam.look);
         }
@@ -238,7 +243,9 @@ fn lines_differ(changes: &[Change], whole_from: i64, joined: &str) -> Option<Str
             last.insert_str(0, above);
             shown.pop();
         }
-        if last.trim_end_matches(' ') != line {
+        // Where the history was cleared, tmux may have the end of a line only.
+        let is_cut = shown.is_empty() && line.ends_with(last.trim_end_matches(' '));
+        if last.trim_end_matches(' ') != line && !is_cut {
             write!(text, "{} lines above: {line:?} for {last:?}; ", shown.len()).unwrap();
         }
     }

@@ -109,6 +109,14 @@ impl StreamTracker {
 
     /// Stream and tmux agree at this look.
     pub fn agree(&mut self, look: &Look) {
+        let goes_on = self
+            .agreed
+            .place
+            .is_some_and(|place| place.width == look.width);
+        if look.alternate && goes_on {
+            // What a full-screen program hides is compared when that has ended.
+            return;
+        }
         self.agreed.forget();
         let book = &self.tracker.book;
         let at_top = book
@@ -126,6 +134,9 @@ impl StreamTracker {
 
     /// Whether a line reads otherwise in a look than it was said, also above the screen.
     pub fn differs_above(&self, look: &Look) -> bool {
+        if look.alternate {
+            return false;
+        }
         let (_, lines) = Normal::of(look).in_full(look);
         let Some((first, lines)) = self.numbered(look, lines) else {
             return false;
