@@ -187,6 +187,8 @@ impl<'a> Played<'a> {
             Step::ClearHistory => {
                 self.take();
                 self.server.tmux(&["clear-history", "-t", &pane]);
+                // The listing shows that of a pane at rest.
+                self.rest(known, false);
             }
             Step::Alternates(on) => {
                 self.take();

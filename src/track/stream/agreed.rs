@@ -119,6 +119,15 @@ impl StreamTracker {
         }
         self.agreed.forget();
         let book = &self.tracker.book;
+        // What stands on the screen was said, and may still change.
+        let on_screen = book.lines_with_rows();
+        let on_screen = on_screen.filter(|line| line.start + line.rows > 0);
+        let said = on_screen.filter(|line| line.number < book.next());
+        for line in said {
+            self.agreed.bytes += line.text.len() + 1;
+            let text = format!("{}\n", line.text);
+            self.agreed.said.push_back((line.number, text));
+        }
         let at_top = book
             .lines_with_rows()
             .find(|line| line.start + line.rows > 0);
