@@ -163,15 +163,6 @@ impl Program {
             steps,
         }
     }
-
-    /// All that is printed.
-    pub fn bytes(&self) -> Vec<u8> {
-        let printed = self.steps.iter().filter_map(|step| match step {
-            Step::Print(bytes) => Some(&bytes[..]),
-            _ => None,
-        });
-        printed.collect::<Vec<_>>().concat()
-    }
 }
 
 fn size(dice: &mut Dice) -> (u32, u32) {
