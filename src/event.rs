@@ -23,8 +23,8 @@ pub(crate) use lines::lines_in;
 pub(crate) use text::each_text_in;
 use values::Field;
 pub use values::{
-    Cursor, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane, MaybeText, PaneIds,
-    ScreenRow, ScreenRows,
+    Cursor, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane, MaybePid, MaybeText,
+    PaneIds, ScreenRow, ScreenRows,
 };
 
 /// The version of the wire format, as the header line of each log file says it.
@@ -105,15 +105,17 @@ macro_rules! event_table {
             }
             /// Events that the log had to drop, first and last number included.
             LogGap log_gap life { first_seq: u64, last_seq: u64 }
-            /// A child process begins, or a command of the shell in a pane that says so (OSC 133).
+            /// A child process begins; with a pane, a job in it: what its shell has started in the
+            /// foreground, as the kernel or the shell itself (OSC 133) tells.
             ExecutionStarted execution_started life {
-                command: String, cwd: String, pane: MaybePane
+                command: String, cwd: String, pane: MaybePane, pid: MaybePid
             }
             /// A child process printed something.
             ExecutionOutput execution_output text { stream: String, text: String }
             /// It is over.
             ExecutionCompleted execution_completed life {
-                exit_code: ExitStatus, signal: ExitStatus, duration_ms: u64, pane: MaybePane
+                exit_code: ExitStatus, signal: ExitStatus, duration_ms: u64, pane: MaybePane,
+                pid: MaybePid
             }
             /// An agent finished its turn.
             TurnCompleted turn_completed life {

@@ -41,7 +41,7 @@
 //! | [`log`] | line format, run directory, writer; knows no bus |
 //! | `child` | the one way to run a child process |
 //! | [`tmux`] | the only room that knows tmux: targets, listing, captures, gateway |
-//! | [`process`] | child processes: what a command prints, while it prints it; knows no tmux |
+//! | [`process`] | child processes: what a command prints, while it prints it; jobs of others and how they ended; knows no tmux |
 //! | `source` | the coordinator, the pollers, commands that are observed, background agents |
 //! | [`ralph`] | the agentic loop: models, tools, an iteration's turns; knows no tmux |
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus |
@@ -109,8 +109,8 @@ pub use engine::{Builder, Engine, Report, Timeline};
 pub use error::{Error, Result};
 pub use event::{
     Cursor, Envelope, EventKind, ExecutionId, ExitStatus, Extra, GapEvidence, IterationOutcome,
-    LineCount, MaybePane, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows, TdEvent,
-    UnknownEvent,
+    LineCount, MaybePane, MaybePid, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows,
+    TdEvent, UnknownEvent,
 };
 pub use source::{
     AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Execution, Polling, Watch, WatchedAgents,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::bus::gate::Side;
 use crate::bus::inbox::{Emitted, Shared};
 use crate::event::{
-    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane,
+    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane, MaybePid,
     MaybeText, PaneId, PaneIds, ScreenRows, TdEvent, event_table,
 };
 

@@ -318,7 +318,7 @@ fn has_living(group: Pid) -> bool {
 
 fn what_to_install(program: &OsStr) -> String {
     if program == "tmux" {
-        "install tmux 3.2 or newer (apt install tmux, brew install tmux)".to_owned()
+        "install tmux 3.3 or newer (apt install tmux, brew install tmux)".to_owned()
     } else {
         "install it, or put its directory into PATH".to_owned()
     }

@@ -83,7 +83,7 @@ fn table(runs: &[RunSummary]) -> String {
         return String::new();
     }
     let head = [
-        "RUN", "KIND", "STATE", "STARTED", "DURATION", "EVENTS", "SIZE",
+        "RUN", "KIND", "STATE", "EXIT", "STARTED", "DURATION", "EVENTS", "SIZE",
     ];
     let rows = runs.iter().map(|run| {
         let started = run.started.to_string();
@@ -93,16 +93,18 @@ fn table(runs: &[RunSummary]) -> String {
             one_line(&run.execution_id),
             one_line(&run.kind),
             one_line(run.state.name()),
+            run.exit_status
+                .map_or_else(String::new, |status| status.to_string()),
             started,
             duration(run.duration_ms),
             run.events.to_string(),
             size(run.size_bytes),
         ]
     });
-    let rows: Vec<[String; 7]> = std::iter::once(head.map(String::from))
+    let rows: Vec<[String; 8]> = std::iter::once(head.map(String::from))
         .chain(rows)
         .collect();
-    let mut widths = [0; 7];
+    let mut widths = [0; 8];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.width());
@@ -115,7 +117,7 @@ fn table(runs: &[RunSummary]) -> String {
             // Numbers to the right, so that they can be compared at a glance.
             match column {
                 0 => out.push_str(&format!("{cell}{padding}")),
-                1..=3 => out.push_str(&format!("  {cell}{padding}")),
+                1 | 2 | 4 => out.push_str(&format!("  {cell}{padding}")),
                 _ => out.push_str(&format!("  {padding}{cell}")),
             }
         }

@@ -141,12 +141,12 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     Ok(live::code(ended.failed))
 }
 
-/// Whether a server can ever be reached there. One that is absent or silent is waited for.
+/// Whether a server can ever be observed there. One that is absent or silent is waited for.
 fn check_socket(server: &Server, clock: &Clock) -> Result<(), Failure> {
     let answer = server
         .clone()
         .with_timeout(SOCKET_CHECK)
-        .run(["list-sessions"], clock);
+        .check_version(clock);
     match answer {
         Err(error) if error.is_invalid_input() => Err(Failure::usage(format!(
             "{error}; name another server with -L or -S"
@@ -160,10 +160,10 @@ pub(super) fn check_tmux(server: &Server, clock: &Clock) -> Result<(), Failure> 
     match server.run(["-V"], clock) {
         Ok(_) => Ok(()),
         Err(error) if error.is_missing_program() => Err(Failure::missing(
-            "tmux is not installed, or not in PATH: install tmux 3.2 or newer",
+            "tmux is not installed, or not in PATH: install tmux 3.3 or newer",
         )),
         Err(error) => Err(Failure::other(format!(
-            "tmux 3.2 or newer is needed: {error}"
+            "tmux 3.3 or newer is needed: {error}"
         ))),
     }
 }

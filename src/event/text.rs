@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::{
-    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane,
+    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane, MaybePid,
     MaybeText, PaneId, PaneIds, ScreenRow, ScreenRows, TdEvent, UnknownEvent, event_table,
 };
 
@@ -44,7 +44,8 @@ no_texts!(
     PaneIds,
     MaybePane,
     ExitStatus,
-    LineCount
+    LineCount,
+    MaybePid
 );
 
 impl Texts for String {

@@ -79,6 +79,8 @@ pub type LineCount = Option<u64>;
 pub type MaybeText = Option<String>;
 /// A pane that may be absent.
 pub type MaybePane = Option<PaneId>;
+/// A process that may be absent.
+pub type MaybePid = Option<u32>;
 /// The panes of a session.
 pub type PaneIds = Vec<PaneId>;
 /// The changed rows of a screen.

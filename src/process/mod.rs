@@ -10,6 +10,9 @@
 //! time and ends the group; there are no other threads. What the command is nobody knows here, but for
 //! the format of what it prints, where somebody says it.
 //!
+//! Of processes that others started it is known what runs in the foreground of their terminals, and how
+//! they ended, as far as the kernel tells.
+//!
 //! Code of this program is seen in the same way: [`Work`] has writers for what it prints, and
 //! [`LogBridge`] takes what it logs.
 
@@ -31,6 +34,11 @@ mod terminal;
 mod patient;
 mod sinks;
 
+mod foreground;
+mod jobs;
+mod kernel;
+mod shell;
+
 mod collected;
 mod lines;
 mod recorder;
@@ -46,6 +54,9 @@ pub use self::work::Work;
 pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
+pub(crate) use self::foreground::{Program, foreground};
+pub(crate) use self::jobs::{Foreground, JobEvent, Jobs};
+pub(crate) use self::kernel::{ExitWatch, Exits, Process, directory, stat};
 pub(crate) use self::listen::listen;
 pub(crate) use self::patient::Patient;
 pub(crate) use self::records::{Piece, Records};

@@ -83,7 +83,7 @@ impl Choice {
             .panes_of(session)
             .all(|state| named.contains(&state.pane()));
         let mut targets = self.targets.iter();
-        let names_panes = targets.any(|one| one.target.may_be_part());
+        let names_panes = targets.any(|one| one.target.may_be_part(listing));
         (!all || names_panes).then_some(named)
     }
 
@@ -157,6 +157,9 @@ mod tests {
         assert_eq!(got, [("b".to_owned(), Some(1), 1)]);
         let got = chosen(&mut choice(&["%1", "a"]), &listing);
         assert_eq!(got, [("a".to_owned(), Some(1), 0)]);
+        let dotted = listing_of(&[(1, "api.v2"), (2, "api.v2")]);
+        let got = chosen(&mut choice(&["api.v2"]), &dotted);
+        assert_eq!(got, [("api.v2".to_owned(), None, 0)], "a name, not a part");
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::watch::Watch;
 use super::{Context, Source};
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
+use crate::process::{ExitWatch, Exits};
 use crate::thread::{Handle, StopGuard};
 use crate::tmux::{
     Gateway, GatewayHandle, Listing, PaneState, Pending, Programs, ServerIdentity, SessionId,
@@ -77,8 +78,15 @@ impl Source for Coordinator {
             Ok(gateway) => gateway,
             Err(error) => return ::log::error!("cannot watch tmux: {error:?}"),
         };
+        let exits = ExitWatch::start();
+        if let Err(error) = &exits {
+            ::log::info!("how programs end is looked up when their panes are gone: {error:?}");
+        }
         let mut work = Work {
             handle: gateway.handle(),
+            exits: exits
+                .as_ref()
+                .map_or_else(|_| Exits::default(), ExitWatch::exits),
             sessions: HashMap::new(),
             first: true,
             choice: Choice::of_watch(&self.watch),
@@ -96,6 +104,9 @@ impl Source for Coordinator {
         };
         work.run(&self.poke);
         work.end();
+        if let Some(Err(panicked)) = exits.ok().map(ExitWatch::shutdown) {
+            ::log::error!("{panicked}");
+        }
         if let Err(panicked) = gateway.shutdown() {
             ::log::error!("{panicked}");
         }
@@ -117,6 +128,7 @@ struct Work {
     watch: Watch,
     context: Context,
     handle: GatewayHandle,
+    exits: Exits,
     sessions: HashMap<Key, Watched>,
     /// No listing yet: what is there now was there before.
     first: bool,

@@ -58,6 +58,10 @@ pub(super) struct Pane {
     /// The last look was too short.
     pub deeper: bool,
     dead: Option<Death>,
+    /// How its program ended, as the kernel has it; tmux comes first.
+    ended: Option<Death>,
+    /// When its pane was found gone, and what the server had read by then.
+    gone: Option<(Instant, Option<u64>)>,
     /// Since when it is known that its program has ended, and not how.
     dying: Option<Instant>,
     last_news: Option<Instant>,
@@ -143,6 +147,8 @@ impl Pane {
             settle: manner.settle,
             deeper: false,
             dead: None,
+            ended: None,
+            gone: None,
             dying: None,
             last_news: None,
             bytes_after: look.bytes_after,
@@ -283,6 +289,9 @@ impl Pane {
     /// What the listing has of it, or a look.
     pub fn shaped(&mut self, shape: Shape, out: &mut Out<'_>) {
         let old = std::mem::replace(&mut self.shape, shape);
+        if old.pid != shape.pid && shape.dead.is_none() {
+            self.ended = None;
+        }
         if (old.width, old.height) != (shape.width, shape.height) {
             out.emitter
                 .pane_resized(&self.id, shape.width, shape.height);

@@ -70,6 +70,8 @@ pub(super) struct Poller {
 pub(super) struct Ended {
     pub reason: EndReason,
     pub exit_status: Option<i32>,
+    /// One of its programs failed.
+    pub has_failed: bool,
 }
 
 /// Why a session is no longer observed.
@@ -217,6 +219,11 @@ impl Work {
                     return Woken::Answered(answer.unwrap_or_else(|_| Err(gateway_ended())));
                 }
                 recv(timer) -> _ => return Woken::AskAgain,
+                // One ring is as good as many, and the roster keeps the bell.
+                recv(self.poller.roster.exits()) -> _ => {
+                    let now = self.poller.clock.now();
+                    self.poller.roster.exited(now);
+                }
                 recv(due) -> _ => {
                     // Not when it was due: the observer may have stood still since.
                     let now = self.poller.clock.now();

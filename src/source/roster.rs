@@ -1,14 +1,17 @@
 //! The panes of one watched session: opened, asked for, told apart, handed over and closed.
 
 mod leaving;
+mod programs;
 mod streamed;
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::handover::{Arrival, Handover, Moving};
+use super::outcome::Outcome;
 use super::pane::{Begin, Manner, Pane, settle_time};
 use super::pipes::Pipes;
+use super::programs::Programs;
 use super::recall::Recall;
 use super::recording::Recording;
 use super::say::Out;
@@ -18,7 +21,7 @@ use crate::agent::StateRules;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::event::PaneId;
-use crate::process::Patient;
+use crate::process::{Exits, Patient};
 use crate::tmux::{
     Drains, GatewayHandle, Left, Margin, PaneAnswer, PaneState, Rhythm, Seen, SessionId, Want,
 };
@@ -71,6 +74,8 @@ pub(super) struct Outfit {
     pub drains: Option<Drains>,
     /// Where they are recorded, too.
     pub recording: Option<Recording>,
+    /// Where programs are held open, to learn how they end.
+    pub exits: Exits,
     pub clock: Clock,
 }
 
@@ -95,6 +100,9 @@ pub(super) struct Roster {
     /// Panes that are gone, and of whose bytes the last have not come yet.
     leaving: HashMap<PaneId, (Pane, Option<Left>)>,
     patient: Patient,
+    /// What runs in the panes.
+    programs: Programs,
+    outcome: Outcome,
     /// Panes that are not watched.
     passed_over: HashSet<PaneId>,
     /// Panes that are to be said from their first line, or from a place to be found: all of them
@@ -111,6 +119,8 @@ impl Roster {
         Self {
             pipes: outfit.drains.take().map(Pipes::new),
             leaving: HashMap::new(),
+            programs: Programs::new(outfit.exits.clone(), outfit.server_pid),
+            outcome: Outcome::default(),
             patient: Patient::new(outfit.emitter.clone(), outfit.clock.clone()),
             outfit,
             panes: HashMap::new(),
@@ -180,7 +190,9 @@ impl Roster {
             .chain(leaving)
             .filter_map(Pane::next_due);
         let checks = self.panes.values().filter_map(Pane::next_check);
-        said.chain(checks.filter(|_| asks)).min()
+        said.chain(checks.filter(|_| asks))
+            .chain(self.programs.next_due())
+            .min()
     }
 
     /// Says what was held back and is due. Whether other things are to be asked for from now on.
@@ -202,6 +214,7 @@ impl Roster {
                 pipes.close(token);
             }
         }
+        self.say_jobs(now);
         self.say_leaving(now);
         asks_otherwise
     }
@@ -221,6 +234,9 @@ impl Roster {
         let mut there = HashSet::new();
         for answer in panes {
             let id = answer.state().pane();
+            if self.shows(&id) {
+                self.programs.listed(&id, answer.state(), moment.now);
+            }
             self.pane_answered(&id, answer, moment);
             there.insert(id);
         }
@@ -284,6 +300,10 @@ impl Roster {
             (None, PaneAnswer::Still(..) | PaneAnswer::There(_)) => None,
         };
         if let Some(pane) = pane {
+            self.programs.observed(id);
+            if pane.has_news_of(moment.now) {
+                self.programs.active(id, moment.now);
+            }
             self.outfit.handover.hold(id, self.outfit.session_id);
             self.panes.insert(id.clone(), pane);
         }

@@ -156,11 +156,12 @@ pub(super) fn question(nonce: &Nonce, version: TmuxVersion, shots: &[Shot]) -> S
     {
         let depth = depth.min(&MAX_ROWS);
         // Writing to a string cannot fail; the same below.
+        // Inside the condition nothing is asked of a pane that is gone: tmux before 3.3 would end.
         // One mark a pane is enough, and cheaper: each `display-message` makes the server walk all
         // of its sessions. The number of rows is known from the state in front of them.
         let _ = write!(
             lines,
-            "display-message -p -t '{pane}' '{mark}h{NUMBERS}{mark}r#{{pid}} %s'; \
+            "display-message -p -t '{pane}' '{mark}h#{{?pane_id,{NUMBERS},}}{mark}r#{{pid}} %s'; \
              {capture_rows} -S -{depth} -t '{pane}'; capture-pane -p -J -S -{depth} -t '{pane}'"
         );
         if *saved {
@@ -263,11 +264,11 @@ fn read_one(shot: &Shot, known: &ServerIdentity, frames: &[Frame<'_>]) -> Option
     let (screen, _) = after_lines(after_lines(text, depth as usize)?.1, state.height as usize)?;
     let screen = screen.into();
     let (rows, joined) = after_lines(text, (depth + state.height) as usize)?;
-    let rows = joined::rows(one_end_less(rows), one_end_less(joined));
+    let rows = joined::rows(one_end_less(rows), one_end_less(joined), state.width);
     let saved = match saved.filter(|_| state.alternate) {
         Some((s, t)) => Some(SavedScreen {
             cursor: state.saved_cursor,
-            rows: joined::rows(body_of(s)?, body_of(t)?),
+            rows: joined::rows(body_of(s)?, body_of(t)?, state.width),
         }),
         None => None,
     };

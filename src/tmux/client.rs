@@ -50,6 +50,8 @@ pub(super) struct Client {
     known: Option<ServerIdentity>,
     counters: Counters,
     last: Option<Listed>,
+    /// The last listing in full, whatever came after it.
+    before: Option<Arc<Listing>>,
     /// How many listings there were.
     listings: u64,
     /// Until then the server is left to others.
@@ -155,6 +157,7 @@ impl Client {
             known: None,
             counters: Counters::default(),
             last: None,
+            before: None,
             listings: 0,
             rest: Rest::default(),
             processes,
@@ -325,7 +328,10 @@ impl Client {
     /// Asks for everything.
     fn list(&mut self, extent: Extent, mut proof: Proof) -> Result<Found> {
         let commands = extent == Extent::Programs;
-        let listing = self.ask(|server, clock| Listing::ask(server, clock, commands))?;
+        let mut listing = self.ask(|server, clock| Listing::ask(server, clock, commands))?;
+        if let Some(before) = &self.before {
+            listing.keep_pids(before);
+        }
         // Bytes of another server say nothing about this one.
         if self.known.as_ref() != Some(&listing.server) {
             self.counters = Counters::of(listing.server.pid);
@@ -335,8 +341,10 @@ impl Client {
         // The names of programs are read, too: only after such a listing are the bytes those of
         // the panes again.
         self.listings += 1;
+        let listing = Arc::new(listing);
+        self.before = Some(Arc::clone(&listing));
         let listed = self.last.insert(Listed {
-            listing: Arc::new(listing),
+            listing,
             number: self.listings,
             bytes: proof.bytes.filter(|_| !commands),
             at: proof.at,

@@ -46,7 +46,8 @@ pub(super) fn depth(seen: Option<&Seen>, now: &PaneState, margin: Margin) -> u32
 /// least that it can be: any multiple of the step in which tmux trims may be missing in it.
 fn growth(seen: &Seen, now: &PaneState) -> Option<u32> {
     // Another width breaks the lines elsewhere; another program may have cleared everything.
-    if seen.width != now.width || seen.pid != now.pid {
+    // With a lower limit, rows were dropped that no arithmetic counts.
+    if seen.width != now.width || seen.pid != now.pid || seen.history_limit > now.history_limit {
         return None;
     }
     if let Some(growth) = now.history_size.checked_sub(seen.history_size) {

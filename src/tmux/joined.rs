@@ -1,66 +1,65 @@
 //! Where tmux wrapped: the rows of a capture walked along the same text captured with its lines joined (pure).
 //!
 //! `capture-pane -N` has the rows and not which of them go on; `-J` has whole lines and not where
-//! they were broken. Both together give each row its mark. tmux 3.4 and newer pads what `-N` shows
-//! with blanks that `-J` leaves out.
+//! they were broken. Both together give each row its mark.
+//!
+//! tmux 3.6 and newer keeps tabs as tabs. They are shown here as what they look like, so that lines
+//! read the same in every version, and cursors stand where they stand on the screen.
+
+use std::borrow::Cow;
+
+use unicode_width::UnicodeWidthStr;
 
 use crate::track::Row;
 
+/// How far tab stops are apart. A program can set others, but a capture does not tell for which of
+/// its tabs that was so.
+const TAB_STOP: usize = 8;
+
 /// The rows, each with its `wrapped` mark. Empty rows inside a wrapped line cannot always be told
 /// from empty lines; then the row before them is taken to go on, and the lines read the same.
-pub(super) fn rows(rows: &str, joined: &str) -> Vec<Row> {
+pub(super) fn rows(rows: &str, joined: &str, width: u32) -> Vec<Row> {
     let rows: Vec<&str> = rows.split('\n').collect();
     let lines: Vec<&str> = joined.split('\n').collect();
-    walk(&rows, &lines, Blanks::Equal)
-        .or_else(|| walk(&rows, &lines, Blanks::Padded))
-        .unwrap_or_else(|| {
-            log::debug!("rows and joined lines of a capture do not agree");
-            let unwrapped = |row: &&str| Row {
-                text: row.trim_end_matches(' ').into(),
-                wrapped: false,
-            };
-            rows.iter().map(unwrapped).collect()
-        })
-}
-
-/// How the blanks at the end of rows and lines are related.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Blanks {
-    /// Rows and lines have the same.
-    Equal,
-    /// Rows may have more.
-    Padded,
-}
-
-impl Blanks {
-    fn is_empty(self, text: &str) -> bool {
-        match self {
-            Self::Equal => text.is_empty(),
-            Self::Padded => text.bytes().all(|byte| byte == b' '),
+    let mut walked = walk(&rows, &lines).unwrap_or_else(|| {
+        log::debug!("rows and joined lines of a capture do not agree");
+        let unwrapped = |row: &&str| Row {
+            text: row.trim_end_matches(' ').into(),
+            wrapped: false,
+        };
+        rows.iter().map(unwrapped).collect()
+    });
+    for row in &mut walked {
+        if let Cow::Owned(text) = without_tabs(&row.text, width as usize) {
+            row.text = text;
         }
     }
-
-    /// How much of the row is the beginning of what is left of the line.
-    fn common(self, row: &str, rest: &str) -> Option<usize> {
-        if rest.starts_with(row) {
-            return Some(row.len());
-        }
-        // Only blanks may be left over, so the row ends before one of them or at a character that
-        // both have: a boundary either way.
-        let common = row
-            .bytes()
-            .zip(rest.bytes())
-            .take_while(|(one, other)| one == other)
-            .count();
-        let padding = row.get(common..)?;
-        (self == Self::Padded && self.is_empty(padding) && rest.is_char_boundary(common))
-            .then_some(common)
-    }
+    walked
 }
 
-fn walk(rows: &[&str], lines: &[&str], blanks: Blanks) -> Option<Vec<Row>> {
-    let empty_rows = empty_runs(rows, blanks);
-    let empty_lines = empty_runs(lines, blanks);
+/// The row with blanks where it has tabs. Tabs at its end go: older versions only move the cursor
+/// there, and blanks behind a text are none of it.
+fn without_tabs(row: &str, width: usize) -> Cow<'_, str> {
+    if !row.contains('\t') {
+        return row.into();
+    }
+    let mut pieces = row.trim_end_matches('\t').split('\t');
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    let mut column = text.width();
+    for piece in pieces {
+        // A tab never goes beyond the last column.
+        let stop = (column / TAB_STOP + 1) * TAB_STOP;
+        let stop = stop.min(width.saturating_sub(1)).max(column);
+        text.extend(std::iter::repeat_n(' ', stop - column));
+        text.push_str(piece);
+        column = stop + piece.width();
+    }
+    text.into()
+}
+
+fn walk(rows: &[&str], lines: &[&str]) -> Option<Vec<Row>> {
+    let empty_rows = empty_runs(rows);
+    let empty_lines = empty_runs(lines);
     let mut walked = Vec::with_capacity(rows.len());
     let mut line = 0;
     let mut rest = *lines.first()?;
@@ -69,13 +68,12 @@ fn walk(rows: &[&str], lines: &[&str], blanks: Blanks) -> Option<Vec<Row>> {
         if line >= lines.len() {
             return None;
         }
-        let taken = blanks.common(row, rest)?;
-        rest = &rest[taken..];
+        rest = rest.strip_prefix(row)?;
         // Where the line's text is used up it ends, unless more empty rows follow than empty
         // lines: then the first of those rows still belong to it.
         let wrapped = !rest.is_empty() || empty_rows[at + 1] > empty_lines[line + 1];
         walked.push(Row {
-            text: row[..taken].to_owned(),
+            text: (*row).to_owned(),
             wrapped,
         });
         if !wrapped {
@@ -87,10 +85,10 @@ fn walk(rows: &[&str], lines: &[&str], blanks: Blanks) -> Option<Vec<Row>> {
 }
 
 /// For each place, and for the end, how many empty texts stand there in a row.
-fn empty_runs(texts: &[&str], blanks: Blanks) -> Vec<usize> {
+fn empty_runs(texts: &[&str]) -> Vec<usize> {
     let mut runs = vec![0; texts.len() + 1];
     for (at, text) in texts.iter().enumerate().rev() {
-        if blanks.is_empty(text) {
+        if text.is_empty() {
             runs[at] = runs[at + 1] + 1;
         }
     }
@@ -155,7 +153,7 @@ mod tests {
             ],
         ] {
             let (rows_text, joined) = grid(case);
-            let walked = rows(&rows_text, &joined);
+            let walked = rows(&rows_text, &joined, 80);
             let got: Vec<_> = walked
                 .iter()
                 .map(|row| (row.text.as_str(), row.wrapped))
@@ -165,31 +163,32 @@ mod tests {
     }
 
     #[test]
-    fn padding_of_newer_tmux_is_left_out() {
-        let padded = "12345\n678  \n     \nab   \n1234 \n漢x  ";
-        let walked = rows(padded, "12345678\n\nab \n1234漢x");
-        let got: Vec<_> = walked
-            .iter()
-            .map(|row| (row.text.as_str(), row.wrapped))
-            .collect();
-        let want = [
-            ("12345", true),
-            ("678", false),
-            ("", false),
-            ("ab ", false),
-            ("1234", true),
-            ("漢x", false),
-        ];
-        assert_eq!(got, want);
+    fn tabs_become_the_blanks_that_they_look_like() {
+        for (row, want) in [
+            ("a\tb", "a       b"),
+            ("\ttab", "        tab"),
+            ("12345678\tx\t\ty", "12345678        x               y"),
+            ("漢字\tx", "漢字    x"),
+            ("a\t \t", "a        "),
+            ("a\t\t", "a"),
+            ("12345678901234567890\tx", "12345678901234567890   x"),
+            ("123456789012345678901234\tx", "123456789012345678901234x"),
+            ("none", "none"),
+        ] {
+            assert_eq!(without_tabs(row, 24), want, "{row:?}");
+        }
+        let walked = rows("a\tb3456789\nx\ty", "a\tb3456789x\ty", 16);
+        assert!(walked[0].wrapped && walked[0].text == "a       b3456789");
+        assert!(!walked[1].wrapped && walked[1].text == "x       y");
     }
 
     #[test]
     fn what_does_not_agree_is_left_unwrapped() {
-        let walked = rows("ab  \ncd", "something else");
+        let walked = rows("ab  \ncd", "something else", 80);
         assert!(walked.iter().all(|row| !row.wrapped));
         assert_eq!(walked[0].text, "ab");
-        assert_eq!(rows("a\nb", "a").len(), 2);
-        assert_eq!(rows("a", "a\nb").len(), 1);
+        assert_eq!(rows("a\nb", "a", 80).len(), 2);
+        assert_eq!(rows("a", "a\nb", 80).len(), 1);
     }
 
     fn text() -> impl Strategy<Value = String> {
@@ -208,7 +207,7 @@ mod tests {
         ) {
             let case: Vec<_> = case.iter().map(|(text, wrapped)| (text.as_str(), *wrapped)).collect();
             let (rows_text, joined) = grid(&case);
-            let walked = rows(&rows_text, &joined);
+            let walked = rows(&rows_text, &joined, 80);
             let texts: Vec<_> = walked.iter().map(|row| row.text.as_str()).collect();
             prop_assert_eq!(texts, rows_text.split('\n').collect::<Vec<_>>());
             prop_assert_eq!(lines_of(&walked), joined.split('\n').collect::<Vec<_>>());
@@ -221,31 +220,8 @@ mod tests {
         }
 
         #[test]
-        fn padding_does_no_harm(
-            case in prop::collection::vec(("[ab ]{0,9}[ab]", 1_usize..4), 1..20),
-        ) {
-            // Lines of some full rows and a padded last one, ten columns wide.
-            let (mut rows_text, mut joined, mut want) = (vec![], vec![], vec![]);
-            for (end, full) in case {
-                let mut line = String::new();
-                for _ in 1..full {
-                    line.push_str("x y z x y!");
-                    rows_text.push("x y z x y!".to_owned());
-                    want.push(true);
-                }
-                line.push_str(&end);
-                rows_text.push(format!("{end:<10}"));
-                want.push(false);
-                joined.push(line);
-            }
-            let walked = rows(&rows_text.join("\n"), &joined.join("\n"));
-            prop_assert_eq!(lines_of(&walked), joined);
-            prop_assert_eq!(walked.iter().map(|row| row.wrapped).collect::<Vec<_>>(), want);
-        }
-
-        #[test]
         fn anything_at_all_keeps_the_number_of_rows(one in "[ab \n漢]{0,30}", other in "[ab \n漢]{0,30}") {
-            prop_assert_eq!(rows(&one, &other).len(), one.split('\n').count());
+            prop_assert_eq!(rows(&one, &other, 80).len(), one.split('\n').count());
         }
     }
 }

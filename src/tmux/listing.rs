@@ -58,7 +58,8 @@ impl Listing {
     /// Asks a server for everything, the programs in the foreground included.
     ///
     /// # Errors
-    /// `is_gone()` without a server, `is_timeout()` when it does not answer.
+    /// `is_gone()` without a server, `is_timeout()` when it does not answer, `is_invalid_input()` when
+    /// it is older than what is supported.
     pub fn take(server: &Server, clock: &Clock) -> Result<Self> {
         Self::ask(server, clock, true)
     }
@@ -68,6 +69,7 @@ impl Listing {
         let nonce = Nonce::fresh();
         let answer = server.batch(question(&nonce, commands), clock)?;
         if let Some(listing) = read(&nonce, &answer.text) {
+            server.accept(listing.server.tmux_version(), &listing.server.version)?;
             return Ok(listing);
         }
         let is_whole = answer.text.ends_with(&end(&nonce));
@@ -147,6 +149,20 @@ impl Listing {
         self.panes
             .iter()
             .find(|state| state.owned && state.pane == number)
+    }
+
+    /// Gives dead panes the processes that they had in an earlier listing.
+    pub(super) fn keep_pids(&mut self, before: &Self) {
+        if self.server != before.server {
+            return;
+        }
+        let dead = self.panes.iter_mut().filter(|state| state.dead.is_some());
+        for state in dead.filter(|state| state.pid == 0) {
+            let mut known = before.panes.iter();
+            if let Some(known) = known.find(|known| known.pane == state.pane) {
+                state.keep_pid(known.pid);
+            }
+        }
     }
 
     /// Sorts the panes and gives each its one owner.
@@ -324,6 +340,27 @@ pub(crate) mod tests {
         ] {
             assert_eq!(known.refreshed(&other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn dead_panes_have_the_processes_of_the_listing_before() {
+        let dead = |pane| PaneState {
+            pid: 0,
+            dead: Some(Death::default()),
+            ..state(pane, (1, "a"), (1, 0, "w"), pane)
+        };
+        let mut before = listing(vec![state(1, (1, "a"), (1, 0, "w"), 1), dead(2)]);
+        before.panes[0].pid = 4711;
+        let mut now = listing(vec![dead(1), dead(2), dead(3)]);
+        now.keep_pids(&before);
+        let pids = |listing: &Listing| -> Vec<u32> {
+            listing.panes.iter().map(|state| state.pid).collect()
+        };
+        assert_eq!(pids(&now), [4711, 0, 0]);
+        let mut other = listing(vec![dead(1)]);
+        other.server.pid = 5;
+        other.keep_pids(&before);
+        assert_eq!(pids(&other), [0], "another server");
     }
 
     #[test]

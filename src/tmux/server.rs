@@ -9,6 +9,7 @@ use crate::child::{self, Finished, Invocation};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
+use crate::track::TmuxVersion;
 
 /// How long one tmux process may take. A healthy server answers within milliseconds; one that
 /// does not answer for this long is hung.
@@ -131,6 +132,31 @@ impl Server {
             } else {
                 complaint
             }
+        )))
+    }
+
+    /// Asks which version the server is of, and nothing else: no pane is named.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` when it is older than what is supported; otherwise as for
+    /// [`Server::run`].
+    pub fn check_version(&self, clock: &Clock) -> Result<TmuxVersion> {
+        let text = self.run(["display-message", "-p", "#{version}"], clock)?;
+        let version = TmuxVersion::parse(&text);
+        self.accept(version, text.trim())?;
+        Ok(version)
+    }
+
+    /// Refuses a version that is too old: before 3.3 a server ends when it is asked for times of a
+    /// pane that has just vanished.
+    pub(super) fn accept(&self, version: TmuxVersion, text: &str) -> Result<()> {
+        if version.is_supported() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "{self} is a server of tmux {text}, which observing can crash: {} or newer is needed \
+             (a server is of the version that started it)",
+            TmuxVersion::OLDEST
         )))
     }
 

@@ -151,9 +151,20 @@ impl PaneState {
         };
         self.alternate = flag(next()?);
         self.dead = death(&[next()?, next()?, next()?]);
+        let known_pid = self.pid;
         (self.pid, self.window_activity) = (number(next()?), number(next()?));
         self.learn_its_end();
+        self.keep_pid(known_pid);
         fields.next().is_none().then_some(())
+    }
+
+    /// tmux 3.8 and newer forgets the process of a program that has ended: it is still the one that
+    /// was known.
+    pub(super) fn keep_pid(&mut self, known: u32) {
+        if self.pid == 0 && self.dead.is_some() && known != 0 {
+            self.pid = known;
+            self.learn_its_end();
+        }
     }
 
     /// Where tmux knows that the program has ended, and not how, the kernel is asked.
@@ -215,6 +226,18 @@ pub(super) mod tests {
             ))
             .unwrap()
         }
+    }
+
+    #[test]
+    fn a_dead_pane_keeps_the_process_that_it_had() {
+        let mut pane = state(1, (1, "a"), (1, 0, "w"), 0);
+        pane.refresh("%1 $1 80 24 0 0 0 0 0   4711 5").unwrap();
+        pane.refresh("%1 $1 80 24 0 0 0 0 1 3   5").unwrap();
+        assert_eq!((pane.pid, pane.dead.unwrap().status), (4711, Some(3)));
+        pane.refresh("%1 $1 80 24 0 0 0 0 0   4712 5").unwrap();
+        assert_eq!((pane.pid, pane.dead), (4712, None));
+        pane.keep_pid(4711);
+        assert_eq!(pane.pid, 4712, "it lives");
     }
 
     #[test]

@@ -44,9 +44,12 @@ impl Target {
     }
 
     /// Whether it may mean less than a session, whose panes are then meant one by one: those that
-    /// come later are not.
-    pub(crate) fn may_be_part(&self) -> bool {
-        self.0.contains(['%', ':', '@', '.'])
+    /// come later are not. tmux 3.7 and newer lets names of sessions have colons and dots.
+    pub(crate) fn may_be_part(&self, listing: &Listing) -> bool {
+        let text = self.0.as_str();
+        let is_id = pane_number(text).is_some() || WindowId::parse(text).is_some();
+        let is_whole = || listing.panes.iter().any(|state| is_session(text, state));
+        text.contains(['%', ':', '@', '.']) && (is_id || !is_whole())
     }
 
     /// The target as it was given.

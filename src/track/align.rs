@@ -153,6 +153,9 @@ pub(super) struct Facts {
     pub trim_step: i64,
     /// Rows that the history may hold.
     pub history_limit: i64,
+    /// It could hold more at the last look: tmux 3.7 and newer then drops at once what is too much,
+    /// whatever that is, so that the advance is not known even modulo a step.
+    pub was_lowered: bool,
     /// At most so many bytes were written to all panes together between the looks.
     pub bytes: Option<u64>,
 }
@@ -208,7 +211,11 @@ fn among_candidates(
     grown: i64,
     taken_back: i64,
 ) -> Place {
-    let step = facts.trim_step;
+    let step = if facts.was_lowered {
+        1
+    } else {
+        facts.trim_step
+    };
     // Without a trim the history grew by the advance; each trim hides one more step of it.
     let mut scrolled = if grown >= -taken_back {
         grown

@@ -63,8 +63,10 @@ pub(super) fn fingerprint(row: &Row) -> u64 {
 pub(super) const BLANK: u64 = 0;
 
 /// The fewest bytes that a program must have written to make this row. Blanks can come from moving
-/// the cursor, a line-drawing character takes one byte, a run of one character five (REP); a blank
-/// row can come from scrolling, any other takes a byte to leave it.
+/// the cursor, a line-drawing character takes one byte, a run of one character five (REP), and
+/// leaving a row takes one. (A scroll sequence makes many blank rows of a few bytes. It is left out:
+/// with it, no advance over blank rows could ever be excluded, and every line that follows a flood
+/// of them would be a gap.)
 pub(super) fn fewest_bytes(row: &Row) -> u64 {
     const REPEAT_BYTES: u64 = 5;
     let (mut bytes, mut run, mut last) = (0, 0, ' ');
@@ -73,11 +75,7 @@ pub(super) fn fewest_bytes(row: &Row) -> u64 {
         last = character;
         bytes += u64::from(character != ' ' && run <= REPEAT_BYTES);
     }
-    if bytes > 0 && !row.wrapped {
-        bytes + 1
-    } else {
-        bytes
-    }
+    bytes + u64::from(!row.wrapped)
 }
 
 /// How many rows from the top are in use: up to the last with text, and up to the cursor's.

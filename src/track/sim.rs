@@ -46,6 +46,13 @@ impl Sim {
         self.history.push(row);
     }
 
+    /// Sets another limit, as an option does in tmux 3.7 and newer.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+        let surplus = self.history.len().saturating_sub(limit);
+        self.history.drain(..surplus);
+    }
+
     fn line_feed(&mut self) {
         if self.y + 1 < self.height {
             self.y += 1;

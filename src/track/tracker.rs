@@ -49,6 +49,8 @@ pub struct Tracker {
     old: Footprint,
     width: u32,
     pub(super) pid: u32,
+    /// Rows that the history could hold at the last look.
+    pub(super) history_limit: u32,
     pub(super) dead: Option<Death>,
     /// Where the lines stand is not known, and why.
     pub(super) adrift: Option<Loss>,
@@ -152,6 +154,7 @@ impl Tracker {
             old: Footprint::default(),
             width: look.width,
             pid: look.pid,
+            history_limit: look.history_limit,
             dead: look.dead,
             adrift: None,
             bytes_before: look.bytes_before,
@@ -263,6 +266,7 @@ impl Tracker {
             let facts = Facts {
                 trim_step: i64::from(look.trim_step()),
                 history_limit: i64::from(look.history_limit),
+                was_lowered: look.history_limit < self.history_limit,
                 bytes: self.bytes_since(look),
             };
             match place(&self.old, &footprint, &normal.rows, facts) {
@@ -293,6 +297,7 @@ impl Tracker {
             self.width = look.width;
         }
         self.pid = look.pid;
+        self.history_limit = look.history_limit;
         self.dead = look.dead;
         self.bytes_before = look.bytes_before;
     }
@@ -356,8 +361,11 @@ impl Tracker {
         self.still(self.at, None)
     }
 
+    /// At most so many bytes were written since the last look.
     fn bytes_since(&self, look: &Look) -> Option<u64> {
-        Some(look.bytes_after?.saturating_sub(self.bytes_before?))
+        // tmux itself goes to another row, and to one more, for its notice in a dead pane.
+        let notice = if look.dead.is_some() { 2 } else { 0 };
+        Some(look.bytes_after?.saturating_sub(self.bytes_before?) + notice)
     }
 
     /// What stands there is known, not said: the line of the cursor takes the next number.

@@ -13,7 +13,7 @@ use super::clean::{are_printable, cut, push_clean};
 use super::executions::{Executions, Said, live_text, push_row, push_rows};
 use super::names::{Label, Names};
 use super::tone::{Tone, push_styled};
-use super::words::lagged;
+use super::words::{HUNG_UP, lagged, with_status};
 use crate::event::{Envelope, EventKind, PaneId, TdEvent, lines_in};
 use crate::source::PIPE_CONTEXT;
 use rows::Rows;
@@ -165,7 +165,9 @@ impl Console {
                 ..
             } => {
                 self.lines(id, pane, *first_line, chunk, &label, out);
-                if let (true, Some(status @ 1..)) = (is_complete, exit_status) {
+                if let (true, Some(status @ 1..)) = (is_complete, exit_status)
+                    && *status != HUNG_UP
+                {
                     self.rows.note(
                         &label,
                         Tone::Caution,
@@ -241,14 +243,17 @@ impl Console {
                     .note(&label, Tone::Dim, &format!("[was called {from}]"), out);
             }
             TdEvent::SessionEnded {
-                session, reason, ..
+                session,
+                reason,
+                exit_status,
+                ..
             } => {
                 let label = self.names.label_of_session(id, session);
                 for pane in self.names.forget(id, session) {
                     self.end_pane(id, &pane, &label, out);
                 }
-                self.rows
-                    .note(&label, Tone::Dim, &format!("[ended: {reason}]"), out);
+                let text = format!("[ended: {reason}{}]", with_status(*exit_status));
+                self.rows.note(&label, Tone::Dim, &text, out);
             }
             TdEvent::PaneOpened {
                 pane,
@@ -273,12 +278,17 @@ impl Console {
                     self.rows.note(&label, Tone::Dim, &text, out);
                 }
             }
-            TdEvent::PaneClosed { pane, reason, .. } => {
+            TdEvent::PaneClosed {
+                pane,
+                reason,
+                exit_status,
+                ..
+            } => {
                 self.end_pane(id, pane, &label, out);
                 self.names.forget_pane(id, pane);
                 if self.rows.look.verbose {
-                    self.rows
-                        .note(&label, Tone::Dim, &format!("[pane {pane} {reason}]"), out);
+                    let text = format!("[pane {pane} {reason}{}]", with_status(*exit_status));
+                    self.rows.note(&label, Tone::Dim, &text, out);
                 }
             }
             TdEvent::LogGap {

@@ -147,6 +147,7 @@ fn executions_have_their_lines() {
         command: "make\ntest".into(),
         cwd: "/".into(),
         pane: None,
+        pid: None,
     };
     let check = |line: &str| TdEvent::ValidationOutput {
         execution_id: "make@17".into(),
@@ -279,7 +280,7 @@ proptest! {
                 is_complete: true, reason: Some(text.clone()), exit_status: Some(3),
             },
             TdEvent::Warning { execution_id: id.clone(), context: text.clone(), message: text.clone() },
-            TdEvent::ExecutionStarted { execution_id: id.clone(), command: text.clone(), cwd: text.clone() , pane: None},
+            TdEvent::ExecutionStarted { execution_id: id.clone(), command: text.clone(), cwd: text.clone() , pane: None, pid: None},
             TdEvent::ExecutionOutput { execution_id: id.clone(), stream: text.clone(), text: text.clone() },
             TdEvent::ValidationOutput { execution_id: id.clone(), iteration: 1, line: text.clone(), is_stderr: true },
             TdEvent::OutputRevised { execution_id: id.clone(), pane: pane.clone(), line: 99, text: text.clone() },

@@ -6,7 +6,7 @@ use super::loops;
 use super::open_lines::{End, Line, Live, OpenLines, Origin};
 use super::sgr::{cut_painted, end_of_painted};
 use super::tone::{Tone, push_styled};
-use super::words::Outcome;
+use super::words::{HUNG_UP, Outcome};
 use crate::event::TdEvent;
 
 /// The name of a stream may be anything; more of it would leave no room for the text.
@@ -52,7 +52,7 @@ impl Executions {
             TdEvent::ExecutionStarted { pane: Some(_), .. }
             | TdEvent::ExecutionCompleted {
                 pane: Some(_),
-                exit_code: None | Some(0),
+                exit_code: None | Some(0 | HUNG_UP),
                 ..
             } => {}
             TdEvent::ExecutionStarted { command, .. } => {

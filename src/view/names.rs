@@ -218,6 +218,7 @@ mod tests {
             command: "make".into(),
             cwd: "/".into(),
             pane: None,
+            pid: None,
         });
         let label = names.label("make@17", None);
         assert_eq!(label.text, "make@17");

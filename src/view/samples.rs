@@ -8,6 +8,7 @@ pub(super) fn started(command: &str) -> TdEvent {
         command: command.into(),
         cwd: "/".into(),
         pane: None,
+        pid: None,
     }
 }
 
@@ -26,6 +27,7 @@ pub(super) fn completed(exit_code: Option<i32>, signal: Option<i32>) -> TdEvent 
         signal,
         duration_ms: 1_500,
         pane: None,
+        pid: None,
     }
 }
 

@@ -71,6 +71,17 @@ pub(super) fn lagged(missed: u64) -> String {
     }
 }
 
+/// The exit status of a program that was hung up, as those are whose panes are killed: that is no news.
+pub(super) const HUNG_UP: i32 = 129;
+
+/// What stands behind the word for an end: the exit status, where it says more than that all is well.
+pub(super) fn with_status(exit_status: Option<i32>) -> String {
+    match exit_status {
+        Some(0 | HUNG_UP) | None => String::new(),
+        Some(status) => format!(", exit status {status}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

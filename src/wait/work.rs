@@ -438,7 +438,7 @@ fn ended() -> Error {
 fn only(target: &Target, panes: &[PaneState], listing: &Listing) -> Option<Vec<PaneId>> {
     let session = panes.first()?.session_id;
     let is_all = listing.panes_of(session).count() == panes.len();
-    (!is_all || target.may_be_part()).then(|| panes.iter().map(PaneState::pane).collect())
+    (!is_all || target.may_be_part(listing)).then(|| panes.iter().map(PaneState::pane).collect())
 }
 
 /// The other panes of the session.

@@ -79,6 +79,23 @@ impl Running {
         }
     }
 
+    /// Waits for a line that holds all of these texts.
+    #[track_caller]
+    pub fn wait_for_all(&mut self, texts: &[&str]) {
+        let has_all = |line: &String| texts.iter().all(|text| line.contains(text));
+        let mut looked = 0;
+        while !self.seen[looked..].iter().any(has_all) {
+            looked = self.seen.len();
+            match self.lines.recv_timeout(CEILING) {
+                Ok(line) => self.seen.push(line),
+                Err(error) => {
+                    let shown = &self.seen[looked.saturating_sub(50)..];
+                    panic!("no {texts:?} ({error}); the last seen: {shown:#?}")
+                }
+            }
+        }
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

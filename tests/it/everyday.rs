@@ -290,3 +290,30 @@ fn polled_none_of_them_has_a_confirmed_gap() {
         );
     }
 }
+
+#[test]
+fn after_a_flood_of_equal_lines_later_ones_have_no_gap() {
+    for flood in ["yes '' | head -n 30000", "yes same | head -n 30000"] {
+        let server = TmuxServer::new();
+        server.new_session("keeper", 80, 24, "exec cat");
+        server.script("set-option -g history-limit 1000");
+        let program = format!(
+            "tmux wait-for flood; {flood}; sleep 0.5; for i in $(seq 1 25); do echo later $i; \
+             sleep 0.05; done; exec cat"
+        );
+        let pane = server.new_session("flood", 80, 24, &program);
+        let mut observed = Observed::start(&server, |watch| watch.poll());
+        observed.until_started(2);
+        server.tmux(&["wait-for", "-S", "flood"]);
+        observed.until_line("later 25");
+        observed.stop();
+        let replay = observed.replay(&pane);
+        let texts = replay.texts();
+        let first = texts.iter().position(|text| *text == "later 1");
+        let first = first.unwrap_or_else(|| panic!("{flood}: {}", shown(&observed.seen)));
+        let later: Vec<String> = (1..=25).map(|i| format!("later {i}")).collect();
+        assert_eq!(texts[first..], later, "{flood}: each once");
+        let own: Vec<_> = replay.gaps.iter().filter(|gap| gap.3 > first).collect();
+        assert!(own.is_empty(), "{flood}: {own:?} of {:?}", replay.gaps);
+    }
+}

@@ -133,7 +133,7 @@ fn any_program_replays_to_what_the_pane_shows() {
         observed.until_started(1);
         server.tmux(&["wait-for", "-S", "go"]);
         server.tmux(&["wait-for", "done"]);
-        let captured = server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane]);
+        let captured = server.joined(&pane, &["-S", "-"]);
         let shows: Vec<&str> = captured.trim_end().lines().map(str::trim_end).collect();
         // Below the end there can be text that the cursor never came back to.
         observed.until_stands(&pane, &shows, &format!("seed {seed}"));
@@ -260,7 +260,7 @@ fn a_program_that_ends_at_once_is_said_once() {
         for (pane, lines) in &panes {
             let replay = observed.replay(pane);
             // All that tmux has read: of a program's last lines that is not always all.
-            let shows = server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", pane]);
+            let shows = server.joined(pane, &["-S", "-"]);
             let shows = shows.split("Pane is dead").next().unwrap_or_default();
             let shows: Vec<&str> = shows.trim_end().lines().map(str::trim_end).collect();
             assert!(

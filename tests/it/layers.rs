@@ -24,9 +24,12 @@ const PURE: &[&str] = &[
     "src/bus/limit.rs",
     "src/gap.rs",
     "src/process/collected.rs",
+    "src/process/jobs.rs",
     "src/process/lines.rs",
     "src/process/recorder.rs",
     "src/process/records.rs",
+    "src/process/shell.rs",
+    "src/source/outcome.rs",
     "src/ralph/model/request.rs",
     "src/ralph/model/response.rs",
     "src/ralph/model/http/body.rs",
@@ -154,6 +157,11 @@ const TOKENS_ONLY_IN: &[(&[&str], &[&str], &str)] = &[
         "only clock.rs reads time",
     ),
     (&["unbounded", "("], &[], "every queue is bounded"),
+    (
+        &["unsafe"],
+        &["src/process/kernel/pidfd.rs"],
+        "only pidfd.rs asks the kernel what no crate asks it",
+    ),
 ];
 
 /// Rooms that do not know each other although the order would let them.

@@ -22,6 +22,8 @@ mod churn;
 #[cfg(feature = "cli")]
 mod cli;
 mod embedding;
+#[cfg(feature = "cli")]
+mod ends;
 mod everyday;
 mod faults;
 mod fuzz;
@@ -44,6 +46,7 @@ mod stream_resizes;
 mod tmux;
 mod tmux_gateway;
 mod turns;
+mod versions;
 mod wait;
 mod watch;
 mod wire;

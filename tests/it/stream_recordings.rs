@@ -110,7 +110,7 @@ fn play(server: &TmuxServer, number: usize, (width, height, bytes): Played) -> O
         }
     });
     let last = look(server, &pane, 100_000);
-    let joined = server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane]);
+    let joined = server.joined(&pane, &["-S", "-"]);
     server.tmux(&["kill-session", "-t", &format!("=play{number}")]);
 
     let (tracker, mut changes) = Tracker::fresh(&seam.look);

@@ -8,7 +8,8 @@ use std::fmt::Debug;
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use td_observe::Clock;
 use td_observe::child::{self, Finished, Invocation};
-use td_observe::tmux::{Listing, PaneState, Server};
+use td_observe::tmux::{Listing, MAX_ROWS, PaneState, Server, Shot, Shown, capture};
 use td_observe::track::TmuxVersion;
 
 /// How long a test waits for anything before it fails.
@@ -59,11 +60,16 @@ impl Dice {
 }
 
 /// A tmux server that belongs to one test: its own name, its sockets in a directory of its own,
-/// no configuration. It ends with the test.
+/// no configuration. It ends with the test, which fails when it did so before, unless it ended in
+/// order: by `kill-server`, by SIGTERM or with its last session. A test that kills it in another
+/// way says so with [`TmuxServer::will_be_killed`].
 pub struct TmuxServer {
     directory: tempfile::TempDir,
     name: String,
     env: Vec<(OsString, OsString)>,
+    /// The process of the first server that answered.
+    started: OnceLock<Pid>,
+    will_be_killed: AtomicBool,
 }
 
 impl TmuxServer {
@@ -87,7 +93,58 @@ impl TmuxServer {
             directory,
             name: format!("td-test-{}-{number}", std::process::id()),
             env,
+            started: OnceLock::new(),
+            will_be_killed: AtomicBool::new(false),
         }
+    }
+
+    /// The test ends the server's process, in a way that leaves tmux no time for a last word.
+    pub fn will_be_killed(&self) {
+        self.will_be_killed.store(true, Ordering::Relaxed);
+    }
+
+    /// A file that tmux writes when it ends in order, and does not when it crashes.
+    fn last_word(&self) -> PathBuf {
+        self.directory.path().join("ended-in-order")
+    }
+
+    /// Notes which process the server is, the first time that it answers.
+    fn note_start(&self) {
+        if self.started.get().is_some() {
+            return;
+        }
+        let last_word = self.last_word();
+        let question = ["set-option", "-s", "history-file"].map(OsStr::new);
+        let mut question: Vec<&OsStr> = question.into();
+        question.push(last_word.as_os_str());
+        question.extend([";", "display-message", "-p", "#{pid}"].map(OsStr::new));
+        let answer = self.run(&question, "");
+        let pid = String::from_utf8_lossy(&answer.stdout).trim().parse();
+        if let Some(pid) = pid.ok().and_then(Pid::from_raw) {
+            // Several threads may ask at once; all are told the same.
+            let _ = self.started.set(pid);
+        }
+    }
+
+    /// Whether its process is the one that was started, or ended in order; what it is instead.
+    fn is_as_started(&self) -> Result<(), String> {
+        let Some(started) = self.started.get() else {
+            return Ok(());
+        };
+        if self.will_be_killed.load(Ordering::Relaxed) || self.last_word().exists() {
+            return Ok(());
+        }
+        let answer = self.run(&["display-message", "-p", "#{pid}"].map(OsStr::new), "");
+        let pid = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+        // It may have ended in order just now.
+        if pid == started.as_raw_nonzero().to_string() || self.last_word().exists() {
+            return Ok(());
+        }
+        Err(format!(
+            "the tmux server {} was process {started:?} and is not any more: {}",
+            self.name,
+            shown(&answer)
+        ))
     }
 
     /// Its socket.
@@ -152,17 +209,28 @@ impl TmuxServer {
     }
 
     fn try_tmux(&self, args: &[&OsStr], stdin: &str) -> Finished {
+        let args: Vec<OsString> = args
+            .iter()
+            // A semicolon at the end of an argument would begin another command.
+            .map(|arg| match arg.as_bytes().strip_suffix(b";") {
+                Some(start) => OsString::from_vec([start, b"\\;"].concat()),
+                None => OsString::from(arg),
+            })
+            .collect();
+        let args: Vec<&OsStr> = args.iter().map(OsString::as_os_str).collect();
+        let finished = self.run(&args, stdin);
+        if finished.status.success() {
+            self.note_start();
+        }
+        finished
+    }
+
+    /// Runs tmux with arguments as they are.
+    fn run(&self, args: &[&OsStr], stdin: &str) -> Finished {
         let mut all: Vec<OsString> = ["-u", "-L", &self.name, "-f", "/dev/null"]
             .map(OsString::from)
             .into();
-        // A semicolon at the end of an argument would begin another command.
-        all.extend(
-            args.iter()
-                .map(|arg| match arg.as_bytes().strip_suffix(b";") {
-                    Some(start) => OsString::from_vec([start, b"\\;"].concat()),
-                    None => OsString::from(arg),
-                }),
-        );
+        all.extend(args.iter().map(OsString::from));
         let invocation = Invocation {
             program: "tmux".into(),
             args: all,
@@ -224,6 +292,41 @@ impl TmuxServer {
         self.tmux(&["capture-pane", "-p", "-t", pane])
     }
 
+    /// What `capture-pane -p -J` shows with these further arguments, with tabs as the blanks that they
+    /// look like: tmux 3.6 and newer keeps tabs.
+    #[track_caller]
+    pub fn joined(&self, pane: &str, more: &[&str]) -> String {
+        let mut args = vec!["capture-pane", "-p", "-J", "-t", pane];
+        args.extend(more);
+        let raw = self.tmux(&args);
+        if !raw.contains('\t') {
+            return raw;
+        }
+        let shot = Shot {
+            pane: pane.into(),
+            depth: if more.contains(&"-S") { MAX_ROWS } else { 0 },
+            saved: true,
+            seam: None,
+        };
+        let known = self.listing().server;
+        let shown = capture(&self.server(), &Clock::system(), &known, &[shot]).unwrap();
+        let Some(Shown::View(view)) = shown.into_iter().next() else {
+            panic!("no pane {pane}")
+        };
+        let rows = match view.look.saved {
+            Some(saved) if more.contains(&"-a") => saved.rows,
+            _ => view.look.rows,
+        };
+        let mut text = String::new();
+        for row in rows {
+            text.push_str(&row.text);
+            if !row.wrapped {
+                text.push('\n');
+            }
+        }
+        text.trim_end_matches('\n').to_owned()
+    }
+
     /// Waits until a pane's screen shows a text.
     #[track_caller]
     pub fn wait_for_text(&self, pane: &str, text: &str) {
@@ -273,8 +376,14 @@ impl TmuxServer {
 
 impl Drop for TmuxServer {
     fn drop(&mut self) {
+        let as_started = self.is_as_started();
         // Often there is none any more.
-        let _ = self.try_tmux(&[OsStr::new("kill-server")], "");
+        let _ = self.run(&[OsStr::new("kill-server")], "");
+        if let Err(instead) = as_started
+            && !thread::panicking()
+        {
+            panic!("{instead}");
+        }
     }
 }
 

@@ -22,7 +22,7 @@ fn go(server: &TmuxServer) {
 /// `capture-pane -J` of all that tmux has of a pane, without trailing blanks.
 #[track_caller]
 fn captured(server: &TmuxServer, pane: &str) -> String {
-    let text = server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", pane]);
+    let text = server.joined(pane, &["-S", "-"]);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     lines.join("\n").trim_end().to_owned()
 }

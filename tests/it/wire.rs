@@ -68,6 +68,7 @@ enum Wire {
     ExecutionStarted {
         execution_id: String, command: String, cwd: String,
         #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] pid: Option<u32>,
     },
     ExecutionOutput { execution_id: String, stream: String, text: String },
     ExecutionCompleted {
@@ -76,6 +77,7 @@ enum Wire {
         #[serde(skip_serializing_if = "Option::is_none")] signal: Option<i32>,
         duration_ms: u64,
         #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] pid: Option<u32>,
     },
     TurnCompleted {
         execution_id: String, marker: String, summary: String,
@@ -195,12 +197,13 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         }).into(),
         K::LogGap => one(E::LogGap { execution_id, first_seq: 1, last_seq: u64::MAX }),
         K::ExecutionStarted => [None, Some(pane)].map(|pane| E::ExecutionStarted {
-            execution_id: execution_id.clone(), command: s("make"), cwd: s("/tmp"), pane,
+            execution_id: execution_id.clone(), command: s("make"), cwd: s("/tmp"),
+            pid: pane.is_some().then_some(4_000_000), pane,
         }).into(),
         K::ExecutionOutput => one(E::ExecutionOutput { execution_id, stream: s("stdout"), text: s("x\n") }),
         K::ExecutionCompleted => [(None, Some(9)), (Some(0), None)].map(|(exit_code, signal)| E::ExecutionCompleted {
             execution_id: execution_id.clone(), exit_code, signal, duration_ms: 5,
-            pane: signal.map(|_| pane.clone()),
+            pane: signal.map(|_| pane.clone()), pid: signal.map(|_| 7),
         }).into(),
         K::TurnCompleted => [(None, None), (Some(pane), Some(s("inferred")))].map(|(pane, evidence)| E::TurnCompleted {
             execution_id: execution_id.clone(), marker: s("DONE"), summary: s("s"), pane, evidence,

@@ -84,6 +84,7 @@ impl Work {
             baseline: self.watch.baseline.clone(),
             drains,
             recording,
+            exits: self.exits.clone(),
             clock: self.context.clock.clone(),
         });
         let poller = Poller {
@@ -151,7 +152,13 @@ impl Work {
             Ok(Ended {
                 reason: EndReason::Detached,
                 exit_status,
+                ..
             }) => (RunState::Detached, exit_status),
+            Ok(Ended {
+                exit_status,
+                has_failed: true,
+                ..
+            }) => (RunState::Failed, exit_status),
             Ok(Ended { exit_status, .. }) => (RunState::Completed, exit_status),
             Err(panicked) => {
                 ::log::error!("{panicked}");

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::super::commands::Job;
 use super::super::say::{Completion, Out};
 use super::{Follow, Pane};
 use crate::event::GapEvidence;
@@ -19,22 +20,30 @@ const STATUS_COMES: Duration = Duration::from_secs(2);
 impl Pane {
     pub(super) fn opened(&mut self, state: &PaneState, out: &mut Out<'_>) {
         (self.dead, self.dying, self.has_begun_anew) = (None, None, false);
+        self.ended = None;
         out.emitter
             .pane_opened(&self.id, state.width, state.height, &state.command);
     }
 
-    /// The pane is gone. `server_bytes` is what its server has read by now.
-    pub fn close(&mut self, server_bytes: Option<u64>, out: &mut Out<'_>) {
+    /// The pane is gone. `server_bytes` is what its server has read by now. How its program ended, and
+    /// its last bytes, may yet come.
+    pub fn is_gone(&mut self, server_bytes: Option<u64>, now: Instant) {
+        self.gone.get_or_insert((now, server_bytes));
+    }
+
+    /// The pane is gone, and all that can be known of it is known.
+    pub fn close(&mut self, out: &mut Out<'_>) {
+        let (gone_at, server_bytes) = self.gone.unwrap_or((out.now, None));
         let active = self
             .last_news
-            .is_some_and(|at| out.now.saturating_duration_since(at) < JUST_ACTIVE);
+            .is_some_and(|at| gone_at.saturating_duration_since(at) < JUST_ACTIVE);
         let (changes, all_came) = match &mut self.follow {
             Follow::Looks(tracker) => (tracker.end(), false),
             Follow::Bytes(stream) => (stream.end(out.now), stream.has_all()),
         };
         self.say(changes, out);
         if self.dying.is_some() {
-            self.died(Death::default(), out);
+            self.died(self.ended.unwrap_or_default(), out);
         }
         self.finish(out);
         self.commands.ended(None, &self.id, out);
@@ -54,10 +63,10 @@ impl Pane {
                 out.emitter
                     .output_gap(&self.id, next, None, "ambiguous", GapEvidence::Possible);
             }
-            out.complete(&self.id, (next, ""), Completion::Exit(None));
+            out.complete(&self.id, (next, ""), Completion::Exit(self.exit_status()));
         }
         out.emitter
-            .pane_closed(&self.id, "closed", self.dead.and_then(Death::exit_status));
+            .pane_closed(&self.id, "closed", self.exit_status());
     }
 
     /// Nothing of what it printed was seen.
@@ -78,6 +87,7 @@ impl Pane {
         let dead = self.dead;
         self.opened(state, out);
         self.dead = dead;
+        self.gone = None;
     }
 
     /// The observer stops and the pane goes on.
@@ -90,20 +100,47 @@ impl Pane {
         self.finish(out);
     }
 
-    /// What its program exited with, if it has and tmux knows it.
+    /// What its program exited with, if it has and that is known.
     pub fn exit_status(&self) -> Option<i32> {
-        self.dead.and_then(Death::exit_status)
+        self.death().and_then(Death::exit_status)
+    }
+
+    /// How its program ended: as tmux has it, else as the kernel does.
+    pub fn death(&self) -> Option<Death> {
+        let known = self.dead.filter(|dead| dead.exit_status().is_some());
+        known.or(self.ended)
+    }
+
+    /// How its program ended, as the kernel has it.
+    pub fn program_ended(&mut self, death: Death, out: &mut Out<'_>) {
+        self.ended = Some(death);
+        if self.dying.is_some() {
+            self.died(death, out);
+        }
+    }
+
+    /// Says what the kernel shows of a job; false where that is its shell's to say.
+    pub fn job(&self, job: Job, out: &Out<'_>) -> bool {
+        self.commands.job(job, &self.id, out)
+    }
+
+    /// Whether it has shown something new at this moment.
+    pub fn has_news_of(&self, now: Instant) -> bool {
+        self.last_news == Some(now)
     }
 
     /// The program has ended and tmux keeps the pane: its output is complete. What it exited with tmux
     /// may know a moment later than that its terminal is closed.
     pub(super) fn note_death(&mut self, dead: Option<Death>, out: &mut Out<'_>) {
-        let Some(death) = dead else {
+        let Some(mut death) = dead else {
             (self.dead, self.dying) = (None, None);
             return;
         };
         if self.dead.is_some() {
             return;
+        }
+        if death.exit_status().is_none() {
+            death = self.ended.unwrap_or(death);
         }
         let since = *self.dying.get_or_insert(out.now);
         let waits = out.now.saturating_duration_since(since) < STATUS_COMES;
@@ -120,7 +157,7 @@ impl Pane {
     /// A status that has not come by now does not come.
     pub(super) fn say_death(&mut self, out: &mut Out<'_>) {
         if self.death_due().is_some_and(|due| due <= out.now) {
-            self.died(Death::default(), out);
+            self.died(self.ended.unwrap_or_default(), out);
         }
     }
 

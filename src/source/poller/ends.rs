@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{never, select_biased};
 
+use super::super::outcome::Outcome;
 use super::{EndReason, Ended, Work};
 use crate::tmux::{SessionLook, When};
 
@@ -13,19 +14,22 @@ const LAST_LOOK: Duration = Duration::from_millis(800);
 impl Work {
     /// The end: last lines, the panes' ends, then the session's.
     pub(super) fn end(&mut self, reason: EndReason) -> Ended {
-        let exit_status = if reason == EndReason::Detached {
+        if reason == EndReason::Detached {
             self.last_look();
             self.poller.roster.finish();
             self.last_bytes(Some(self.poller.clock.now() + LAST_LOOK));
-            self.poller.roster.detach(self.poller.clock.now());
-            None
         } else {
             let now = self.poller.clock.now();
-            let status = self.poller.roster.close(&self.left, now);
+            self.poller.roster.close(&self.left, now);
             self.last_bytes(None);
-            self.poller.roster.detach(self.poller.clock.now());
-            status
+        }
+        self.poller.roster.detach(self.poller.clock.now());
+        // One that goes on has no status.
+        let outcome = match reason {
+            EndReason::Detached => Outcome::default(),
+            EndReason::Closed | EndReason::ServerGone => self.poller.roster.outcome(),
         };
+        let exit_status = outcome.status();
         if self.started {
             self.poller
                 .emitter
@@ -34,6 +38,7 @@ impl Work {
         Ended {
             reason,
             exit_status,
+            has_failed: outcome.has_failed(),
         }
     }
 
@@ -71,14 +76,13 @@ impl Work {
         }
     }
 
-    /// Takes what is still on its way from the drains, until some time, or for as long as it takes;
-    /// once the observer is stopped, for no longer than a last look.
+    /// Takes what is still on its way from the drains, and from the kernel how programs ended, until some
+    /// time, or for as long as it takes; once the observer is stopped, for no longer than a last look.
     fn last_bytes(&mut self, until: Option<Instant>) {
         let mut until = until;
         while self.poller.roster.awaits_bytes() {
-            let Some(arrivals) = self.poller.roster.arrivals() else {
-                return;
-            };
+            let nothing = never();
+            let arrivals = self.poller.roster.arrivals().unwrap_or(&nothing);
             let over = until.map_or_else(never, |until| self.poller.clock.at(until));
             let due = self.poller.roster.next_due(false);
             let due = due.map_or_else(never, |due| self.poller.clock.at(due));
@@ -89,6 +93,10 @@ impl Work {
             select_biased! {
                 recv(stop) -> _ => until = Some(self.poller.clock.now() + LAST_LOOK),
                 recv(over) -> _ => return,
+                recv(self.poller.roster.exits()) -> _ => {
+                    let now = self.poller.clock.now();
+                    self.poller.roster.exited(now);
+                }
                 // A drain that is waited for may not come.
                 recv(due) -> _ => {
                     self.poller.roster.say_due(self.poller.clock.now());

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use super::super::outcome::Outcome;
 use super::super::pane::Pane;
 use super::super::say::Out;
 use super::{Begin, Moment, Roster, Sight};
@@ -12,27 +13,33 @@ use crate::tmux::{Left, Seen, bytes_read_by};
 use crate::track::{Look, Row};
 
 impl Roster {
-    /// A pane is no longer the session's; its exit status.
-    pub(super) fn close_pane(
-        &mut self,
-        id: &PaneId,
-        left: &HashMap<PaneId, Left>,
-        now: Instant,
-    ) -> Option<i32> {
-        let pane = self.panes.remove(id)?;
-        let (left, status) = (left.get(id).copied(), pane.exit_status());
+    /// A pane is no longer the session's.
+    pub(super) fn close_pane(&mut self, id: &PaneId, left: &HashMap<PaneId, Left>, now: Instant) {
+        let Some(pane) = self.panes.remove(id) else {
+            return;
+        };
+        let left = left.get(id).copied();
         if pane.is_streamed() {
-            // What it printed last is on its way. One that goes on elsewhere is let go there and then.
+            // One that goes on elsewhere is let go there and then.
             if let Some((pipes, token)) = self.pipes.as_ref().zip(pane.pipe())
                 && left.is_some_and(|left| left.moved)
             {
                 pipes.finish(token);
             }
-            self.leaving.insert(id.clone(), (pane, left));
-            return status;
         }
-        self.closed(id, pane, left, now);
-        status
+        self.parts(id, pane, left, now);
+    }
+
+    /// What it printed last may be on its way, and how its program ended may not be known yet.
+    fn parts(&mut self, id: &PaneId, mut pane: Pane, left: Option<Left>, now: Instant) {
+        pane.is_gone(bytes_read_by(self.outfit.server_pid), now);
+        self.programs.parts(id, now);
+        let is_moved = left.is_some_and(|left| left.moved);
+        if pane.is_streamed() || !is_moved && !self.programs.is_settled(id, now) {
+            self.leaving.insert(id.clone(), (pane, left));
+        } else {
+            self.closed(id, pane, left, now);
+        }
     }
 
     /// All that can be known of a pane that has left is known.
@@ -41,6 +48,7 @@ impl Roster {
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
         }
+        let ending = self.programs.close(id, now);
         let mut out = Out {
             emitter: &self.outfit.emitter,
             recall: &mut recall,
@@ -56,7 +64,14 @@ impl Roster {
         if let Some(proof) = left.and_then(|left| left.proof) {
             pane.proved(proof);
         }
-        pane.close(bytes_read_by(self.outfit.server_pid), &mut out);
+        for job in ending.jobs {
+            pane.job(job, &out);
+        }
+        if let Some(death) = ending.death {
+            pane.program_ended(death, &mut out);
+        }
+        pane.close(&mut out);
+        self.outcome.ended(pane.death(), ending.is_interactive);
         if let Some(recording) = &mut self.outfit.recording {
             recording.ended(id, pane.exit_status());
         }
@@ -90,23 +105,26 @@ impl Roster {
         };
         if let Some(mut pane) = self.open(id, sight, &Begin::Fresh, moment) {
             pane.is_missing_all(now);
-            self.closed(id, pane, None, now);
+            self.parts(id, pane, None, now);
         }
     }
 
-    /// The session is gone: its panes have ended, or are another session's. Gives an exit status
-    /// of theirs.
-    pub fn close(&mut self, left: &HashMap<PaneId, Left>, now: Instant) -> Option<i32> {
+    /// The session is gone: its panes have ended, or are another session's.
+    pub fn close(&mut self, left: &HashMap<PaneId, Left>, now: Instant) {
         let never_seen: Vec<PaneId> = self.to_open.keys().cloned().collect();
         for id in never_seen {
             self.vanished(&id, left, now);
         }
         let mut ids: Vec<PaneId> = self.panes.keys().cloned().collect();
         ids.sort();
-        ids.iter().fold(None, |status, id| {
-            let own = self.close_pane(id, left, now);
-            status.or(own)
-        })
+        for id in ids {
+            self.close_pane(&id, left, now);
+        }
+    }
+
+    /// How the session's programs have ended so far.
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
     }
 
     /// The observer stops and the panes go on.
@@ -147,12 +165,14 @@ impl Roster {
             pane.say_due(&mut Out {
                 emitter: &self.outfit.emitter,
                 recall,
-                patient: Some(&mut self.patient),
+                patient: self.pipes.is_some().then_some(&mut self.patient),
                 now,
             });
         }
-        let is_over = |(pane, _): &(Pane, Option<Left>)| !pane.is_streamed();
-        let over = self.leaving.iter().filter(|(_, one)| is_over(one));
+        let over = self.leaving.iter().filter(|(id, (pane, left))| {
+            let is_moved = left.is_some_and(|left| left.moved);
+            !pane.is_streamed() && (is_moved || self.programs.is_settled(id, now))
+        });
         let over: Vec<PaneId> = over.map(|(id, _)| id.clone()).collect();
         for id in over {
             if let Some((pane, left)) = self.leaving.remove(&id) {

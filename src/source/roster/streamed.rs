@@ -187,6 +187,7 @@ impl Roster {
             self.passed_over.insert(id.clone());
             return;
         };
+        self.programs.forget(id);
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
             pane.follow_looks(&mut out(
@@ -249,6 +250,7 @@ impl Roster {
         match what {
             Arrived::Begun => pane.pipe_begun(),
             Arrived::Bytes(bytes) => {
+                self.programs.active(&id, now);
                 pane.fed(&bytes, &mut out);
                 if let Some(recording) = &mut self.outfit.recording {
                     let was_whole = !recording.is_torn(&id);
@@ -285,7 +287,9 @@ impl Roster {
             pipes.close(&token);
         }
         match left {
-            Some(left) if is_over => self.closed(&id, pane, left, now),
+            Some(left) if is_over && self.programs.is_settled(&id, now) => {
+                self.closed(&id, pane, left, now);
+            }
             Some(left) => drop(self.leaving.insert(id, (pane, left))),
             None => drop(self.panes.insert(id, pane)),
         }

@@ -57,6 +57,30 @@ fn progress_is_revised_and_said_once() {
 }
 
 #[test]
+fn a_lower_limit_drops_rows_and_repeats_none() {
+    // Rows are printed before the limit changes, after it, or both, and the look sees only the end.
+    for (before, after) in [(0, 0), (0, 3), (4, 0), (7, 25), (0, 130)] {
+        let mut watch = Watch::new(Sim::new(40, 5, 1000));
+        let mut printed = 0;
+        let mut print = |watch: &mut Watch, count: usize| {
+            for _ in 0..count {
+                printed += 1;
+                watch.sim.print(&format!("line {printed}\n"));
+            }
+        };
+        print(&mut watch, 400);
+        watch.look();
+        print(&mut watch, before);
+        watch.sim.set_limit(200);
+        print(&mut watch, after);
+        watch.look();
+        watch.look();
+        let lines: Vec<String> = (1..=printed).map(|n| format!("line {n}")).collect();
+        assert_eq!(segments(&watch.changes), [lines], "{before} {after}");
+    }
+}
+
+#[test]
 fn clear_goes_on_counting() {
     let mut watch = Watch::new(Sim::new(40, 5, 100));
     watch.sim.print("a\nb\nc\n$ ");

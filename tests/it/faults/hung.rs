@@ -60,6 +60,7 @@ fn nine_silent_seconds_cost_one_process_and_two_warnings_and_a_new_server_is_fou
     }
 
     let killed = Instant::now();
+    server.will_be_killed();
     kill_process(pid, Signal::KILL).unwrap();
     let ended = |seen: &[Envelope], name: &str| {
         let run = of_run(seen, &runs_of(seen, name)[0]);

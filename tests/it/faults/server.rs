@@ -19,6 +19,7 @@ fn replaced() -> String {
     observed.until_started(1);
     let printed = program.until_more(5);
     observed.until_line(&format!("line {printed}."));
+    server.will_be_killed();
     kill_process(server.pid(), Signal::KILL).unwrap();
     wait_for("the end of the server", CEILING, || {
         UnixStream::connect(server.socket()).map_or(Ok(()), |_| Err("it is there"))

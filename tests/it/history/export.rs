@@ -85,12 +85,12 @@ fn a_recording_that_is_played_ends_at_the_real_screen() {
     observed.until_started(1);
     server.tmux(&["wait-for", "-S", "go"]);
     server.tmux(&["wait-for", "done"]);
-    let joined = server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane]);
+    let joined = server.joined(&pane, &["-S", "-"]);
     let joined = trimmed(&joined);
     let shows: Vec<&str> = joined.iter().map(String::as_str).collect();
     observed.until_stands(&pane, &shows, "the scene");
     let screen = trimmed(&server.tmux(&["capture-pane", "-p", "-t", &pane]));
-    let screen_joined = trimmed(&server.tmux(&["capture-pane", "-p", "-J", "-t", &pane]));
+    let screen_joined = trimmed(&server.joined(&pane, &[]));
     observed.stop();
     let data = server.directory().join("data");
 

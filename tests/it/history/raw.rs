@@ -306,13 +306,11 @@ fn an_export_is_made_of_the_bytes_where_there_are_some() {
 }
 
 #[test]
-fn raw_needs_a_stream_and_a_log() {
+fn raw_needs_streamed_panes_and_a_log() {
     let temp = tempfile::tempdir().unwrap();
     for (args, says) in [
-        (&["watch", "--raw"][..], "--source stream"),
-        (&["watch", "--raw", "--source", "poll"], "--source stream"),
-        // Until the stream is there; then: --no-log.
-        (&["watch", "--raw", "--source", "stream", "--no-log"], "--"),
+        (&["watch", "--raw", "--source", "poll"][..], "--source poll"),
+        (&["watch", "--raw", "--no-log"], "--no-log"),
     ] {
         assert_wrong_usage(&run(args, temp.path()), says);
     }

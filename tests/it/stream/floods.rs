@@ -60,7 +60,7 @@ fn lines_come_also_one_by_one_and_prompts_before_they_end() {
             text.lines().filter(|said| said.ends_with(line)).count() == 2
         });
     }
-    let captured = server.tmux(&["capture-pane", "-p", "-J", "-t", &pane]);
+    let captured = server.joined(&pane, &[]);
     let shows: Vec<&str> = captured.trim_end().lines().collect();
     observed.until_stands(&pane, &shows, "what was typed");
     observed.stop();

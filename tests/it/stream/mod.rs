@@ -30,7 +30,7 @@ fn streamed(server: &TmuxServer) -> Observed {
     Observed::start(server, by_bytes)
 }
 
-fn by_bytes(watch: Watch) -> Watch {
+pub fn by_bytes(watch: Watch) -> Watch {
     watch.stream(drain())
 }
 

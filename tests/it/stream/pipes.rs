@@ -204,7 +204,7 @@ fn a_pane_whose_program_has_ended_and_that_is_kept_is_complete_with_its_status()
         .count();
     // The last of them may stand behind what tmux writes there itself.
     assert!((read..=5000).contains(&all), "{all} of {read}");
-    let shows = server.tmux(&["capture-pane", "-p", "-J", "-t", &pane]);
+    let shows = server.joined(&pane, &[]);
     assert!(
         replay.text().ends_with(shows.trim_end()),
         "{:?} for {shows:?}",
@@ -221,6 +221,7 @@ fn a_server_that_is_killed_ends_its_drains() {
     more(&mut observed, &program);
     let drains = drains(&server);
     assert_eq!(drains.len(), 1);
+    server.will_be_killed();
     kill_process(server.pid(), Signal::KILL).unwrap();
     observed.until("the session's end", |seen| {
         seen.iter()

@@ -66,8 +66,8 @@ fn play(paths: &[PathBuf]) -> Vec<String> {
         let is_alternate = server.tmux(&["display-message", "-p", "-t", &pane, "#{alternate_on}"]);
         let captured = match &*is_alternate {
             // The lines are those behind a full-screen program.
-            "1" => server.tmux(&["capture-pane", "-p", "-J", "-a", "-t", &pane]),
-            _ => server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane]),
+            "1" => server.joined(&pane, &["-a"]),
+            _ => server.joined(&pane, &["-S", "-"]),
         };
         let shows: Vec<&str> = captured.trim_end().lines().map(str::trim_end).collect();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();

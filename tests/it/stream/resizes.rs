@@ -89,7 +89,7 @@ fn at_a_few_lines_a_second() {
     observed.until_line("the end");
     wait_for("the same screen", CEILING, || {
         observed.take_ready();
-        let screen = server.tmux(&["capture-pane", "-p", "-J", "-t", &pane]);
+        let screen = server.joined(&pane, &[]);
         let replayed = observed.replay(&pane).text();
         let last = |text: &str| text.trim_end().lines().last().map(str::to_owned);
         if last(&screen) == last(&replayed) {

@@ -1,0 +1,9 @@
+//! What the kernel tells of processes that others started: what runs in the foreground, how it ended.
+
+mod exits;
+mod pidfd;
+mod procfs;
+mod ready;
+
+pub(crate) use exits::{ExitWatch, Exits, Process};
+pub(crate) use procfs::{Stat, age, arguments, children, directory, standard_output, stat};

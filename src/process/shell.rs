@@ -1,0 +1,191 @@
+//! Which programs are shells in which people type, by their command lines (pure).
+
+/// Shells that people type in; `tcsh` and the like take the same letters.
+const SHELLS: &[&str] = &[
+    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "ksh93", "lksh", "mksh", "nu", "oksh",
+    "osh", "pwsh", "rbash", "sh", "tcsh", "xonsh", "yash", "zsh",
+];
+
+/// Options that take the next argument, and run nothing.
+const WITH_VALUE: &[&str] = &[
+    "--rcfile",
+    "--init-file",
+    "-o",
+    "+o",
+    "-O",
+    "+O",
+    // fish and nu: what is run before the first prompt.
+    "-C",
+    "--init-command",
+    "-e",
+    "--execute",
+    "--config",
+    "--env-config",
+];
+
+/// Options of the shells with long ones that run a command.
+const COMMANDS: &[&str] = &["--command", "--commands", "-Command", "-File"];
+
+/// Whether these arguments started a shell that reads what is typed: one that was given neither a
+/// command nor a script. What it exits with is what its last command did, which says nothing of its
+/// own success.
+pub(crate) fn is_interactive_shell(arguments: &[impl AsRef<str>]) -> bool {
+    let Some((program, rest)) = arguments.split_first() else {
+        return false;
+    };
+    let name = name_of(program.as_ref());
+    if !SHELLS.contains(&name) {
+        return false;
+    }
+    let has_flags_of_its_own = matches!(name, "nu" | "pwsh" | "xonsh" | "elvish");
+    let mut rest = rest.iter().map(AsRef::as_ref);
+    while let Some(argument) = rest.next() {
+        match argument {
+            // From here on there are only arguments, of what comes from standard input.
+            "-s" => return true,
+            "-" | "--" => return rest.next().is_none(),
+            _ if COMMANDS.contains(&argument) => return false,
+            "-e" | "-C" if !matches!(name, "nu" | "fish") => {}
+            _ if WITH_VALUE.contains(&argument) => {
+                rest.next();
+            }
+            _ if argument.starts_with("--") => {}
+            _ if argument.starts_with('-') && has_flags_of_its_own => {
+                if argument == "-c" {
+                    return command(rest.next());
+                }
+            }
+            // `-lc` is `-l -c`.
+            _ if argument.starts_with('-') => {
+                if argument.contains('c') {
+                    return command(rest.next());
+                }
+            }
+            _ if argument.starts_with('+') => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Whether a command that a shell was given is nothing but another shell: tmux passes what it is to
+/// run through one.
+fn command(text: Option<&str>) -> bool {
+    let Some(text) = text.filter(|text| !text.contains([';', '&', '|', '<', '>', '`', '$', '\n']))
+    else {
+        return false;
+    };
+    let words = shlex::split(text).unwrap_or_default();
+    match words.split_first() {
+        Some((first, rest)) if first == "exec" => is_interactive_shell(rest),
+        _ => is_interactive_shell(&words),
+    }
+}
+
+/// The program's name without its directory and the dash of a login shell.
+fn name_of(program: &str) -> &str {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    name.strip_prefix('-').unwrap_or(name)
+}
+
+/// The name by which a process is shown that a shell has made of itself, to run what stands in
+/// parentheses or in a loop: its arguments are the shell's.
+pub(crate) fn subshell_name(arguments: &[impl AsRef<str>]) -> String {
+    let program = arguments.first().map_or("", AsRef::as_ref);
+    format!("({})", name_of(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn is_interactive(line: &str) -> bool {
+        is_interactive_shell(&shlex::split(line).unwrap())
+    }
+
+    #[test]
+    fn shells_that_read_what_is_typed() {
+        for line in [
+            "-bash",
+            "-zsh",
+            "/bin/sh",
+            "sh -i",
+            "bash -l -i",
+            "bash --norc --noprofile -i",
+            "bash --rcfile /tmp/rc -i",
+            "bash -O globstar -o vi",
+            "/usr/bin/zsh -l",
+            "zsh -o promptsubst",
+            "fish",
+            "fish -C 'set x 1'",
+            "dash",
+            "-ksh",
+            "mksh -l",
+            "nu",
+            "nu -e 'ls'",
+            "nu --config /etc/x.nu",
+            "bash -s one two",
+            "bash --",
+            "sh -e",
+            "sh -c bash",
+            "sh -c 'exec bash --norc'",
+            "zsh -lc 'exec zsh -l'",
+        ] {
+            assert!(is_interactive(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn shells_that_run_something_are_jobs() {
+        for line in [
+            "sh -c 'make; exit 3'",
+            "bash -c make",
+            "bash -lc make",
+            "bash -ic make",
+            "zsh -xec 'make'",
+            "bash script.sh",
+            "bash -e script.sh",
+            "bash --norc script.sh -i",
+            "bash -- script.sh",
+            "fish -c make",
+            "fish --command make",
+            "fish script.fish",
+            "nu -c make",
+            "nu --commands make",
+            "nu script.nu",
+            "sh -c 'cd x; bash'",
+            "sh -c 'bash script.sh'",
+            "python3 -i",
+            "make",
+            "vim",
+            "claude",
+            "bashful",
+        ] {
+            assert!(!is_interactive(line), "{line}");
+        }
+        assert!(!is_interactive_shell(&[""; 0]), "it has ended");
+    }
+
+    #[test]
+    fn a_subshell_goes_by_the_name_of_its_shell() {
+        assert_eq!(subshell_name(&["/usr/bin/bash", "--norc"]), "(bash)");
+        assert_eq!(subshell_name(&["-zsh"]), "(zsh)");
+    }
+
+    proptest! {
+        #[test]
+        fn any_arguments_are_read(arguments in proptest::collection::vec(".{0,12}", 0..6)) {
+            is_interactive_shell(&arguments);
+        }
+
+        #[test]
+        fn a_script_makes_any_shell_a_job(
+            shell in proptest::sample::select(SHELLS), script in "[a-z]{1,8}\\.x",
+        ) {
+            prop_assert!(is_interactive_shell(&[shell.to_owned()]));
+            prop_assert!(!is_interactive_shell(&[shell.to_owned(), script]));
+        }
+    }
+}

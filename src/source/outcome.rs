@@ -1,0 +1,96 @@
+//! How a session ended, by how the programs of its panes did (pure).
+
+use crate::track::Death;
+
+/// The signal that tmux sends to the program of a pane that it kills.
+const HUP: i32 = 1;
+
+/// What became of the programs of a session.
+///
+/// The session's status is that of the first of its programs that failed; where none did, that of the
+/// last one to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    failed: Option<i32>,
+    last: Option<i32>,
+}
+
+impl Outcome {
+    /// A program has ended. Shells in which people type exit with what their last command did, and
+    /// programs whose pane was killed were hung up: neither has failed.
+    pub fn ended(&mut self, death: Option<Death>, is_interactive: bool) {
+        let status = death.and_then(Death::exit_status);
+        self.last = status;
+        let is_hung_up = status == Some(128 + HUP);
+        if !is_interactive && !is_hung_up {
+            self.failed = self.failed.or(status.filter(|status| *status != 0));
+        }
+    }
+
+    /// What the session exited with, where it is known.
+    pub fn status(self) -> Option<i32> {
+        self.failed.or(self.last)
+    }
+
+    /// Whether one of its programs failed.
+    pub fn has_failed(self) -> bool {
+        self.failed.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(status: i32) -> Option<Death> {
+        let status = Some(status);
+        let signal = None;
+        Some(Death { status, signal })
+    }
+
+    fn killed(signal: i32) -> Option<Death> {
+        let (status, signal) = (None, Some(signal));
+        Some(Death { status, signal })
+    }
+
+    fn outcome(ends: &[(Option<Death>, bool)]) -> (Option<i32>, bool) {
+        let mut outcome = Outcome::default();
+        for &(death, is_interactive) in ends {
+            outcome.ended(death, is_interactive);
+        }
+        (outcome.status(), outcome.has_failed())
+    }
+
+    #[test]
+    fn a_job_that_fails_fails_its_session() {
+        assert_eq!(outcome(&[]), (None, false));
+        assert_eq!(outcome(&[(exit(0), false)]), (Some(0), false));
+        assert_eq!(outcome(&[(exit(101), false)]), (Some(101), true));
+        assert_eq!(outcome(&[(killed(9), false)]), (Some(137), true));
+        assert_eq!(outcome(&[(None, false)]), (None, false));
+    }
+
+    #[test]
+    fn shells_and_what_was_hung_up_have_a_status_and_do_not_fail() {
+        assert_eq!(outcome(&[(exit(3), true)]), (Some(3), false));
+        assert_eq!(outcome(&[(killed(HUP), false)]), (Some(129), false));
+        assert_eq!(outcome(&[(exit(129), false)]), (Some(129), false));
+        assert_eq!(outcome(&[(killed(HUP), true)]), (Some(129), false));
+    }
+
+    #[test]
+    fn of_several_the_first_that_failed_counts_else_the_last() {
+        let mixed = [
+            (exit(0), false),
+            (exit(2), false),
+            (exit(3), false),
+            (exit(0), true),
+        ];
+        assert_eq!(outcome(&mixed), (Some(2), true));
+        assert_eq!(
+            outcome(&[(exit(1), true), (exit(0), false)]),
+            (Some(0), false)
+        );
+        assert_eq!(outcome(&[(exit(0), false), (None, true)]), (None, false));
+    }
+}

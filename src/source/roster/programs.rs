@@ -1,0 +1,66 @@
+//! What the kernel shows of the programs in a session's panes becomes events of theirs.
+
+use std::time::Instant;
+
+use crossbeam_channel::Receiver;
+
+use super::super::commands::Job;
+use super::super::say::Out;
+use super::Roster;
+use crate::event::PaneId;
+
+impl Roster {
+    /// Gets a message when processes have ended.
+    pub fn exits(&self) -> &Receiver<()> {
+        self.programs.rung()
+    }
+
+    /// Processes have ended.
+    pub fn exited(&mut self, now: Instant) {
+        for (id, death) in self.programs.ended(now) {
+            let leaving = self.leaving.get_mut(&id).map(|(pane, _)| pane);
+            let Some(pane) = self.panes.get_mut(&id).or(leaving) else {
+                continue;
+            };
+            let recall = self.outfit.recalls.entry(id).or_default();
+            pane.program_ended(
+                death,
+                &mut Out {
+                    emitter: &self.outfit.emitter,
+                    recall,
+                    patient: self.pipes.is_some().then_some(&mut self.patient),
+                    now,
+                },
+            );
+        }
+        self.say_jobs(now);
+        self.say_leaving(now);
+    }
+
+    /// Says what has become of the panes' jobs.
+    pub(super) fn say_jobs(&mut self, now: Instant) {
+        for (id, job) in self.programs.due(now) {
+            self.say_job(&id, job, now);
+        }
+    }
+
+    fn say_job(&mut self, id: &PaneId, job: Job, now: Instant) {
+        let leaving = self.leaving.get(id).map(|(pane, _)| pane);
+        let Some(pane) = self.panes.get(id).or(leaving) else {
+            return;
+        };
+        let recall = self.outfit.recalls.entry(id.clone()).or_default();
+        let out = Out {
+            emitter: &self.outfit.emitter,
+            recall,
+            patient: None,
+            now,
+        };
+        let group = match job {
+            Job::Started { pid, .. } | Job::Completed { pid, .. } => pid,
+        };
+        if !pane.job(job, &out) {
+            self.programs.pass_over(id, group);
+        }
+    }
+}
