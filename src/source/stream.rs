@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::event::Cursor;
 use crate::tmux::{Dropped, Token};
 use crate::track::{Change, Look, Mark, Seam, StreamTracker, Tracker};
 
@@ -17,9 +18,12 @@ const QUIET: Duration = Duration::from_millis(20);
 /// And so long where it is not.
 const REST: Duration = Duration::from_millis(500);
 
-/// So often a pane that prints is compared with tmux's screen: the emulator is right nearly always,
-/// and a look costs the server half a millisecond.
-const CHECK_EVERY: Duration = Duration::from_secs(10);
+/// So often a pane that prints and rests in between is compared with tmux's screen, and after the last
+/// output once: a look costs the server half a millisecond, and what differs is put right within 5 s.
+const CHECK_EVERY: Duration = Duration::from_secs(3);
+
+/// And so often one that never rests for so long.
+const CHECK_RESTLESS: Duration = Duration::from_secs(10);
 
 /// When bytes came in between, a pressing look is taken again after this time, doubled up to the
 /// second.
@@ -56,10 +60,22 @@ pub(super) struct Streaming {
     is_unchecked: bool,
     checked_at: Instant,
     check: Check,
+    /// A comparison was disturbed: it is tried again sooner.
+    is_retried: bool,
+    /// Of the pane, what the listing tells, when it was compared last.
+    compared: Option<Listed>,
     /// The screen is not what the bytes have made.
     parted: bool,
     again: Duration,
     restless_until: Option<Instant>,
+}
+
+/// Of a pane, as much as the listing and a look both tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub history_size: u32,
+    pub cursor: Cursor,
+    pub alternate: bool,
 }
 
 /// What is known of the pipe.
@@ -133,6 +149,8 @@ impl Streaming {
             is_unchecked: false,
             checked_at: now,
             check: Check::None,
+            is_retried: false,
+            compared: None,
             parted: false,
             again: AGAIN,
             restless_until: None,
@@ -281,8 +299,38 @@ impl Streaming {
         if self.parted {
             return Some((self.fed_at + QUIET).max(self.checked_at + self.again));
         }
-        let rested = (self.fed_at + REST).max(self.checked_at + CHECK_EVERY);
-        self.is_unchecked.then_some(rested)
+        let every = match self.is_retried {
+            true => self.again,
+            false => CHECK_EVERY,
+        };
+        let rested = (self.fed_at + REST).max(self.checked_at + every);
+        let restless = (self.fed_at + QUIET).max(self.checked_at + CHECK_RESTLESS);
+        self.is_unchecked.then_some(rested.min(restless))
+    }
+
+    /// What the listing tells of a pane that rests. Where that is not what its bytes have made
+    /// (`send-keys -R` and `clear-history` change a pane without any), a look is wanted.
+    pub fn listed(&mut self, listed: Listed, now: Instant) {
+        let is_at_rest = now.saturating_duration_since(self.fed_at) >= REST;
+        if !is_at_rest || self.is_unchecked || self.compared == Some(listed) {
+            return;
+        }
+        let (history_size, cursor, alternate) = self.tracker.position();
+        let made = Listed {
+            history_size,
+            cursor,
+            alternate,
+        };
+        if listed != made {
+            // Once for each state, so that what cannot be put right is not looked at for ever.
+            self.compared = Some(listed);
+            self.is_unchecked = true;
+        }
+    }
+
+    /// How far above the screen a look must reach to be compared.
+    pub fn rows_to_compare(&self) -> u32 {
+        self.tracker.rows_to_compare()
     }
 
     /// A look is being asked for.
@@ -312,6 +360,7 @@ impl Streaming {
     fn try_again(&mut self, now: Instant) {
         self.check = Check::None;
         self.checked_at = now;
+        self.is_retried = true;
         self.again = (self.again * 2).min(AGAIN_MAX);
     }
 
@@ -329,12 +378,16 @@ impl Streaming {
             return Compared::default();
         }
         self.checked_at = now;
-        self.is_unchecked = false;
+        (self.is_unchecked, self.is_retried) = (false, false);
         self.again = AGAIN;
         let difference = self.tracker.difference(&seam.look);
-        let parted = std::mem::take(&mut self.parted) || difference.is_some();
+        let differs = difference.is_some() || self.tracker.differs_above(&seam.look);
+        let parted = std::mem::take(&mut self.parted) || differs;
         let changes = match parted {
-            false => Vec::new(),
+            false => {
+                self.tracker.agree(&seam.look);
+                Vec::new()
+            }
             true => {
                 if let Some(difference) = difference {
                     log::debug!("the bytes of a pane have made something else: {difference:?}");

@@ -109,6 +109,11 @@ impl Book {
             .map(|line| (line.number, line.text.as_str()))
     }
 
+    /// The same, with where they stand.
+    pub(super) fn lines_with_rows(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter()
+    }
+
     /// The number of the line that the cursor is in.
     pub fn cursor_line(&self) -> i64 {
         self.cursor_line

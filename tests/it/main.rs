@@ -42,6 +42,7 @@ mod source_text;
 mod states;
 #[cfg(feature = "cli")]
 mod stream;
+mod stream_programs;
 mod stream_recordings;
 mod stream_resizes;
 mod tmux;

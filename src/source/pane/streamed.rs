@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::super::say::{Out, PIPE_CONTEXT};
-use super::super::stream::{Fed, Streaming};
+use super::super::stream::{Fed, Listed, Streaming};
 use super::{Follow, Pane, PipeNews};
 use crate::tmux::{
     BASELINE_ROWS, Dropped, Margin, PaneState, SeamShot, SeamView, SeamWish, Shape, Token, Want,
@@ -94,11 +94,13 @@ impl Pane {
             // the history has grown since a pipe was lost nobody knows.
             Follow::Looks(_) => Margin::All,
             Follow::Bytes(stream) if stream.is_over() => Margin::All,
-            Follow::Bytes(_) => Margin::Rows(BASELINE_ROWS),
+            Follow::Bytes(stream) => Margin::Rows(BASELINE_ROWS.max(stream.rows_to_compare())),
         };
+        // By how much the history has grown, the stream knows better.
+        let is_compared = self.stream().is_some_and(|stream| !stream.is_over());
         Want::Seam(SeamWish {
             margin,
-            seen: self.seen.clone().filter(|_| !self.deeper),
+            seen: self.seen.clone().filter(|_| !self.deeper && !is_compared),
             seam: SeamShot { open },
         })
     }
@@ -245,6 +247,14 @@ impl Pane {
             self.opened(state, out);
         }
         self.shaped(state.shape(), out);
+        if let Some(stream) = self.stream_mut().filter(|_| state.dead.is_none()) {
+            let listed = Listed {
+                history_size: state.history_size,
+                cursor: state.cursor,
+                alternate: state.alternate,
+            };
+            stream.listed(listed, out.now);
+        }
         (old.width, old.height) != (state.width, state.height)
     }
 

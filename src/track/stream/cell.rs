@@ -1,10 +1,14 @@
 //! One cell of the grid: a character, a cluster of several, or the second half of a wide one (pure).
 
 use rustc_hash::FxHashMap;
-use unicode_width::UnicodeWidthChar;
+
+use super::widths::Widths;
+use crate::track::version::TmuxVersion;
 
 /// The longest cluster, in bytes: tmux drops marks beyond it.
-const CLUSTER_BYTES_MAX: usize = 21;
+const CLUSTER_BYTES_MAX: usize = 32;
+/// The same before 3.6.
+const CLUSTER_BYTES_MAX_OLD: usize = 21;
 
 /// So many different clusters are held before those that no cell shows are given up: more than any
 /// screen has as a rule, and little memory.
@@ -41,22 +45,37 @@ impl Cell {
     }
 }
 
-/// How many columns a character takes; `None` for what tmux does not print at all.
-pub(super) fn columns(character: char) -> Option<usize> {
-    character.width()
-}
+/// A character with marks on it, and how many columns it takes: a mark may make it wider. A tab is
+/// kept so, too.
+type Cluster = (Box<str>, u8);
 
 /// Characters with marks on them, each kept once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Clusters {
-    texts: Vec<Box<str>>,
-    numbers: FxHashMap<Box<str>, usize>,
+    pub widths: Widths,
+    bytes_max: usize,
+    texts: Vec<Cluster>,
+    numbers: FxHashMap<Cluster, usize>,
     /// How many were shown when those that were not were given up: looking for such again before
     /// there are twice as many would be in vain, over and over.
     kept: usize,
 }
 
 impl Clusters {
+    /// None yet, in a tmux of this version.
+    pub fn new(version: TmuxVersion) -> Self {
+        Self {
+            widths: Widths::of(version),
+            bytes_max: match version < TmuxVersion::new(3, 6) {
+                true => CLUSTER_BYTES_MAX_OLD,
+                false => CLUSTER_BYTES_MAX,
+            },
+            texts: Vec::new(),
+            numbers: FxHashMap::default(),
+            kept: 0,
+        }
+    }
+
     /// Whether those that are not shown should be given up.
     pub fn is_full(&self) -> bool {
         self.texts.len() >= CLUSTERS_MAX.max(2 * self.kept)
@@ -72,39 +91,60 @@ impl Clusters {
     }
 
     fn text(&self, number: usize) -> &str {
-        self.texts.get(number).map_or("", |text| text)
+        self.texts.get(number).map_or("", |(text, _)| text)
     }
 
     /// How many columns a cell's own character takes.
     pub fn columns(&self, cell: Cell) -> usize {
-        let first = match (char::from_u32(cell.0), cell.cluster()) {
-            (None, Some(number)) => self.text(number).chars().next(),
-            (character, _) => character,
-        };
-        first.and_then(columns).unwrap_or(1)
+        match (char::from_u32(cell.0), cell.cluster()) {
+            (Some(character), _) => self.widths.columns(character).unwrap_or(1),
+            (None, Some(number)) => self.texts.get(number).map_or(1, |one| usize::from(one.1)),
+            (None, None) => 1,
+        }
     }
 
     /// The cell with a mark put on it, if it has room.
     pub fn combine(&mut self, cell: Cell, mark: char) -> Option<Cell> {
-        let mut text = String::new();
-        self.show(cell, &mut text);
-        if text.len() + mark.len_utf8() > CLUSTER_BYTES_MAX {
-            return None;
-        }
-        text.push(mark);
-        self.number(&text)
+        self.combine_as(cell, mark, self.columns(cell))
     }
 
-    fn number(&mut self, text: &str) -> Option<Cell> {
-        let number = match self.numbers.get(text) {
+    /// The same; it takes so many columns then.
+    pub fn combine_as(&mut self, cell: Cell, mark: char, columns: usize) -> Option<Cell> {
+        let mut text = String::new();
+        self.show(cell, &mut text);
+        if text.len() + mark.len_utf8() > self.bytes_max {
+            return None;
+        }
+        if text != "\t" {
+            text.push(mark);
+        }
+        self.number(&text, columns)
+    }
+
+    /// The cell with a text behind its own, however long.
+    pub fn with(&mut self, cell: Cell, more: &str) -> Cell {
+        let mut text = String::new();
+        self.show(cell, &mut text);
+        text.push_str(more);
+        self.number(&text, self.columns(cell)).unwrap_or(cell)
+    }
+
+    /// A tab, over so many columns.
+    pub fn tab(&mut self, columns: usize) -> Option<Cell> {
+        (columns <= self.bytes_max).then(|| self.number("\t", columns))?
+    }
+
+    fn number(&mut self, text: &str, columns: usize) -> Option<Cell> {
+        let one: Cluster = (text.into(), u8::try_from(columns).ok()?);
+        let number = match self.numbers.get(&one) {
             Some(&number) => number,
             None => {
                 // A screen that shows more than fit has them without further marks.
                 if self.texts.len() >= CLUSTER as usize {
                     return None;
                 }
-                self.texts.push(text.into());
-                self.numbers.insert(text.into(), self.texts.len() - 1);
+                self.texts.push(one.clone());
+                self.numbers.insert(one, self.texts.len() - 1);
                 self.texts.len() - 1
             }
         };
@@ -113,13 +153,21 @@ impl Clusters {
 
     /// Gives up the clusters that none of the cells shows, and numbers the others anew.
     pub fn keep<'a>(&mut self, cells: impl Iterator<Item = &'a mut Cell>) {
-        let old = std::mem::take(self);
+        let old = std::mem::take(&mut self.texts);
+        self.numbers.clear();
         for cell in cells {
-            if let Some(number) = cell.cluster() {
-                *cell = self.number(old.text(number)).unwrap_or(Cell::BLANK);
+            if let Some((text, columns)) = cell.cluster().and_then(|number| old.get(number)) {
+                let kept = self.number(text, usize::from(*columns));
+                *cell = kept.unwrap_or(Cell::BLANK);
             }
         }
         self.kept = self.texts.len();
+    }
+}
+
+impl Default for Clusters {
+    fn default() -> Self {
+        Self::new(TmuxVersion::default())
     }
 }
 
@@ -140,7 +188,7 @@ mod tests {
         while let Some(more) = clusters.combine(cell, '\u{301}') {
             cell = more;
         }
-        assert_eq!(shown(&clusters, cell).len(), CLUSTER_BYTES_MAX);
+        assert_eq!(shown(&clusters, cell).len(), CLUSTER_BYTES_MAX_OLD);
         assert_eq!(clusters.columns(cell), 2);
         assert_eq!(shown(&clusters, Cell::PADDING), "");
     }

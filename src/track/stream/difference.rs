@@ -67,6 +67,13 @@ impl StreamTracker {
         }
     }
 
+    /// Rows in the history, the cursor, and whether the alternate screen is shown, by the bytes.
+    pub fn position(&self) -> (u32, Cursor, bool) {
+        let terminal = &self.terminal;
+        let history = terminal.grid.scrolled.history.size;
+        (history, terminal.cursor(), terminal.saved.is_some())
+    }
+
     /// Whether a look shows the line of the cursor, or the one above it, otherwise than the bytes
     /// say: then the look may be later than the last byte that was fed, and taking it in would say
     /// those lines twice when their bytes come. Look again; where it stays so although nothing comes,

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use super::cell::Clusters;
 use super::line::Line;
 use super::scrolled::Scrolled;
+use crate::track::version::TmuxVersion;
 
 /// A screen and what has scrolled off it.
 #[derive(Clone, Debug)]
@@ -18,16 +19,19 @@ pub(super) struct Grid {
     pub rows: VecDeque<Line>,
     pub clusters: Clusters,
     pub scrolled: Scrolled,
+    /// What is deleted is counted without going below zero, as tmux does from 3.6 on.
+    is_exact: bool,
     /// What scrolls off is kept: the normal screen.
     pub keeps_history: bool,
 }
 
 impl Grid {
-    pub fn new(width: usize, height: usize) -> Self {
+    pub fn new(width: usize, height: usize, version: TmuxVersion) -> Self {
         Self {
             width: width.max(1),
             rows: std::iter::repeat_n(Line::default(), height.max(1)).collect(),
-            clusters: Clusters::default(),
+            clusters: Clusters::new(version),
+            is_exact: version >= TmuxVersion::new(3, 6),
             scrolled: Scrolled::default(),
             keeps_history: true,
         }
@@ -137,6 +141,8 @@ impl Grid {
         self.move_rows(at, at + rows, count, room);
         if lower.is_some() {
             self.clear_rows(at + count, rows as isize - count as isize, room);
+        } else if self.is_exact {
+            self.clear_rows(end - rows, rows as isize, room);
         } else {
             self.clear_rows(end - rows, (at + 2 * rows) as isize - end as isize, room);
         }
@@ -186,7 +192,10 @@ impl Grid {
         let width = self.width;
         self.row(y).delete(x, cells, width);
         let tail = width.saturating_sub(cells);
-        let left = (x + cells).saturating_sub(tail);
+        let left = match self.is_exact {
+            true => cells,
+            false => (x + cells).saturating_sub(tail),
+        };
         if left > 0 {
             self.clear(tail, y, left, room);
         }

@@ -14,6 +14,7 @@ use super::marks::Marks;
 use super::plain::{BYTES_MAX, Plain};
 use super::sequence::{SEQUENCE_BYTES, Sequence};
 use super::terminal::{At, Pen, Terminal};
+use crate::track::version::TmuxVersion;
 
 /// After this time tmux takes what follows the beginning of a string for text, whether that string has
 /// ended or not.
@@ -46,15 +47,14 @@ struct Partial {
 }
 
 impl Partial {
-    /// Takes a byte from 0x80 on; the character that it completes. What is not UTF-8 is dropped, as
-    /// tmux drops it.
-    fn push(&mut self, byte: u8) -> Option<char> {
+    /// Takes a byte from 0x80 on; the character that it completes, or what is no character.
+    fn push(&mut self, byte: u8) -> Option<Result<char, NoCharacter>> {
         if self.want == 0 {
             self.want = match byte {
                 0xc2..=0xdf => 2,
                 0xe0..=0xef => 3,
                 0xf0..=0xf4 => 4,
-                _ => return None,
+                _ => return Some(Err(NoCharacter::Broken)),
             };
             self.have = 0;
         }
@@ -64,10 +64,26 @@ impl Partial {
             return None;
         }
         self.want = 0;
-        let text = std::str::from_utf8(&self.bytes[..self.have]).ok()?;
-        text.chars().next()
+        let text = std::str::from_utf8(&self.bytes[..self.have]);
+        let character = text.ok().and_then(|text| text.chars().next());
+        let [first, second, ..] = self.bytes;
+        Some(character.ok_or(match (first, second) {
+            (0xf4, 0x90..=0xbf) => NoCharacter::Beyond,
+            _ => NoCharacter::Broken,
+        }))
     }
 }
+
+/// Bytes that are not UTF-8.
+#[derive(Clone, Copy, Debug)]
+enum NoCharacter {
+    /// tmux drops them before 3.6, and shows [`NO_CHARACTER`] from there on.
+    Broken,
+    /// A number beyond the last character, which C libraries take for one all the same.
+    Beyond,
+}
+
+const NO_CHARACTER: char = char::REPLACEMENT_CHARACTER;
 
 impl Input {
     /// The bytes that follow come now: a string that has been open for too long is given up, and with
@@ -118,8 +134,7 @@ impl Input {
                 let plain = Plain::at_the_beginning(&bytes[at..], looks_at, terminal.width());
                 looked_to = at + plain.bytes;
                 looks_at = plain.next_bytes_max();
-                if terminal.print_lines(&plain) {
-                    self.character.want = 0;
+                if self.character.want == 0 && terminal.print_lines(&plain) {
                     at = looked_to;
                     continue;
                 }
@@ -127,7 +142,7 @@ impl Input {
             match byte {
                 b' '..=b'~' => {
                     let text = printable(&bytes[at..]);
-                    self.character.want = 0;
+                    self.cut_character(terminal);
                     terminal.print_ascii(text);
                     at += text.len();
                     continue;
@@ -141,13 +156,12 @@ impl Input {
                     self.gave_up = false;
                     self.parser.feed('\x1b');
                 }
-                0x80.. => {
-                    if let Some(character) = self.character.push(byte) {
-                        terminal.print(character);
-                    } else {
-                        terminal.last = None;
-                    }
-                }
+                0x80.. => match self.character.push(byte) {
+                    Some(Ok(character)) => terminal.print(character),
+                    Some(Err(NoCharacter::Broken)) => no_character(terminal),
+                    Some(Err(NoCharacter::Beyond)) => terminal.print_beyond(),
+                    None => terminal.last = None,
+                },
                 b'\x7f' => {}
                 _ => self.control(terminal, |_| ()),
             }
@@ -156,8 +170,15 @@ impl Input {
         at
     }
 
+    /// A character has no end.
+    fn cut_character(&mut self, terminal: &mut Terminal) {
+        if std::mem::take(&mut self.character.want) > 0 {
+            no_character(terminal);
+        }
+    }
+
     fn control(&mut self, terminal: &mut Terminal, does: impl Fn(&mut Terminal)) {
-        self.character.want = 0;
+        self.cut_character(terminal);
         terminal.last = None;
         does(terminal);
     }
@@ -225,6 +246,13 @@ impl Input {
             }
         }
     }
+}
+
+fn no_character(terminal: &mut Terminal) {
+    if terminal.version >= TmuxVersion::new(3, 6) {
+        terminal.print(NO_CHARACTER);
+    }
+    terminal.last = None;
 }
 
 /// What a control does, which may stand within a sequence.

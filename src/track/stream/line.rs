@@ -1,10 +1,16 @@
 //! One row of the grid, as tmux keeps it (pure).
 
-use super::cell::{Cell, Clusters, columns};
+use super::cell::{Cell, Clusters};
 use crate::track::look::Row;
 
 /// So many cells are looked at together.
 const ASCII_CELLS: usize = 32;
+
+/// Where nothing else is known, tabs go to each eighth column.
+const TAB_COLUMNS: usize = 8;
+
+/// What follows it stands in the same cell.
+const JOINER: char = '\u{200d}';
 
 /// One row. It holds cells as far as the program wrote them, blanks included.
 #[derive(Clone, Debug, Default)]
@@ -17,31 +23,53 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// A row as tmux shows it.
-    pub fn of(row: &Row, clusters: &mut Clusters) -> Self {
+    /// A row as tmux shows it, in a pane of this width.
+    pub fn of(row: &Row, width: usize, clusters: &mut Clusters) -> Self {
         let mut line = Self {
             cells: Vec::new(),
             room: 0,
             wrapped: row.wrapped,
         };
-        for character in row.text.chars() {
-            match columns(character) {
-                Some(0) | None => {
-                    let at = line.cells.iter().rposition(|cell| *cell != Cell::PADDING);
-                    if let Some(cell) = at.and_then(|at| line.cells.get_mut(at))
-                        && let Some(combined) = clusters.combine(*cell, character)
-                    {
-                        *cell = combined;
-                    }
+        let mut after_joiner = false;
+        for (at, character) in row.text.char_indices() {
+            if character == '\t' {
+                // How far it went is not shown: as far as tabs do by default.
+                let columns = TAB_COLUMNS - line.cells.len() % TAB_COLUMNS;
+                let columns = columns.min(width.saturating_sub(line.cells.len()).max(1));
+                line.push(clusters.tab(columns).unwrap_or(Cell::BLANK), columns);
+                continue;
+            }
+            let columns = match clusters.widths.columns(character) {
+                Some(columns) if !after_joiner => columns,
+                _ => 0,
+            };
+            after_joiner = character == JOINER;
+            let before = line.cells.iter().rposition(|cell| *cell != Cell::PADDING);
+            if line.cells.len() + columns > width
+                && let Some(before) = before
+            {
+                // tmux had more room than is known here: what is left stands in the last cell.
+                let rest = &row.text[at..];
+                line.cells[before] = clusters.with(line.cells[before], rest);
+                break;
+            }
+            match (columns, before) {
+                (0, Some(before)) => {
+                    let mut text = [0; 4];
+                    let mark = character.encode_utf8(&mut text);
+                    line.cells[before] = clusters.with(line.cells[before], mark);
                 }
-                Some(wide) => {
-                    line.cells.push(Cell::of(character));
-                    line.cells.extend((1..wide).map(|_| Cell::PADDING));
-                }
+                (0, None) => {}
+                _ => line.push(Cell::of(character), columns),
             }
         }
         line.room = line.cells.len();
         line
+    }
+
+    fn push(&mut self, cell: Cell, columns: usize) {
+        self.cells.push(cell);
+        self.cells.extend((1..columns).map(|_| Cell::PADDING));
     }
 
     /// Appends its text.
@@ -129,11 +157,12 @@ impl Line {
     }
 
     /// A run of ASCII is about to be written over so many cells: characters of which a half would be
-    /// left go. tmux leaves one that begins in the first column.
-    pub fn split(&mut self, x: usize, cells: usize, clusters: &Clusters) {
+    /// left go. Before 3.6 tmux `keeps_first`, one that begins in the first column.
+    pub fn split(&mut self, x: usize, cells: usize, clusters: &Clusters, keeps_first: bool) {
         if x > 0 && self.get(x) == Cell::PADDING {
             let head = self.blank_padding_back(x);
-            if head > 0 && clusters.columns(self.cells[head]) > 1 {
+            let is_kept = head == 0 && keeps_first;
+            if !is_kept && clusters.columns(self.cells[head]) > 1 {
                 self.cells[head] = Cell::BLANK;
             }
         }

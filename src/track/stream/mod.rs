@@ -6,6 +6,8 @@
 //! what tmux keeps of a row (blanks that were written, marks on characters, where it goes on) and of
 //! a scroll region cannot be had from avt's terminal.
 
+mod widths;
+
 mod cell;
 mod line;
 mod scrolled;
@@ -14,6 +16,8 @@ mod grid;
 
 mod seam;
 mod terminal;
+
+mod combine;
 
 mod erase;
 
@@ -28,6 +32,8 @@ mod input;
 mod sequence;
 
 mod tracker;
+
+mod agreed;
 
 mod difference;
 

@@ -48,6 +48,7 @@ impl StreamTracker {
             self.sit(seam, goes_on);
         }
         self.note(now, &changes);
+        self.agree(&seam.look);
         self.tracker.show_screen(&seam.look, &mut changes);
         changes
     }
@@ -76,6 +77,10 @@ impl StreamTracker {
         self.advance(changes);
         self.tracker.book.settle(changes, false);
         let (footprint, mut lines) = Normal::of(look).in_full(look);
+        if let Some((first, lines)) = self.numbered(look, lines.clone()) {
+            self.repair(look, first, lines, footprint, changes);
+            return;
+        }
         let beside = Beside::new(self, look, &lines, &footprint);
         let mut place = beside.place(parted.as_ref());
         let Beside {
@@ -115,6 +120,39 @@ impl StreamTracker {
         tracker.book.say(changes, place.known_from - 1);
         tracker.take(lines, place.first, place.moved, footprint);
         tracker.book.is_known_above(place.known_from);
+        tracker.book.settle(changes, look.dead.is_some());
+        tracker.note_top(look, false);
+        (self.is_holed, self.begun_anew) = (false, false);
+    }
+}
+
+impl StreamTracker {
+    /// Puts the lines of a look, numbered from `first` on, in the place of those that were said.
+    fn repair(
+        &mut self,
+        look: &Look,
+        first: i64,
+        lines: Vec<Logical>,
+        footprint: Footprint,
+        changes: &mut Vec<Change>,
+    ) {
+        let oldest_known = self
+            .tracker
+            .book
+            .lines()
+            .next()
+            .map_or(i64::MAX, |line| line.0);
+        let misread = self.misread(first, &lines);
+        let revised = misread.filter(|(number, _)| *number < oldest_known);
+        let revised = revised.map(|(line, text)| Change::Revised {
+            line,
+            text: text.to_owned(),
+        });
+        changes.extend(revised.collect::<Vec<_>>());
+        let tracker = &mut self.tracker;
+        tracker.seen(look);
+        tracker.book.say(changes, first - 1);
+        tracker.take(lines, first, Moved::Anew, footprint);
         tracker.book.settle(changes, look.dead.is_some());
         tracker.note_top(look, false);
         (self.is_holed, self.begun_anew) = (false, false);

@@ -13,20 +13,17 @@ impl Terminal {
     /// screen, as far as it has scrolled off, and how many rows of it have.
     pub fn seated(seam: &Seam, head: Option<(&str, u32)>) -> Self {
         let look = &seam.look;
-        let mut terminal = Self::new(look.width as usize, look.height as usize);
+        let mut terminal = Self::new(look.width as usize, look.height as usize, seam.version);
         terminal.set_modes(&seam.modes);
         let height = terminal.height();
         let width = terminal.width();
         let mut lines = |rows: &[Row]| -> VecDeque<Line> {
             let clusters = &mut terminal.grid.clusters;
-            rows.iter().map(|row| Line::of(row, clusters)).collect()
+            let lines = rows.iter().map(|row| Line::of(row, width, clusters));
+            lines.collect()
         };
         let mut rows = lines(&look.rows[look.history_rows()..]);
         rows.resize_with(height, Line::default);
-        for line in &mut rows {
-            // A character may be wider here than it is for tmux.
-            line.cells.truncate(width);
-        }
         if look.alternate {
             let saved = look.saved.as_ref();
             let cursor = saved.map_or(At::default(), |saved| terminal_at(saved.cursor));

@@ -3,9 +3,10 @@
 //! Measured against tmux 3.3a and read in its source. Colours and character sets are left out: a
 //! capture shows line-drawing characters as the letters that they are made of.
 
-use super::cell::{Cell, columns};
+use super::cell::Cell;
 use super::grid::Grid;
 use super::seam::Modes;
+use crate::track::version::TmuxVersion;
 
 /// A cursor, which may stand behind the last column: the next character wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,14 +53,17 @@ pub(super) struct Terminal {
     pub tabs: Vec<bool>,
     pub pen: Pen,
     /// The character that a repetition repeats.
-    pub last: Option<u8>,
+    pub last: Option<char>,
+    pub version: TmuxVersion,
+    /// The selector of a picture makes a character wide (an option, from 3.6 on).
+    pub wide_pictures: bool,
     /// A joiner came: the next character goes on the one before.
     pub joins: bool,
 }
 
 impl Terminal {
-    pub fn new(width: usize, height: usize) -> Self {
-        let grid = Grid::new(width, height);
+    pub fn new(width: usize, height: usize, version: TmuxVersion) -> Self {
+        let grid = Grid::new(width, height, version);
         Self {
             cursor: At::default(),
             saved: None,
@@ -74,6 +78,8 @@ impl Terminal {
             tabs: every_eighth(grid.width),
             pen: Pen::default(),
             last: None,
+            version,
+            wide_pictures: true,
             joins: false,
             grid,
         }
@@ -114,7 +120,7 @@ impl Terminal {
 
     /// Prints characters from space to tilde.
     pub fn print_ascii(&mut self, mut text: &[u8]) {
-        self.last = text.last().copied().or(self.last);
+        self.last = text.last().map(|last| char::from(*last)).or(self.last);
         if !self.wrap || self.insert {
             for byte in text {
                 self.put(Cell::ascii(*byte), 1);
@@ -140,11 +146,15 @@ impl Terminal {
     /// Prints a character beyond ASCII.
     pub fn print(&mut self, character: char) {
         self.last = None;
+        if self.version >= TmuxVersion::new(3, 4) {
+            self.print_late(character);
+            return;
+        }
         if character == '\u{200d}' {
             self.joins = true;
             return;
         }
-        let Some(columns) = columns(character) else {
+        let Some(columns) = self.grid.clusters.widths.columns(character) else {
             return;
         };
         if self.joins {
@@ -157,14 +167,47 @@ impl Terminal {
         }
     }
 
-    /// Puts a mark on the character before the cursor.
-    fn combine(&mut self, mark: char) {
+    /// The same from 3.4 on.
+    fn print_late(&mut self, character: char) {
+        if self.version >= TmuxVersion::new(3, 5) {
+            self.last = Some(character);
+        }
+        let Some(columns) = self.grid.clusters.widths.columns(character) else {
+            return;
+        };
+        self.make_room_for_clusters();
+        if !self.combines(character, columns) {
+            self.put(Cell::of(character), columns);
+        }
+    }
+
+    /// Prints what is beyond the last character: from 3.4 on tmux shows its bytes, none of which is
+    /// text.
+    pub fn print_beyond(&mut self) {
+        self.last = None;
+        if self.version < TmuxVersion::new(3, 4) {
+            return;
+        }
+        self.make_room_for_clusters();
+        let bytes = [char::REPLACEMENT_CHARACTER; 4];
+        let cell = Cell::of(bytes[0]);
+        let rest: String = bytes[1..].iter().collect();
+        let cell = self.grid.clusters.with(cell, &rest);
+        self.put(cell, 1);
+    }
+
+    fn make_room_for_clusters(&mut self) {
         if self.grid.clusters.is_full() {
             let saved = self.saved.iter_mut().flat_map(|saved| &mut saved.rows);
             let lines = self.grid.rows.iter_mut().chain(saved);
             let cells = lines.flat_map(|line| &mut line.cells);
             self.grid.clusters.keep(cells);
         }
+    }
+
+    /// Puts a mark on the character before the cursor.
+    fn combine(&mut self, mark: char) {
+        self.make_room_for_clusters();
         let (y, width) = (self.cursor.y, self.width());
         let line = self.grid.row(y);
         let Some(x) = (0..self.cursor.x)
@@ -230,7 +273,8 @@ impl Terminal {
         let At { x, y } = self.cursor;
         let Grid { rows, clusters, .. } = &mut self.grid;
         if let Some(line) = rows.get_mut(y) {
-            line.split(x, cells, clusters);
+            let keeps_first = self.version < TmuxVersion::new(3, 6);
+            line.split(x, cells, clusters, keeps_first);
         }
     }
 
@@ -238,7 +282,10 @@ impl Terminal {
     pub fn repeat(&mut self, count: usize) {
         if let Some(last) = self.last {
             let count = count.min(self.width().saturating_sub(self.cursor.x));
-            self.print_ascii(&vec![last; count]);
+            match u8::try_from(last) {
+                Ok(byte) if byte.is_ascii() => self.print_ascii(&vec![byte; count]),
+                _ => (0..count).for_each(|_| self.print(last)),
+            }
         }
     }
 
@@ -387,10 +434,22 @@ impl Terminal {
 
     pub fn tab(&mut self) {
         let last = self.width() - 1;
-        if self.cursor.x < last {
-            let stops = self.cursor.x + 1..last;
-            self.cursor.x = stops.into_iter().find(|&x| self.tabs[x]).unwrap_or(last);
+        let At { x, y } = self.cursor;
+        if x >= last {
+            return;
         }
+        let stop = (x + 1..last).find(|&x| self.tabs[x]).unwrap_or(last);
+        if self.version >= TmuxVersion::new(3, 6) {
+            // Over blanks a tab is a character of its own.
+            let row = self.grid.row(y);
+            let is_blank = (x..stop).all(|x| row.get(x) == Cell::BLANK);
+            self.make_room_for_clusters();
+            if let Some(tab) = is_blank.then(|| self.grid.clusters.tab(stop - x)).flatten() {
+                self.put(tab, stop - x);
+                return;
+            }
+        }
+        self.cursor.x = stop;
     }
 
     pub fn back_tab(&mut self, count: usize) {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::agreed::Agreed;
 use super::input::Input;
 use super::marks::{Mark, Marks};
 use super::scrolled::Gone;
@@ -74,6 +75,8 @@ pub struct StreamTracker {
     pub(super) is_holed: bool,
     /// The last lines that were said, with their numbers.
     pub(super) recent: VecDeque<(i64, String)>,
+    /// What was said since stream and tmux agreed.
+    pub(super) agreed: Agreed,
     /// When the book was last told where the lines stand.
     advanced_at: Duration,
     /// When lines were last revised.
@@ -87,7 +90,7 @@ impl StreamTracker {
     /// [`Tracker::fresh`], [`Tracker::resume`] or [`Tracker::deepest_look`].
     pub fn new(tracker: Tracker, seam: &Seam) -> Self {
         let mut stream = Self {
-            terminal: Terminal::new(1, 1),
+            terminal: Terminal::new(1, 1, seam.version),
             input: Input::default(),
             marks: Marks::default(),
             fed: false,
@@ -100,6 +103,7 @@ impl StreamTracker {
                 .filter(|(number, _)| *number < tracker.next_line())
                 .map(|(number, text)| (number, text.to_owned()))
                 .collect(),
+            agreed: Agreed::default(),
             advanced_at: tracker.at,
             revised_at: None,
             screen_at: None,
@@ -107,6 +111,7 @@ impl StreamTracker {
         };
         stream.sit(seam, false);
         stream.note_said(&[]);
+        stream.agree(&seam.look);
         stream
     }
 
@@ -406,6 +411,7 @@ impl StreamTracker {
         {
             self.revised_at = Some(now);
         }
+        self.agreed.note(changes);
         self.note_said(changes);
     }
 

@@ -5,6 +5,7 @@ mod marks;
 mod pipes;
 mod recordings;
 mod resizes;
+mod screens;
 mod stopped;
 mod toggles;
 

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::super::super::lines::group;
+use super::super::super::version::TmuxVersion;
 use super::super::input::Input;
 use super::super::marks::Marks;
 use super::super::terminal::Terminal;
@@ -209,7 +210,7 @@ proptest! {
             bytes.extend(b"\x18\x1b[r\x1b[m\x1b[999;1H\r\n");
             lines.iter().for_each(|line| bytes.extend(line.as_bytes()));
         }
-        let (mut whole, mut each) = (Terminal::new(width, height), Terminal::new(width, height));
+        let (mut whole, mut each) = (Terminal::new(width, height, TmuxVersion::default()), Terminal::new(width, height, TmuxVersion::default()));
         let mut marks = Marks::default();
         Input::default().feed(&bytes, &mut whole, &mut marks, |_, _| false);
         let mut input = Input::default();
@@ -227,7 +228,7 @@ proptest! {
         let mut pane = Pane::new(width, height);
         feed_cut(&mut pane, &bytes, &cuts);
         pane.rest();
-        let mut terminal = Terminal::new(width as usize, height as usize);
+        let mut terminal = Terminal::new(width as usize, height as usize, TmuxVersion::default());
         let mut marks = Marks::default();
         Input::default().feed(&bytes, &mut terminal, &mut marks, |_, _| false);
         let open = terminal.grid.scrolled.open().map(|(text, _)| text.to_owned());

@@ -1,0 +1,321 @@
+//! Where stream and tmux were last found to agree, and what was said since: what a look is compared
+//! with beyond the screen (pure).
+//!
+//! A line that has scrolled off stands in tmux's history, and a look that reaches back as far shows
+//! whether it reads as it was said. Rows of the history stand still as long as it is neither full nor
+//! cleared nor made anew: so the number of one line, at the last agreement, is the number of all.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::difference::Difference;
+use super::tracker::StreamTracker;
+use crate::track::change::Change;
+use crate::track::lines::Logical;
+use crate::track::look::Look;
+use crate::track::normal::Normal;
+
+/// So many bytes of lines are held for comparing: more than a few screens, little for each of a
+/// hundred panes.
+const HELD_BYTES: usize = 96 * 1024;
+
+/// So many rows of the history are compared at most: a look at them costs the server a millisecond.
+const ROWS_MAX: i64 = 1000;
+
+/// A look reaches so far above what was printed since, to recognise the place.
+const ROWS_ABOVE: i64 = 32;
+
+/// So many lines tell whether lines stand where they stood.
+const FIRST_LINES: usize = 3;
+
+/// Where tmux had a line when the two agreed last.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Its first row, counted from the top of the history.
+    row: i64,
+    number: i64,
+    /// All rows that had scrolled off the stream's screen, and how many of them were in its history.
+    scrolled: i64,
+    history: i64,
+    width: u32,
+    pid: u32,
+}
+
+/// What was said since stream and tmux agreed, and where they did.
+#[derive(Debug, Default)]
+pub(super) struct Agreed {
+    place: Option<Place>,
+    /// Chunks of lines, each with the number of its first.
+    said: VecDeque<(i64, String)>,
+    /// What has been revised of them.
+    revised: BTreeMap<i64, String>,
+    bytes: usize,
+}
+
+impl Agreed {
+    /// Notes what is said.
+    pub fn note(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change {
+                Change::Lines { first_line, chunk } => {
+                    self.bytes += chunk.len();
+                    self.said.push_back((*first_line, chunk.clone()));
+                }
+                Change::Revised { line, text } => {
+                    let is_held = self.said.front().is_some_and(|(first, _)| first <= line);
+                    if is_held {
+                        self.bytes += text.len();
+                        self.revised.insert(*line, text.clone());
+                    }
+                }
+                Change::Gap { .. } | Change::Screen { .. } => {}
+            }
+        }
+        while self.bytes > HELD_BYTES
+            && let Some((_, chunk)) = self.said.pop_front()
+        {
+            self.bytes -= chunk.len();
+            let first = self.said.front().map_or(i64::MAX, |(first, _)| *first);
+            let kept = self.revised.split_off(&first);
+            self.bytes -= self.revised.values().map(String::len).sum::<usize>();
+            self.revised = kept;
+        }
+    }
+
+    /// The lines that are held, as they were said last, in order.
+    fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
+        let chunks = self.said.iter();
+        let lines = chunks.flat_map(|(first, chunk)| (*first..).zip(chunk.lines()));
+        lines.map(|(number, text)| {
+            let revised = self.revised.get(&number).map(String::as_str);
+            (number, revised.unwrap_or(text))
+        })
+    }
+
+    fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl StreamTracker {
+    /// How far above the screen a look must reach to be compared with all that was printed since the
+    /// last one.
+    pub fn rows_to_compare(&self) -> u32 {
+        let since = match self.agreed.place {
+            Some(place) => self.terminal.grid.scrolled.total() - place.scrolled,
+            None => 0,
+        };
+        u32::try_from((since.max(0) + ROWS_ABOVE).min(ROWS_MAX)).unwrap_or(0)
+    }
+
+    /// Stream and tmux agree at this look.
+    pub fn agree(&mut self, look: &Look) {
+        let goes_on = self
+            .agreed
+            .place
+            .is_some_and(|place| place.width == look.width);
+        if look.alternate && goes_on {
+            // What a full-screen program hides is compared when that has ended.
+            return;
+        }
+        self.agreed.forget();
+        let book = &self.tracker.book;
+        // What stands on the screen was said, and may still change.
+        let on_screen = book.lines_with_rows();
+        let on_screen = on_screen.filter(|line| line.start + line.rows > 0);
+        let said = on_screen.filter(|line| line.number < book.next());
+        for line in said {
+            self.agreed.bytes += line.text.len() + 1;
+            let text = format!("{}\n", line.text);
+            self.agreed.said.push_back((line.number, text));
+        }
+        let at_top = book
+            .lines_with_rows()
+            .find(|line| line.start + line.rows > 0);
+        self.agreed.place = at_top.map(|line| Place {
+            row: i64::from(look.history_size) + line.start,
+            number: line.number,
+            scrolled: self.terminal.grid.scrolled.total(),
+            history: i64::from(self.terminal.grid.scrolled.history.size),
+            width: look.width,
+            pid: look.pid,
+        });
+    }
+
+    /// Whether a line reads otherwise in a look than it was said, also above the screen.
+    pub fn differs_above(&self, look: &Look) -> bool {
+        if look.alternate {
+            return false;
+        }
+        let (_, lines) = Normal::of(look).in_full(look);
+        let Some((first, lines)) = self.numbered(look, lines) else {
+            return false;
+        };
+        self.misread(first, &lines).next().is_some()
+    }
+
+    /// The lines of a look and the number of the first of them, where those can be known from the last
+    /// agreement. A line that may begin above the look is left out.
+    pub(super) fn numbered(
+        &self,
+        look: &Look,
+        mut lines: Vec<Logical>,
+    ) -> Option<(i64, Vec<Logical>)> {
+        let place = self.agreed.place?;
+        if look.width != place.width
+            || look.pid != place.pid
+            || look.dead.is_some()
+            || self.is_holed
+        {
+            return None;
+        }
+        if !look.is_complete() && lines.len() > 1 {
+            lines.remove(0);
+        }
+        let known = self.known();
+        let by_screen = self.same_on_screen(look, &lines).map(|(at, number)| {
+            let mut lines = lines.clone();
+            let first = join_up(&mut lines, at, number, &known);
+            (first, lines)
+        });
+        let by_row = self.at_agreed_row(look, place, &lines).map(|first| {
+            join_down(&mut lines, first, &known);
+            (first, lines)
+        });
+        // Where the history was cleared the row tells nothing: then the first lines there are others.
+        let begins_so = |(first, lines): &(i64, Vec<Logical>)| {
+            let texts = known.range(first..);
+            let texts = texts.filter(|(_, text)| !text.trim_end().is_empty());
+            let mut pairs = texts.take(FIRST_LINES).map(|(number, text)| {
+                let line = lines.get(usize::try_from(number - first).ok()?)?;
+                Some(reads(&line.text, text))
+            });
+            pairs.any(|same| same == Some(true))
+        };
+        match (by_row, by_screen) {
+            (Some(row), Some(screen)) if !begins_so(&row) && begins_so(&screen) => Some(screen),
+            // `send-keys -R` scrolls a screen off, which no byte tells: tmux may have more.
+            (Some(row), None) if !begins_so(&row) && self.has_less(look) => None,
+            (Some(row), _) => Some(row),
+            (None, screen) => screen,
+        }
+    }
+
+    /// Whether tmux has so much less history than the stream that it may have been cleared.
+    fn has_less(&self, look: &Look) -> bool {
+        let stream = self.terminal.grid.scrolled.history.size;
+        look.history_size + look.height < stream
+    }
+
+    /// The number of the first line, by the row where a line stood at the last agreement. `None` where
+    /// the history may have been trimmed since, or cleared.
+    fn at_agreed_row(&self, look: &Look, place: Place, lines: &[Logical]) -> Option<i64> {
+        let row = place.row - i64::from(look.history_size);
+        // What was printed since has pushed it up, beyond the look perhaps.
+        let at = lines.iter().position(|line| line.end() > row)?;
+        let tmux = i64::from(look.history_size);
+        let room = i64::from(look.history_limit.saturating_sub(look.trim_step()));
+        let grown = self.terminal.grid.scrolled.total() - place.scrolled;
+        let is_trimmed = tmux.max(place.row + grown + i64::from(look.height)) >= room;
+        // Cleared by the program, or by a command.
+        let history = i64::from(self.terminal.grid.scrolled.history.size);
+        let is_cleared = history != place.history + grown || tmux < place.row;
+        let is_known = lines[at].start <= row && !is_trimmed && !is_cleared;
+        is_known.then(|| place.number - at as i64)
+    }
+
+    /// Which line reaches into the top of the screen and its number, where the screens are the same,
+    /// whatever the history is.
+    fn same_on_screen(&self, look: &Look, lines: &[Logical]) -> Option<(usize, i64)> {
+        let same = matches!(
+            self.difference(look),
+            None | Some(Difference::History { .. })
+        );
+        let at = lines.iter().position(|line| line.end() > 0)?;
+        let mut known = self.tracker.book.lines_with_rows();
+        let top = known.find(|line| line.start + line.rows > 0)?;
+        (same && !look.alternate).then_some((at, top.number))
+    }
+
+    /// All lines that are held or known, by number, as they were said last.
+    fn known(&self) -> BTreeMap<i64, &str> {
+        self.agreed
+            .lines()
+            .chain(self.tracker.book.lines())
+            .collect()
+    }
+
+    /// The lines that were said otherwise, and have scrolled off: those that are known are looked at
+    /// elsewhere.
+    pub(super) fn misread<'a>(
+        &'a self,
+        first: i64,
+        lines: &'a [Logical],
+    ) -> impl Iterator<Item = (i64, &'a str)> {
+        let known = self.tracker.book.lines();
+        let oldest_known = self
+            .tracker
+            .book
+            .lines()
+            .next()
+            .map_or(i64::MAX, |line| line.0);
+        let said = self
+            .agreed
+            .lines()
+            .filter(move |line| line.0 < oldest_known);
+        said.chain(known).filter_map(move |(number, said)| {
+            let line = lines.get(usize::try_from(number - first).ok()?)?;
+            (!reads(&line.text, said)).then_some((number, &*line.text))
+        })
+    }
+}
+
+/// Where a full-screen program begins, tmux ends a line of the normal screen whose beginning has
+/// scrolled off. It was not printed so: both parts are one line, as it was said. Goes up from a line
+/// of this number; the number of the first.
+fn join_up(lines: &mut Vec<Logical>, at: usize, number: i64, known: &BTreeMap<i64, &str>) -> i64 {
+    let (mut at, mut number) = (at, number);
+    loop {
+        let text = known.get(&number).copied();
+        if at > 0 && text.is_some_and(|text| is_broken(lines, at - 1, text)) {
+            join(lines, at - 1);
+            at -= 1;
+        }
+        if at == 0 {
+            return number;
+        }
+        (at, number) = (at - 1, number - 1);
+    }
+}
+
+/// The same from the first line on, of this number.
+fn join_down(lines: &mut Vec<Logical>, first: i64, known: &BTreeMap<i64, &str>) {
+    let mut at = 0;
+    while at < lines.len() {
+        let text = known.get(&(first + at as i64)).copied();
+        if text.is_some_and(|text| is_broken(lines, at, text)) {
+            join(lines, at);
+        }
+        at += 1;
+    }
+}
+
+/// Whether a line and the next one are a line that was said.
+fn is_broken(lines: &[Logical], at: usize, said: &str) -> bool {
+    let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {
+        return false;
+    };
+    let rest = said.strip_prefix(&*line.text);
+    let is_text = |line: &Logical| !line.text.trim_end_matches(' ').is_empty();
+    is_text(line) && is_text(next) && rest.is_some_and(|rest| reads(rest, &next.text))
+}
+
+fn join(lines: &mut Vec<Logical>, at: usize) {
+    let next = lines.remove(at + 1);
+    lines[at].text.push_str(&next.text);
+    lines[at].rows += next.rows;
+}
+
+/// Whether a line reads so, but for the blanks at its end.
+fn reads(line: &str, said: &str) -> bool {
+    line.trim_end_matches(' ') == said.trim_end_matches(' ')
+}

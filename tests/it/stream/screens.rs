@@ -1,0 +1,155 @@
+//! What no byte tells and what tmux reads in its own way: in the end the lines are those of the pane,
+//! screen and history, within the time in which a difference is put right.
+//!
+//! What is right the server itself says, whatever its version.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use super::{streamed, until_followed};
+use crate::support::{CEILING, TmuxServer, within};
+
+/// A difference is put right within 5 s of rest, and a busy machine takes some more.
+const REPAIRED: Duration = Duration::from_secs(10);
+
+/// What happens in a pane.
+enum Act {
+    /// Its program prints.
+    Prints(&'static [u8]),
+    /// It prints a text so often.
+    Repeats(&'static str, usize),
+    /// It prints so many lines.
+    Lines(usize),
+    /// A command of tmux for it.
+    Tmux(&'static [&'static str]),
+    /// All is seen as it stands until here.
+    Rests,
+}
+
+use Act::{Lines, Prints, Repeats, Rests, Tmux};
+
+const RESET: Act = Tmux(&["send-keys", "-R"]);
+
+/// The lines of the observer become those of tmux.
+#[track_caller]
+fn shows(acts: &[Act]) {
+    let server = TmuxServer::new();
+    let pane = server.new_session("screen", 60, 8, "stty raw -echo; exec cat >/dev/null");
+    let mut observed = streamed(&server);
+    observed.until_started(1);
+    until_followed(&server, 1);
+    let mut terminal = server.terminal(&pane);
+    let mut same = |what: &str| {
+        let began = Instant::now();
+        let end = within(CEILING.max(REPAIRED), || {
+            observed.take_ready();
+            let replay = observed.replay(&pane);
+            let shown = server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane]);
+            let (replay, shown) = (trimmed(&replay.text()), trimmed(&shown));
+            if replay == shown {
+                Ok(())
+            } else {
+                Err((replay, shown))
+            }
+        });
+        if let Err((replay, shown)) = end {
+            panic!("{what}: {replay:#?} for {shown:#?}");
+        }
+        assert!(began.elapsed() < REPAIRED, "{what}: {:?}", began.elapsed());
+    };
+    for (number, act) in acts.iter().enumerate() {
+        match act {
+            Prints(bytes) => terminal.write_all(bytes).unwrap(),
+            Repeats(text, count) => terminal.write_all(text.repeat(*count).as_bytes()).unwrap(),
+            Lines(count) => {
+                for line in 0..*count {
+                    write!(terminal, "line {line}\r\n").unwrap();
+                }
+            }
+            Tmux(command) => {
+                let (name, rest) = command.split_first().unwrap();
+                let command = [&[*name, "-t", &pane], rest].concat();
+                server.tmux(&command);
+            }
+            Rests => same(&format!("act {number}")),
+        }
+    }
+    same("the end");
+    observed.stop();
+}
+
+/// Lines without blanks at their ends, and without blank ones at the end of all.
+fn trimmed(text: &str) -> Vec<String> {
+    let lines = text
+        .lines()
+        .map(|line| line.trim_end_matches(' ').to_owned());
+    let mut lines: Vec<String> = lines.collect();
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+#[test]
+fn a_screen_without_an_alternate_one() {
+    shows(&[
+        Prints(b"before\r\n"),
+        Rests,
+        Tmux(&["set-option", "-p", "alternate-screen", "off"]),
+        Prints(b"\x1b[?1049hdrawn\r\nby a program\r\n\x1b[?1049l"),
+        Lines(3),
+    ]);
+}
+
+#[test]
+fn characters_that_the_server_knows_or_not() {
+    shows(&[
+        Prints("unassigned \u{378}|\u{1fac7}| none \u{fdd0}|\u{fffe}|\u{10ffff}|\r\n".as_bytes()),
+        Prints("ends of lines \u{2028}|\u{2029}| soft \u{ad}| own \u{e000}|\r\n".as_bytes()),
+        Prints("new \u{1fae8}|\u{1fae9}|\u{1facd}|\u{1fac6}| marks \u{85}e\u{301}\r\n".as_bytes()),
+        // Past the edge of the screen, where each width decides what is a row.
+        Prints("\u{378}\u{1fae9}\u{2028}漢\u{1facd}".as_bytes()),
+        Repeats("\u{378}\u{1fae9}\u{2028}漢\u{1facd}x\u{fdd0}", 30),
+        Lines(40),
+    ]);
+}
+
+#[test]
+fn widths_are_those_of_the_version() {
+    shows(&[
+        Prints("❤\u{fe0f}| ☎\u{fe0f}| 👍🏽| ☝🏿| 🏽| 👨🏻| x\u{fe0f}|\r\n".as_bytes()),
+        Prints(
+            "👩\u{200d}👩\u{200d}👧\u{200d}👦| 🏳\u{fe0f}\u{200d}🌈| 🇩🇪| 🇩🇪🇫🇷| 🇩|\r\n".as_bytes(),
+        ),
+        Prints(
+            "\u{3164}| \u{ffa0}| \u{115f}| \u{1112}\u{1161}\u{11ab}| \u{1161}| 한글|\r\n"
+                .as_bytes(),
+        ),
+        Prints("a\tb\t|漢\t|\x1b[3G\t|\r\n".as_bytes()),
+        Repeats("👍🏽❤\u{fe0f}🇩🇪\u{3164}", 40),
+        Lines(20),
+    ]);
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    shows(&[
+        Prints(b"a\xffb\xc0\xafc\xe2\x82d\xf0\x9f\x98e\xed\xa0\x80f\r\n"),
+        Prints(b"\xf5\x80\x80\x80|\xe2\x28\xa1|\xc3\n|\xe0\x80\xaf|\r\n"),
+        Prints(b"C1: \x9b31m|\x85|\x90q\x9c| \xc2\x9b31m|\xc2\x85|\r\n"),
+        Lines(20),
+    ]);
+}
+
+#[test]
+fn a_terminal_that_is_reset_twice_between_lines() {
+    shows(&[
+        Lines(30),
+        Rests,
+        Prints(b"more\r\n"),
+        RESET,
+        Prints(b"after\r\n"),
+        RESET,
+        Lines(12),
+    ]);
+}

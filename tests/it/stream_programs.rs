@@ -1,0 +1,355 @@
+//! Random programs in panes of real tmux: what a reader of their streams has in the end is what
+//! `capture-pane -J` shows, screen and history.
+//!
+//! A program's bytes go to the pane's terminal, and come back through its pipe. What bytes do not tell
+//! (`send-keys -R`, an option, a cleared history) is found where the pane rests and is compared, as
+//! the source does it; `TD_PROGRAMS` says how many programs, `TD_PROGRAM_FIRST` which is the first.
+
+mod program;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use td_observe::Clock;
+use td_observe::tmux::{SeamShot, ServerIdentity, Shot, Shown, capture};
+use td_observe::track::{Change, GapReason, Seam, StreamTracker, Tracker};
+
+use self::program::{Program, Step};
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+/// So many are played in every run of the tests.
+const PROGRAMS: u64 = 40;
+
+/// Programs that differed once.
+const FOUND: &[u64] = &[];
+
+/// A rest is longer than anything waits to be said.
+const REST: Duration = Duration::from_secs(1);
+
+/// A program's pane, and what a reader of its stream has.
+struct Played<'a> {
+    server: &'a TmuxServer,
+    pane: String,
+    terminal: File,
+    bytes: File,
+    path: PathBuf,
+    written: usize,
+    taken: usize,
+    stream: StreamTracker,
+    now: Duration,
+    changes: Vec<Change>,
+    /// The first line that no resize has touched: where tmux makes rows anew, it drops and doubles some.
+    whole_from: i64,
+    /// What was found to differ where the pane rested.
+    repaired: Vec<String>,
+}
+
+fn seam(server: &TmuxServer, known: &ServerIdentity, pane: &str, open: Option<String>) -> Seam {
+    let shot = Shot {
+        pane: pane.into(),
+        depth: 2000,
+        saved: true,
+        seam: Some(SeamShot { open }),
+    };
+    let shown = capture(&server.server(), &Clock::system(), known, &[shot]).unwrap();
+    let Some(Shown::View(view)) = shown.into_iter().next() else {
+        panic!("no look at {pane}")
+    };
+    let seam = view.seam.unwrap();
+    Seam {
+        look: view.look,
+        modes: seam.modes,
+        pending: seam.pending,
+        version: seam.version,
+    }
+}
+
+impl<'a> Played<'a> {
+    fn begin(
+        server: &'a TmuxServer,
+        known: &ServerIdentity,
+        number: u64,
+        program: &Program,
+    ) -> Self {
+        let name = format!("p{number}");
+        let command =
+            format!("stty raw -echo; tmux wait-for -S ready{number}; exec cat >/dev/null");
+        let pane = server.new_session(&name, program.width, program.height, &command);
+        server.tmux(&["wait-for", &format!("ready{number}")]);
+        let path = server.directory().join(format!("bytes{number}"));
+        let bytes = File::create(&path).unwrap();
+        drop(bytes);
+        let open = format!("pipe-pane -O -t {pane} \"exec cat >> {}\"", path.display());
+        let seam = seam(server, known, &pane, Some(open));
+        let (tracker, changes) = Tracker::fresh(&seam.look);
+        let mut stream = StreamTracker::new(tracker, &seam);
+        stream.settle_after(Duration::ZERO);
+        Self {
+            server,
+            terminal: server.terminal(&pane),
+            pane,
+            bytes: File::open(&path).unwrap(),
+            path,
+            written: 0,
+            taken: 0,
+            stream,
+            now: Duration::ZERO,
+            changes,
+            whole_from: 1,
+            repaired: Vec::new(),
+        }
+    }
+
+    fn print(&mut self, bytes: &[u8]) {
+        self.terminal.write_all(bytes).unwrap();
+        self.written += bytes.len();
+    }
+
+    /// Takes all that was printed.
+    fn take(&mut self) {
+        let mut came = Vec::new();
+        wait_for("the bytes", CEILING, || {
+            self.bytes.read_to_end(&mut came).unwrap();
+            match self.taken + came.len() < self.written {
+                true => Err((self.taken, came.len(), self.written)),
+                false => Ok(()),
+            }
+        });
+        self.taken += came.len();
+        for piece in came.chunks(97) {
+            let mut rest = piece;
+            while !rest.is_empty() {
+                rest = &rest[self.stream.feed(rest)..];
+                self.changes.extend(self.stream.changes(self.now));
+                self.stream.marks();
+            }
+            self.now += Duration::from_millis(7);
+        }
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..2 {
+            self.now += REST;
+            self.changes.extend(self.stream.changes(self.now));
+        }
+    }
+
+    /// The pane rests: what has settled is said, and tmux's screen compared.
+    fn rest(&mut self, known: &ServerIdentity, parted: bool) {
+        self.take();
+        self.settle();
+        let seam = seam(self.server, known, &self.pane, None);
+        let mut difference = self
+            .stream
+            .difference(&seam.look)
+            .map(|one| format!("{one:?}"));
+        if difference.is_none() && self.stream.differs_above(&seam.look) {
+            difference = Some("above the screen".into());
+        }
+        if parted || difference.is_some() {
+            if let Some(difference) = difference.filter(|_| !parted) {
+                self.repaired.push(difference);
+            }
+            self.changes.extend(self.stream.reseat(&seam, self.now));
+            self.settle();
+        } else {
+            self.stream.agree(&seam.look);
+        }
+    }
+
+    fn step(&mut self, known: &ServerIdentity, step: &Step) {
+        let pane = self.pane.clone();
+        match step {
+            Step::Print(bytes) => {
+                // No longer than a terminal takes at once while nobody reads.
+                for piece in bytes.chunks(2048) {
+                    self.print(piece);
+                    self.take();
+                }
+            }
+            Step::Resize(width, height) => {
+                self.take();
+                let (width, height) = (width.to_string(), height.to_string());
+                let size = ["resize-window", "-t", &pane, "-x", &width, "-y", &height];
+                self.server.tmux(&size);
+                self.rest(known, true);
+                self.whole_from = self.stream.tracker().cursor_line() + 1;
+            }
+            Step::Reset => {
+                self.take();
+                self.server.tmux(&["send-keys", "-R", "-t", &pane]);
+            }
+            Step::ClearHistory => {
+                self.take();
+                self.server.tmux(&["clear-history", "-t", &pane]);
+                // The listing shows that of a pane at rest.
+                self.rest(known, false);
+            }
+            Step::Alternates(on) => {
+                self.take();
+                let on = if *on { "on" } else { "off" };
+                self.server
+                    .tmux(&["set-option", "-p", "-t", &pane, "alternate-screen", on]);
+            }
+            Step::Rest => self.rest(known, false),
+        }
+    }
+
+    /// What differs in the end: screen, and the lines that tmux still has.
+    fn end(mut self, known: &ServerIdentity) -> (Option<String>, Vec<String>) {
+        self.rest(known, false);
+        let last = seam(self.server, known, &self.pane, None);
+        let joined = ["capture-pane", "-p", "-J", "-S", "-", "-t", &self.pane];
+        let joined = self.server.tmux(&joined);
+        let difference = match self.stream.difference(&last.look) {
+            Some(difference) => Some(format!("still {difference:?}")),
+            None if last.look.alternate => None,
+            None => lines_differ(&self.changes, self.whole_from, &joined),
+        };
+        let _ = std::fs::remove_file(&self.path);
+        (difference, self.repaired)
+    }
+}
+
+/// Where the last lines that a reader has are not those that tmux shows.
+fn lines_differ(changes: &[Change], whole_from: i64, joined: &str) -> Option<String> {
+    let mut shown: Vec<String> = joined.lines().map(str::to_owned).collect();
+    let (replayed, since) = replay(changes);
+    while shown
+        .last()
+        .is_some_and(|line| line.trim_end_matches(' ').is_empty())
+    {
+        shown.pop();
+    }
+    let since = since.max(usize::try_from(whole_from - 1).unwrap_or(0));
+    let mut text = String::new();
+    let mut lines = replayed.iter().skip(since).rev();
+    while let Some(mut last) = shown.pop() {
+        let Some(line) = lines.next() else {
+            if since == 0 {
+                write!(text, "{:?} is missing; ", last).unwrap();
+            }
+            break;
+        };
+        // Where a full-screen program begins, tmux ends a line that reaches into the screen.
+        if let Some(above) = shown.last()
+            && !last.trim_end_matches(' ').is_empty()
+            && !above.is_empty()
+            && *line == format!("{above}{}", last.trim_end_matches(' '))
+        {
+            last.insert_str(0, above);
+            shown.pop();
+        }
+        // Where the history was cleared, tmux may have the end of a line only.
+        let is_cut = shown.is_empty() && line.ends_with(last.trim_end_matches(' '));
+        if last.trim_end_matches(' ') != line && !is_cut {
+            write!(text, "{} lines above: {line:?} for {last:?}; ", shown.len()).unwrap();
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// The lines that a reader has, and how many of them stand before the last gap of what was cleared.
+fn replay(changes: &[Change]) -> (Vec<String>, usize) {
+    let mut lines = BTreeMap::new();
+    let mut since = 0;
+    for change in changes {
+        match change {
+            Change::Lines { first_line, chunk } => {
+                let texts = chunk.strip_suffix('\n').unwrap().split('\n');
+                lines.extend((*first_line..).zip(texts.map(str::to_owned)));
+            }
+            Change::Revised { line, text } => drop(lines.insert(*line, text.clone())),
+            Change::Gap {
+                first_line, reason, ..
+            } => {
+                assert!(
+                    matches!(reason, GapReason::Cleared | GapReason::Resized),
+                    "{change:?}"
+                );
+                since = *first_line - 1;
+            }
+            Change::Screen { .. } => {}
+        }
+    }
+    let last = lines.keys().next_back().copied().unwrap_or(0);
+    let line = |number: &i64| {
+        lines
+            .get(number)
+            .map_or("", |line| line.trim_end_matches(' '))
+    };
+    let mut lines: Vec<String> = (1..=last).map(|number| line(&number).to_owned()).collect();
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    (lines, usize::try_from(since).unwrap_or(0))
+}
+
+fn play(server: &TmuxServer, known: &ServerIdentity, seed: u64) -> (Option<String>, Vec<String>) {
+    let program = Program::random(seed);
+    play_program(server, known, seed, &program)
+}
+
+fn play_program(
+    server: &TmuxServer,
+    known: &ServerIdentity,
+    seed: u64,
+    program: &Program,
+) -> (Option<String>, Vec<String>) {
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        let mut played = Played::begin(server, known, seed, program);
+        for step in &program.steps {
+            played.step(known, step);
+        }
+        played.end(known)
+    }));
+    server.tmux(&["kill-session", "-t", &format!("=p{seed}")]);
+    played.unwrap_or_else(|_| (Some("panicked".into()), Vec::new()))
+}
+
+#[test]
+fn random_programs_look_as_in_tmux() {
+    let number = |name, or| {
+        let text = std::env::var(name).ok();
+        text.and_then(|text| text.parse().ok()).unwrap_or(or)
+    };
+    let first: u64 = number("TD_PROGRAM_FIRST", 1);
+    let count: u64 = number("TD_PROGRAMS", PROGRAMS);
+    let is_verbose = std::env::var_os("TD_PROGRAM_VERBOSE").is_some();
+    let server = TmuxServer::new();
+    server.new_session("keeper", 80, 24, "exec cat");
+    server.script("set-option -g history-limit 2000");
+    let known = server.listing().server;
+    let (mut differ, mut repaired) = (Vec::new(), 0);
+    let seeds = (first..first + count).chain(FOUND.iter().copied());
+    for seed in seeds {
+        let (difference, repairs) = play(&server, &known, seed);
+        let outside = Program::random(seed)
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Reset | Step::ClearHistory | Step::Alternates(_)));
+        if !outside && !repairs.is_empty() {
+            repaired += 1;
+            if is_verbose {
+                eprintln!("seed {seed} repaired: {repairs:?}");
+            }
+        }
+        if let Some(difference) = difference {
+            let steps = Program::random(seed).steps;
+            let outside = steps.iter().filter(|step| !matches!(step, Step::Print(_)));
+            let outside: Vec<_> = outside.collect();
+            eprintln!("seed {seed}: {outside:?}: {difference}");
+            differ.push(seed);
+        }
+    }
+    eprintln!(
+        "{count} programs, {repaired} repaired without cause, {} differ: {differ:?}",
+        differ.len()
+    );
+    assert_eq!(differ, [] as [u64; 0]);
+}
