@@ -254,8 +254,6 @@ pub(super) fn again(error: &Error) -> Error {
         Error::missing(text)
     } else if error.is_invalid_input() {
         Error::invalid(text)
-    } else if error.is_invalid_input() {
-        Error::invalid(text)
     } else {
         Error::other(text)
     }

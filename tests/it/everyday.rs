@@ -241,7 +241,7 @@ fn observed(watch: impl Fn(Watch) -> Watch) -> Vec<(&'static str, Observed, Stri
         let server = TmuxServer::new();
         server.new_session("keeper", 80, 24, "exec cat");
         let pane = server.new_session("everyday", 80, 24, command);
-        let mut observed = Observed::start(&server, |of| watch(of));
+        let mut observed = Observed::start(&server, &watch);
         observed.until_started(2);
         play(&server, &pane, situation);
         let is_closed = |e: &td_observe::Envelope| matches!(&e.event, TdEvent::PaneClosed { pane: closed, .. } if *closed == *pane);

@@ -60,7 +60,11 @@ fn stopped_under_a_flood_it_announces_what_it_could_not_see() {
          seq -f 'line %g.' 3001 90000; tmux wait-for -S most; tmux wait-for rest; \
          seq -f 'line %g.' 90001 95000; echo the end; exec cat";
     let pane = server.new_session("flood", 60, 12, program);
-    let mut watch = Watcher::start(&server, data.path(), &["--interval", "50ms"]);
+    let mut watch = Watcher::start(
+        &server,
+        data.path(),
+        &["--source", "poll", "--interval", "50ms"],
+    );
     watch.until_started("flood", 1);
     server.tmux(&["wait-for", "-S", "go"]);
     server.tmux(&["wait-for", "some"]);
