@@ -8,6 +8,7 @@
 mod program;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Write as _};
@@ -29,8 +30,9 @@ const PROGRAMS: u64 = 40;
 /// Programs that differed once.
 const FOUND: &[u64] = &[];
 
-/// A rest is longer than anything waits to be said.
-const REST: Duration = Duration::from_secs(1);
+/// A rest is longer than anything waits to be said, and all of them together shorter than tmux waits
+/// for the end of a string.
+const REST: Duration = Duration::from_millis(250);
 
 /// A program's pane, and what a reader of its stream has.
 struct Played<'a> {
@@ -122,6 +124,7 @@ impl<'a> Played<'a> {
             }
         });
         self.taken += came.len();
+        self.stream.passed(self.now);
         for piece in came.chunks(97) {
             let mut rest = piece;
             while !rest.is_empty() {
@@ -206,7 +209,9 @@ impl<'a> Played<'a> {
         self.rest(known, false);
         let last = seam(self.server, known, &self.pane, None);
         let joined = ["capture-pane", "-p", "-J", "-S", "-", "-t", &self.pane];
-        let joined = self.server.tmux(&joined);
+        // From 3.4 on tmux shows bytes that are no text as they are.
+        let joined = self.server.try_tmux(&joined.map(OsStr::new), "").stdout;
+        let joined = String::from_utf8_lossy(&joined);
         let difference = match self.stream.difference(&last.look) {
             Some(difference) => Some(format!("still {difference:?}")),
             None if last.look.alternate => None,
@@ -223,7 +228,7 @@ fn lines_differ(changes: &[Change], whole_from: i64, joined: &str, width: u32) -
     let (replayed, since) = replay(changes);
     while shown
         .last()
-        .is_some_and(|line| line.trim_end_matches(' ').is_empty())
+        .is_some_and(|line| line.trim_end_matches([' ', '\t']).is_empty())
     {
         shown.pop();
     }
@@ -242,24 +247,36 @@ fn lines_differ(changes: &[Change], whole_from: i64, joined: &str, width: u32) -
         if let Some(above) = shown.last()
             && !last.trim_end_matches(' ').is_empty()
             && fills_rows(above, width as usize)
-            && *line == format!("{above}{}", last.trim_end_matches(' '))
+            && reads(line, &format!("{above}{last}"))
         {
             last.insert_str(0, above);
             shown.pop();
         }
         // Where the history was cleared, tmux may have the end of a line only.
         let is_cut = shown.is_empty() && line.ends_with(last.trim_end_matches(' '));
-        if last.trim_end_matches(' ') != line && !is_cut {
+        if !reads(line, &last) && !is_cut {
             write!(text, "{} lines above: {line:?} for {last:?}; ", shown.len()).unwrap();
         }
     }
     (!text.is_empty()).then_some(text)
 }
 
+/// Whether a line reads as tmux shows it, but for blanks at its end. From 3.7 on tmux shows tabs,
+/// whose blanks depend on where they stood; the rows of the screen are compared to the blank.
+fn reads(line: &str, shown: &str) -> bool {
+    let shown = shown.trim_end_matches([' ', '\t']);
+    if shown.contains('\t') {
+        let letters = |text: &str| text.replace([' ', '\t'], "");
+        return letters(line) == letters(shown);
+    }
+    line == shown
+}
+
 /// Whether a text ends where a row does, or a column before, where a wide character did not fit.
 fn fills_rows(text: &str, width: usize) -> bool {
     let columns: usize = text.chars().filter_map(UnicodeWidthChar::width).sum();
-    columns > 0 && columns >= columns.div_ceil(width) * (width - 1)
+    // How far a tab went is not shown.
+    text.contains('\t') || columns > 0 && columns >= columns.div_ceil(width) * (width - 1)
 }
 
 /// The lines that a reader has, and how many of them stand before the last gap of what was cleared.

@@ -208,7 +208,8 @@ impl TmuxServer {
         String::from_utf8(finished.stdout).unwrap()
     }
 
-    fn try_tmux(&self, args: &[&OsStr], stdin: &str) -> Finished {
+    /// The same, however it ends and whatever it prints.
+    pub fn try_tmux(&self, args: &[&OsStr], stdin: &str) -> Finished {
         let args: Vec<OsString> = args
             .iter()
             // A semicolon at the end of an argument would begin another command.

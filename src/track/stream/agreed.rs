@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::difference::Difference;
 use super::tracker::StreamTracker;
 use crate::track::change::Change;
-use crate::track::lines::{Logical, fills_rows};
+use crate::track::lines::{Logical, fills_row};
 use crate::track::look::Look;
 use crate::track::normal::Normal;
 
@@ -133,9 +133,10 @@ impl StreamTracker {
             let text = format!("{}\n", line.text);
             self.agreed.said.push_back((line.number, text));
         }
+        let oldest = -i64::from(look.history_size);
         let at_top = book
             .lines_with_rows()
-            .find(|line| line.start + line.rows > 0);
+            .find(|line| line.start + line.rows > 0 && line.start >= oldest);
         self.agreed.place = at_top.map(|line| Place {
             row: i64::from(look.history_size) + line.start,
             number: line.number,
@@ -186,17 +187,27 @@ impl StreamTracker {
             join_down(&mut lines, first, &known, look.width);
             (first, lines)
         });
+        let mend = |(first, mut lines): (i64, Vec<Logical>)| {
+            mend_cut(&mut lines, look, known.get(&first).copied());
+            (first, lines)
+        };
+        let (by_row, by_screen) = (by_row.map(mend), by_screen.map(mend));
         // Where the history was cleared the row tells nothing: then the first lines there are others.
         let begins_so = |(first, lines): &(i64, Vec<Logical>)| {
             let texts = known.range(first..);
             let texts = texts.filter(|(_, text)| !text.trim_end().is_empty());
             let mut pairs = texts.take(FIRST_LINES).map(|(number, text)| {
                 let line = lines.get(usize::try_from(number - first).ok()?)?;
-                Some(reads(&line.text, text))
+                // The first of them may have been cut in two.
+                let begins =
+                    !is_blank(&line.text) && text.starts_with(line.text.trim_end_matches(' '));
+                Some(reads(&line.text, text) || begins)
             });
             pairs.any(|same| same == Some(true))
         };
+        let is_shorter = look.history_size < self.terminal.grid.scrolled.history.size;
         match (by_row, by_screen) {
+            (_, Some(screen)) if is_shorter => Some(screen),
             (Some(row), Some(screen)) if !begins_so(&row) && begins_so(&screen) => Some(screen),
             // `send-keys -R` scrolls a screen off, which no byte tells: tmux may have more.
             (Some(row), None) if !begins_so(&row) && self.has_less(look) => None,
@@ -310,18 +321,36 @@ fn join_down(lines: &mut Vec<Logical>, first: i64, known: &BTreeMap<i64, &str>, 
     }
 }
 
+/// Where the history was cleared, tmux has the end only of a line that reached into the screen. The
+/// line reads as it was said, with a row above that stands for those that are gone.
+fn mend_cut(lines: &mut [Logical], look: &Look, said: Option<&str>) {
+    let (Some(line), Some(said), true) = (lines.first_mut(), said, look.is_complete()) else {
+        return;
+    };
+    let (text, said) = (line.text.trim_end_matches(' '), said.trim_end_matches(' '));
+    let begin = said.strip_suffix(text);
+    let Some(begin) = begin.filter(|begin| !begin.is_empty() && !text.is_empty()) else {
+        return;
+    };
+    if fills_row(begin, look.width) {
+        line.text.insert_str(0, begin);
+        (line.start, line.rows) = (line.start - 1, line.rows + 1);
+    }
+}
+
 /// Whether a line and the next one are a line that was said, broken where a row is full: a line
 /// that ends before it is (`send-keys -R` ends one anywhere) is a line of its own.
 fn is_broken(lines: &[Logical], at: usize, said: &str, width: u32) -> bool {
     let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {
         return false;
     };
-    if !fills_rows(line, width) {
+    if !fills_row(&line.text, width) {
         return false;
     }
     let rest = said.strip_prefix(&*line.text);
-    let is_text = |line: &Logical| !line.text.trim_end_matches(' ').is_empty();
-    is_text(line) && is_text(next) && rest.is_some_and(|rest| reads(rest, &next.text))
+    !is_blank(&line.text)
+        && !is_blank(&next.text)
+        && rest.is_some_and(|rest| reads(rest, &next.text))
 }
 
 fn join(lines: &mut Vec<Logical>, at: usize) {
@@ -339,6 +368,10 @@ fn last_lines(first_line: i64, chunk: &str) -> (i64, &str) {
     let at = memchr::memchr(b'\n', &bytes[surplus..]).map_or(bytes.len(), |end| surplus + end + 1);
     let before = memchr::memchr_iter(b'\n', &bytes[..at]).count();
     (first_line + before as i64, &chunk[at..])
+}
+
+fn is_blank(line: &str) -> bool {
+    line.trim_end_matches(' ').is_empty()
 }
 
 /// Whether a line reads so, but for the blanks at its end.

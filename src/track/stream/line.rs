@@ -74,9 +74,10 @@ impl Line {
 
     /// Appends its text.
     pub fn show(&self, clusters: &Clusters, text: &mut String) {
-        text.reserve(self.cells.len());
+        let cells = self.without_last_tabs(clusters);
+        text.reserve(cells.len());
         let mut ascii = [0; ASCII_CELLS];
-        for cells in self.cells.chunks(ASCII_CELLS) {
+        for cells in cells.chunks(ASCII_CELLS) {
             // Most text is ASCII, which is made of many cells at once.
             let mut all = 0;
             for (byte, cell) in ascii.iter_mut().zip(cells) {
@@ -89,6 +90,17 @@ impl Line {
                 _ => cells.iter().for_each(|cell| clusters.show(*cell, text)),
             }
         }
+    }
+
+    /// Without tabs at the end: they only move the cursor, and in looks there are none.
+    fn without_last_tabs(&self, clusters: &Clusters) -> &[Cell] {
+        let mut cells = &self.cells[..];
+        while let Some(at) = cells.iter().rposition(|cell| *cell != Cell::PADDING)
+            && clusters.is_tab(cells[at])
+        {
+            cells = &cells[..at];
+        }
+        cells
     }
 
     pub fn row(&self, clusters: &Clusters) -> Row {
