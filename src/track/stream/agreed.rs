@@ -205,9 +205,8 @@ impl StreamTracker {
             });
             pairs.any(|same| same == Some(true))
         };
-        let is_shorter = look.history_size < self.terminal.grid.scrolled.history.size;
         match (by_row, by_screen) {
-            (_, Some(screen)) if is_shorter => Some(screen),
+            (_, Some(screen)) if self.has_less(look) => Some(screen),
             (Some(row), Some(screen)) if !begins_so(&row) && begins_so(&screen) => Some(screen),
             // `send-keys -R` scrolls a screen off, which no byte tells: tmux may have more.
             (Some(row), None) if !begins_so(&row) && self.has_less(look) => None,
