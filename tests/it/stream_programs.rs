@@ -205,8 +205,7 @@ impl<'a> Played<'a> {
     fn end(mut self, known: &ServerIdentity) -> (Option<String>, Vec<String>) {
         self.rest(known, false);
         let last = seam(self.server, known, &self.pane, None);
-        let joined = ["capture-pane", "-p", "-J", "-S", "-", "-t", &self.pane];
-        let joined = self.server.tmux(&joined);
+        let joined = self.server.joined(&self.pane, &["-S", "-"]);
         let difference = match self.stream.difference(&last.look) {
             Some(difference) => Some(format!("still {difference:?}")),
             None if last.look.alternate => None,
