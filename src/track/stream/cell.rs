@@ -81,22 +81,8 @@ impl Clusters {
         self.texts.len() >= CLUSTERS_MAX.max(2 * self.kept)
     }
 
-    /// Appends what a cell shows: a tab is the blanks that it went over, as looks have it.
+    /// Appends what a cell shows.
     pub fn show(&self, cell: Cell, text: &mut String) {
-        match self.is_tab(cell) {
-            true => text.extend(std::iter::repeat_n(' ', self.columns(cell))),
-            false => self.spell(cell, text),
-        }
-    }
-
-    /// Whether a cell is a tab.
-    pub fn is_tab(&self, cell: Cell) -> bool {
-        cell.cluster()
-            .is_some_and(|number| self.text(number) == "\t")
-    }
-
-    /// Appends the characters that a cell is made of.
-    pub fn spell(&self, cell: Cell, text: &mut String) {
         match (char::from_u32(cell.0), cell.cluster()) {
             (Some(character), _) => text.push(character),
             (None, Some(number)) => text.push_str(self.text(number)),
@@ -125,7 +111,7 @@ impl Clusters {
     /// The same; it takes so many columns then.
     pub fn combine_as(&mut self, cell: Cell, mark: char, columns: usize) -> Option<Cell> {
         let mut text = String::new();
-        self.spell(cell, &mut text);
+        self.show(cell, &mut text);
         if text.len() + mark.len_utf8() > self.bytes_max {
             return None;
         }
@@ -138,7 +124,7 @@ impl Clusters {
     /// The cell with a text behind its own, however long.
     pub fn with(&mut self, cell: Cell, more: &str) -> Cell {
         let mut text = String::new();
-        self.spell(cell, &mut text);
+        self.show(cell, &mut text);
         text.push_str(more);
         self.number(&text, self.columns(cell)).unwrap_or(cell)
     }

@@ -85,7 +85,7 @@ impl Terminal {
     /// What becomes of a character that takes room of its own.
     fn fate(&self, before: Cell, character: char) -> Fate {
         let mut text = String::new();
-        self.grid.clusters.spell(before, &mut text);
+        self.grid.clusters.show(before, &mut text);
         let follows_joiner = text.ends_with(JOINER);
         let joined = Fate::Joins { makes_wide: false };
         let first = text.chars().next().unwrap_or(' ');

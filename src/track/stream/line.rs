@@ -1,13 +1,13 @@
 //! One row of the grid, as tmux keeps it (pure).
 
+use std::borrow::Cow;
+
 use super::cell::{Cell, Clusters};
 use crate::track::look::Row;
+use crate::track::tabs::without_tabs;
 
 /// So many cells are looked at together.
 const ASCII_CELLS: usize = 32;
-
-/// Where nothing else is known, tabs go to each eighth column.
-const TAB_COLUMNS: usize = 8;
 
 /// What follows it stands in the same cell.
 const JOINER: char = '\u{200d}';
@@ -32,13 +32,6 @@ impl Line {
         };
         let mut after_joiner = false;
         for (at, character) in row.text.char_indices() {
-            if character == '\t' {
-                // How far it went is not shown: as far as tabs do by default.
-                let columns = TAB_COLUMNS - line.cells.len() % TAB_COLUMNS;
-                let columns = columns.min(width.saturating_sub(line.cells.len()).max(1));
-                line.push(clusters.tab(columns).unwrap_or(Cell::BLANK), columns);
-                continue;
-            }
             let columns = match clusters.widths.columns(character) {
                 Some(columns) if !after_joiner => columns,
                 _ => 0,
@@ -72,12 +65,13 @@ impl Line {
         self.cells.extend((1..columns).map(|_| Cell::PADDING));
     }
 
-    /// Appends its text.
-    pub fn show(&self, clusters: &Clusters, text: &mut String) {
-        let cells = self.without_last_tabs(clusters);
-        text.reserve(cells.len());
+    /// Appends its text, as it looks in a pane of this width.
+    pub fn show(&self, clusters: &Clusters, width: usize, text: &mut String) {
+        let begin = text.len();
+        let mut may_have_tabs = false;
+        text.reserve(self.cells.len());
         let mut ascii = [0; ASCII_CELLS];
-        for cells in cells.chunks(ASCII_CELLS) {
+        for cells in self.cells.chunks(ASCII_CELLS) {
             // Most text is ASCII, which is made of many cells at once.
             let mut all = 0;
             for (byte, cell) in ascii.iter_mut().zip(cells) {
@@ -87,25 +81,22 @@ impl Line {
             }
             match std::str::from_utf8(&ascii[..cells.len()]) {
                 Ok(shown) if all < 0x80 => text.push_str(shown),
-                _ => cells.iter().for_each(|cell| clusters.show(*cell, text)),
+                _ => {
+                    may_have_tabs = true;
+                    cells.iter().for_each(|cell| clusters.show(*cell, text));
+                }
             }
         }
-    }
-
-    /// Without tabs at the end: they only move the cursor, and in looks there are none.
-    fn without_last_tabs(&self, clusters: &Clusters) -> &[Cell] {
-        let mut cells = &self.cells[..];
-        while let Some(at) = cells.iter().rposition(|cell| *cell != Cell::PADDING)
-            && clusters.is_tab(cells[at])
-        {
-            cells = &cells[..at];
+        // A tab is no ASCII here, but a cluster.
+        if may_have_tabs && let Cow::Owned(row) = without_tabs(&text[begin..], width) {
+            text.truncate(begin);
+            text.push_str(&row);
         }
-        cells
     }
 
-    pub fn row(&self, clusters: &Clusters) -> Row {
+    pub fn row(&self, clusters: &Clusters, width: usize) -> Row {
         let mut text = String::new();
-        self.show(clusters, &mut text);
+        self.show(clusters, width, &mut text);
         Row {
             text,
             wrapped: self.wrapped,

@@ -63,8 +63,8 @@ impl Scrolled {
         self.is_open = true;
     }
 
-    pub fn push(&mut self, line: &Line, clusters: &Clusters) {
-        line.show(clusters, &mut self.text);
+    pub fn push(&mut self, line: &Line, clusters: &Clusters, width: usize) {
+        line.show(clusters, width, &mut self.text);
         self.count += 1;
         self.total += 1;
         self.history.grow();

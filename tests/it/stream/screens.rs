@@ -44,7 +44,7 @@ fn shows(acts: &[Act]) {
         let end = within(CEILING.max(REPAIRED), || {
             observed.take_ready();
             let replay = observed.replay(&pane);
-            let shown = server.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", &pane]);
+            let shown = server.joined(&pane, &["-S", "-"]);
             let (replay, shown) = (trimmed(&replay.text()), trimmed(&shown));
             if replay == shown {
                 Ok(())
