@@ -87,10 +87,8 @@ const NO_CHARACTER: char = char::REPLACEMENT_CHARACTER;
 
 impl Input {
     /// The bytes that follow come now: a string that has been open for too long is given up, and with
-    /// it what characters look like and where the cursor was kept. A joiner is forgotten between two
-    /// reads, which are at two times.
+    /// it what characters look like and where the cursor was kept.
     pub fn passed(&mut self, now: Duration, terminal: &mut Terminal) {
-        terminal.joins &= now <= self.now;
         self.now = now;
         let began = self.string_began;
         if began.is_some_and(|began| now.saturating_sub(began) >= STRING_PERIOD) {

@@ -123,16 +123,11 @@ impl Terminal {
         self.last = text.last().map(|last| char::from(*last)).or(self.last);
         if !self.wrap || self.insert {
             for byte in text {
-                if std::mem::take(&mut self.joins) {
-                    self.combine('\u{200d}');
-                    self.combine(char::from(*byte));
-                } else {
-                    self.put(Cell::ascii(*byte), 1);
-                }
+                self.put(Cell::ascii(*byte), 1);
             }
             return;
         }
-        // A joiner waits for a character that is not: plain text goes another way within tmux.
+        self.joins = false;
         let width = self.width();
         while !text.is_empty() {
             if self.cursor.x >= width {
