@@ -8,7 +8,7 @@ use crate::bus::gate::Side;
 use crate::bus::inbox::{Emitted, Shared};
 use crate::event::{
     Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane, MaybePid,
-    MaybeText, PaneId, PaneIds, ScreenRows, TdEvent, event_table,
+    MaybeText, PaneId, PaneIds, ScreenRows, Styles, TdEvent, event_table,
 };
 
 /// Emits the events of one execution, from any thread; clone it at will.

@@ -35,6 +35,7 @@ fn update(first_line: i64, chunk: &str) -> TdEvent {
         is_complete: false,
         reason: None,
         exit_status: None,
+        styles: Default::default(),
     }
 }
 
@@ -44,6 +45,7 @@ fn revised(line: i64, text: &str) -> TdEvent {
         pane: "%1".into(),
         line,
         text: text.into(),
+        styles: Default::default(),
     }
 }
 
@@ -624,12 +626,13 @@ proptest! {
             TdEvent::OutputUpdate {
                 execution_id: id.clone(), pane: pane.clone(), first_line: 1, chunk: text.clone(),
                 is_complete: true, reason: Some(text.clone()), exit_status: Some(3),
+                styles: Default::default(),
             },
             TdEvent::Warning { execution_id: id.clone(), context: text.clone(), message: text.clone() },
             TdEvent::ExecutionStarted { execution_id: id.clone(), command: text.clone(), cwd: text.clone() , pane: None, pid: None},
             TdEvent::ExecutionOutput { execution_id: id.clone(), stream: text.clone(), text: text.clone() },
             TdEvent::ValidationOutput { execution_id: id.clone(), iteration: 1, line: text.clone(), is_stderr: true },
-            TdEvent::OutputRevised { execution_id: id.clone(), pane: pane.clone(), line: 99, text: text.clone() },
+            TdEvent::OutputRevised { execution_id: id.clone(), pane: pane.clone(), line: 99, text: text.clone(), styles: Default::default() },
         ];
         let mut out = String::new();
         for event in events {

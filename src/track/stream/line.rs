@@ -1,6 +1,7 @@
 //! One row of the grid, as tmux keeps it (pure).
 
 use super::cell::{Cell, Clusters};
+use super::ink::{Ink, Inks};
 use crate::track::look::Row;
 
 /// So many cells are looked at together.
@@ -20,6 +21,8 @@ pub(super) struct Line {
     pub room: usize,
     /// The row goes on in the next one.
     pub wrapped: bool,
+    /// What of it is not plain; never beyond its cells.
+    pub inks: Inks,
 }
 
 impl Line {
@@ -29,6 +32,8 @@ impl Line {
             cells: Vec::new(),
             room: 0,
             wrapped: row.wrapped,
+            // A look has no colours.
+            inks: Inks::default(),
         };
         let mut after_joiner = false;
         for (at, character) in row.text.char_indices() {
@@ -91,6 +96,12 @@ impl Line {
         }
     }
 
+    /// How many characters its text has before a column.
+    pub fn chars_before(&self, column: usize, clusters: &Clusters) -> usize {
+        let cells = &self.cells[..column.min(self.cells.len())];
+        cells.iter().map(|cell| clusters.chars(*cell)).sum()
+    }
+
     pub fn row(&self, clusters: &Clusters) -> Row {
         let mut text = String::new();
         self.show(clusters, &mut text);
@@ -103,6 +114,7 @@ impl Line {
     /// Empties it; where a background is set, the whole row has room afterwards.
     pub fn reset(&mut self, room: usize) {
         self.cells.clear();
+        self.inks.clear();
         self.room = room;
         self.wrapped = false;
     }
@@ -163,7 +175,7 @@ impl Line {
             let head = self.blank_padding_back(x);
             let is_kept = head == 0 && keeps_first;
             if !is_kept && clusters.columns(self.cells[head]) > 1 {
-                self.cells[head] = Cell::BLANK;
+                self.blank(head);
             }
         }
         self.blank_padding(x + cells);
@@ -174,17 +186,22 @@ impl Line {
         let old = self.get(x);
         if old == Cell::PADDING {
             let head = self.blank_padding_back(x);
-            self.cells[head] = Cell::BLANK;
+            self.blank(head);
         }
         if columns != 1 || old == Cell::PADDING || clusters.columns(old) != 1 {
             self.blank_padding(x + columns);
         }
     }
 
+    fn blank(&mut self, x: usize) {
+        self.cells[x] = Cell::BLANK;
+        self.inks.set(x, x + 1, Ink::default());
+    }
+
     /// Blanks out the second halves from here back; where the character itself is.
     fn blank_padding_back(&mut self, mut x: usize) -> usize {
         while x > 0 && self.cells[x] == Cell::PADDING {
-            self.cells[x] = Cell::BLANK;
+            self.blank(x);
             x -= 1;
         }
         x
@@ -193,9 +210,12 @@ impl Line {
     /// Blanks out the second halves from here on.
     fn blank_padding(&mut self, x: usize) {
         let after = self.cells.iter_mut().skip(x);
+        let mut end = x;
         for cell in after.take_while(|cell| **cell == Cell::PADDING) {
             *cell = Cell::BLANK;
+            end += 1;
         }
+        self.inks.set(x, end, Ink::default());
     }
 
     /// Blanks out so many cells, as far as there are any; the row keeps its length.
@@ -204,6 +224,7 @@ impl Line {
         if let Some(cells) = self.cells.get_mut(x..end) {
             cells.fill(Cell::BLANK);
         }
+        self.inks.set(x, end, Ink::default());
     }
 
     /// Moves so many cells from one place to another and blanks out where they were.
@@ -214,12 +235,14 @@ impl Line {
         let used = self.cells.len().max(to + cells);
         self.reach(from + cells, width);
         self.reach(to + cells, width);
+        self.inks.shift(to, from, cells);
         self.cells.copy_within(from..from + cells, to);
         let moved = to..to + cells;
         for x in (from..from + cells).filter(|x| !moved.contains(x)) {
             self.cells[x] = Cell::BLANK;
         }
         self.cells.truncate(used);
+        self.inks.truncate(used);
     }
 
     /// Puts blanks in; what is moved over the edge is gone.
