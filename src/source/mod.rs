@@ -29,6 +29,7 @@ pub use agents::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling, 
 pub(crate) use coordinator::{Coordinator, poke};
 pub use execution::Execution;
 pub(crate) use execution::Job;
+#[cfg(feature = "cli")]
 pub(crate) use say::PIPE_CONTEXT;
 pub use watch::Watch;
 

@@ -167,7 +167,7 @@ mod tests {
         for (row, want) in [
             ("a\tb", "a       b"),
             ("\ttab", "        tab"),
-            ("12345678\tx\t\ty", "12345678        x               y"),
+            ("12345678\tx\t\ty", "12345678        x      y"),
             ("漢字\tx", "漢字    x"),
             ("a\t \t", "a        "),
             ("a\t\t", "a"),

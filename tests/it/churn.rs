@@ -212,6 +212,11 @@ pub fn churn(plan: &Plan) -> Summary {
             _ => Err("no event"),
         }
     });
+    let pid = server.pid().as_raw_nonzero().get().cast_unsigned();
+    wait_for("the keeper's drain", CEILING, || {
+        let children = children_of(pid).len();
+        if children == 2 { Ok(()) } else { Err(children) }
+    });
     summary.before = rest(&observer);
 
     let sessions = come_and_go(plan, &server, &observer, &mut summary.samples);
@@ -284,20 +289,28 @@ fn come_and_go(
     sessions
 }
 
-/// What the observer holds at rest: the least of what is seen, once that has been the same for
-/// many looks. While a tmux process is being asked it holds a little more.
+/// What the observer holds at rest: the least of many looks, once the looks after them have the same
+/// least. While a tmux process is being asked it holds a little more, and a drain comes when it can.
 fn rest(observer: &Observer) -> Held {
-    const SAME: usize = 100;
-    let (mut least, mut same) = (observer.held().unwrap(), 0);
+    const LOOKS: usize = 100;
+    let (mut before, mut looks) = (None, Vec::new());
     wait_for("an observer at rest", CEILING, || {
-        let held = observer.held().unwrap();
-        if held.threads > least.threads || held.descriptors < least.descriptors {
-            (least, same) = (held, 0);
+        looks.push(observer.held().unwrap());
+        if looks.len() < LOOKS {
+            return Err(looks.last().copied());
         }
-        same += 1;
-        if same >= SAME { Ok(()) } else { Err(held) }
-    });
-    least
+        let least = looks
+            .drain(..)
+            .min_by_key(|held| (held.threads, held.descriptors));
+        let least = least.unwrap();
+        let same = |before: Held| {
+            (before.threads, before.descriptors) == (least.threads, least.descriptors)
+        };
+        match before.replace(least) {
+            Some(before) if same(before) => Ok(least),
+            _ => Err(Some(least)),
+        }
+    })
 }
 
 /// Children that have ended and that nobody waits for.

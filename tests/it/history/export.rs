@@ -7,7 +7,7 @@ use td_observe::tmux::Target;
 
 use super::{assert_wrong_usage, record};
 use crate::cli::{assert_code, run, text};
-use crate::observed::Observed;
+use crate::observed::{Observed, Replay};
 use crate::support::TmuxServer;
 
 /// What the pane of a recorded scene does; see there.
@@ -152,7 +152,9 @@ fn text_is_what_was_printed() {
     server.tmux(&["wait-for", "-S", "go"]);
     observed.until_line("the end");
     observed.stop();
-    let gaps = observed.replay(&pane).gaps;
+    let Replay {
+        gaps, confirmed, ..
+    } = observed.replay(&pane);
     let data = server.directory().join("data");
     let exported = run(&["export", "job", "--format", "text"], &data);
     assert_code(&exported, 0);
@@ -162,14 +164,14 @@ fn text_is_what_was_printed() {
     printed.push("the end".to_owned());
     let exported = text(&exported.stdout);
     let exported: Vec<&str> = exported.lines().collect();
-    // The session keeps 2000 rows: what was lost to them is said in its place.
+    // The session keeps 2000 rows: what is lost for certain stands in its place.
     if gaps.is_empty() {
         assert_eq!(exported, printed);
     } else {
         let lines = exported
             .iter()
             .filter(|line| printed.iter().any(|one| one == *line));
-        assert_eq!(exported.len(), lines.count() + gaps.len(), "{gaps:?}");
+        assert_eq!(exported.len(), lines.count() + confirmed, "{gaps:?}");
     }
 }
 
