@@ -702,11 +702,20 @@ fn lines_are_shown_in_the_colours_that_they_were_written_in() {
     let mut console = Console::new(look);
     let shown = show(&mut console, event());
     let lines: Vec<&str> = shown.lines().collect();
-    assert!(lines[0].ends_with(" | \x1b[31mred\x1b[0m plain"), "{shown:?}");
+    assert!(
+        lines[0].ends_with(" | \x1b[31mred\x1b[0m plain"),
+        "{shown:?}"
+    );
     assert!(lines[1].ends_with(" | none"), "{shown:?}");
-    assert!(lines[2].ends_with(" | \x1b[1;32mabcdef\x1b[0mghijkl"), "{shown:?}");
+    assert!(
+        lines[2].ends_with(" | \x1b[1;32mabcdef\x1b[0mghijkl"),
+        "{shown:?}"
+    );
     // What is open at the foot, too.
-    show(&mut console, styled(revised(4, "go on"), vec![style(0, 3, 5, "4")]));
+    show(
+        &mut console,
+        styled(revised(4, "go on"), vec![style(0, 3, 5, "4")]),
+    );
     let foot = live(&console, 40).unwrap();
     assert!(foot.ends_with(" | go \x1b[4mon\x1b[0m"), "{foot:?}");
     // Without colours all is as it would be without styles.
@@ -717,8 +726,20 @@ fn lines_are_shown_in_the_colours_that_they_were_written_in() {
     // A line that goes on in another row has its colour there, too, and the label its own.
     let mut narrow = Console::new(look);
     narrow.fit(24);
-    let wrapped = show(&mut narrow, styled(update(1, &format!("{}\n", "abcd".repeat(10))), vec![style(0, 0, 40, "35")]));
+    let wrapped = show(
+        &mut narrow,
+        styled(
+            update(1, &format!("{}\n", "abcd".repeat(10))),
+            vec![style(0, 0, 40, "35")],
+        ),
+    );
     let rows: Vec<&str> = wrapped.lines().collect();
-    assert!(rows.len() > 1 && rows.iter().all(|row| row.ends_with("\x1b[0m")), "{wrapped:?}");
-    assert!(rows.iter().all(|row| row.contains("\x1b[35m")), "{wrapped:?}");
+    assert!(
+        rows.len() > 1 && rows.iter().all(|row| row.ends_with("\x1b[0m")),
+        "{wrapped:?}"
+    );
+    assert!(
+        rows.iter().all(|row| row.contains("\x1b[35m")),
+        "{wrapped:?}"
+    );
 }

@@ -41,12 +41,17 @@ fn events_and_the_log_say_in_which_colours_lines_were_written() {
     write!(terminal, "\x1b[31mred\x1b[0m plain\r\nnone\r\n{link}\r\n").unwrap();
     observed.until_line("link");
     // A line with a secret has no colours: they would be those of another text.
-    write!(terminal, "\x1b[32mtoken={key}\x1b[m\r\n\x1b[33mend\x1b[m\r\n").unwrap();
+    write!(
+        terminal,
+        "\x1b[32mtoken={key}\x1b[m\r\n\x1b[33mend\x1b[m\r\n"
+    )
+    .unwrap();
     observed.until_line("end");
     observed.stop();
     let expected = [("red", "31"), ("link", "1;38;5;208")];
     let holds = |colours: Vec<(String, String)>| {
-        let colours: Vec<(&str, &str)> = colours.iter().map(|(run, sgr)| (&**run, &**sgr)).collect();
+        let colours: Vec<(&str, &str)> =
+            colours.iter().map(|(run, sgr)| (&**run, &**sgr)).collect();
         assert!(colours.starts_with(&expected), "{colours:?}");
         // The line behind it may have come in the same event, or not.
         assert!(!colours.iter().any(|(_, sgr)| *sgr == "32"), "{colours:?}");
