@@ -131,6 +131,7 @@ macro_rules! methods {
         $($rest:tt)*
     ) => {
         $(#[$doc])*
+        #[allow(clippy::too_many_arguments, reason = "one for each field")]
         pub fn $method(&self, $($field: arg!($type)),*) -> Emitted {
             self.emit(TdEvent::$variant {
                 execution_id: self.id.clone(),

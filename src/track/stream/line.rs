@@ -1,5 +1,7 @@
 //! One row of the grid, as tmux keeps it (pure).
 
+use std::ops::Range;
+
 use super::cell::{Cell, Clusters};
 use super::ink::{Ink, Inks};
 use crate::track::look::Row;
@@ -96,10 +98,10 @@ impl Line {
         }
     }
 
-    /// How many characters its text has before a column.
-    pub fn chars_before(&self, column: usize, clusters: &Clusters) -> usize {
-        let cells = &self.cells[..column.min(self.cells.len())];
-        cells.iter().map(|cell| clusters.chars(*cell)).sum()
+    /// How many characters of its text stand in these columns.
+    pub fn chars(&self, columns: Range<usize>, clusters: &Clusters) -> usize {
+        let cells = self.cells.iter().take(columns.end).skip(columns.start);
+        cells.map(|cell| clusters.chars(*cell)).sum()
     }
 
     pub fn row(&self, clusters: &Clusters) -> Row {

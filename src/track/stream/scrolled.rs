@@ -73,8 +73,7 @@ impl Scrolled {
     pub fn push(&mut self, line: &Line, clusters: &Clusters) {
         if !line.inks.is_empty() {
             let before = self.text[self.whole..].chars().count();
-            let chars = |column| line.chars_before(column, clusters);
-            push_inked(line, &chars, (self.rows.len(), before), &mut self.inked);
+            push_inked(line, clusters, (self.rows.len(), before), &mut self.inked);
         }
         line.show(clusters, &mut self.text);
         self.count += 1;

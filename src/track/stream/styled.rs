@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
 
+use super::cell::Clusters;
 use super::ink::Run;
 use super::line::Line;
 use super::terminal::Terminal;
@@ -29,14 +30,21 @@ pub(super) struct Inked {
 /// Appends the runs of a row that is part of a line, behind so many of its characters.
 pub(super) fn push_inked(
     row: &Line,
-    chars: &dyn Fn(usize) -> usize,
+    clusters: &Clusters,
     (line, before): (usize, usize),
     inked: &mut Vec<Inked>,
 ) {
+    // The runs stand in order, so that each cell is looked at once.
+    let (mut column, mut chars) = (0, before);
+    let mut chars_to = |to: usize| {
+        chars += row.chars(column..to, clusters);
+        column = to;
+        chars
+    };
     for &Run { from, to, ink } in row.inks.runs() {
         let run = Run {
-            from: before + chars(from),
-            to: before + chars(to),
+            from: chars_to(from),
+            to: chars_to(to),
             ink,
         };
         match inked.last_mut() {
@@ -68,10 +76,9 @@ impl Terminal {
         }
         let clusters = &self.grid.clusters;
         for row in rows {
-            let chars = |column| row.chars_before(column, clusters);
-            push_inked(row, &chars, (line, before), &mut inked);
+            push_inked(row, clusters, (line, before), &mut inked);
             match row.wrapped {
-                true => before += row.chars_before(usize::MAX, clusters),
+                true => before += row.chars(0..usize::MAX, clusters),
                 false => (line, before) = (line + 1, 0),
             }
         }

@@ -5,8 +5,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::event::Styles;
 
+/// Line, from, to, parameters.
+type Plain = (u32, u32, u32, String);
+
 /// What was said, with the styles that were looked up as it was said.
-fn said(pane: &mut Pane, bytes: &str) -> Vec<(i64, String, Vec<(u32, u32, u32, String)>)> {
+fn said(pane: &mut Pane, bytes: &str) -> Vec<(i64, String, Vec<Plain>)> {
     let before = pane.changes.len();
     pane.feed(bytes.as_bytes());
     pane.rest();
@@ -23,7 +26,7 @@ fn said(pane: &mut Pane, bytes: &str) -> Vec<(i64, String, Vec<(u32, u32, u32, S
     said
 }
 
-fn plain(styles: &Styles) -> Vec<(u32, u32, u32, String)> {
+fn plain(styles: &Styles) -> Vec<Plain> {
     let styles = styles.as_slice().iter();
     styles
         .map(|style| (style.line, style.from, style.to, style.sgr.clone()))
