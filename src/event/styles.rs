@@ -101,6 +101,7 @@ impl Styles {
         }));
     }
 
+    #[cfg(any(feature = "cli", test))]
     /// Keeps those of some lines: `place` says where a line stands now, if it still does.
     pub(crate) fn move_lines(&mut self, place: impl Fn(u32) -> Option<u32>) {
         self.0.retain_mut(|style| {

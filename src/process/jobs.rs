@@ -60,6 +60,9 @@ pub(crate) struct Jobs {
     look_at: Option<Instant>,
     /// Something was printed since that was decided.
     is_active: bool,
+    /// Jobs that have ended, and their processes: the shell takes its terminal back a moment later,
+    /// and until then they look like new ones.
+    over: Vec<(u32, Vec<u32>)>,
 }
 
 #[derive(Debug)]
@@ -124,8 +127,14 @@ impl Jobs {
             is_whole,
         } = foreground
         else {
+            self.over.clear();
             return Vec::new();
         };
+        self.over.retain(|(over, _)| over == group);
+        let mut over = self.over.iter();
+        if over.any(|(_, ended)| members.iter().all(|pid| ended.contains(pid))) {
+            return Vec::new();
+        }
         let at = self.jobs.iter().position(|job| job.group == *group);
         let at = match at {
             Some(at) => at,
@@ -177,6 +186,7 @@ impl Jobs {
     /// What is to be told by now.
     pub fn due(&mut self, now: Instant) -> Vec<JobEvent> {
         let mut events = Vec::new();
+        let over = &mut self.over;
         self.jobs.retain_mut(|job| {
             let (took, is_over) = (now.saturating_duration_since(job.since), job.is_over());
             if job.standing == Standing::New && took >= LIVES {
@@ -186,8 +196,15 @@ impl Jobs {
             if is_over && job.standing == Standing::Told {
                 events.push(job.completed(took));
             }
+            if is_over {
+                let pids = job.members.iter().map(|member| member.pid);
+                over.push((job.group, pids.collect()));
+            }
             !is_over
         });
+        // No more of them can be in the foreground than were.
+        let old = over.len().saturating_sub(JOBS_MAX);
+        over.drain(..old);
         events
     }
 
@@ -294,6 +311,23 @@ mod tests {
         assert_eq!(jobs.due(now + 3000 * MS), [completed(7, exit(2), 3000)]);
         assert_eq!(jobs.pids(), [0; 0]);
         assert!(!jobs.ended(7, exit(2)), "another one's");
+    }
+
+    #[test]
+    fn a_job_that_has_ended_is_no_new_one_while_its_shell_has_not_noticed() {
+        let (mut jobs, now) = (Jobs::default(), Instant::now());
+        jobs.look(&group(7, &[7, 8], now));
+        assert_eq!(jobs.due(now + 500 * MS).len(), 1);
+        jobs.ended(7, exit(0));
+        jobs.ended(8, exit(4));
+        assert_eq!(jobs.due(now + 998 * MS), [completed(7, exit(4), 998)]);
+        // What the shell has not waited for yet.
+        assert_eq!(jobs.look(&group(7, &[7, 8], now)), [0; 0]);
+        assert_eq!(jobs.look(&group(7, &[8], now)), [0; 0]);
+        assert_eq!(jobs.due(now + 999 * MS), []);
+        // Numbers come again, but not before the shell has had its terminal back.
+        assert_eq!(jobs.look(&Foreground::Shell), [0; 0]);
+        assert_eq!(jobs.look(&group(7, &[7], now)), [7]);
     }
 
     #[test]

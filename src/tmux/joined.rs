@@ -3,18 +3,11 @@
 //! `capture-pane -N` has the rows and not which of them go on; `-J` has whole lines and not where
 //! they were broken. Both together give each row its mark.
 //!
-//! tmux 3.6 and newer keeps tabs as tabs. They are shown here as what they look like, so that lines
-//! read the same in every version, and cursors stand where they stand on the screen.
+//! Rows have blanks where tmux has tabs.
 
 use std::borrow::Cow;
 
-use unicode_width::UnicodeWidthStr;
-
-use crate::track::Row;
-
-/// How far tab stops are apart. A program can set others, but a capture does not tell for which of
-/// its tabs that was so.
-const TAB_STOP: usize = 8;
+use crate::track::{Row, without_tabs};
 
 /// The rows, each with its `wrapped` mark. Empty rows inside a wrapped line cannot always be told
 /// from empty lines; then the row before them is taken to go on, and the lines read the same.
@@ -35,26 +28,6 @@ pub(super) fn rows(rows: &str, joined: &str, width: u32) -> Vec<Row> {
         }
     }
     walked
-}
-
-/// The row with blanks where it has tabs. Tabs at its end go: older versions only move the cursor
-/// there, and blanks behind a text are none of it.
-fn without_tabs(row: &str, width: usize) -> Cow<'_, str> {
-    if !row.contains('\t') {
-        return row.into();
-    }
-    let mut pieces = row.trim_end_matches('\t').split('\t');
-    let mut text = pieces.next().unwrap_or_default().to_owned();
-    let mut column = text.width();
-    for piece in pieces {
-        // A tab never goes beyond the last column.
-        let stop = (column / TAB_STOP + 1) * TAB_STOP;
-        let stop = stop.min(width.saturating_sub(1)).max(column);
-        text.extend(std::iter::repeat_n(' ', stop - column));
-        text.push_str(piece);
-        column = stop + piece.width();
-    }
-    text.into()
 }
 
 fn walk(rows: &[&str], lines: &[&str]) -> Option<Vec<Row>> {
@@ -163,20 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn tabs_become_the_blanks_that_they_look_like() {
-        for (row, want) in [
-            ("a\tb", "a       b"),
-            ("\ttab", "        tab"),
-            ("12345678\tx\t\ty", "12345678        x      y"),
-            ("漢字\tx", "漢字    x"),
-            ("a\t \t", "a        "),
-            ("a\t\t", "a"),
-            ("12345678901234567890\tx", "12345678901234567890   x"),
-            ("123456789012345678901234\tx", "123456789012345678901234x"),
-            ("none", "none"),
-        ] {
-            assert_eq!(without_tabs(row, 24), want, "{row:?}");
-        }
+    fn tabs_do_not_hide_where_a_row_goes_on() {
         let walked = rows("a\tb3456789\nx\ty", "a\tb3456789x\ty", 16);
         assert!(walked[0].wrapped && walked[0].text == "a       b3456789");
         assert!(!walked[1].wrapped && walked[1].text == "x       y");

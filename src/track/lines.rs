@@ -104,6 +104,13 @@ pub(super) fn first_rows(text: &str, width: u32, rows: i64) -> &str {
     text
 }
 
+/// Whether a line reaches the end of its last row. A wide character that does not fit leaves a column
+/// of a row free; what is joined to one before takes fewer columns than its characters.
+pub(super) fn fills_rows(line: &Logical, width: u32) -> bool {
+    let columns: usize = line.text.chars().filter_map(UnicodeWidthChar::width).sum();
+    i64::try_from(columns).unwrap_or(i64::MAX) >= line.rows * (i64::from(width) - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +156,16 @@ mod tests {
                 text: "e".into()
             }
         );
+    }
+
+    #[test]
+    fn a_line_that_goes_on_fills_its_rows() {
+        let fills = |text: &str, rows| {
+            let (start, text) = (0, text.into());
+            fills_rows(&Logical { start, rows, text }, 5)
+        };
+        assert!(fills("abcde", 1) && fills("abcd世", 1) && fills("abcdeabcde", 2));
+        assert!(!fills("abc", 1) && !fills("abcdeab", 2));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The heart: captures of a pane in; settled lines, revisions, screens and gaps out (pure).
 
 mod look;
+mod tabs;
 mod version;
 
 mod change;
@@ -32,3 +33,5 @@ pub use pace::{Pace, Paced};
 pub use stream::{Difference, Mark, Modes, Seam, StreamTracker, unescape};
 pub use tracker::{Outcome, Tracker};
 pub use version::TmuxVersion;
+
+pub(crate) use tabs::without_tabs;

@@ -63,6 +63,11 @@ impl ScreenDiff {
         })
     }
 
+    /// Whether a full-screen program is there.
+    pub fn is_shown(&self) -> bool {
+        self.shown.is_some()
+    }
+
     /// The full-screen program is gone.
     pub fn leave(&mut self) {
         self.shown = None;

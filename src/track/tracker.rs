@@ -200,6 +200,11 @@ impl Tracker {
 
     /// Takes a look in.
     pub fn look(&mut self, look: &Look) -> Outcome {
+        // A full-screen program has come since the listing: the lines that it hides, its command
+        // among them, are told before its screen.
+        if look.alternate && look.saved.is_none() && !self.screen.is_shown() {
+            return Outcome::Deeper;
+        }
         self.look_as(look, look.is_complete())
     }
 

@@ -18,6 +18,7 @@ use std::time::Duration;
 use td_observe::Clock;
 use td_observe::tmux::{SeamShot, ServerIdentity, Shot, Shown, capture};
 use td_observe::track::{Change, GapReason, Seam, StreamTracker, Tracker};
+use unicode_width::UnicodeWidthChar;
 
 use self::program::{Program, Step};
 use crate::support::{CEILING, TmuxServer, wait_for};
@@ -204,12 +205,11 @@ impl<'a> Played<'a> {
     fn end(mut self, known: &ServerIdentity) -> (Option<String>, Vec<String>) {
         self.rest(known, false);
         let last = seam(self.server, known, &self.pane, None);
-        let joined = ["capture-pane", "-p", "-J", "-S", "-", "-t", &self.pane];
-        let joined = self.server.tmux(&joined);
+        let joined = self.server.joined(&self.pane, &["-S", "-"]);
         let difference = match self.stream.difference(&last.look) {
             Some(difference) => Some(format!("still {difference:?}")),
             None if last.look.alternate => None,
-            None => lines_differ(&self.changes, self.whole_from, &joined),
+            None => lines_differ(&self.changes, self.whole_from, &joined, last.look.width),
         };
         let _ = std::fs::remove_file(&self.path);
         (difference, self.repaired)
@@ -217,7 +217,7 @@ impl<'a> Played<'a> {
 }
 
 /// Where the last lines that a reader has are not those that tmux shows.
-fn lines_differ(changes: &[Change], whole_from: i64, joined: &str) -> Option<String> {
+fn lines_differ(changes: &[Change], whole_from: i64, joined: &str, width: u32) -> Option<String> {
     let mut shown: Vec<String> = joined.lines().map(str::to_owned).collect();
     let (replayed, since) = replay(changes);
     while shown
@@ -236,10 +236,11 @@ fn lines_differ(changes: &[Change], whole_from: i64, joined: &str) -> Option<Str
             }
             break;
         };
-        // Where a full-screen program begins, tmux ends a line that reaches into the screen.
+        // Where a full-screen program begins, tmux ends a line that reaches into the screen, at the
+        // end of a row.
         if let Some(above) = shown.last()
             && !last.trim_end_matches(' ').is_empty()
-            && !above.is_empty()
+            && fills_rows(above, width as usize)
             && *line == format!("{above}{}", last.trim_end_matches(' '))
         {
             last.insert_str(0, above);
@@ -252,6 +253,12 @@ fn lines_differ(changes: &[Change], whole_from: i64, joined: &str) -> Option<Str
         }
     }
     (!text.is_empty()).then_some(text)
+}
+
+/// Whether a text ends where a row does, or a column before, where a wide character did not fit.
+fn fills_rows(text: &str, width: usize) -> bool {
+    let columns: usize = text.chars().filter_map(UnicodeWidthChar::width).sum();
+    columns > 0 && columns >= columns.div_ceil(width) * (width - 1)
 }
 
 /// The lines that a reader has, and how many of them stand before the last gap of what was cleared.

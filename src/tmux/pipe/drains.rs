@@ -9,12 +9,10 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use crossbeam_channel::{Receiver, Select, Sender, TrySendError, bounded};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::Access;
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
@@ -22,14 +20,12 @@ use super::super::frame::Nonce;
 use super::command::pipe_pane;
 use super::frame::{Frame, Frames};
 use super::place::{self, Place};
+use super::program::DrainProgram;
 use super::ring::Dropped;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, is_stopped, stop_pair};
-
-/// The program that can drain panes, unless another one is named.
-const PROGRAM: &str = "td-observe";
 
 /// What is read of a drain at a time: a piece, as the drain sends it.
 const READ_BYTES: usize = 64 * 1024;
@@ -54,59 +50,6 @@ const ORDERS_MAX: usize = 1024;
 /// Connections that have not said whom they drain: only our own user can connect, so that more are a
 /// mistake, and are let go.
 const STRANGERS_MAX: usize = 1024;
-
-/// The program that drains panes: `td-observe`, or another one that hands its second and third
-/// argument to [`drain`](super::drain) when its first is `drain`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DrainProgram(PathBuf);
-
-impl DrainProgram {
-    /// This process's own program; also when its file has been replaced or removed meanwhile, where
-    /// the system allows it (Linux). Only for programs that can be drains.
-    ///
-    /// # Errors
-    /// When the system does not tell.
-    pub fn this() -> Result<Self> {
-        let running = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
-        if running.exists() {
-            return Ok(Self(running));
-        }
-        let path = std::env::current_exe()
-            .map_err(|cause| Error::other("cannot find the own program").because(cause))?;
-        Ok(Self(path))
-    }
-
-    /// The `td-observe` of this machine: this process's own program, if it is that, or else the one
-    /// beside it, or in `PATH`.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn find() -> Result<Self> {
-        let own = std::env::current_exe().ok();
-        let is_named = |path: &PathBuf| path.file_name().is_some_and(|name| name == PROGRAM);
-        if own.as_ref().is_some_and(is_named) {
-            return Self::this();
-        }
-        let beside = own.and_then(|own| own.parent().map(Path::to_owned));
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut directories = beside.into_iter().chain(std::env::split_paths(&path));
-        let found = directories.find_map(|directory| {
-            let program = directory.join(PROGRAM);
-            let may_run = rustix::fs::access(&program, Access::EXEC_OK).is_ok();
-            (program.is_absolute() && may_run && program.is_file()).then_some(program)
-        });
-        found.map(Self).ok_or_else(|| {
-            Error::other(format!(
-                "no {PROGRAM} is installed beside this program or in PATH, which drains panes"
-            ))
-        })
-    }
-
-    /// The program at a path.
-    pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
-    }
-}
 
 /// Which opening of a pipe something belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -203,7 +146,12 @@ impl Drains {
     pub fn prepare(&self, pane: &PaneId) -> Result<(Token, String)> {
         let token = Token(Nonce::fresh().as_str().to_owned());
         let place = Place::new()?;
-        let command = pipe_pane(pane.as_str(), &self.program.0, &place.socket(), &token.0);
+        let command = pipe_pane(
+            pane.as_str(),
+            self.program.path(),
+            &place.socket(),
+            &token.0,
+        );
         self.order(Order::Expect(token.clone(), place));
         Ok((token, command))
     }

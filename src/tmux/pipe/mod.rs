@@ -17,9 +17,10 @@ mod drain;
 mod drains;
 mod frame;
 mod place;
+mod program;
 mod ring;
 
 pub use drain::drain;
-pub use drains::DrainProgram;
 pub(crate) use drains::{Arrived, Drained, Drains, Token};
+pub use program::DrainProgram;
 pub(crate) use ring::Dropped;

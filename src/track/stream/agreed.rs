@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::difference::Difference;
 use super::tracker::StreamTracker;
 use crate::track::change::Change;
-use crate::track::lines::Logical;
+use crate::track::lines::{Logical, fills_rows};
 use crate::track::look::Look;
 use crate::track::normal::Normal;
 
@@ -57,14 +57,19 @@ impl Agreed {
         for change in changes {
             match change {
                 Change::Lines { first_line, chunk } => {
-                    self.bytes += chunk.len();
-                    self.said.push_back((*first_line, chunk.clone()));
+                    // What was said of them while they were unfinished is said again now.
+                    let unfinished = self.revised.split_off(first_line);
+                    self.bytes -= unfinished.values().map(String::len).sum::<usize>();
+                    let (first, held) = last_lines(*first_line, chunk);
+                    self.bytes += held.len();
+                    self.said.push_back((first, held.to_owned()));
                 }
                 Change::Revised { line, text } => {
                     let is_held = self.said.front().is_some_and(|(first, _)| first <= line);
                     if is_held {
                         self.bytes += text.len();
-                        self.revised.insert(*line, text.clone());
+                        let before = self.revised.insert(*line, text.clone());
+                        self.bytes -= before.map_or(0, |text| text.len());
                     }
                 }
                 Change::Gap { .. } | Change::Screen { .. } => {}
@@ -174,11 +179,11 @@ impl StreamTracker {
         let known = self.known();
         let by_screen = self.same_on_screen(look, &lines).map(|(at, number)| {
             let mut lines = lines.clone();
-            let first = join_up(&mut lines, at, number, &known);
+            let first = join_up(&mut lines, at, number, &known, look.width);
             (first, lines)
         });
         let by_row = self.at_agreed_row(look, place, &lines).map(|first| {
-            join_down(&mut lines, first, &known);
+            join_down(&mut lines, first, &known, look.width);
             (first, lines)
         });
         // Where the history was cleared the row tells nothing: then the first lines there are others.
@@ -272,11 +277,17 @@ impl StreamTracker {
 /// Where a full-screen program begins, tmux ends a line of the normal screen whose beginning has
 /// scrolled off. It was not printed so: both parts are one line, as it was said. Goes up from a line
 /// of this number; the number of the first.
-fn join_up(lines: &mut Vec<Logical>, at: usize, number: i64, known: &BTreeMap<i64, &str>) -> i64 {
+fn join_up(
+    lines: &mut Vec<Logical>,
+    at: usize,
+    number: i64,
+    known: &BTreeMap<i64, &str>,
+    width: u32,
+) -> i64 {
     let (mut at, mut number) = (at, number);
     loop {
         let text = known.get(&number).copied();
-        if at > 0 && text.is_some_and(|text| is_broken(lines, at - 1, text)) {
+        if at > 0 && text.is_some_and(|text| is_broken(lines, at - 1, text, width)) {
             join(lines, at - 1);
             at -= 1;
         }
@@ -288,22 +299,26 @@ fn join_up(lines: &mut Vec<Logical>, at: usize, number: i64, known: &BTreeMap<i6
 }
 
 /// The same from the first line on, of this number.
-fn join_down(lines: &mut Vec<Logical>, first: i64, known: &BTreeMap<i64, &str>) {
+fn join_down(lines: &mut Vec<Logical>, first: i64, known: &BTreeMap<i64, &str>, width: u32) {
     let mut at = 0;
     while at < lines.len() {
         let text = known.get(&(first + at as i64)).copied();
-        if text.is_some_and(|text| is_broken(lines, at, text)) {
+        if text.is_some_and(|text| is_broken(lines, at, text, width)) {
             join(lines, at);
         }
         at += 1;
     }
 }
 
-/// Whether a line and the next one are a line that was said.
-fn is_broken(lines: &[Logical], at: usize, said: &str) -> bool {
+/// Whether a line and the next one are a line that was said, broken where a row is full: a line
+/// that ends before it is (`send-keys -R` ends one anywhere) is a line of its own.
+fn is_broken(lines: &[Logical], at: usize, said: &str, width: u32) -> bool {
     let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {
         return false;
     };
+    if !fills_rows(line, width) {
+        return false;
+    }
     let rest = said.strip_prefix(&*line.text);
     let is_text = |line: &Logical| !line.text.trim_end_matches(' ').is_empty();
     is_text(line) && is_text(next) && rest.is_some_and(|rest| reads(rest, &next.text))
@@ -313,6 +328,17 @@ fn join(lines: &mut Vec<Logical>, at: usize) {
     let next = lines.remove(at + 1);
     lines[at].text.push_str(&next.text);
     lines[at].rows += next.rows;
+}
+
+/// The last lines of a chunk, as many as are held at all, and the number of the first.
+fn last_lines(first_line: i64, chunk: &str) -> (i64, &str) {
+    let Some(surplus) = chunk.len().checked_sub(HELD_BYTES) else {
+        return (first_line, chunk);
+    };
+    let bytes = chunk.as_bytes();
+    let at = memchr::memchr(b'\n', &bytes[surplus..]).map_or(bytes.len(), |end| surplus + end + 1);
+    let before = memchr::memchr_iter(b'\n', &bytes[..at]).count();
+    (first_line + before as i64, &chunk[at..])
 }
 
 /// Whether a line reads so, but for the blanks at its end.

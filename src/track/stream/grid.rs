@@ -109,7 +109,7 @@ impl Grid {
         let Some(mut line) = line else {
             return;
         };
-        self.scrolled.push(&line, &self.clusters);
+        self.scrolled.push(&line, &self.clusters, self.width);
         line.reset(room);
         match is_all {
             true => self.rows.push_back(line),
@@ -156,7 +156,7 @@ impl Grid {
         }
         while self.height() > height {
             if let Some(line) = self.rows.pop_front() {
-                self.scrolled.push(&line, &self.clusters);
+                self.scrolled.push(&line, &self.clusters, self.width);
             }
             *cursor_row -= 1;
         }

@@ -1,16 +1,15 @@
 //! One row of the grid, as tmux keeps it (pure).
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::cell::{Cell, Clusters};
 use super::ink::{Ink, Inks};
 use crate::track::look::Row;
+use crate::track::tabs::without_tabs;
 
 /// So many cells are looked at together.
 const ASCII_CELLS: usize = 32;
-
-/// Where nothing else is known, tabs go to each eighth column.
-const TAB_COLUMNS: usize = 8;
 
 /// What follows it stands in the same cell.
 const JOINER: char = '\u{200d}';
@@ -39,13 +38,6 @@ impl Line {
         };
         let mut after_joiner = false;
         for (at, character) in row.text.char_indices() {
-            if character == '\t' {
-                // How far it went is not shown: as far as tabs do by default.
-                let columns = TAB_COLUMNS - line.cells.len() % TAB_COLUMNS;
-                let columns = columns.min(width.saturating_sub(line.cells.len()).max(1));
-                line.push(clusters.tab(columns).unwrap_or(Cell::BLANK), columns);
-                continue;
-            }
             let columns = match clusters.widths.columns(character) {
                 Some(columns) if !after_joiner => columns,
                 _ => 0,
@@ -79,8 +71,10 @@ impl Line {
         self.cells.extend((1..columns).map(|_| Cell::PADDING));
     }
 
-    /// Appends its text.
-    pub fn show(&self, clusters: &Clusters, text: &mut String) {
+    /// Appends its text, as it looks in a pane of this width.
+    pub fn show(&self, clusters: &Clusters, width: usize, text: &mut String) {
+        let begin = text.len();
+        let mut may_have_tabs = false;
         text.reserve(self.cells.len());
         let mut ascii = [0; ASCII_CELLS];
         for cells in self.cells.chunks(ASCII_CELLS) {
@@ -93,8 +87,16 @@ impl Line {
             }
             match std::str::from_utf8(&ascii[..cells.len()]) {
                 Ok(shown) if all < 0x80 => text.push_str(shown),
-                _ => cells.iter().for_each(|cell| clusters.show(*cell, text)),
+                _ => {
+                    may_have_tabs = true;
+                    cells.iter().for_each(|cell| clusters.show(*cell, text));
+                }
             }
+        }
+        // A tab is no ASCII here, but a cluster.
+        if may_have_tabs && let Cow::Owned(row) = without_tabs(&text[begin..], width) {
+            text.truncate(begin);
+            text.push_str(&row);
         }
     }
 
@@ -104,9 +106,9 @@ impl Line {
         cells.map(|cell| clusters.chars(*cell)).sum()
     }
 
-    pub fn row(&self, clusters: &Clusters) -> Row {
+    pub fn row(&self, clusters: &Clusters, width: usize) -> Row {
         let mut text = String::new();
-        self.show(clusters, &mut text);
+        self.show(clusters, width, &mut text);
         Row {
             text,
             wrapped: self.wrapped,

@@ -127,7 +127,7 @@ impl Terminal {
             ..
         } = &mut self.grid;
         for row in rows.iter().take(last) {
-            scrolled.push(row, clusters);
+            scrolled.push(row, clusters, width);
         }
         let mut y = 0;
         for line in &plain.lines {
@@ -146,7 +146,7 @@ impl Terminal {
                 row.set_ascii(0, now, width);
                 row.wrapped = left > 0;
                 if off > 0 {
-                    scrolled.push(row, clusters);
+                    scrolled.push(row, clusters, width);
                     off -= 1;
                 } else {
                     y += 1;

@@ -70,12 +70,12 @@ impl Scrolled {
         self.is_open = true;
     }
 
-    pub fn push(&mut self, line: &Line, clusters: &Clusters) {
+    pub fn push(&mut self, line: &Line, clusters: &Clusters, width: usize) {
         if !line.inks.is_empty() {
             let before = self.text[self.whole..].chars().count();
             push_inked(line, clusters, (self.rows.len(), before), &mut self.inked);
         }
-        line.show(clusters, &mut self.text);
+        line.show(clusters, width, &mut self.text);
         self.count += 1;
         self.total += 1;
         self.history.grow();

@@ -58,7 +58,9 @@ impl Terminal {
     /// The rows that are shown.
     pub fn shown(&self) -> Vec<Row> {
         let lines = self.grid.rows.iter();
-        lines.map(|line| line.row(&self.grid.clusters)).collect()
+        lines
+            .map(|line| line.row(&self.grid.clusters, self.grid.width))
+            .collect()
     }
 
     /// The rows of the normal screen, and the row of its cursor, also while it is not shown.
@@ -66,7 +68,9 @@ impl Terminal {
         match &self.saved {
             Some(saved) => {
                 let lines = saved.rows.iter();
-                let rows = lines.map(|line| line.row(&self.grid.clusters)).collect();
+                let rows = lines
+                    .map(|line| line.row(&self.grid.clusters, self.grid.width))
+                    .collect();
                 (rows, saved.cursor.y.min(saved.rows.len() - 1))
             }
             None => (self.shown(), self.cursor.y),
@@ -84,7 +88,9 @@ impl Terminal {
         let rows = saved.rows.iter();
         Some(SavedScreen {
             cursor: told(saved.cursor),
-            rows: rows.map(|line| line.row(&self.grid.clusters)).collect(),
+            rows: rows
+                .map(|line| line.row(&self.grid.clusters, self.grid.width))
+                .collect(),
         })
     }
 

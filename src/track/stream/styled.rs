@@ -34,6 +34,13 @@ pub(super) fn push_inked(
     (line, before): (usize, usize),
     inked: &mut Vec<Inked>,
 ) {
+    if row.inks.is_empty() {
+        return;
+    }
+    // Where characters stand that follow a tab is not known from the cells.
+    if row.cells.iter().any(|cell| clusters.is_tab(*cell)) {
+        return;
+    }
     // The runs stand in order, so that each cell is looked at once.
     let (mut column, mut chars) = (0, before);
     let mut chars_to = |to: usize| {
@@ -78,7 +85,7 @@ impl Terminal {
         for row in rows {
             push_inked(row, clusters, (line, before), &mut inked);
             match row.wrapped {
-                true => before += row.chars(0..usize::MAX, clusters),
+                true => before += row.row(clusters, self.width()).text.chars().count(),
                 false => (line, before) = (line + 1, 0),
             }
         }

@@ -111,6 +111,16 @@ fn pane(server: &TmuxServer, name: &str, width: u32, height: u32, history: u32) 
     // Panes get what is set when they are made.
     server.tmux(&["set-option", "-g", "history-limit", &history.to_string()]);
     let pane = server.new_session(name, width, height, "exec cat");
+    // And from 3.7 on what is set later for all, unless their session has its own.
+    let session = format!("={name}:");
+    let own = [
+        "set-option",
+        "-t",
+        &session,
+        "history-limit",
+        &history.to_string(),
+    ];
+    server.tmux(&own);
     server.terminal(&pane)
 }
 

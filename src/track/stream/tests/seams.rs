@@ -1,6 +1,7 @@
 //! Where a stream begins, and where it is taken up anew.
 
 use super::*;
+use crate::event::Cursor;
 use crate::track::{Difference, Modes};
 
 #[test]
@@ -128,6 +129,48 @@ fn tmux_is_right_about_its_screen() {
         }]
     );
     assert_eq!(pane.stream.difference(&other.look), None);
+}
+
+/// `send-keys -R` scrolls the screen off and goes to its top, which no byte tells.
+#[test]
+fn a_line_that_was_cut_from_outside_is_two_lines() {
+    let mut pane = Pane::new(9, 4);
+    pane.feed(b"one\r\ntwo\r\nthree");
+    pane.rest();
+    pane.feed(b"four\r\nfive\r\n");
+    pane.rest();
+    assert_eq!(pane.lines(), ["one", "two", "threefour", "five"]);
+    let mut reset = seam(9, &["one", "two", "three", "four", "five", "", ""], 3);
+    reset.look.cursor = Cursor { x: 0, y: 2 };
+    let changes = pane.stream.reseat(&reset, pane.now);
+    pane.changes.extend(changes);
+    pane.rest();
+    assert_eq!(pane.lines(), ["one", "two", "three", "four", "five"]);
+    assert_eq!(pane.stream.difference(&reset.look), None);
+}
+
+/// The same after it has scrolled off; the line was shown while it was unfinished, too.
+#[test]
+fn what_has_scrolled_off_is_put_right() {
+    let mut pane = Pane::new(9, 3);
+    pane.feed(b"one\r\ntwo");
+    pane.rest();
+    pane.feed(b"three\r\n");
+    let numbers: Vec<String> = (0..300).map(|number| number.to_string()).collect();
+    pane.feed((numbers.join("\r\n") + "\r\n").as_bytes());
+    pane.rest();
+    let numbers = numbers.iter().map(String::as_str);
+    let lines: Vec<&str> = ["one", "two", "three"].into_iter().chain(numbers).collect();
+    let mut rows = lines.clone();
+    rows.push("");
+    let mut reset = seam(9, &rows, rows.len() - 3);
+    reset.look.cursor = Cursor { x: 0, y: 2 };
+    assert!(pane.stream.rows_to_compare() as usize >= rows.len() - 3);
+    assert!(pane.stream.differs_above(&reset.look));
+    let changes = pane.stream.reseat(&reset, pane.now);
+    pane.changes.extend(changes);
+    pane.rest();
+    assert_eq!(pane.lines(), lines);
 }
 
 /// The lines are found again in rows that were made anew, although they look alike.

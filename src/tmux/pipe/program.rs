@@ -1,0 +1,68 @@
+//! Which program drains panes: named by the caller, or found.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Access;
+
+use crate::error::{Error, Result};
+
+/// The program that can drain panes, unless another one is named.
+const PROGRAM: &str = "td-observe";
+
+/// The program that drains panes: `td-observe`, or another one that hands its second and third
+/// argument to [`drain`](super::drain) when its first is `drain`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrainProgram(PathBuf);
+
+impl DrainProgram {
+    /// This process's own program; also when its file has been replaced or removed meanwhile, where
+    /// the system allows it (Linux). Only for programs that can be drains.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn this() -> Result<Self> {
+        let running = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+        if running.exists() {
+            return Ok(Self(running));
+        }
+        let path = std::env::current_exe()
+            .map_err(|cause| Error::other("cannot find the own program").because(cause))?;
+        Ok(Self(path))
+    }
+
+    /// The `td-observe` of this machine: this process's own program, if it is that, or else the one
+    /// beside it, or in `PATH`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn find() -> Result<Self> {
+        let own = std::env::current_exe().ok();
+        let is_named = |path: &PathBuf| path.file_name().is_some_and(|name| name == PROGRAM);
+        if own.as_ref().is_some_and(is_named) {
+            return Self::this();
+        }
+        let beside = own.and_then(|own| own.parent().map(Path::to_owned));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut directories = beside.into_iter().chain(std::env::split_paths(&path));
+        let found = directories.find_map(|directory| {
+            let program = directory.join(PROGRAM);
+            let may_run = rustix::fs::access(&program, Access::EXEC_OK).is_ok();
+            (program.is_absolute() && may_run && program.is_file()).then_some(program)
+        });
+        found.map(Self).ok_or_else(|| {
+            Error::other(format!(
+                "no {PROGRAM} is installed beside this program or in PATH, which drains panes"
+            ))
+        })
+    }
+
+    /// The program at a path.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
