@@ -126,6 +126,7 @@ fn output() -> Envelope {
         is_complete: false,
         reason: None,
         exit_status: None,
+        styles: Default::default(),
     };
     Envelope::new(
         Some(42),
@@ -227,6 +228,7 @@ fn updated(chunk: &str) -> TdEvent {
         is_complete: false,
         reason: None,
         exit_status: None,
+        styles: Default::default(),
     }
 }
 

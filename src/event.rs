@@ -8,6 +8,7 @@ mod envelope;
 mod ids;
 mod json;
 mod lines;
+mod styles;
 mod text;
 mod values;
 
@@ -20,6 +21,8 @@ use envelope::Key;
 pub use envelope::{Envelope, Extra};
 pub use ids::{ExecutionId, PaneId};
 pub(crate) use lines::lines_in;
+pub(crate) use styles::STYLES_MAX;
+pub use styles::{Style, Styles};
 pub(crate) use text::each_text_in;
 use values::Field;
 pub use values::{
@@ -88,12 +91,15 @@ macro_rules! event_table {
             /// A pane is gone, or its program has ended.
             PaneClosed pane_closed life { pane: PaneId, reason: String, exit_status: ExitStatus }
             /// Settled lines of a pane: whole lines, each ended by `\n`; `first_line` numbers the first.
+            /// `styles` has the program's own colours, where the pane is streamed.
             OutputUpdate output_update text {
                 pane: PaneId, first_line: i64, chunk: String, is_complete: bool, reason: MaybeText,
-                exit_status: ExitStatus
+                exit_status: ExitStatus, styles: Styles
             }
             /// A line that is still on the screen reads differently now.
-            OutputRevised output_revised text { pane: PaneId, line: i64, text: String }
+            OutputRevised output_revised text {
+                pane: PaneId, line: i64, text: String, styles: Styles
+            }
             /// The alternate screen of a full-screen program: the rows that changed.
             ScreenUpdate screen_update text {
                 pane: PaneId, width: u32, height: u32, cursor: Cursor, rows: ScreenRows

@@ -110,7 +110,7 @@ pub use error::{Error, Result};
 pub use event::{
     Cursor, Envelope, EventKind, ExecutionId, ExitStatus, Extra, GapEvidence, IterationOutcome,
     LineCount, MaybePane, MaybePid, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows,
-    TdEvent, UnknownEvent,
+    Style, Styles, TdEvent, UnknownEvent,
 };
 pub use source::{
     AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Execution, Polling, Watch, WatchedAgents,

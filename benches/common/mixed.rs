@@ -166,6 +166,7 @@ impl Mixed {
             is_complete: false,
             reason: None,
             exit_status: None,
+            styles: Default::default(),
         }
     }
 
@@ -194,6 +195,7 @@ impl Mixed {
                 pane: format!("%{pane}").as_str().into(),
                 line: self.line[pane],
                 text: self.words(10),
+                styles: Default::default(),
             },
             72..88 => TdEvent::TokenReceived {
                 execution_id,

@@ -8,7 +8,7 @@ use crate::bus::gate::Side;
 use crate::bus::inbox::{Emitted, Shared};
 use crate::event::{
     Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane, MaybePid,
-    MaybeText, PaneId, PaneIds, ScreenRows, TdEvent, event_table,
+    MaybeText, PaneId, PaneIds, ScreenRows, Styles, TdEvent, event_table,
 };
 
 /// Emits the events of one execution, from any thread; clone it at will.
@@ -131,6 +131,7 @@ macro_rules! methods {
         $($rest:tt)*
     ) => {
         $(#[$doc])*
+        #[allow(clippy::too_many_arguments, reason = "one for each field")]
         pub fn $method(&self, $($field: arg!($type)),*) -> Emitted {
             self.emit(TdEvent::$variant {
                 execution_id: self.id.clone(),

@@ -162,9 +162,11 @@ impl Held {
             (
                 TdEvent::OutputUpdate {
                     pane,
+                    first_line: held_line,
                     chunk,
                     reason: None,
                     exit_status: None,
+                    styles,
                     ..
                 },
                 TdEvent::OutputUpdate {
@@ -173,25 +175,33 @@ impl Held {
                     chunk: next_chunk,
                     reason: None,
                     exit_status: None,
+                    styles: next_styles,
                     ..
                 },
             ) if pane == next_pane && *first_line == self.next_line => {
+                styles.extend(self.next_line.saturating_sub(*held_line), next_styles);
                 chunk.push_str(next_chunk);
                 self.next_line += lines_in(next_chunk);
                 next_chunk.len()
             }
             (
                 TdEvent::OutputRevised {
-                    pane, line, text, ..
+                    pane,
+                    line,
+                    text,
+                    styles,
+                    ..
                 },
                 TdEvent::OutputRevised {
                     pane: next_pane,
                     line: next_line,
                     text: next_text,
+                    styles: next_styles,
                     ..
                 },
             ) if pane == next_pane && line == next_line => {
                 text.clone_from(next_text);
+                styles.clone_from(next_styles);
                 0
             }
             (
@@ -237,7 +247,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::{Cursor, ScreenRow};
+    use crate::event::{Cursor, ScreenRow, Style, Styles};
     use crate::stamp::Timestamp;
 
     const INTERVAL: Duration = Duration::from_millis(100);
@@ -249,6 +259,17 @@ mod tests {
             token: token.into(),
         };
         Envelope::new(Some(seq), Timestamp::from_micros(seq as i64), event)
+    }
+
+    /// Styles of the first character of a line, one after the other.
+    fn styled(sgrs: &[&str]) -> Styles {
+        let style = |(line, sgr): (u32, &&str)| Style {
+            line,
+            from: 0,
+            to: 1,
+            sgr: (*sgr).to_owned(),
+        };
+        Styles::new((0..).zip(sgrs).map(style).collect())
     }
 
     /// One of the kinds that there are, with text that names its number.
@@ -288,6 +309,7 @@ mod tests {
                     is_complete: false,
                     reason: None,
                     exit_status: None,
+                    styles: styled(&["31"]),
                 }
             }
             _ => TdEvent::Warning {
@@ -351,6 +373,14 @@ mod tests {
             let got: String = out.iter().map(text).collect();
             prop_assert_eq!(got.replace('\n', ""), all.replace('\n', ""));
             prop_assert_eq!(out.iter().map(|one| one.n).sum::<u64>(), steps.len() as u64);
+            // Each line has its colour still.
+            for envelope in &out {
+                if let TdEvent::OutputUpdate { chunk, styles, .. } = &envelope.event {
+                    let lines = u32::try_from(lines_in(chunk)).unwrap();
+                    let styled: Vec<u32> = styles.as_slice().iter().map(|style| style.line).collect();
+                    prop_assert_eq!(styled, (0..lines).collect::<Vec<_>>());
+                }
+            }
             // An envelope has the number of the last event that it stands for.
             let mut seq = 0;
             for envelope in &out {
@@ -412,6 +442,7 @@ mod tests {
             pane: "%1".into(),
             line,
             text: text.into(),
+            styles: Styles::default(),
         };
         let rows = |rows: &[(u32, &str)], x| TdEvent::ScreenUpdate {
             execution_id: "a".into(),

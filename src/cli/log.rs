@@ -238,17 +238,24 @@ fn matching(envelope: &Envelope, query: &Query) -> Option<Envelope> {
     let TdEvent::OutputUpdate { chunk, .. } = &envelope.event else {
         return None;
     };
-    let lines = chunk.split_inclusive('\n');
-    let matching: String = lines
-        .filter(|line| regex.is_match(line.trim_end_matches('\n')))
-        .collect();
+    // Where each line stands in what matches, if it does.
+    let (mut matching, mut places, mut count) = (String::new(), Vec::new(), 0);
+    for line in chunk.split_inclusive('\n') {
+        let is_match = regex.is_match(line.trim_end_matches('\n'));
+        places.push(is_match.then_some(count));
+        if is_match {
+            matching.push_str(line);
+            count += 1;
+        }
+    }
     // What matches over several lines is shown whole.
     if matching.is_empty() || matching.len() == chunk.len() {
         return None;
     }
     let mut part = envelope.clone();
-    if let TdEvent::OutputUpdate { chunk, .. } = &mut part.event {
+    if let TdEvent::OutputUpdate { chunk, styles, .. } = &mut part.event {
         *chunk = matching;
+        styles.move_lines(|line| places.get(line as usize).copied().flatten());
     }
     Some(part)
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane, MaybePid,
-    MaybeText, PaneId, PaneIds, ScreenRow, ScreenRows, TdEvent, UnknownEvent, event_table,
+    MaybeText, PaneId, PaneIds, ScreenRow, ScreenRows, Styles, TdEvent, UnknownEvent, event_table,
 };
 
 /// Who is shown each text, and may change it.
@@ -89,6 +89,19 @@ impl Texts for ScreenRows {
 
     fn any(&self, holds: &mut Holds<'_>) -> bool {
         self.iter().any(|row| row.any(holds))
+    }
+}
+
+impl Texts for Styles {
+    fn texts(&mut self, visit: &mut Visit<'_>) {
+        for sgr in self.sgrs_mut() {
+            visit(sgr);
+        }
+    }
+
+    // Nobody looks for text in colours.
+    fn any(&self, _holds: &mut Holds<'_>) -> bool {
+        false
     }
 }
 

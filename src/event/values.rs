@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{ExecutionId, PaneId};
 use super::json::push_string;
+use super::styles::{Style, Styles};
 
 /// How one iteration of an agentic loop ended; written as serde writes an enum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,6 +146,20 @@ text_field!(String, PaneId, ExecutionId);
 impl Field for ScreenRow {
     fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.text.len()
+    }
+}
+impl Field for Styles {
+    fn absent() -> Option<Self> {
+        Some(Self::default())
+    }
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+    fn heap_bytes(&self) -> usize {
+        let styles = self.as_slice().iter();
+        styles
+            .map(|style| size_of::<Style>() + style.sgr.len())
+            .sum()
     }
 }
 impl<T: Field> Field for Vec<T> {

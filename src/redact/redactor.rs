@@ -9,7 +9,7 @@ use super::line::{After, take};
 use super::pane::Pane;
 use super::scan::{End, Set};
 use super::stream::{Past, Scratch};
-use crate::event::{ExecutionId, PaneId, TdEvent};
+use crate::event::{ExecutionId, PaneId, Style, Styles, TdEvent};
 
 /// Executions whose streams are remembered, at some 300 bytes each: more than run at once anywhere;
 /// an engine that never says which have ended stays small.
@@ -147,21 +147,24 @@ impl Redactor {
                 first_line,
                 chunk,
                 reason,
+                styles,
                 ..
             } => {
                 let (pane, set, scratch) = self.pane(execution_id, pane);
                 let found = put(chunk, pane.settled(set, *first_line, chunk, scratch));
                 let reason_found = reason.as_mut().is_some_and(|reason| self.text(reason));
-                found | reason_found
+                found | reason_found | self.styles(styles, found)
             }
             TdEvent::OutputRevised {
                 execution_id,
                 pane,
                 line,
                 text,
+                styles,
             } => {
                 let (pane, set, scratch) = self.pane(execution_id, pane);
-                put(text, pane.revised(set, *line, text, scratch))
+                let found = put(text, pane.revised(set, *line, text, scratch));
+                found | self.styles(styles, found)
             }
             TdEvent::ScreenUpdate {
                 execution_id,
@@ -180,6 +183,22 @@ impl Redactor {
                 found
             }
         }
+    }
+
+    /// Styles of text that `was_changed` are of no text any more, and those that hold a secret, or
+    /// are none, must not be seen: all of the event go. Whether there was a secret.
+    fn styles(&mut self, styles: &mut Styles, was_changed: bool) -> bool {
+        if styles.is_empty() {
+            return false;
+        }
+        let is_sound = styles.as_slice().iter().all(Style::is_sound);
+        let found = styles
+            .sgrs_mut()
+            .fold(false, |found, sgr| found | self.text(sgr));
+        if was_changed || found || !is_sound {
+            styles.clear();
+        }
+        found
     }
 
     /// Forgets what is known of an execution that has ended.

@@ -16,9 +16,9 @@ use super::states::States;
 use super::stream::Streaming;
 use super::turns::{Due, TurnRules, Turns};
 use crate::agent::{Judged, StateRules, Turn};
-use crate::event::PaneId;
+use crate::event::{PaneId, Styles};
 use crate::tmux::{Margin, PaneState, Proof, Rhythm, Seen, Shape, Want, Wish};
-use crate::track::{Change, Death, Look, Outcome, Pace, Tracker};
+use crate::track::{Change, Death, Look, Outcome, Pace, Paced, Tracker};
 
 /// How long a line must have stood to be said, where looks come as they may: a fraction of what
 /// anybody notices, and longer than most programs take to rewrite what they have just written.
@@ -211,7 +211,7 @@ impl Pane {
     /// Says what was held back and is due. Whether something else is to be asked for.
     pub fn say_due(&mut self, out: &mut Out<'_>) -> bool {
         for paced in self.pace.due(out.now) {
-            out.change(&self.id, paced);
+            self.say_one(paced, out);
         }
         let streamed = self.say_streamed(out);
         self.say_death(out);
@@ -220,7 +220,8 @@ impl Pane {
         if let Some(Due::Inferred(summary)) = &due {
             self.finish(out);
             let update = (self.tracker().next_line(), "");
-            out.complete(&self.id, update, Completion::Inferred);
+            let styles = self.styles(update.0, update.1);
+            out.complete(&self.id, update, styles, Completion::Inferred);
             out.emitter.turn_completed(
                 "",
                 summary,
@@ -353,7 +354,7 @@ impl Pane {
 
     fn finish(&mut self, out: &mut Out<'_>) {
         for paced in self.pace.finish() {
-            out.change(&self.id, paced);
+            self.say_one(paced, out);
         }
     }
 
@@ -398,7 +399,8 @@ impl Pane {
     /// The lines up to the end of a turn, and that it has ended.
     fn say_turn(&mut self, update: (i64, &str), turn: &Turn, out: &mut Out<'_>) {
         self.finish(out);
-        out.complete(&self.id, update, Completion::Turn);
+        let styles = self.styles(update.0, update.1);
+        out.complete(&self.id, update, styles, Completion::Turn);
         let pane = Some(self.id.clone());
         out.emitter
             .turn_completed(&turn.marker, &turn.summary, pane, None);
@@ -406,7 +408,26 @@ impl Pane {
 
     fn say_paced(&mut self, changes: Vec<Change>, out: &mut Out<'_>) {
         for paced in self.pace.take(changes, out.now) {
-            out.change(&self.id, paced);
+            self.say_one(paced, out);
+        }
+    }
+
+    fn say_one(&self, paced: Paced, out: &mut Out<'_>) {
+        let (Paced::Keep(change) | Paced::Show(change)) = &paced;
+        let styles = match change {
+            Change::Lines { first_line, chunk } => self.styles(*first_line, chunk),
+            Change::Revised { line, text } => self.styles(*line, text),
+            Change::Screen { .. } | Change::Gap { .. } => Styles::default(),
+        };
+        out.change(&self.id, paced, styles);
+    }
+
+    /// In which colours lines were written, where every byte is seen. They are looked up when the
+    /// lines are said, whatever hands these went through: lines that read otherwise have none.
+    fn styles(&self, first_line: i64, text: &str) -> Styles {
+        match &self.follow {
+            Follow::Looks(_) => Styles::default(),
+            Follow::Bytes(stream) => stream.styles(first_line, text),
         }
     }
 

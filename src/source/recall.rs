@@ -171,6 +171,7 @@ impl Recall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Styles;
     use crate::stamp::Timestamp;
 
     #[test]
@@ -183,12 +184,14 @@ mod tests {
             is_complete: false,
             reason: None,
             exit_status: None,
+            styles: Styles::default(),
         };
         let revised = TdEvent::OutputRevised {
             execution_id: "e".into(),
             pane: "%1".into(),
             line: 4,
             text: "$ ".into(),
+            styles: Styles::default(),
         };
         let events = [
             update("%1", 1, "a\n\n"),

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::recall::Recall;
 use crate::bus::EventEmitter;
-use crate::event::{PaneId, TdEvent};
+use crate::event::{PaneId, Styles, TdEvent};
 use crate::process::Patient;
 use crate::track::{Change, Paced};
 
@@ -22,8 +22,8 @@ pub(super) struct Out<'a> {
 }
 
 impl Out<'_> {
-    /// Says a change of a pane.
-    pub fn change(&mut self, pane: &PaneId, paced: Paced) {
+    /// Says a change of a pane, whose text has these styles.
+    pub fn change(&mut self, pane: &PaneId, paced: Paced, styles: Styles) {
         let (change, keep) = match paced {
             Paced::Keep(change) => (change, true),
             Paced::Show(change) => (change, false),
@@ -38,12 +38,14 @@ impl Out<'_> {
                 is_complete: false,
                 reason: None,
                 exit_status: None,
+                styles,
             },
             Change::Revised { line, text } => TdEvent::OutputRevised {
                 execution_id,
                 pane,
                 line,
                 text,
+                styles,
             },
             Change::Screen {
                 width,
@@ -81,7 +83,13 @@ impl Out<'_> {
     }
 
     /// Says that a pane's output up to here is complete: an agent's turn, or a program's life.
-    pub fn complete(&mut self, pane: &PaneId, (line, chunk): (i64, &str), why: Completion) {
+    pub fn complete(
+        &mut self,
+        pane: &PaneId,
+        (line, chunk): (i64, &str),
+        styles: Styles,
+        why: Completion,
+    ) {
         let (reason, exit_status) = match why {
             Completion::Turn => ("turn", None),
             Completion::Inferred => ("inferred", None),
@@ -89,7 +97,7 @@ impl Out<'_> {
         };
         let reason = Some(reason.to_owned());
         self.emitter
-            .output_update(pane, line, chunk, true, reason, exit_status);
+            .output_update(pane, line, chunk, true, reason, exit_status, styles);
     }
 }
 

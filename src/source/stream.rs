@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::event::Cursor;
+use crate::event::{Cursor, Styles};
 use crate::tmux::{Dropped, Token};
 use crate::track::{Change, Look, Mark, Seam, StreamTracker, Tracker};
 
@@ -163,6 +163,11 @@ impl Streaming {
 
     pub fn tracker(&self) -> &Tracker {
         self.tracker.tracker()
+    }
+
+    /// In which colours lines were written.
+    pub fn styles(&self, first_line: i64, text: &str) -> Styles {
+        self.tracker.styles(first_line, text)
     }
 
     /// What the pane shows, by its bytes.

@@ -302,8 +302,9 @@ impl Question {
         let shot = Shot {
             depth: depth(seen, listed, margin),
             pane,
-            // A seam may find a full-screen program that the listing does not have yet.
-            saved: listed.alternate || seam.is_some(),
+            // A seam may find a full-screen program that the listing does not have yet, and a deep
+            // look is asked for where one was found.
+            saved: listed.alternate || seam.is_some() || matches!(margin, Margin::All),
             seam,
         };
         (shot, seen)

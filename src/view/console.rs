@@ -10,18 +10,20 @@ mod lines;
 mod live;
 mod needs;
 mod notes;
+mod paints;
 mod pane;
 mod rows;
 mod writer;
 
 use std::collections::BTreeMap;
+use std::mem::take;
 
 use super::executions::{Executions, Said, live_text, push_row, push_rows};
 use super::names::{Label, Names};
 use super::tone::{Tone, push_styled};
 use super::words::lagged;
 use crate::agent::StateRules;
-use crate::event::{Envelope, PaneId, TdEvent};
+use crate::event::{Envelope, PaneId, Styles, TdEvent, lines_in};
 use live::{Foot, Named};
 use needs::Needs;
 use pane::{Pane, Reading, Shown};
@@ -162,8 +164,10 @@ impl Console {
         for ((id, pane), known) in panes.iter_mut() {
             if known.due().is_some_and(|due| due <= at) {
                 let label = names.label(id, Some(pane));
-                let mut writer = Writer::new(rows, &label, known.agent().is_some(), out);
+                let (paints, is_agent) = (take(&mut known.paints), known.agent().is_some());
+                let mut writer = Writer::new(rows, &label, &paints, is_agent, out);
                 known.rest(at, reading, &mut |shown| writer.show(shown));
+                known.paints = paints;
             }
         }
         self.due = self.panes.values().filter_map(Pane::due).min();
@@ -207,18 +211,27 @@ impl Console {
                 pane,
                 first_line,
                 chunk,
+                styles,
                 ..
             } => {
+                self.paints(id, pane, *first_line, chunk, styles);
                 self.of_pane(id, pane, at, out, |known, reading, show| {
                     known.settled(*first_line, chunk, at, reading, show);
                 });
                 self.note(event, &label, out);
             }
             TdEvent::OutputRevised {
-                pane, line, text, ..
-            } => self.of_pane(id, pane, at, out, |known, reading, show| {
-                known.revised(*line, text, at, reading, show);
-            }),
+                pane,
+                line,
+                text,
+                styles,
+                ..
+            } => {
+                self.paints(id, pane, *line, text, styles);
+                self.of_pane(id, pane, at, out, |known, reading, show| {
+                    known.revised(*line, text, at, reading, show);
+                });
+            }
             TdEvent::ScreenUpdate { pane, .. } => {
                 self.of_pane(id, pane, at, out, |known, _, _| known.drew_screen(at));
             }
@@ -336,6 +349,18 @@ impl Console {
         });
     }
 
+    /// Takes in the colours of lines, where any are shown.
+    fn paints(&mut self, id: &str, pane: &PaneId, first_line: i64, text: &str, styles: &Styles) {
+        if !self.rows.look.coloured {
+            return;
+        }
+        let key = (id.to_owned(), pane.clone());
+        let known = self.panes.entry(key).or_default();
+        // A revision of a blank line is of one, too.
+        let lines = lines_in(text).count().max(1) as i64;
+        known.paints.take(first_line, lines, styles);
+    }
+
     /// Does something with a pane, and adds the lines that follow from it.
     fn of_pane(
         &mut self,
@@ -347,12 +372,14 @@ impl Console {
     ) {
         let label = self.names.label(id, Some(pane));
         let known = self.panes.entry((id.to_owned(), pane.clone())).or_default();
-        let is_agent = known.agent().is_some();
-        let mut writer = Writer::new(&self.rows, &label, is_agent, out);
+        let (mut paints, is_agent) = (take(&mut known.paints), known.agent().is_some());
+        let mut writer = Writer::new(&self.rows, &label, &paints, is_agent, out);
         act(known, Reading(self.agents.as_ref()), &mut |shown| {
             writer.show(shown);
         });
         let error = writer.error.take();
+        paints.forget();
+        known.paints = paints;
         self.due = [self.due, known.due()].into_iter().flatten().min();
         if let (Some(error), Some(_)) = (error, self.rows.columns) {
             self.needs.printed_error(id, pane, &error, at);
@@ -363,8 +390,8 @@ impl Console {
     fn end_pane(&mut self, id: &str, pane: &PaneId, label: &Label, out: &mut String) {
         let key = (id.to_owned(), pane.clone());
         if let Some(mut known) = self.panes.remove(&key) {
-            let is_agent = known.agent().is_some();
-            let mut writer = Writer::new(&self.rows, label, is_agent, out);
+            let (paints, is_agent) = (take(&mut known.paints), known.agent().is_some());
+            let mut writer = Writer::new(&self.rows, label, &paints, is_agent, out);
             known.end(Reading(self.agents.as_ref()), &mut |shown| {
                 writer.show(shown);
             });

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
-use crate::event::GapEvidence;
+use crate::event::{GapEvidence, Style, Styles};
 use crate::stamp::Timestamp;
 use crate::view::clean::tests::nasty;
 use crate::view::samples::{completed, output};
@@ -35,6 +35,7 @@ fn update(first_line: i64, chunk: &str) -> TdEvent {
         is_complete: false,
         reason: None,
         exit_status: None,
+        styles: Default::default(),
     }
 }
 
@@ -44,6 +45,7 @@ fn revised(line: i64, text: &str) -> TdEvent {
         pane: "%1".into(),
         line,
         text: text.into(),
+        styles: Default::default(),
     }
 }
 
@@ -624,12 +626,13 @@ proptest! {
             TdEvent::OutputUpdate {
                 execution_id: id.clone(), pane: pane.clone(), first_line: 1, chunk: text.clone(),
                 is_complete: true, reason: Some(text.clone()), exit_status: Some(3),
+                styles: Default::default(),
             },
             TdEvent::Warning { execution_id: id.clone(), context: text.clone(), message: text.clone() },
             TdEvent::ExecutionStarted { execution_id: id.clone(), command: text.clone(), cwd: text.clone() , pane: None, pid: None},
             TdEvent::ExecutionOutput { execution_id: id.clone(), stream: text.clone(), text: text.clone() },
             TdEvent::ValidationOutput { execution_id: id.clone(), iteration: 1, line: text.clone(), is_stderr: true },
-            TdEvent::OutputRevised { execution_id: id.clone(), pane: pane.clone(), line: 99, text: text.clone() },
+            TdEvent::OutputRevised { execution_id: id.clone(), pane: pane.clone(), line: 99, text: text.clone(), styles: Default::default() },
         ];
         let mut out = String::new();
         for event in events {
@@ -643,4 +646,100 @@ proptest! {
         prop_assert!(!out.contains(|c: char| c.is_control() && c != '\n'), "{:?}", out);
         prop_assert!(live.width() <= 40);
     }
+}
+
+#[test]
+fn lines_are_shown_in_the_colours_that_they_were_written_in() {
+    let style = |line, from, to, sgr: &str| Style {
+        line,
+        from,
+        to,
+        sgr: sgr.to_owned(),
+    };
+    let styled = |event: TdEvent, with: Vec<Style>| match event {
+        TdEvent::OutputUpdate {
+            execution_id,
+            pane,
+            first_line,
+            chunk,
+            is_complete,
+            reason,
+            exit_status,
+            ..
+        } => TdEvent::OutputUpdate {
+            execution_id,
+            pane,
+            first_line,
+            chunk,
+            is_complete,
+            reason,
+            exit_status,
+            styles: Styles::new(with),
+        },
+        TdEvent::OutputRevised {
+            execution_id,
+            pane,
+            line,
+            text,
+            ..
+        } => TdEvent::OutputRevised {
+            execution_id,
+            pane,
+            line,
+            text,
+            styles: Styles::new(with),
+        },
+        other => other,
+    };
+    let event = || {
+        let styles = vec![style(0, 0, 3, "31"), style(2, 0, 6, "1;32")];
+        styled(update(1, "red plain\nnone\nabcdefghijkl\n"), styles)
+    };
+    let look = Look {
+        coloured: true,
+        ..Look::default()
+    };
+    let mut console = Console::new(look);
+    let shown = show(&mut console, event());
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(
+        lines[0].ends_with(" | \x1b[31mred\x1b[0m plain"),
+        "{shown:?}"
+    );
+    assert!(lines[1].ends_with(" | none"), "{shown:?}");
+    assert!(
+        lines[2].ends_with(" | \x1b[1;32mabcdef\x1b[0mghijkl"),
+        "{shown:?}"
+    );
+    // What is open at the foot, too.
+    show(
+        &mut console,
+        styled(revised(4, "go on"), vec![style(0, 3, 5, "4")]),
+    );
+    let foot = live(&console, 40).unwrap();
+    assert!(foot.ends_with(" | go \x1b[4mon\x1b[0m"), "{foot:?}");
+    // Without colours all is as it would be without styles.
+    let mut plain = Console::new(Look::default());
+    let mut bare = Console::new(Look::default());
+    let without = styled(event(), Vec::new());
+    assert_eq!(show(&mut plain, event()), show(&mut bare, without));
+    // A line that goes on in another row has its colour there, too, and the label its own.
+    let mut narrow = Console::new(look);
+    narrow.fit(24);
+    let wrapped = show(
+        &mut narrow,
+        styled(
+            update(1, &format!("{}\n", "abcd".repeat(10))),
+            vec![style(0, 0, 40, "35")],
+        ),
+    );
+    let rows: Vec<&str> = wrapped.lines().collect();
+    assert!(
+        rows.len() > 1 && rows.iter().all(|row| row.ends_with("\x1b[0m")),
+        "{wrapped:?}"
+    );
+    assert!(
+        rows.iter().all(|row| row.contains("\x1b[35m")),
+        "{wrapped:?}"
+    );
 }

@@ -249,6 +249,7 @@ mod tests {
 
     use super::*;
     use crate::bus::EventBus;
+    use crate::event::Styles;
     use crate::view::{Look, TreeLook};
 
     fn printed(
@@ -273,8 +274,16 @@ mod tests {
     fn a_terminal_shows_the_live_line_and_rewrites_it() {
         let say = |emitter: &crate::bus::EventEmitter| {
             emitter.session_started("job", vec!["%1".into()]);
-            emitter.output_revised(&"%1".into(), 1, "10%");
-            emitter.output_update(&"%1".into(), 1, "all\n", false, None, None);
+            emitter.output_revised(&"%1".into(), 1, "10%", Styles::default());
+            emitter.output_update(
+                &"%1".into(),
+                1,
+                "all\n",
+                false,
+                None,
+                None,
+                Styles::default(),
+            );
         };
         let console = || View::Console(Console::new(Look::default()), never());
         let text = printed(console(), Some(|| (80, 24)), say);

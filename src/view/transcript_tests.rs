@@ -42,6 +42,7 @@ fn other(first_line: i64, chunk: &str) -> TdEvent {
         is_complete: false,
         reason: None,
         exit_status: None,
+        styles: Default::default(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use td_observe::{
     BusOptions, Delivery, Emitted, Envelope, EventBus, EventKind, FakeClock, Filter, Kept,
-    KeptLane, RecvError, SubscribeOptions, Subscription, TdEvent,
+    KeptLane, RecvError, Styles, SubscribeOptions, Subscription, TdEvent,
 };
 
 /// No step of these tests takes this long, unless it hangs.
@@ -201,6 +201,7 @@ fn received_and_missed_is_sent() {
                                     pane: "%1".into(),
                                     line: 1,
                                     text: "y".into(),
+                                    styles: Styles::default(),
                                 }),
                                 _ => emitter.token_received(1, "x"),
                             };

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use td_observe::{Envelope, GapEvidence, TdEvent, Timestamp};
+use td_observe::{Envelope, GapEvidence, Styles, TdEvent, Timestamp};
 
 use crate::observed::read_log;
 use crate::resources::{Held, children_of, processes_with};
@@ -463,6 +463,7 @@ fn told(case: &[Result<u64, Option<u64>>]) -> Result<Came, String> {
                 is_complete: false,
                 reason: None,
                 exit_status: None,
+                styles: Styles::default(),
             },
             Err(lost_lines) => TdEvent::OutputGap {
                 execution_id: "s".into(),

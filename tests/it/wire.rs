@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use td_observe::log::{DataDir, LogOptions, LogWriter, RunInfo, parse_line};
 use td_observe::{
-    Cursor, Envelope, EventKind, FakeClock, GapEvidence, IterationOutcome, ScreenRow, TdEvent,
-    Timestamp,
+    Cursor, Envelope, EventKind, FakeClock, GapEvidence, IterationOutcome, ScreenRow, Styles,
+    TdEvent, Timestamp,
 };
 
 /// Every event with exactly its fields: the seed's first, then those of schema 1.
@@ -53,8 +53,13 @@ enum Wire {
         execution_id: String, pane: String, first_line: i64, chunk: String, is_complete: bool,
         #[serde(skip_serializing_if = "Option::is_none")] reason: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] exit_status: Option<i32>,
+        // Line, first character, the one behind the last, parameters of SGR.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")] styles: Vec<(u32, u32, u32, String)>,
     },
-    OutputRevised { execution_id: String, pane: String, line: i64, text: String },
+    OutputRevised {
+        execution_id: String, pane: String, line: i64, text: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")] styles: Vec<(u32, u32, u32, String)>,
+    },
     ScreenUpdate {
         execution_id: String, pane: String, width: u32, height: u32, cursor: WireCursor,
         rows: Vec<WireRow>,
@@ -145,6 +150,11 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
     let iteration = u32::MAX;
     let s = str::to_owned;
     let one = |event| vec![event];
+    let style = |line, to: u32, sgr| td_observe::Style { line, from: 0, to, sgr: s(sgr) };
+    let styles = |has: bool| match has {
+        true => Styles::new(vec![style(0, 3, "1;31"), style(1, u32::MAX, "38;5;208")]),
+        false => Styles::default(),
+    };
     match kind {
         K::LoopStarted => one(E::LoopStarted { execution_id, loop_type: s("Phase"), task_description: s("Add auth") }),
         K::PhaseStarted => one(E::PhaseStarted { execution_id, phase_index: 0, phase_name: s("p"), total_phases: usize::MAX }),
@@ -187,8 +197,11 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
             .map(|(first_line, reason, exit_status)| E::OutputUpdate {
                 execution_id: execution_id.clone(), pane: pane.clone(), first_line, chunk: s("one\ntwo\n"),
                 is_complete: reason.is_some(), reason: reason.map(s), exit_status,
+                styles: styles(exit_status.is_some()),
             }).into(),
-        K::OutputRevised => one(E::OutputRevised { execution_id, pane, line: -7, text: s("") }),
+        K::OutputRevised => [false, true].map(|styled| E::OutputRevised {
+            execution_id: execution_id.clone(), pane: pane.clone(), line: -7, text: s("two"), styles: styles(styled),
+        }).into(),
         K::ScreenUpdate => one(E::ScreenUpdate {
             execution_id, pane, width: 80, height: 24, cursor: Cursor { x: 1, y: 2 },
             rows: vec![ScreenRow { row: 0, text: s("top") }],

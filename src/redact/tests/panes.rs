@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::{Redactor, Rules};
 use super::{ALNUM, Case, assert_hidden, case};
-use crate::event::{Cursor, ScreenRow, TdEvent};
+use crate::event::{Cursor, ScreenRow, Style, Styles, TdEvent};
 
 fn open(width: u32) -> Redactor {
     let mut redactor = Redactor::new(Rules::builtin());
@@ -27,6 +27,7 @@ fn settled(redactor: &mut Redactor, first_line: i64, chunk: &str) -> String {
         is_complete: false,
         reason: None,
         exit_status: None,
+        styles: Default::default(),
     };
     let found = redactor.event(&mut event);
     let TdEvent::OutputUpdate { chunk: shown, .. } = event else {
@@ -43,6 +44,7 @@ fn revised(redactor: &mut Redactor, line: i64, text: &str) -> String {
         pane: "%1".into(),
         line,
         text: text.into(),
+        styles: Default::default(),
     };
     redactor.event(&mut event);
     let TdEvent::OutputRevised { text, .. } = event else {
@@ -310,6 +312,61 @@ fn a_key_at_the_edge_hides_no_other_ones_name() {
                 chunk.ends_with("\ninnocent words follow \nplain\n"),
                 "{chunk}"
             );
+        }
+    }
+}
+
+/// A style is of the text that it came with: of no other, and no place to hide a secret.
+#[test]
+fn styles_go_where_text_is_taken_out() {
+    let style = |line, sgr: &str| Style {
+        line,
+        from: 0,
+        to: 3,
+        sgr: sgr.to_owned(),
+    };
+    let key = format!("ghp_{}", &ALNUM[..36]);
+    let secret = format!("plain\ntoken={key}\n");
+    let title = format!("31m\x1b]0;{key}");
+    let cases = [
+        ("plain\nred\n", "31", true),
+        (&secret, "31", false),
+        // What is no SGR is not let through, whatever it says.
+        ("plain\nred\n", &title, false),
+        ("plain\nred\n", &key, false),
+    ];
+    for (chunk, sgr, stay) in cases {
+        let styles = Styles::new(vec![style(0, "1"), style(1, sgr)]);
+        let update = TdEvent::OutputUpdate {
+            execution_id: "e".into(),
+            pane: "%1".into(),
+            first_line: 1,
+            chunk: chunk.into(),
+            is_complete: false,
+            reason: None,
+            exit_status: None,
+            styles: styles.clone(),
+        };
+        let revised = TdEvent::OutputRevised {
+            execution_id: "e".into(),
+            pane: "%1".into(),
+            line: 9,
+            text: chunk.lines().last().unwrap_or_default().into(),
+            styles: styles.clone(),
+        };
+        for mut event in [update, revised] {
+            Redactor::new(Rules::builtin()).event(&mut event);
+            let (TdEvent::OutputUpdate { styles: shown, .. }
+            | TdEvent::OutputRevised { styles: shown, .. }) = &event
+            else {
+                unreachable!()
+            };
+            let expected = if stay {
+                styles.clone()
+            } else {
+                Styles::default()
+            };
+            assert_eq!(*shown, expected, "{event:?}");
         }
     }
 }

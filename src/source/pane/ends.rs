@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::super::commands::Job;
 use super::super::say::{Completion, Out};
 use super::{Follow, Pane};
-use crate::event::GapEvidence;
+use crate::event::{GapEvidence, Styles};
 use crate::tmux::PaneState;
 use crate::track::Death;
 
@@ -63,7 +63,12 @@ impl Pane {
                 out.emitter
                     .output_gap(&self.id, next, None, "ambiguous", GapEvidence::Possible);
             }
-            out.complete(&self.id, (next, ""), Completion::Exit(self.exit_status()));
+            out.complete(
+                &self.id,
+                (next, ""),
+                Styles::default(),
+                Completion::Exit(self.exit_status()),
+            );
         }
         out.emitter
             .pane_closed(&self.id, "closed", self.exit_status());
@@ -165,6 +170,11 @@ impl Pane {
         (self.dead, self.dying) = (Some(death), None);
         self.finish(out);
         let next = self.tracker().next_line();
-        out.complete(&self.id, (next, ""), Completion::Exit(death.exit_status()));
+        out.complete(
+            &self.id,
+            (next, ""),
+            Styles::default(),
+            Completion::Exit(death.exit_status()),
+        );
     }
 }

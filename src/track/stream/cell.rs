@@ -94,6 +94,21 @@ impl Clusters {
         self.texts.get(number).map_or("", |(text, _)| text)
     }
 
+    /// Whether a cell is a tab, which is shown as so many blanks as there is room for.
+    pub fn is_tab(&self, cell: Cell) -> bool {
+        cell.cluster()
+            .is_some_and(|number| self.text(number) == "\t")
+    }
+
+    /// How many characters a cell shows.
+    pub fn chars(&self, cell: Cell) -> usize {
+        match (char::from_u32(cell.0), cell.cluster()) {
+            (Some(_), _) => 1,
+            (None, Some(number)) => self.text(number).chars().count(),
+            (None, None) => 0,
+        }
+    }
+
     /// How many columns a cell's own character takes.
     pub fn columns(&self, cell: Cell) -> usize {
         match (char::from_u32(cell.0), cell.cluster()) {

@@ -1,5 +1,6 @@
 //! What erases, inserts and deletes on a terminal (pure).
 
+use super::ink::Ink;
 use super::terminal::{At, Pen, Terminal, every_eighth};
 
 impl Terminal {
@@ -88,6 +89,7 @@ impl Terminal {
         let width = self.width();
         for line in &mut self.grid.rows {
             line.set_ascii(0, &full, width);
+            line.inks.clear();
         }
         self.cursor = At::default();
         (self.upper, self.lower) = (0, self.height() - 1);
@@ -98,7 +100,7 @@ impl Terminal {
         self.tabs = every_eighth(self.width());
         self.set_region(0, self.height() - 1);
         (self.wrap, self.insert, self.origin) = (true, false, false);
-        self.pen = Pen::default();
+        (self.pen, self.ink, self.kept_ink) = (Pen::default(), Ink::default(), Ink::default());
         self.kept = Default::default();
         self.erase_screen();
         self.cursor = At::default();

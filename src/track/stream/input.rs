@@ -10,6 +10,7 @@ use std::time::Duration;
 use avt::Parser;
 use avt::parser::{EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope};
 
+use super::ink::Ink;
 use super::marks::Marks;
 use super::plain::{BYTES_MAX, Plain};
 use super::sequence::{SEQUENCE_BYTES, Sequence};
@@ -97,7 +98,8 @@ impl Input {
                 gave_up: true,
                 ..Self::default()
             };
-            terminal.pen = Pen::default();
+            (terminal.pen, terminal.ink) = (Pen::default(), Ink::default());
+            terminal.kept_ink = Ink::default();
             terminal.kept.0 = At::default();
             terminal.last = None;
         }
@@ -345,6 +347,7 @@ fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
         Function::Ris => t.reset(),
         Function::Sgr(operations) => {
             for operation in operations.as_slice() {
+                t.ink.take(operation);
                 match operation {
                     SgrOp::Reset => t.pen = Pen::default(),
                     SgrOp::SetForegroundColor(_) => t.pen.foreground = true,

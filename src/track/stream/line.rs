@@ -1,8 +1,10 @@
 //! One row of the grid, as tmux keeps it (pure).
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::cell::{Cell, Clusters};
+use super::ink::{Ink, Inks};
 use crate::track::look::Row;
 use crate::track::tabs::without_tabs;
 
@@ -20,6 +22,8 @@ pub(super) struct Line {
     pub room: usize,
     /// The row goes on in the next one.
     pub wrapped: bool,
+    /// What of it is not plain; never beyond its cells.
+    pub inks: Inks,
 }
 
 impl Line {
@@ -29,6 +33,8 @@ impl Line {
             cells: Vec::new(),
             room: 0,
             wrapped: row.wrapped,
+            // A look has no colours.
+            inks: Inks::default(),
         };
         let mut after_joiner = false;
         for (at, character) in row.text.char_indices() {
@@ -94,6 +100,12 @@ impl Line {
         }
     }
 
+    /// How many characters of its text stand in these columns.
+    pub fn chars(&self, columns: Range<usize>, clusters: &Clusters) -> usize {
+        let cells = self.cells.iter().take(columns.end).skip(columns.start);
+        cells.map(|cell| clusters.chars(*cell)).sum()
+    }
+
     pub fn row(&self, clusters: &Clusters, width: usize) -> Row {
         let mut text = String::new();
         self.show(clusters, width, &mut text);
@@ -106,6 +118,7 @@ impl Line {
     /// Empties it; where a background is set, the whole row has room afterwards.
     pub fn reset(&mut self, room: usize) {
         self.cells.clear();
+        self.inks.clear();
         self.room = room;
         self.wrapped = false;
     }
@@ -166,7 +179,7 @@ impl Line {
             let head = self.blank_padding_back(x);
             let is_kept = head == 0 && keeps_first;
             if !is_kept && clusters.columns(self.cells[head]) > 1 {
-                self.cells[head] = Cell::BLANK;
+                self.blank(head);
             }
         }
         self.blank_padding(x + cells);
@@ -177,17 +190,22 @@ impl Line {
         let old = self.get(x);
         if old == Cell::PADDING {
             let head = self.blank_padding_back(x);
-            self.cells[head] = Cell::BLANK;
+            self.blank(head);
         }
         if columns != 1 || old == Cell::PADDING || clusters.columns(old) != 1 {
             self.blank_padding(x + columns);
         }
     }
 
+    fn blank(&mut self, x: usize) {
+        self.cells[x] = Cell::BLANK;
+        self.inks.set(x, x + 1, Ink::default());
+    }
+
     /// Blanks out the second halves from here back; where the character itself is.
     fn blank_padding_back(&mut self, mut x: usize) -> usize {
         while x > 0 && self.cells[x] == Cell::PADDING {
-            self.cells[x] = Cell::BLANK;
+            self.blank(x);
             x -= 1;
         }
         x
@@ -196,9 +214,12 @@ impl Line {
     /// Blanks out the second halves from here on.
     fn blank_padding(&mut self, x: usize) {
         let after = self.cells.iter_mut().skip(x);
+        let mut end = x;
         for cell in after.take_while(|cell| **cell == Cell::PADDING) {
             *cell = Cell::BLANK;
+            end += 1;
         }
+        self.inks.set(x, end, Ink::default());
     }
 
     /// Blanks out so many cells, as far as there are any; the row keeps its length.
@@ -207,6 +228,7 @@ impl Line {
         if let Some(cells) = self.cells.get_mut(x..end) {
             cells.fill(Cell::BLANK);
         }
+        self.inks.set(x, end, Ink::default());
     }
 
     /// Moves so many cells from one place to another and blanks out where they were.
@@ -217,12 +239,14 @@ impl Line {
         let used = self.cells.len().max(to + cells);
         self.reach(from + cells, width);
         self.reach(to + cells, width);
+        self.inks.shift(to, from, cells);
         self.cells.copy_within(from..from + cells, to);
         let moved = to..to + cells;
         for x in (from..from + cells).filter(|x| !moved.contains(x)) {
             self.cells[x] = Cell::BLANK;
         }
         self.cells.truncate(used);
+        self.inks.truncate(used);
     }
 
     /// Puts blanks in; what is moved over the edge is gone.

@@ -9,8 +9,10 @@
 mod widths;
 
 mod cell;
+mod ink;
 mod line;
 mod scrolled;
+mod styled;
 
 mod grid;
 

@@ -110,6 +110,7 @@ impl Terminal {
             && !self.insert
             && !self.joins
             && self.room() == 0
+            && self.ink.is_plain()
     }
 
     /// Prints lines where that [`Terminal::only_scrolls`]; false, and nothing is done, if they do not

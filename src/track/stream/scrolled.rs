@@ -2,6 +2,7 @@
 
 use super::cell::Clusters;
 use super::line::Line;
+use super::styled::{Inked, push_inked};
 
 /// A line beyond this is given in pieces: a program may print for ever without a line end. A line
 /// of a child process is cut at the same length.
@@ -20,6 +21,10 @@ pub(super) struct Scrolled {
     /// How many rows of the open line have scrolled off.
     open_rows: u32,
     is_open: bool,
+    /// What of all these lines is not plain, the open one counted as the last.
+    inked: Vec<Inked>,
+    /// How many of them are of whole lines.
+    whole_inked: usize,
     /// All rows that have scrolled off since then.
     count: i64,
     /// All rows that ever have.
@@ -53,6 +58,8 @@ pub(super) struct Gone {
     pub rows: Vec<u32>,
     /// How many rows have scrolled off, those of an open line included.
     pub count: i64,
+    /// What of the lines is not plain.
+    pub inked: Vec<Inked>,
 }
 
 impl Scrolled {
@@ -64,6 +71,10 @@ impl Scrolled {
     }
 
     pub fn push(&mut self, line: &Line, clusters: &Clusters, width: usize) {
+        if !line.inks.is_empty() {
+            let before = self.text[self.whole..].chars().count();
+            push_inked(line, clusters, (self.rows.len(), before), &mut self.inked);
+        }
         line.show(clusters, width, &mut self.text);
         self.count += 1;
         self.total += 1;
@@ -94,6 +105,7 @@ impl Scrolled {
         self.text.push('\n');
         self.whole = self.text.len();
         self.rows.push(self.open_rows);
+        self.whole_inked = self.inked.len();
         self.open_rows = 0;
         self.is_open = false;
     }
@@ -104,6 +116,12 @@ impl Scrolled {
             .then(|| (&self.text[self.whole..], i64::from(self.open_rows)))
     }
 
+    /// What of it is not plain.
+    pub fn open_inked(&self) -> Vec<Inked> {
+        let open = self.inked[self.whole_inked..].iter();
+        open.map(|one| Inked { line: 0, ..*one }).collect()
+    }
+
     /// Whether no row has scrolled off since it was last taken, and no line been closed.
     pub fn is_empty(&self) -> bool {
         self.count == 0 && self.rows.is_empty()
@@ -111,7 +129,7 @@ impl Scrolled {
 
     /// How much waits to be taken, in bytes.
     pub fn bytes(&self) -> usize {
-        self.whole
+        self.whole + self.whole_inked * size_of::<Inked>()
     }
 
     /// How many rows have ever scrolled off: the number of the top row.
@@ -123,10 +141,13 @@ impl Scrolled {
     pub fn take(&mut self) -> Gone {
         let open = self.text.split_off(self.whole);
         self.whole = 0;
+        let open_inked = self.open_inked();
+        self.inked.truncate(std::mem::take(&mut self.whole_inked));
         Gone {
             text: std::mem::replace(&mut self.text, open),
             rows: std::mem::take(&mut self.rows),
             count: std::mem::take(&mut self.count),
+            inked: std::mem::replace(&mut self.inked, open_inked),
         }
     }
 }

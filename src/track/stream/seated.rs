@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::ink::Ink;
 use super::line::Line;
 use super::seam::Seam;
 use super::terminal::{At, Saved, Terminal};
@@ -31,7 +32,8 @@ impl Terminal {
             let mut rows = lines(saved.map_or(&[], |saved| &saved.rows));
             rows.resize_with(rows.len().max(1), Line::default);
             terminal.left = saved.map(|_| cursor);
-            terminal.saved = Some(Saved { rows, cursor });
+            let ink = Ink::default();
+            terminal.saved = Some(Saved { rows, cursor, ink });
             terminal.grid.keeps_history = false;
         }
         terminal.grid.rows = rows;
@@ -49,6 +51,7 @@ impl Terminal {
     /// Takes over what no look shows and the same program's bytes have set before.
     pub fn keep_from(&mut self, before: &Self) {
         (self.pen, self.kept) = (before.pen, before.kept);
+        (self.ink, self.kept_ink) = (before.ink, before.kept_ink);
         self.left = self.left.or(before.left);
     }
 

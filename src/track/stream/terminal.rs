@@ -1,10 +1,11 @@
 //! The terminal that tmux is to a pane's program: cursor, modes and what each function does (pure).
 //!
-//! Measured against tmux 3.3a and read in its source. Colours and character sets are left out: a
+//! Measured against tmux 3.3a and read in its source. Character sets are left out: a
 //! capture shows line-drawing characters as the letters that they are made of.
 
 use super::cell::Cell;
 use super::grid::Grid;
+use super::ink::Ink;
 use super::seam::Modes;
 use crate::track::version::TmuxVersion;
 
@@ -21,6 +22,8 @@ pub(super) struct Saved {
     pub rows: std::collections::VecDeque<super::line::Line>,
     /// Where its cursor was.
     pub cursor: At,
+    /// What was written with there.
+    pub ink: Ink,
 }
 
 /// Of what characters look like, as much as their text depends on.
@@ -52,6 +55,9 @@ pub(super) struct Terminal {
     pub lower: usize,
     pub tabs: Vec<bool>,
     pub pen: Pen,
+    /// What is written with, and what `ESC 7` saved of it. Text does not depend on it.
+    pub ink: Ink,
+    pub kept_ink: Ink,
     /// The character that a repetition repeats.
     pub last: Option<char>,
     pub version: TmuxVersion,
@@ -77,6 +83,8 @@ impl Terminal {
             lower: grid.height() - 1,
             tabs: every_eighth(grid.width),
             pen: Pen::default(),
+            ink: Ink::default(),
+            kept_ink: Ink::default(),
             last: None,
             version,
             wide_pictures: true,
@@ -137,7 +145,10 @@ impl Terminal {
             let (now, rest) = text.split_at(text.len().min(width - self.cursor.x));
             let x = self.cursor.x;
             self.split(now.len());
-            self.grid.row(self.cursor.y).set_ascii(x, now, width);
+            let ink = self.ink;
+            let row = self.grid.row(self.cursor.y);
+            row.set_ascii(x, now, width);
+            row.inks.set(x, x + now.len(), ink);
             self.cursor.x += now.len();
             text = rest;
         }
@@ -258,6 +269,7 @@ impl Terminal {
             row.set(padding, Cell::PADDING, width);
         }
         row.set(x, cell, width);
+        row.inks.set(x, x + columns, self.ink);
         self.go_on(columns);
     }
 
@@ -412,11 +424,13 @@ impl Terminal {
 
     pub fn keep_cursor(&mut self) {
         self.kept = (self.cursor, self.origin);
+        self.kept_ink = self.ink;
     }
 
     pub fn restore_cursor(&mut self) {
         let (At { x, y }, origin) = self.kept;
         self.origin = origin;
+        self.ink = self.kept_ink;
         self.go_to_column(x);
         self.cursor.y = y.min(self.height() - 1);
     }
@@ -479,6 +493,7 @@ impl Terminal {
         self.saved = Some(Saved {
             rows: self.grid.rows.clone(),
             cursor: self.cursor,
+            ink: self.ink,
         });
         self.grid.keeps_history = false;
         self.grid.clear_rows(0, self.height() as isize, 0);
@@ -495,6 +510,7 @@ impl Terminal {
         if let Some(saved) = self.saved.take() {
             let height = self.height();
             self.grid.rows = saved.rows;
+            self.ink = saved.ink;
             self.grid.keeps_history = true;
             self.grid.set_height(height, &mut self.cursor.y);
         }

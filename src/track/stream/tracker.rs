@@ -8,8 +8,9 @@ use super::input::Input;
 use super::marks::{Mark, Marks};
 use super::scrolled::Gone;
 use super::seam::Seam;
+use super::styled::{Fresh, Styled};
 use super::terminal::Terminal;
-use crate::event::GapEvidence;
+use crate::event::{GapEvidence, Styles};
 use crate::track::align::Footprint;
 use crate::track::book::{Moved, Taken};
 use crate::track::change::{Change, GapReason};
@@ -77,6 +78,8 @@ pub struct StreamTracker {
     pub(super) recent: VecDeque<(i64, String)>,
     /// What was said since stream and tmux agreed.
     pub(super) agreed: Agreed,
+    /// In which colours lines were written.
+    styled: Styled,
     /// When the book was last told where the lines stand.
     advanced_at: Duration,
     /// When lines were last revised.
@@ -104,6 +107,7 @@ impl StreamTracker {
                 .map(|(number, text)| (number, text.to_owned()))
                 .collect(),
             agreed: Agreed::default(),
+            styled: Styled::default(),
             advanced_at: tracker.at,
             revised_at: None,
             screen_at: None,
@@ -291,6 +295,14 @@ impl StreamTracker {
         changes
     }
 
+    /// In which colours lines were written that [`StreamTracker::changes`], or what else says changes,
+    /// has said just now: lines from this number on, each ended by `\n`, or one without its end.
+    /// Lines that read otherwise are plain, and so are those that stood there when observation
+    /// began, until they are written again.
+    pub fn styles(&self, first_line: i64, text: &str) -> Styles {
+        self.styled.styles(first_line, text)
+    }
+
     /// The tracker within: numbers, lines and so on.
     pub fn tracker(&self) -> &Tracker {
         &self.tracker
@@ -330,8 +342,14 @@ impl StreamTracker {
     /// Tells the book where the lines stand now, and those that have scrolled off since.
     pub(super) fn advance(&mut self, changes: &mut Vec<Change>) {
         self.advanced_at = self.tracker.at;
-        let Gone { text, rows, count } = self.terminal.grid.scrolled.take();
+        let Gone {
+            text,
+            rows,
+            count,
+            inked,
+        } = self.terminal.grid.scrolled.take();
         let (screen, footprint) = self.lines();
+        let fresh = Fresh::of(&text, &inked, &screen, &self.terminal);
         let taken = Taken {
             at: self.tracker.at,
             width: self.terminal.width() as u32,
@@ -359,7 +377,9 @@ impl StreamTracker {
         }
         book.say(changes, first - 1);
         self.tracker.first = first;
+        let number = |at: usize| first + at as i64;
         if !block {
+            self.styled.take(fresh, number, number(single));
             lines.extend(screen);
             book.take(lines, first, Moved::By(count), &footprint, taken);
             return;
@@ -369,8 +389,14 @@ impl StreamTracker {
             book.take(lines, first, Moved::By(count), &footprint, taken);
             book.settle(changes, false);
         }
+        let passed = book.next();
         book.pass(text, at, (rows.len() - single) as i64, changes);
+        let number = |at: usize| match at.checked_sub(single) {
+            Some(behind) => passed + behind as i64,
+            None => number(at),
+        };
         let first = book.next();
+        self.styled.take(fresh, number, first);
         self.tracker.first = first;
         book.take(screen, first, Moved::Anew, &footprint, taken);
     }

@@ -126,6 +126,7 @@ pub fn update(first_line: i64, chunk: &str) -> TdEvent {
         is_complete: false,
         reason: None,
         exit_status: None,
+        styles: Default::default(),
     }
 }
 
@@ -135,6 +136,7 @@ pub fn revised(line: i64, text: &str) -> TdEvent {
         pane: "%1".into(),
         line,
         text: text.into(),
+        styles: Default::default(),
     }
 }
 

@@ -236,6 +236,7 @@ fn several_panes_are_shown_as_the_console_shows_them() {
         is_complete: false,
         reason: None,
         exit_status: None,
+        styles: Default::default(),
     };
     let started = TdEvent::SessionStarted {
         execution_id: "x".into(),

@@ -22,12 +22,12 @@ pub(super) const REST: i64 = 1_500_000;
 /// What is to be printed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Print<'a> {
-    /// Settled lines, each ended by `\n`.
-    Chunk(&'a str),
+    /// Settled lines, each ended by `\n`, and the number of the first.
+    Chunk(i64, &'a str),
     /// A line.
-    Line(&'a str),
+    Line(i64, &'a str),
     /// A line that was printed before and reads differently.
-    Again(&'a str),
+    Again(i64, &'a str),
 }
 
 /// The lines of one pane, at most [`LINES_MAX`].
@@ -92,7 +92,7 @@ impl Lines {
         let mut known = self.known.range(first_line..end);
         let is_known = known.any(|(_, line)| line.printed.is_some());
         if !holds && !is_known {
-            print(Print::Chunk(chunk));
+            print(Print::Chunk(first_line, chunk));
         }
         // Of thousands of lines only the last can change.
         let kept = end.saturating_sub(LINES_MAX as i64);
@@ -252,9 +252,9 @@ impl Lines {
         let text = line.text.as_str();
         match line.printed {
             Some(printed) if printed == hash(text) => return,
-            None if !line.is_old => print(Print::Line(text)),
+            None if !line.is_old => print(Print::Line(number, text)),
             _ if text.is_empty() => {}
-            _ => print(Print::Again(text)),
+            _ => print(Print::Again(number, text)),
         }
         self.is_printed(number);
     }

@@ -96,16 +96,19 @@ impl Foot<'_> {
             }
         }
         for (rows, (place, lines)) in given.iter().zip(&mut shown) {
-            let (id, pane, _) = panes[*place];
+            let (id, pane, known) = panes[*place];
             let label = self.names.label(id, Some(pane));
             // Of more lines than rows, those that changed last.
             lines.sort_by_key(|(number, _, changed)| std::cmp::Reverse((*changed, *number)));
             lines.truncate(*rows);
             lines.sort_by_key(|(number, _, _)| *number);
-            for (_, text, _) in lines.iter() {
-                let row = self
-                    .rows
-                    .fitting(&label, '|', Tone::Plain, text, self.columns);
+            for (number, text, _) in lines.iter() {
+                let row = match known.paints.paint(*number, text) {
+                    Some(painted) => self.rows.fitting_painted(&label, &painted, self.columns),
+                    None => self
+                        .rows
+                        .fitting(&label, '|', Tone::Plain, text, self.columns),
+                };
                 out.extend(row);
             }
         }

@@ -1,6 +1,7 @@
 //! One pane: its lines, whether a full-screen program hides them, and whether an agent draws them (pure).
 
 use super::lines::{Lines, Print};
+use super::paints::Paints;
 use crate::agent::{RowKind, StateRules};
 use crate::event::lines_in;
 
@@ -25,6 +26,8 @@ pub(super) enum Shown<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Pane {
     lines: Lines,
+    /// In which colours they are shown.
+    pub paints: Paints,
     screen: FullScreen,
     /// The agent whose screen it shows.
     agent: Option<String>,

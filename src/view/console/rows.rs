@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Look;
 use crate::view::clean::{cut, push_clean};
 use crate::view::names::{COLOURS, Label};
-use crate::view::sgr::wrap_painted;
+use crate::view::sgr::{cut_painted, wrap_painted};
 use crate::view::tone::{Tone, push_styled};
 use crate::view::words::{Outcome, duration};
 
@@ -90,6 +90,17 @@ impl Rows {
         }
     }
 
+    /// The same for text that is painted: its own colours end with it.
+    pub fn painted(&self, label: &Label, mark: char, painted: &str, out: &mut String) {
+        let room = self.text_columns(label).unwrap_or(usize::MAX);
+        for (at, row) in wrap_painted(painted, room).iter().enumerate() {
+            self.push_label(label, if at == 0 { mark } else { GOES_ON }, out);
+            out.push(' ');
+            out.push_str(row);
+            out.push('\n');
+        }
+    }
+
     /// How many columns there are for text, where that matters.
     pub fn text_columns(&self, label: &Label) -> Option<usize> {
         let room = self.columns?.checked_sub(self.before_columns(label))?;
@@ -139,6 +150,14 @@ impl Rows {
         let (mut plain, mut shown) = (String::new(), String::new());
         push_clean(&mut plain, text);
         self.within(label, mark, tone, cut(&plain, room), &mut shown);
+        Some(shown)
+    }
+
+    /// The same for text that is painted.
+    pub fn fitting_painted(&self, label: &Label, painted: &str, columns: usize) -> Option<String> {
+        let room = columns.checked_sub(self.before_columns(label))?;
+        let mut shown = self.before(label);
+        shown.push_str(&cut_painted(painted, room));
         Some(shown)
     }
 

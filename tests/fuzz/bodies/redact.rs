@@ -101,6 +101,7 @@ fn pane(text: &str, cuts: u8, width: u8) {
             is_complete: false,
             reason: None,
             exit_status: None,
+            styles: Default::default(),
         };
         redactor.event(&mut event);
         let TdEvent::OutputUpdate { chunk, .. } = event else {
@@ -114,6 +115,7 @@ fn pane(text: &str, cuts: u8, width: u8) {
             pane: "%1".into(),
             line,
             text: piece.replace('\n', " "),
+            styles: Default::default(),
         };
         redactor.event(&mut event);
     }

@@ -1,5 +1,6 @@
 //! Panes that are followed by their bytes, on real tmux: nothing lost at any speed, and no harm.
 
+mod colours;
 mod floods;
 mod marks;
 mod pipes;

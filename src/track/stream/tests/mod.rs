@@ -5,6 +5,7 @@ mod law;
 mod looks;
 mod reseats;
 mod seams;
+mod styles;
 mod terminal;
 
 use std::collections::BTreeMap;
