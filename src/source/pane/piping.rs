@@ -25,7 +25,7 @@ const RETRY_LOST: Duration = Duration::from_millis(200);
 /// What a user may want to know of a pane's pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipeNews {
-    /// Another program had it before us.
+    /// Another program has it, and we had not.
     Taken,
     /// Another program has closed ours.
     Closed,
@@ -41,7 +41,7 @@ impl PipeNews {
         let seconds = USERS_TURN.as_secs();
         match self {
             Self::Taken => format!(
-                "pane {pane} is already piped by another program (tmux pipe-pane): polling it instead"
+                "pane {pane} is piped by another program (tmux pipe-pane): polling it instead"
             ),
             Self::Closed => format!(
                 "another program closed our pipe of pane {pane}: polling it, and leaving its pipe \
@@ -123,6 +123,7 @@ impl Piping {
     /// The drain does not come. Whether that is the first time since one came.
     pub fn drain_did_not_come(&mut self, now: Instant) -> bool {
         let is_first = self.wait == RETRY;
+        self.lost_at = Some(now);
         self.not_before = Some(now + self.wait);
         self.wait = (self.wait * 2).min(RETRY_MAX);
         is_first
@@ -167,14 +168,17 @@ impl Piping {
 
     /// Whether there is a pipe that is not ours.
     pub fn listed(&mut self, piped: bool, now: Instant) -> Option<PipeNews> {
-        if self.was_closed || !self.is_theirs {
+        if self.was_closed {
             return None;
         }
         if piped {
-            self.is_theirs(now);
+            let may_be_ours = self.lost_at.is_some_and(|at| now < at + NOTICED);
+            let is_new = !may_be_ours && self.is_theirs(now);
+            return is_new.then_some(PipeNews::Taken);
+        }
+        if !std::mem::take(&mut self.is_theirs) {
             return None;
         }
-        self.is_theirs = false;
         self.not_before = Some(now + USERS_TURN);
         Some(PipeNews::Free)
     }
@@ -202,6 +206,13 @@ mod tests {
         assert_eq!(piping.captured(false, true, now), Some(PipeNews::Closed));
         assert!(!piping.may_open(now + 59 * SECOND));
         assert!(piping.may_open(now + 60 * SECOND));
+        // The second press, and the third.
+        let pressed = now + 2 * SECOND;
+        assert_eq!(piping.listed(true, pressed), Some(PipeNews::Taken));
+        let closed = now + 50 * SECOND;
+        assert_eq!(piping.listed(false, closed), Some(PipeNews::Free));
+        assert!(!piping.may_open(closed + 59 * SECOND));
+        assert!(piping.may_open(closed + 60 * SECOND));
     }
 
     #[test]
