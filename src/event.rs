@@ -404,7 +404,10 @@ impl TdEvent {
             | Self::OutputRevised { pane, .. }
             | Self::ScreenUpdate { pane, .. }
             | Self::OutputGap { pane, .. } => Some(pane),
-            Self::AgentState { pane, .. } | Self::TurnCompleted { pane, .. } => pane.as_ref(),
+            Self::AgentState { pane, .. }
+            | Self::TurnCompleted { pane, .. }
+            | Self::ExecutionStarted { pane, .. }
+            | Self::ExecutionCompleted { pane, .. } => pane.as_ref(),
             _ => None,
         }
     }

@@ -156,6 +156,13 @@ impl Roster {
         !self.to_open.is_empty() || self.panes.iter().any(needs)
     }
 
+    /// Panes that were listed and have not been captured yet.
+    pub fn unopened(&self) -> Vec<PaneId> {
+        let mut panes: Vec<PaneId> = self.to_open.keys().cloned().collect();
+        panes.sort();
+        panes
+    }
+
     /// Whether a pane is on its way from another session.
     pub fn awaits_panes(&self) -> bool {
         !self.arriving.is_empty()

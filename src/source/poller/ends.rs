@@ -20,6 +20,13 @@ impl Work {
             self.last_bytes(Some(self.poller.clock.now() + LAST_LOOK));
         } else {
             let now = self.poller.clock.now();
+            if !std::mem::replace(&mut self.started, true) {
+                // It was gone before its first capture: its run begins and ends all the same.
+                let panes = self.poller.roster.unopened();
+                self.poller
+                    .emitter
+                    .session_started(&self.poller.name, panes);
+            }
             self.poller.roster.close(&self.left, now);
             self.last_bytes(None);
         }

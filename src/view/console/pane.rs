@@ -5,8 +5,9 @@ use super::paints::Paints;
 use crate::agent::{RowKind, StateRules};
 use crate::event::lines_in;
 
-/// How long a full-screen program's command line may take to settle, in microseconds.
-const COMMAND_SETTLES: i64 = 500_000;
+/// How long a full-screen program's command line may take to settle, in microseconds: in a pane that is
+/// polled once a second, two captures.
+const COMMAND_SETTLES: i64 = 2_000_000;
 
 /// How long it may take, after a box was drawn, until it is known whether an agent has drawn it.
 const AGENT_TELLS: i64 = 4_000_000;
