@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_line_that_goes_on_fills_its_rows() {
         let fills = |text| fills_row(text, 5);
-        assert!(fills("abcde") && fills("abcd世") && fills("abcdeabcde"));
+        assert!(fills("abcde") && fills("abc世") && fills("abcdeabcde"));
         assert!(!fills("") && !fills("abc") && !fills("abcdeab"));
     }
 
