@@ -94,7 +94,14 @@ fn a_toggle_works_at_its_second_press_while_output_flows() {
     let of = |what: &str| news.iter().filter(|news| news.contains(what)).count();
     assert_eq!(of("closed our pipe"), PANES, "{news:#?}");
     assert_eq!(of("is piped by another program"), PANES, "{news:#?}");
-    assert_eq!(news.len(), 2 * PANES, "each is reported once: {news:#?}");
+    // The user's pipe may be seen to close when its pane is killed.
+    let closed = of("has closed");
+    assert!(closed <= PANES, "{news:#?}");
+    assert_eq!(
+        news.len(),
+        2 * PANES + closed,
+        "each is reported once: {news:#?}"
+    );
     assert!(drains(&server).len() <= 1, "the keeper's");
     observed.stop();
     until_nothing_is_left(&server);
