@@ -2,13 +2,13 @@
 //!
 //! A job is a process group that a shell has put into the foreground. It begins when it is seen there and
 //! ends when all of its members have that the shell started itself; its status is that of the last one,
-//! as in a pipeline. One that is stopped, or goes on in the background, is the same job until its end.
+//! as in a pipeline. One that is stopped, or continues in the background, is the same job until its end.
 
 use std::time::{Duration, Instant};
 
 use crate::track::Death;
 
-/// A job that lives for less is nobody's to wait for: a shell runs many of them.
+/// A job that lives for less is not reported: a shell runs many of them.
 const LIVES: Duration = Duration::from_millis(500);
 
 /// So long after something was printed it is looked again what runs: a command that says nothing has

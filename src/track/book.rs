@@ -114,6 +114,11 @@ impl Book {
         self.lines.iter()
     }
 
+    /// The number of the first line that is known; beyond all numbers if none is.
+    pub fn oldest_known(&self) -> i64 {
+        self.lines.first().map_or(i64::MAX, |line| line.number)
+    }
+
     /// The number of the line that the cursor is in.
     pub fn cursor_line(&self) -> i64 {
         self.cursor_line

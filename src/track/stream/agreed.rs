@@ -267,12 +267,7 @@ impl StreamTracker {
         lines: &'a [Logical],
     ) -> impl Iterator<Item = (i64, &'a str)> {
         let known = self.tracker.book.lines();
-        let oldest_known = self
-            .tracker
-            .book
-            .lines()
-            .next()
-            .map_or(i64::MAX, |line| line.0);
+        let oldest_known = self.tracker.book.oldest_known();
         let said = self
             .agreed
             .lines()

@@ -136,12 +136,7 @@ impl StreamTracker {
         footprint: Footprint,
         changes: &mut Vec<Change>,
     ) {
-        let oldest_known = self
-            .tracker
-            .book
-            .lines()
-            .next()
-            .map_or(i64::MAX, |line| line.0);
+        let oldest_known = self.tracker.book.oldest_known();
         let misread = self.misread(first, &lines);
         let revised = misread.filter(|(number, _)| *number < oldest_known);
         let revised = revised.map(|(line, text)| Change::Revised {
