@@ -140,6 +140,7 @@ fn token() -> TdEvent {
         execution_id: "bench".into(),
         iteration: 1,
         token: "I'll do it".to_owned(),
+        pane: None,
     }
 }
 
@@ -248,6 +249,7 @@ fn redact(c: &mut Criterion) {
         execution_id: "bench".into(),
         iteration: 1,
         token: token.to_owned(),
+        pane: None,
     };
     let full = format!("{:<78}\n", clean[..49].replace('\n', " ") + "│").replace(' ', "·");
     for (name, event) in [

@@ -26,15 +26,16 @@ pub use styles::{Style, Styles};
 pub(crate) use text::each_text_in;
 use values::Field;
 pub use values::{
-    Cursor, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane, MaybePid, MaybeText,
-    PaneIds, ScreenRow, ScreenRows,
+    Cursor, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybeLong, MaybePane, MaybePid,
+    MaybeText, PaneIds, ScreenRow, ScreenRows,
 };
 
 /// The version of the wire format, as the header line of each log file says it.
 pub const SCHEMA: u32 = 1;
 
 /// Hands the table of all events to a macro: documentation, type tag, method of the emitter, class
-/// (`text` may be merged and dropped under load, `life` never is), fields.
+/// (`text` may be merged and dropped under load, `life` never is), fields. Those behind the semicolon are
+/// no arguments of the method, which leaves them out.
 macro_rules! event_table {
     ($callback:ident) => {
         $callback! {
@@ -49,22 +50,24 @@ macro_rules! event_table {
             /// A loop is over.
             LoopCompleted loop_completed life { success: bool, total_iterations: u32 }
             /// A prompt went to the model.
-            PromptSent prompt_sent life { iteration: u32, prompt_summary: String, token_count: u64 }
+            PromptSent prompt_sent life {
+                iteration: u32, prompt_summary: String, token_count: u64; pane: MaybePane
+            }
             /// A piece of the model's answer.
-            TokenReceived token_received text { iteration: u32, token: String }
+            TokenReceived token_received text { iteration: u32, token: String; pane: MaybePane }
             /// The model's answer is complete.
             ResponseCompleted response_completed life {
                 iteration: u32, response_summary: String, input_tokens: u64, output_tokens: u64,
-                has_tool_calls: bool
+                has_tool_calls: bool; pane: MaybePane
             }
             /// A tool begins.
             ToolCallStarted tool_call_started life {
-                iteration: u32, tool_name: String, tool_args_summary: String
+                iteration: u32, tool_name: String, tool_args_summary: String; pane: MaybePane
             }
             /// A tool has answered.
             ToolCallCompleted tool_call_completed life {
                 iteration: u32, tool_name: String, success: bool, result_summary: String,
-                duration_ms: u64
+                duration_ms: u64; pane: MaybePane
             }
             /// The check of a loop begins.
             ValidationStarted validation_started life { iteration: u32, command: String }
@@ -125,17 +128,27 @@ macro_rules! event_table {
             }
             /// An agent finished its turn.
             TurnCompleted turn_completed life {
-                marker: String, summary: String, pane: MaybePane, evidence: MaybeText
+                marker: String, summary: String, pane: MaybePane, evidence: MaybeText;
+                agent_id: MaybeLong
             }
             /// A background agent comes under observation.
-            AgentRegistered agent_registered life { agent_id: String, output_file: String }
+            AgentRegistered agent_registered life { agent_id: String, output_file: String; pane: MaybePane }
             /// A background agent has finished its work.
-            AgentCompleted agent_completed life { agent_id: String, result: String, evidence: String }
+            AgentCompleted agent_completed life {
+                agent_id: String, result: String, evidence: String; pane: MaybePane
+            }
             /// A background agent has failed.
-            AgentFailed agent_failed life { agent_id: String, error: String, evidence: String }
-            /// An agent's state has changed.
+            AgentFailed agent_failed life {
+                agent_id: String, error: String, evidence: String; pane: MaybePane
+            }
+            /// An agent's state has changed, or what it asks for.
             AgentState agent_state life {
-                agent_id: MaybeText, pane: MaybePane, state: String, evidence: String
+                agent_id: MaybeText, pane: MaybePane, state: String, evidence: String;
+                agent: MaybeLong, source: MaybeLong, asks: MaybeLong, detail: MaybeLong
+            }
+            /// The screen of an agent in a pane, as text: when its state changes, and now and then.
+            ScreenSnapshot screen_snapshot text {
+                pane: PaneId, width: u32, height: u32, rows: ScreenRows
             }
             /// A source crashed and is back.
             PollerRestarted poller_restarted life { source: String, cause: String }
@@ -152,7 +165,8 @@ macro_rules! define_events {
     ($(
         $(#[$doc:meta])*
         $variant:ident $method:ident $class:ident {
-            $($field:ident $(| $alias:literal)? : $type:ident),* $(,)?
+            $($field:ident $(| $alias:literal)? : $type:ident),*
+            $(; $($more:ident : $more_type:ident),+)? $(,)?
         }
     )*) => {
         /// What happened. Every event belongs to one execution.
@@ -163,7 +177,9 @@ macro_rules! define_events {
         #[non_exhaustive]
         #[allow(missing_docs, reason = "the fields are described by the wire contract in README")]
         pub enum TdEvent {
-            $( $(#[$doc])* $variant { execution_id: ExecutionId, $($field: $type),* }, )*
+            $( $(#[$doc])* $variant {
+                execution_id: ExecutionId, $($field: $type,)* $($($more: $more_type),+)?
+            }, )*
             /// An event of a type that this version does not know, kept as it was read.
             Unknown(UnknownEvent),
         }
@@ -255,7 +271,9 @@ macro_rules! define_events {
             /// How many bytes of memory the event takes, near enough to bound a queue by.
             pub fn memory_bytes(&self) -> usize {
                 size_of::<Self>() + match self {
-                    $( Self::$variant { $($field,)* .. } => 0 $(+ $field.heap_bytes())*, )*
+                    $( Self::$variant { $($field,)* $($($more,)+)? .. } => {
+                        0 $(+ $field.heap_bytes())* $($(+ $more.heap_bytes())+)?
+                    } )*
                     // A guess at what a parsed object costs against its text.
                     Self::Unknown(event) => 32 + event.fields.len() * 128,
                 }
@@ -271,12 +289,14 @@ macro_rules! define_events {
                     $( stringify!($variant) => {
                         let mut execution_id: Option<ExecutionId> = None;
                         $( let mut $field: Option<$type> = None; )*
+                        $($( let mut $more: Option<$more_type> = None; )+)?
                         while let Some(Key(key)) = map.next_key()? {
                             match &*key {
                                 "execution_id" => execution_id = Some(map.next_value()?),
                                 $( stringify!($field) $(| $alias)? => {
                                     $field = Some(map.next_value()?);
                                 } )*
+                                $($( stringify!($more) => $more = Some(map.next_value()?), )+)?
                                 "type" => { map.next_value::<IgnoredAny>()?; }
                                 _ => { extra.insert(key.into_owned(), map.next_value()?); }
                             }
@@ -287,6 +307,7 @@ macro_rules! define_events {
                             $( $field: $field
                                 .or_else(<$type as Field>::absent)
                                 .ok_or_else(|| de::Error::missing_field(stringify!($field)))?, )*
+                            $($( $more: $more.unwrap_or_default(), )+)?
                         })
                     } )*
                     unknown => {
@@ -307,7 +328,7 @@ macro_rules! define_events {
             /// What the serialiser says; `out` may then have a part of the event.
             pub(crate) fn write_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
                 match self {
-                    $( Self::$variant { execution_id, $($field),* } => {
+                    $( Self::$variant { execution_id, $($field,)* $($($more),+)? } => {
                         out.extend_from_slice(
                             concat!(r#"{"type":""#, stringify!($variant), r#"","execution_id":"#)
                                 .as_bytes(),
@@ -319,6 +340,12 @@ macro_rules! define_events {
                             );
                             $field.push_json(out)?;
                         } )*
+                        $($( if !$more.is_absent() {
+                            out.extend_from_slice(
+                                concat!(r#",""#, stringify!($more), r#"":"#).as_bytes(),
+                            );
+                            $more.push_json(out)?;
+                        } )+)?
                         out.push(b'}');
                         Ok(())
                     } )*
@@ -335,11 +362,14 @@ macro_rules! define_events {
                 let mut map = serializer.serialize_map(None)?;
                 map.serialize_entry("type", self.type_name())?;
                 match self {
-                    $( Self::$variant { execution_id, $($field),* } => {
+                    $( Self::$variant { execution_id, $($field,)* $($($more),+)? } => {
                         map.serialize_entry("execution_id", execution_id)?;
                         $( if !$field.is_absent() {
                             map.serialize_entry(stringify!($field), $field)?;
                         } )*
+                        $($( if !$more.is_absent() {
+                            map.serialize_entry(stringify!($more), $more)?;
+                        } )+)?
                     } )*
                     Self::Unknown(event) => {
                         for (key, value) in &event.fields {
@@ -403,8 +433,17 @@ impl TdEvent {
             | Self::OutputUpdate { pane, .. }
             | Self::OutputRevised { pane, .. }
             | Self::ScreenUpdate { pane, .. }
+            | Self::ScreenSnapshot { pane, .. }
             | Self::OutputGap { pane, .. } => Some(pane),
-            Self::AgentState { pane, .. }
+            Self::PromptSent { pane, .. }
+            | Self::TokenReceived { pane, .. }
+            | Self::ResponseCompleted { pane, .. }
+            | Self::ToolCallStarted { pane, .. }
+            | Self::ToolCallCompleted { pane, .. }
+            | Self::AgentRegistered { pane, .. }
+            | Self::AgentCompleted { pane, .. }
+            | Self::AgentFailed { pane, .. }
+            | Self::AgentState { pane, .. }
             | Self::TurnCompleted { pane, .. }
             | Self::ExecutionStarted { pane, .. }
             | Self::ExecutionCompleted { pane, .. } => pane.as_ref(),

@@ -112,6 +112,7 @@ mod tests {
             execution_id: id.into(),
             iteration: 1,
             token: "x".into(),
+            pane: None,
         };
         Envelope::new(seq, Timestamp::from_micros(seq.unwrap_or(0) as i64), event)
     }

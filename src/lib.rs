@@ -109,8 +109,8 @@ pub use engine::{Builder, Engine, Report, Timeline};
 pub use error::{Error, Result};
 pub use event::{
     Cursor, Envelope, EventKind, ExecutionId, ExitStatus, Extra, GapEvidence, IterationOutcome,
-    LineCount, MaybePane, MaybePid, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows,
-    Style, Styles, TdEvent, UnknownEvent,
+    LineCount, MaybeLong, MaybePane, MaybePid, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow,
+    ScreenRows, Style, Styles, TdEvent, UnknownEvent,
 };
 pub use source::{
     AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Execution, Polling, Watch, WatchedAgents,

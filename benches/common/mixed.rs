@@ -201,12 +201,14 @@ impl Mixed {
                 execution_id,
                 iteration,
                 token: self.words(3),
+                pane: None,
             },
             88..91 => TdEvent::ToolCallStarted {
                 execution_id,
                 iteration,
                 tool_name: "edit_file".to_owned(),
                 tool_args_summary: self.words(12),
+                pane: None,
             },
             91..94 => TdEvent::ToolCallCompleted {
                 execution_id,
@@ -215,6 +217,7 @@ impl Mixed {
                 success: true,
                 result_summary: self.words(20),
                 duration_ms: 12,
+                pane: None,
             },
             94..97 => TdEvent::ValidationOutput {
                 execution_id,

@@ -30,6 +30,7 @@ fn token(text: &str) -> TdEvent {
         execution_id: "bench".into(),
         iteration: 1,
         token: text.to_owned(),
+        pane: None,
     }
 }
 
@@ -196,6 +197,7 @@ fn tokio_throughput<T: Clone + Send + 'static>(make: fn(TdEvent) -> T) -> f64 {
                     execution_id: id.clone(),
                     iteration: 1,
                     token: "I'll do it".to_owned(),
+                    pane: None,
                 };
                 let _ = tx.send(make(event));
             }
@@ -257,6 +259,7 @@ fn tokio_emit<T: Clone + Send + 'static>(make: fn(TdEvent) -> T, burst: u64) -> 
                 execution_id: id.clone(),
                 iteration: 1,
                 token: "I'll do it".to_owned(),
+                pane: None,
             };
             let _ = tx.send(make(event));
         },
@@ -319,6 +322,7 @@ fn stamped(nanos: u64) -> TdEvent {
         input_tokens: nanos,
         output_tokens: 0,
         has_tool_calls: false,
+        pane: None,
     }
 }
 

@@ -161,6 +161,7 @@ fn lengths(events: u64) -> Vec<u64> {
             execution_id: ID.into(),
             iteration: 1,
             token: TOKEN.to_owned(),
+            pane: None,
         };
         let envelope = Envelope::new(Some(seq), Timestamp::from_micros(micros()), event);
         serde_json::to_string(&envelope).unwrap().len() as u64 + 1
@@ -195,6 +196,7 @@ fn our_writer(batch: usize) -> f64 {
                 execution_id: id.clone(),
                 iteration: 1,
                 token: TOKEN.to_owned(),
+                pane: None,
             };
             Envelope::new(Some(seq), clock.wall(), event)
         })
@@ -323,6 +325,7 @@ fn our_throughput(producers: u64, redact: Rules) -> f64 {
                     execution_id: emitter.execution_id().clone(),
                     iteration: 1,
                     token: TOKEN.to_owned(),
+                    pane: None,
                 };
                 assert_eq!(emitter.emit_waiting(event, deadline), Emitted::Accepted);
             }

@@ -56,6 +56,7 @@ fn token() -> TdEvent {
         execution_id: "bench".into(),
         iteration: 1,
         token: "I'll do it".to_owned(),
+        pane: None,
     }
 }
 

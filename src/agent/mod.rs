@@ -1,13 +1,32 @@
 //! What agents write and show, read as it comes: their streams as events, where they stand, as
 //! their screens say too, and where their turns end (pure).
 
+mod asks;
 mod decoration;
+mod hook;
+#[cfg(feature = "cli")]
+mod hook_input;
+mod program;
+mod screen_reader;
 mod state;
+mod status_file;
 mod stream;
 pub(crate) mod summary;
+mod title;
 mod turn;
 
+mod claims;
+
+pub(crate) use asks::{asks, is_limit, one_line};
+pub(crate) use claims::{Claim, Claims, StateReport, StateSource};
+pub(crate) use hook::{HookFile, is_session};
+#[cfg(feature = "cli")]
+pub(crate) use hook_input::{HookChange, HookInput};
+pub(crate) use program::{AgentProgram, KnownAgent};
+pub(crate) use screen_reader::ScreenReader;
 pub use state::{Judged, RowKind, Screen, ScreenState, StateRules, StateTracker};
+pub(crate) use status_file::{STATUS_BYTES_MAX, StatusFile};
 pub use stream::{AgentEvent, Format, ParseFormatError, Standing, StreamFormat, StreamParser};
 pub(crate) use stream::{Expected, SseRecord, SseRecords};
+pub(crate) use title::state_of_title;
 pub use turn::{DEFAULT_MARKER, Disturbance, Markers, Sight, Sights, Turn, TurnDetector};

@@ -3,6 +3,9 @@
 /// Characters of a summary.
 pub(super) const SUMMARY_CHARS_MAX: usize = 200;
 
+/// Characters of what a tool answered: a screenful tells whether it did what was asked.
+const TOOL_RESULT_CHARS_MAX: usize = 500;
+
 /// Characters of a result or an error: what the reader came for.
 pub(super) const RESULT_CHARS_MAX: usize = 2_000;
 
@@ -12,6 +15,11 @@ const ELLIPSIS: char = '…';
 /// The beginning of a text, without blanks around it.
 pub(crate) fn summary(text: &str) -> String {
     cut(text, SUMMARY_CHARS_MAX)
+}
+
+/// The beginning of what a tool answered.
+pub(super) fn tool_result(text: &str) -> String {
+    cut(text, TOOL_RESULT_CHARS_MAX)
 }
 
 /// The beginning of a result.
@@ -113,6 +121,9 @@ mod tests {
             assert!(left < TORN_BYTES_MIN, "{short}");
             assert!(short.starts_with(before.trim_end()), "{short}");
         }
+        let before = "b ".repeat((TOOL_RESULT_CHARS_MAX - 20) / 2);
+        let short = tool_result(&format!("{before}{key} and more"));
+        assert_eq!(short, format!("{before}…"), "of what a tool answered, too");
         // One that ends where the cut is stays whole, to be recognised.
         let whole = format!("{} {key}", "b".repeat(SUMMARY_CHARS_MAX - 1 - key.len()));
         assert_eq!(summary(&format!("{whole} and more")), format!("{whole}…"));

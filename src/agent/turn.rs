@@ -102,6 +102,12 @@ impl Markers {
         self.0.iter().position(is_it)
     }
 
+    /// The last marker that stands alone on a line of this text.
+    pub(crate) fn last_in(&self, text: &str) -> Option<&str> {
+        let marker = text.lines().rev().find_map(|line| self.find(line))?;
+        self.0.get(marker).map(String::as_str)
+    }
+
     fn text(&self, marker: usize) -> String {
         self.0.get(marker).cloned().unwrap_or_default()
     }
@@ -188,6 +194,11 @@ impl TurnDetector {
             screen: Screen::default(),
             is_full_screen: false,
         }
+    }
+
+    /// What ends a turn.
+    pub(crate) fn markers(&self) -> &Markers {
+        &self.markers
     }
 
     /// What stood there when observation began, by number: its turns have ended before.

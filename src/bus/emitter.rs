@@ -126,7 +126,8 @@ macro_rules! methods {
     (
         $(#[$doc:meta])*
         $variant:ident $method:ident $class:ident {
-            $($field:ident $(| $alias:literal)? : $type:ident),* $(,)?
+            $($field:ident $(| $alias:literal)? : $type:ident),*
+            $(; $($more:ident : $more_type:ident),+)? $(,)?
         }
         $($rest:tt)*
     ) => {
@@ -135,7 +136,8 @@ macro_rules! methods {
         pub fn $method(&self, $($field: arg!($type)),*) -> Emitted {
             self.emit(TdEvent::$variant {
                 execution_id: self.id.clone(),
-                $($field: field!($type, $field)),*
+                $($field: field!($type, $field),)*
+                $($($more: Default::default()),+)?
             })
         }
         methods! { $($rest)* }

@@ -180,6 +180,10 @@ impl Shared {
     }
 
     /// Sends, or gives the event back when there is no room. Call it inside the gate.
+    #[allow(
+        clippy::result_large_err,
+        reason = "an event that finds no room is given back as it is"
+    )]
     fn send(&self, event: TdEvent, live: bool) -> Result<Emitted, TdEvent> {
         let bytes = event.memory_bytes();
         let text = event.is_text();

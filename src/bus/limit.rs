@@ -119,11 +119,15 @@ impl Held {
         let added = match (&mut self.envelope.event, &next.event) {
             (
                 TdEvent::TokenReceived {
-                    iteration, token, ..
+                    iteration,
+                    token,
+                    pane: None,
+                    ..
                 },
                 TdEvent::TokenReceived {
                     iteration: next_iteration,
                     token: next_token,
+                    pane: None,
                     ..
                 },
             ) if iteration == next_iteration => {
@@ -257,6 +261,7 @@ mod tests {
             execution_id: "a".into(),
             iteration,
             token: token.into(),
+            pane: None,
         };
         Envelope::new(Some(seq), Timestamp::from_micros(seq as i64), event)
     }
@@ -280,11 +285,13 @@ mod tests {
                 execution_id,
                 iteration: 1,
                 token: text,
+                pane: None,
             },
             4 => TdEvent::TokenReceived {
                 execution_id,
                 iteration: 2,
                 token: text,
+                pane: None,
             },
             5 => TdEvent::ValidationOutput {
                 execution_id,

@@ -28,6 +28,12 @@ impl Config {
             return Err(Failure::usage("--execution-id: the id is empty"));
         }
         let mut watch = AgentWatch::new().every(typed.poll).stable(typed.stable);
+        if typed.places.is_empty() {
+            watch = watch.homes(|name| std::env::var_os(name));
+        }
+        if typed.places.is_empty() || typed.follow {
+            watch = watch.follow();
+        }
         for place in &typed.places {
             watch = watch
                 .place(place)
@@ -50,6 +56,13 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (builder, _) = keeping::builder(options, &config.keeping, &clock)?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let printing = live::print_one(&engine, options, &clock)?;
+    let homes = config.watch.existing_homes();
+    if !homes.is_empty() {
+        super::say(&format!(
+            "the sessions in {} are watched until Ctrl-C",
+            homes.join(", ")
+        ));
+    }
     for place in config.watch.empty_places() {
         super::say(&format!("{place}, and is waited for"));
     }

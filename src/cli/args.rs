@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
+use super::agent_hooks::TypedHooks;
 use super::duration::{parse_duration, parse_rhythm, parse_share};
 use super::history_args::{TypedExport, TypedKeeping, TypedLog, TypedReplay, TypedRuns};
 use super::loop_args::TypedLoop;
@@ -107,6 +108,8 @@ pub(super) enum Command {
     Replay(TypedReplay),
     /// Turn a run into a recording for terminals, or into text
     Export(TypedExport),
+    /// The settings that let an agent report its state
+    Hooks(TypedHooks),
     /// What tmux pipes a pane into; started by watch
     #[command(hide = true)]
     Drain(TypedDrain),
@@ -137,13 +140,14 @@ Names are exact: job-1 never means job-10. A target that is not there yet is wai
 marked ~ are lines shown before that read differently now. A line that is not finished, such as a
 prompt, is shown last on a terminal; elsewhere it is shown when its pane ends with it.
 
-Where an agent stands that a pane shows (Claude Code, Codex, Gemini, opencode, aider; a shell's
-prompts and questions) is read from its screen: see td-observe states. A state counts when it has
-stood for a second; -v shows working and idle, too.
+An agent in a pane (Claude Code, Codex, Gemini, Qwen, aider) is shown by its conversation: prompts,
+answers, tools with their results, and what it asks you. That and its state are read from its own
+files; where it has none, its title and its screen tell the state: see td-observe states. -v shows
+working and idle, too. --screen shows its rows as well, --no-conversation leaves its files alone.
 
 Commands given with --on-turn, --on-state and --on-end get the event as JSON on standard input, and
 what it says in TD_EVENT (its type), TD_EXECUTION_ID, TD_SESSION, TD_PANE, TD_MARKER, TD_SUMMARY,
-TD_STATE, TD_EVIDENCE, TD_REASON and TD_EXIT_STATUS, as far as it says it. Four run at the same time, begun in order. What
+TD_STATE, TD_AGENT, TD_ASKS (what it asks you), TD_SOURCE, TD_EVIDENCE, TD_REASON and TD_EXIT_STATUS, as far as it says it. Four run at the same time, begun in order. What
 they print is shown on standard error. An inferred end has the evidence inferred and no marker; a
 marker that comes later is told all the same. A program whose pane is kept (remain-on-exit) ends
 first, and its session when it is killed: two ends.";
@@ -188,7 +192,8 @@ pub(super) struct TypedWatch {
     /// With --mode ai: after so long a silence a turn is taken to be over without its marker
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub infer_after: Option<Duration>,
-    /// Run this with sh -c at the end of each turn (--mode ai); the event is on its standard input
+    /// Run this with sh -c at the end of each turn: of an agent whose conversation is read, or, with
+    /// --mode ai, where its marker stands; the event is on its standard input
     #[arg(long, value_name = "CMD")]
     pub on_turn: Option<String>,
     /// Run this with sh -c when a session, or the program of one of its panes, has ended
@@ -212,6 +217,12 @@ pub(super) struct TypedWatch {
     /// Watch the pane of this program, too, and panes that run td-observe
     #[arg(long)]
     pub include_self: bool,
+    /// Show the rows of an agent's screen, too, whose conversation is shown
+    #[arg(long)]
+    pub screen: bool,
+    /// Leave the files of agents alone: their screens, titles and notifications tell their states
+    #[arg(long)]
+    pub no_conversation: bool,
     #[command(flatten)]
     pub keeping: TypedKeeping,
 }
@@ -246,8 +257,8 @@ pub(super) struct TypedRun {
     /// How long it may take to end after TERM; then it is killed
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,
-    /// What its standard output is: text, or the records of an agent: claude, codex, gemini, sse,
-    /// json; auto finds out. Records become events: prompts, tokens, tools, turns; they are not shown
+    /// What its standard output is: text, or the records of an agent: claude, codex, gemini,
+    /// opencode, sse, json; auto finds out. Records become events: prompts, tokens, tools, turns; they are not shown
     /// raw. Lines that are no records are shown as they are
     #[arg(long = "as", value_name = "FORMAT", default_value = "text")]
     pub format: Format,
@@ -271,12 +282,20 @@ pub(super) struct TypedRun {
 
 const AGENTS_EXAMPLES: &str = "\
 Examples:
+  td-observe agents                              all sessions of yours that live, as they go on
+  td-observe agents ~/.claude/projects --follow  all that Claude Code has ever had, and what comes
   td-observe agents /tmp/claude-1000/*/*/tasks   the tasks of Claude Code that run in the background
   td-observe agents a.jsonl b.jsonl --poll 1s    two transcripts; what is not there yet is waited for
   td-observe agents 'out/agent-*.jsonl'          a pattern: new files are found, too
   td-observe agents tasks/ --json | jq -r '.event | select(.result) | .agent_id + \": \" + .result'
 
-Of a directory all *.jsonl and *.output are agents' files. What an agent wrote says whether it is done:
+Without arguments, the homes of all agents that are known are watched until Ctrl-C: ~/.claude/projects
+(and $CLAUDE_CONFIG_DIR), ~/.codex/sessions ($CODEX_HOME), ~/.gemini/tmp/*/chats and
+~/.qwen/projects/*/chats, with their sub-agents. There a session counts that was written to in the last
+10 minutes, and each that goes on later. A session with a person goes on after its first end: each turn
+that ends is a TurnCompleted, the first one before the AgentCompleted.
+
+Of a directory, and of all below it, *.jsonl and *.output are agents' files. What an agent wrote says whether it is done:
 the records of Claude Code, Codex and Gemini, and of others a stop_reason end_turn or a type result.
 Where nothing says so, a file that was not changed for --stable is taken for an end, and the evidence
 begins with inferred; never while a tool or a background task is under way. What may still follow an
@@ -289,9 +308,13 @@ Exit codes: 0 all have completed, or Ctrl-C; 1 one has failed; 2 wrong usage.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = AGENTS_EXAMPLES)]
 pub(super) struct TypedAgents {
-    /// Files, directories, or patterns with * and ? in their last part
-    #[arg(value_name = "FILE|DIR|GLOB", required = true)]
+    /// Files, directories, or patterns with * and ? in their last part [default: the homes of all known
+    /// agents]
+    #[arg(value_name = "FILE|DIR|GLOB")]
     pub places: Vec<OsString>,
+    /// Go on when all have ended, until Ctrl-C
+    #[arg(long)]
+    pub follow: bool,
     /// How often to look
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub poll: Duration,

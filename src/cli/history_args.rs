@@ -1,5 +1,6 @@
 //! What may be typed after `log`, `runs`, `replay` and `export`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -98,7 +99,7 @@ States: running, completed, failed, detached (its observer was stopped), cut off
 without a word).";
 
 #[derive(Debug, Args)]
-#[command(after_help = RUNS_EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(after_help = RUNS_EXAMPLES)]
 pub(super) struct TypedRuns {
     #[command(subcommand)]
     pub action: Option<RunsAction>,
@@ -108,6 +109,9 @@ pub(super) struct TypedRuns {
 pub(super) enum RunsAction {
     /// Remove the oldest runs; never one that is being written
     Prune(TypedPrune),
+    /// Any other word, which is refused with what can be typed instead
+    #[command(external_subcommand)]
+    Other(Vec<OsString>),
 }
 
 #[derive(Debug, Args)]

@@ -295,10 +295,18 @@ impl Dispatcher {
                 ("TD_EVIDENCE", evidence.clone()),
             ]),
             TdEvent::AgentState {
-                state, evidence, ..
+                state,
+                evidence,
+                agent,
+                source,
+                asks,
+                ..
             } => said.extend([
                 ("TD_STATE", Some(state.clone())),
                 ("TD_EVIDENCE", Some(evidence.clone())),
+                ("TD_AGENT", agent.as_deref().cloned()),
+                ("TD_SOURCE", source.as_deref().cloned()),
+                ("TD_ASKS", asks.as_deref().cloned()),
             ]),
             TdEvent::SessionEnded {
                 session,

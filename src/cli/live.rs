@@ -43,7 +43,7 @@ pub(super) fn print(
         ..Default::default()
     };
     let console = || {
-        let console = Console::new(look);
+        let console = Console::new(look).holding();
         let console = match agents {
             Some(rules) => console.without_decoration(rules),
             None => console,

@@ -17,7 +17,7 @@ use crate::event::{Envelope, EventKind, TdEvent};
 use crate::log::{Follower, Metadata, Query, Record, RunDirectory, RunState};
 use crate::stamp::Timestamp;
 use crate::thread::{Stop, is_stopped};
-use crate::view::{Console, Look, Page, View};
+use crate::view::{Applied, Console, Finals, Look, Page, View};
 
 /// How often a log that is followed is looked at: soon enough for eyes, and nothing to the disk.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
@@ -37,11 +37,17 @@ pub(super) struct Config {
     run: std::path::PathBuf,
     follows: bool,
     query: Query,
+    /// The revisions of what is shown, where each line is shown once, as it reads at last.
+    revisions: Option<Query>,
 }
 
 impl Config {
     pub fn from_typed(typed: TypedLog, options: &Options) -> Result<Self, Failure> {
+        let is_of_lines = typed.filter.types.is_empty() && typed.filter.grep.is_none();
         let mut query = query(typed.filter, Clock::system().wall())?;
+        // A search finds each state of a line, and programs read what is there.
+        let revisions = (is_of_lines && !options.json)
+            .then(|| query.clone().kind(EventKind::OutputRevised.name()));
         if !options.json && !query.wants_all() {
             query = with_context(query);
         }
@@ -49,6 +55,7 @@ impl Config {
             run: typed.run,
             follows: typed.follow,
             query,
+            revisions,
         })
     }
 }
@@ -136,6 +143,14 @@ pub(super) struct Shown {
 }
 
 impl Shown {
+    /// The page rests while nothing comes: lines that may be rewritten are held until then.
+    fn hold(&mut self) {
+        self.view = self.view.take().map(|view| match view {
+            View::Console(console, standing) => View::Console(console.holding(), standing),
+            other => other,
+        });
+    }
+
     pub fn open(&mut self) -> Page<std::io::StdoutLock<'static>> {
         let view = self.view.take().unwrap_or(View::Json);
         Page::stdout(view, self.clock.clone())
@@ -147,16 +162,17 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
     let which = Which::typed(&config.run, options)?;
-    let shown = page(options, &which, &clock);
+    let mut shown = page(options, &which, &clock);
     match (which, config.follows) {
         (Which::Run(run), true) => {
             let time = clock.clone();
+            shown.hold();
             until_stopped(&signals, &clock, move |stop| {
-                follow(run, config.query, shown, &time, stop)
+                follow(run, config, shown, &time, stop)
             })
         }
         (which, false) => until_stopped(&signals, &clock, move |stop| {
-            print(&which, config.query, shown, stop)
+            print(&which, config, shown, stop)
         }),
         (Which::File(path), true) => Err(Failure::usage(format!(
             "--follow: {path:?} is a file; name a run, or its directory"
@@ -164,15 +180,35 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
 }
 
-fn print(which: &Which, query: Query, mut shown: Shown, stop: &Stop) -> Result<ExitCode, Ended> {
-    let mut log = which.read(query.clone())?;
+/// What lines read at last, as far as it can be known before they are shown.
+fn finals(which: &Which, config: &Config, stop: &Stop) -> Result<Finals, Ended> {
+    let mut finals = Finals::default();
+    // What is no file cannot be read twice.
+    let is_read_once = match which {
+        Which::Run(_) => false,
+        Which::File(path) => !path.is_file(),
+    };
+    if let (Some(revisions), false) = (&config.revisions, is_read_once) {
+        for record in which.read(revisions.clone())? {
+            if is_stopped(stop) {
+                break;
+            }
+            finals.note(&record.envelope);
+        }
+    }
+    Ok(finals)
+}
+
+fn print(which: &Which, config: Config, mut shown: Shown, stop: &Stop) -> Result<ExitCode, Ended> {
+    let mut finals = finals(which, &config, stop)?;
+    let mut log = which.read(config.query.clone())?;
     let mut page = shown.open();
     for record in &mut log {
         if is_stopped(stop) {
             break;
         }
         if !shown.quiet {
-            show(&mut page, &record, &query)?;
+            show(&mut page, &record, &config.query, &mut finals)?;
         }
     }
     page.end()?;
@@ -181,12 +217,14 @@ fn print(which: &Which, query: Query, mut shown: Shown, stop: &Stop) -> Result<E
 
 fn follow(
     run: RunDirectory,
-    query: Query,
+    config: Config,
     mut shown: Shown,
     clock: &Clock,
     stop: &Stop,
 ) -> Result<ExitCode, Ended> {
-    let mut log = Follower::open(&run, query.clone())?;
+    let which = Which::Run(run.clone());
+    let mut finals = finals(&which, &config, stop)?;
+    let mut log = Follower::open(&run, config.query.clone())?;
     let mut page = shown.open();
     loop {
         // Asked first: what was written before the writer went is read then.
@@ -196,7 +234,7 @@ fn follow(
                 break;
             }
             if !shown.quiet {
-                show(&mut page, &record, &query)?;
+                show(&mut page, &record, &config.query, &mut finals)?;
             }
         }
         if !is_written || is_stopped(stop) {
@@ -213,21 +251,32 @@ fn follow(
     if state == Some(RunState::Running) && !is_stopped(stop) {
         super::say("the run is cut off here: its writer is gone without a word");
     }
-    Ok(tell(&Which::Run(run), log.report()))
+    Ok(tell(&which, log.report()))
 }
 
 fn show<W: std::io::Write>(
     page: &mut Page<W>,
     record: &Record,
     query: &Query,
+    finals: &mut Finals,
 ) -> Result<(), Ended> {
     if !record.is_wanted {
         page.note_only(&record.envelope.event);
         return Ok(());
     }
-    match matching(&record.envelope, query) {
-        Some(part) if !page.is_json() => page.event(&part)?,
-        _ => page.line(&record.envelope, record.line())?,
+    if page.is_json() {
+        return Ok(page.line(&record.envelope, record.line())?);
+    }
+    if let Some(part) = matching(&record.envelope, query) {
+        return Ok(page.event(&part)?);
+    }
+    match finals.apply(&record.envelope) {
+        Applied::Instead(parts) => {
+            for part in parts {
+                page.event(&part)?;
+            }
+        }
+        Applied::AsItIs => page.line(&record.envelope, record.line())?,
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ pub(super) struct TypedLoop {
     /// A task in phases: a file, *.toml or Markdown
     #[arg(long, value_name = "FILE")]
     pub spec: Option<PathBuf>,
-    /// What the agent prints: text, or records: claude, codex, gemini, sse, json; auto finds out
+    /// What the agent prints: text, or records: claude, codex, gemini, opencode, sse, json; auto finds out
     #[arg(long = "as", value_name = "FORMAT")]
     pub format: Option<Format>,
     /// How many iterations there may be in all [default: 10]

@@ -9,6 +9,7 @@ mod options;
 
 mod failure;
 
+mod agent_hooks;
 mod agents;
 mod demo;
 mod loop_args;
@@ -76,6 +77,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),
         Command::Loop(typed) => loops::run(&options, loops::Config::from_typed(*typed, &options)?),
         Command::Agents(typed) => agents::run(&options, agents::Config::from_typed(typed)?),
+        Command::Hooks(typed) => agent_hooks::run(&typed),
         Command::States(typed) => states::run(&options, &typed),
         Command::Wait(typed) => wait::run(&options, &typed),
         Command::Runs(typed) => runs::run(&options, typed),

@@ -1,5 +1,6 @@
 //! `td-observe runs`: what history there is, and removing some of it.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use unicode_width::UnicodeWidthStr;
@@ -7,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use super::failure::Failure;
 use super::history::data_dir;
 use super::history_args::{RunsAction, TypedPrune, TypedRuns};
-use super::options::Options;
+use super::options::{Options, WhichServer};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::log::{Retention, RunSummary};
@@ -15,9 +16,23 @@ use crate::view::{one_line, push_line};
 
 /// Lists the runs, or removes some.
 pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failure> {
+    if options.server != WhichServer::Default {
+        return Err(Failure::usage(
+            "runs: -L and -S choose a tmux server, and the history is that of all servers: leave \
+             them out; --data-dir chooses another history",
+        ));
+    }
     match typed.action {
         None => list(options),
         Some(RunsAction::Prune(typed)) => prune(options, typed),
+        Some(RunsAction::Other(words)) => {
+            let word = words.first().map(OsString::as_os_str).unwrap_or_default();
+            let word = word.to_string_lossy();
+            Err(Failure::usage(format!(
+                "runs: {word:?} is not known here: \"td-observe runs\" lists all runs, \
+                 \"td-observe runs prune\" removes some, and \"td-observe log RUN\" shows one"
+            )))
+        }
     }
 }
 

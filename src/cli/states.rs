@@ -161,7 +161,13 @@ fn tell(options: &Options, judged: Option<&Judged>) -> Result<ExitCode, Failure>
         (None, true) => "{}\n".to_owned(),
         (Some(judged), false) => {
             let text = format!("{}: {}", judged.state, judged.evidence());
-            format!("{}\n", crate::view::one_line(&text))
+            let asks = (judged.asks.as_ref())
+                .map(|asks| format!("asks: {}\n", crate::view::one_line(asks)));
+            format!(
+                "{}\n{}",
+                crate::view::one_line(&text),
+                asks.unwrap_or_default()
+            )
         }
         (Some(judged), true) => {
             let line = serde_json::json!({
@@ -170,6 +176,7 @@ fn tell(options: &Options, judged: Option<&Judged>) -> Result<ExitCode, Failure>
                 "rule": judged.rule,
                 "line": judged.line,
                 "inferred": judged.inferred,
+                "asks": judged.asks,
             });
             format!("{line}\n")
         }

@@ -83,7 +83,11 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
     let wait = wait_of(typed)?;
     let signals = Signals::catch(|| {})?;
     let server = options.server.server();
-    watch::check_tmux(&server, &Clock::system())?;
+    let clock = Clock::system();
+    watch::check_tmux(&server, &clock)?;
+    let target = Target::parse(&typed.target)?;
+    let version = watch::check_socket(&server, &clock)?;
+    watch::check_targets(&server, version, &[target], &clock)?;
     let waits = Waits::new(server)?;
     let (running, stop) = stop_pair();
     let first = signals.first().clone();

@@ -20,6 +20,7 @@ use crate::event::PaneId;
 use crate::redact::Rules;
 use crate::source::Watch;
 use crate::tmux::{Adaptive, DrainProgram, Rhythm, Server, Target};
+use crate::track::TmuxVersion;
 use crate::view::Standing;
 
 /// Panes whose first screen waits for the printer; what is beyond that is not shown, for these
@@ -43,6 +44,8 @@ pub(super) struct Config {
     hooks: hooks::Config,
     keeping: TypedKeeping,
     raw: bool,
+    screen: bool,
+    no_conversation: bool,
 }
 
 impl Config {
@@ -59,7 +62,6 @@ impl Config {
         for (option, is_given) in [
             ("--marker", !typed.marker.is_empty()),
             ("--infer-after", typed.infer_after.is_some()),
-            ("--on-turn", typed.on_turn.is_some()),
         ] {
             if is_given && !is_ai {
                 return Err(Failure::usage(format!("{option} needs --mode ai")));
@@ -91,6 +93,8 @@ impl Config {
             include_self: typed.include_self,
             keeping: typed.keeping,
             raw: typed.raw,
+            screen: typed.screen,
+            no_conversation: typed.no_conversation,
         })
     }
 }
@@ -114,7 +118,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let clock = Clock::system();
     let server = options.server.server();
     check_tmux(&server, &clock)?;
-    check_socket(&server, &clock)?;
+    let version = check_socket(&server, &clock)?;
+    check_targets(&server, version, &config.targets, &clock)?;
     let states = super::states::rules(options, &config.reading)?;
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
@@ -142,7 +147,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
 }
 
 /// Whether a server can ever be observed there. One that is absent or silent is waited for.
-fn check_socket(server: &Server, clock: &Clock) -> Result<(), Failure> {
+/// The version of the server, where one answers.
+pub(super) fn check_socket(server: &Server, clock: &Clock) -> Result<Option<TmuxVersion>, Failure> {
     let answer = server
         .clone()
         .with_timeout(SOCKET_CHECK)
@@ -151,7 +157,37 @@ fn check_socket(server: &Server, clock: &Clock) -> Result<(), Failure> {
         Err(error) if error.is_invalid_input() => Err(Failure::usage(format!(
             "{error}; name another server with -L or -S"
         ))),
-        _ => Ok(()),
+        answer => Ok(answer.ok()),
+    }
+}
+
+/// Whether each target is there, or may yet come: one that never can would be waited for in vain.
+pub(super) fn check_targets(
+    server: &Server,
+    version: Option<TmuxVersion>,
+    targets: &[Target],
+    clock: &Clock,
+) -> Result<(), Failure> {
+    let whys = targets
+        .iter()
+        .filter_map(|target| Some((target, target.never_comes(version)?)));
+    let whys: Vec<(&Target, String)> = whys.collect();
+    if whys.is_empty() {
+        return Ok(());
+    }
+    let server = server.clone().with_timeout(SOCKET_CHECK);
+    // Of a server that does not answer no session is known.
+    let names = server.run(["list-sessions", "-F", "#{session_name}"], clock);
+    let names = names.unwrap_or_default();
+    match whys
+        .into_iter()
+        .find(|(target, _)| !target.names_session_of(names.lines()))
+    {
+        Some((target, why)) => Err(Failure::usage(format!(
+            "the target {:?} is not there and can never come: {why}",
+            target.as_str()
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -176,6 +212,12 @@ fn watch(
     show: Sender<Standing>,
 ) -> Watch {
     let mut watch = Watch::new(server).rhythm(config.rhythm).raw(config.raw);
+    if config.screen {
+        watch = watch.screens();
+    }
+    if config.no_conversation {
+        watch = watch.no_conversations();
+    }
     for target in config.targets {
         watch = watch.target(target);
     }

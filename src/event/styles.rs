@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// So many runs an event may have; later ones are left out. A screen full of colours has fewer, and
+/// Runs that an event has at most; later ones are left out. A screen full of colours has fewer, and
 /// a flood that has more scrolls by unread.
 pub(crate) const STYLES_MAX: usize = 2048;
 
@@ -85,7 +85,7 @@ impl Styles {
         self.0.iter_mut().map(|style| &mut style.sgr)
     }
 
-    /// Takes those of text that was added behind so many lines.
+    /// Appends the styles of text that stands behind this number of lines.
     pub(crate) fn extend(&mut self, after_lines: i64, more: &Self) {
         let Ok(after) = u32::try_from(after_lines) else {
             return;

@@ -5,8 +5,9 @@
 use serde_json::Value;
 
 use super::{
-    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane, MaybePid,
-    MaybeText, PaneId, PaneIds, ScreenRow, ScreenRows, Styles, TdEvent, UnknownEvent, event_table,
+    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybeLong,
+    MaybePane, MaybePid, MaybeText, PaneId, PaneIds, ScreenRow, ScreenRows, Styles, TdEvent,
+    UnknownEvent, event_table,
 };
 
 /// Who is shown each text, and may change it.
@@ -70,6 +71,18 @@ impl Texts for MaybeText {
     }
 }
 
+impl Texts for MaybeLong {
+    fn texts(&mut self, visit: &mut Visit<'_>) {
+        if let Some(text) = self {
+            visit(text);
+        }
+    }
+
+    fn any(&self, holds: &mut Holds<'_>) -> bool {
+        self.as_ref().is_some_and(|text| holds(text))
+    }
+}
+
 impl Texts for ScreenRow {
     fn texts(&mut self, visit: &mut Visit<'_>) {
         visit(&mut self.text);
@@ -99,7 +112,7 @@ impl Texts for Styles {
         }
     }
 
-    // Nobody looks for text in colours.
+    // Colours are no text to search.
     fn any(&self, _holds: &mut Holds<'_>) -> bool {
         false
     }
@@ -186,14 +199,18 @@ macro_rules! visit_texts {
     ($(
         $(#[$doc:meta])*
         $variant:ident $method:ident $class:ident {
-            $($field:ident $(| $alias:literal)? : $type:ident),* $(,)?
+            $($field:ident $(| $alias:literal)? : $type:ident),*
+            $(; $($more:ident : $more_type:ident),+)? $(,)?
         }
     )*) => {
         impl TdEvent {
             /// Shows every text of the event, which may be changed; ids are left out.
             pub(crate) fn each_text(&mut self, visit: &mut Visit<'_>) {
                 match self {
-                    $( Self::$variant { $($field,)* .. } => { $( $field.texts(visit); )* } )*
+                    $( Self::$variant { $($field,)* $($($more,)+)? .. } => {
+                        $( $field.texts(visit); )*
+                        $($( $more.texts(visit); )+)?
+                    } )*
                     Self::Unknown(event) => event.texts(visit),
                 }
             }
@@ -201,7 +218,9 @@ macro_rules! visit_texts {
             /// Whether any text of the event satisfies; ids are left out.
             pub(crate) fn any_text(&self, holds: &mut Holds<'_>) -> bool {
                 match self {
-                    $( Self::$variant { $($field,)* .. } => false $(|| $field.any(holds))*, )*
+                    $( Self::$variant { $($field,)* $($($more,)+)? .. } => {
+                        false $(|| $field.any(holds))* $($(|| $more.any(holds))+)?
+                    } )*
                     Self::Unknown(event) => event.any(holds),
                 }
             }

@@ -78,6 +78,8 @@ pub type ExitStatus = Option<i32>;
 pub type LineCount = Option<u64>;
 /// Text that may be absent.
 pub type MaybeText = Option<String>;
+/// The same for fields of which an event has several: all events have the size of the largest.
+pub type MaybeLong = Option<Box<String>>;
 /// A pane that may be absent.
 pub type MaybePane = Option<PaneId>;
 /// A process that may be absent.
@@ -143,6 +145,15 @@ macro_rules! text_field {
     )* };
 }
 text_field!(String, PaneId, ExecutionId);
+impl Field for Box<String> {
+    fn heap_bytes(&self) -> usize {
+        size_of::<String>() + self.len()
+    }
+    fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        push_string(out, self);
+        Ok(())
+    }
+}
 impl Field for ScreenRow {
     fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.text.len()

@@ -237,6 +237,7 @@ mod tests {
                 execution_id,
                 iteration: 1,
                 token: "x".repeat(size),
+                pane: None,
             }
         } else {
             TdEvent::Warning {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::track::Death;
 
 /// A job that lives for less is not reported: a shell runs many of them.
-const LIVES: Duration = Duration::from_millis(500);
+pub(crate) const LIVES: Duration = Duration::from_millis(500);
 
 /// So long after something was printed it is looked again what runs: a command that says nothing has
 /// begun by then.
@@ -181,6 +181,33 @@ impl Jobs {
         for job in self.jobs.iter_mut().filter(|job| job.group == group) {
             job.standing = Standing::PassedOver;
         }
+    }
+
+    /// A job that has not lived for long enough counts all the same: its processes. `None` where it
+    /// is not new.
+    pub fn tell(&mut self, group: u32) -> Option<Vec<u32>> {
+        let mut jobs = self.jobs.iter_mut();
+        let job = jobs.find(|job| job.group == group && job.standing == Standing::New)?;
+        job.standing = Standing::Told;
+        Some(job.members.iter().map(|member| member.pid).collect())
+    }
+
+    /// Whether a job has not been decided on.
+    pub fn is_new(&self, group: u32) -> bool {
+        let mut jobs = self.jobs.iter();
+        jobs.any(|job| job.group == group && job.standing == Standing::New)
+    }
+
+    /// Whether a job that was told has not ended.
+    pub fn has_told(&self) -> bool {
+        let mut jobs = self.jobs.iter();
+        jobs.any(|job| job.standing == Standing::Told && !job.is_over())
+    }
+
+    /// Whether a job has not ended.
+    pub fn is_running(&self, group: u32) -> bool {
+        let mut jobs = self.jobs.iter();
+        jobs.any(|job| job.group == group && !job.is_over())
     }
 
     /// What is to be told by now.

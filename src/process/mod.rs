@@ -34,6 +34,7 @@ mod terminal;
 mod patient;
 mod sinks;
 
+mod agents;
 mod foreground;
 mod jobs;
 mod kernel;
@@ -54,9 +55,10 @@ pub use self::work::Work;
 pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
+pub(crate) use self::agents::RunningAgent;
 pub(crate) use self::foreground::{Program, foreground};
-pub(crate) use self::jobs::{Foreground, JobEvent, Jobs};
-pub(crate) use self::kernel::{ExitWatch, Exits, Process, directory, stat};
+pub(crate) use self::jobs::{Foreground, JobEvent, Jobs, LIVES as JOB_LIVES};
+pub(crate) use self::kernel::{ExitWatch, Exits, Process, TerminalWatch, directory, stat};
 pub(crate) use self::listen::listen;
 pub(crate) use self::patient::Patient;
 pub(crate) use self::records::{Piece, Records};

@@ -79,6 +79,7 @@ impl<'a> Teller<'a> {
                             execution_id: to.id.clone(),
                             iteration: to.iteration,
                             token,
+                            pane: None,
                         });
                     }
                 }

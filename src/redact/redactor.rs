@@ -119,6 +119,8 @@ impl Redactor {
                 execution_id,
                 iteration,
                 token,
+                // Those of an agent in a pane are whole messages.
+                pane: None,
             } => self.piece(execution_id, Name::Tokens(*iteration), token),
             TdEvent::ExecutionOutput {
                 execution_id,

@@ -131,7 +131,10 @@ impl Choice {
         }
         for one in self.targets.iter_mut().filter(|one| !one.came) {
             if !std::mem::replace(&mut one.told_absent, true) {
-                ::log::warn!("{:?} is not there yet: waiting for it", one.target.as_str());
+                let reading = one.target.reading();
+                let reading = reading.map_or_else(String::new, |reading| format!(" ({reading})"));
+                let text = one.target.as_str();
+                ::log::warn!("{text:?}{reading} is not there yet: waiting for it");
             }
         }
     }

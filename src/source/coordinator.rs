@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_biased};
 
 use super::choice::Choice;
+use super::conversation::{ConversationReader, Conversations};
 use super::handover::Handover;
 use super::poller::{Control, Ended};
 use super::roster::Selection;
@@ -22,7 +23,7 @@ use super::watch::Watch;
 use super::{Context, Source};
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
-use crate::process::{ExitWatch, Exits};
+use crate::process::{ExitWatch, Exits, TerminalWatch};
 use crate::thread::{Handle, StopGuard};
 use crate::tmux::{
     Gateway, GatewayHandle, Listing, PaneState, Pending, Programs, ServerIdentity, SessionId,
@@ -79,14 +80,36 @@ impl Source for Coordinator {
             Err(error) => return ::log::error!("cannot watch tmux: {error:?}"),
         };
         let exits = ExitWatch::start();
+        let reader = self
+            .watch
+            .reads_conversations()
+            .then(|| ConversationReader::start(context.clock.clone()));
+        let reader = reader.and_then(|started| match started {
+            Ok(reader) => Some(reader),
+            Err(error) => {
+                ::log::warn!("the conversations of agents are not read: {error:?}");
+                None
+            }
+        });
         if let Err(error) = &exits {
             ::log::info!("how programs end is looked up when their panes are gone: {error:?}");
         }
+        let terminals = TerminalWatch::start();
+        if let Err(error) = &terminals {
+            ::log::info!("new sessions are found by listings alone: {error:?}");
+        }
         let mut work = Work {
+            new_terminals: terminals
+                .as_ref()
+                .map_or_else(|_| never(), |watch| watch.opened().clone()),
+            has_new_terminal: false,
             handle: gateway.handle(),
             exits: exits
                 .as_ref()
                 .map_or_else(|_| Exits::default(), ExitWatch::exits),
+            conversations: reader
+                .as_ref()
+                .map_or_else(Conversations::default, ConversationReader::conversations),
             sessions: HashMap::new(),
             first: true,
             choice: Choice::of_watch(&self.watch),
@@ -104,6 +127,15 @@ impl Source for Coordinator {
         };
         work.run(&self.poke);
         work.end();
+        if let Some(reader) = reader {
+            let deadline = work.context.clock.now() + POLLER_END;
+            if let Err(panicked) = reader.shutdown(deadline) {
+                ::log::error!("{panicked}");
+            }
+        }
+        if let Some(Err(panicked)) = terminals.ok().map(TerminalWatch::shutdown) {
+            ::log::error!("{panicked}");
+        }
         if let Some(Err(panicked)) = exits.ok().map(ExitWatch::shutdown) {
             ::log::error!("{panicked}");
         }
@@ -129,6 +161,11 @@ struct Work {
     context: Context,
     handle: GatewayHandle,
     exits: Exits,
+    conversations: Conversations,
+    /// Gets a message when a terminal was opened: the next listing may have a new pane.
+    new_terminals: Receiver<()>,
+    /// One was opened since the last listing.
+    has_new_terminal: bool,
     sessions: HashMap<Key, Watched>,
     /// No listing yet: what is there now was there before.
     first: bool,
@@ -178,7 +215,7 @@ impl Work {
 
     /// Waits for a tick, or for news; false when it is time to stop.
     fn wait(
-        &self,
+        &mut self,
         poke: &Receiver<()>,
         tick: &Receiver<Instant>,
         news: Option<&Pending<Arc<Listing>>>,
@@ -196,6 +233,10 @@ impl Work {
                     }
                 }
                 recv(tick) -> _ => return true,
+                recv(self.new_terminals) -> _ => {
+                    self.has_new_terminal = true;
+                    return true;
+                }
                 recv(news.map_or(&no_news, Pending::answers)) -> _ => return true,
             }
         }
@@ -247,7 +288,8 @@ impl Work {
     /// pane; where the system does not tell who observes, every few rounds.
     fn list(&mut self) -> Option<Result<Arc<Listing>>> {
         self.rounds = self.rounds.wrapping_add(1);
-        let listing = match self.ask(Programs::LeftOut)? {
+        let is_fresh = std::mem::take(&mut self.has_new_terminal);
+        let listing = match self.ask_listing(is_fresh)? {
             Ok(listing) => listing,
             Err(error) => return Some(Err(error)),
         };
@@ -270,7 +312,7 @@ impl Work {
         if listing.panes.iter().all(known) && !(is_due && self.observers.is_none()) {
             return Some(Ok(listing));
         }
-        let named = self.ask(Programs::Named)?;
+        let named = self.answer(self.handle.ask_listing(Programs::Named))?;
         if let Ok(listing) = &named {
             let named = listing.panes.iter();
             self.commands = named
@@ -280,8 +322,15 @@ impl Work {
         Some(named)
     }
 
-    fn ask(&self, programs: Programs) -> Option<Result<Arc<Listing>>> {
-        match self.handle.ask_listing(programs) {
+    fn ask_listing(&self, is_fresh: bool) -> Option<Result<Arc<Listing>>> {
+        self.answer(match is_fresh {
+            true => self.handle.ask_listing_now(),
+            false => self.handle.ask_listing(Programs::LeftOut),
+        })
+    }
+
+    fn answer(&self, asked: Result<Pending<Arc<Listing>>>) -> Option<Result<Arc<Listing>>> {
+        match asked {
             Ok(pending) => pending.wait_or_stop(&self.context.stop),
             Err(error) => Some(Err(error)),
         }

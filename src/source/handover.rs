@@ -84,6 +84,7 @@ impl Handover {
 
 #[cfg(test)]
 mod tests {
+    use super::super::conversation::Conversations;
     use super::*;
     use crate::bus::EventBus;
     use crate::source::pane::{Begin, Manner};
@@ -104,6 +105,8 @@ mod tests {
             settle: std::time::Duration::ZERO,
             turns: None,
             states: None,
+            conversations: &Conversations::default(),
+            shows_screen: false,
         };
         Pane::open(
             &PaneState::default(),

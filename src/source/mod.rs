@@ -3,9 +3,14 @@
 mod agents;
 mod choice;
 mod commands;
+mod conversation;
 mod coordinator;
 mod execution;
+mod file_bytes;
 mod handover;
+mod hook_files;
+#[cfg(feature = "cli")]
+mod hook_report;
 mod outcome;
 mod pane;
 mod pipes;
@@ -29,6 +34,8 @@ pub use agents::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling, 
 pub(crate) use coordinator::{Coordinator, poke};
 pub use execution::Execution;
 pub(crate) use execution::Job;
+#[cfg(feature = "cli")]
+pub(crate) use hook_files::HookFiles;
 #[cfg(feature = "cli")]
 pub(crate) use say::PIPE_CONTEXT;
 pub use watch::Watch;

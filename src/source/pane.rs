@@ -1,21 +1,28 @@
 //! One pane of a watched session: followed by looks or by its bytes, its changes turned into events.
 
+mod agent;
 mod ends;
 mod piping;
+mod reading;
+mod snapshots;
 mod streamed;
 
+use agent::Joining;
 use piping::{PipeNews, Piping};
+use reading::Reading;
+use snapshots::Snapshots;
 pub(super) use streamed::seam_of;
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use super::commands::Commands;
+use super::conversation::Conversations;
 use super::recall::Recall;
 use super::say::{Completion, Out};
 use super::states::States;
 use super::stream::Streaming;
 use super::turns::{Due, TurnRules, Turns};
-use crate::agent::{Judged, StateRules, Turn};
+use crate::agent::{StateRules, Turn};
 use crate::event::{PaneId, Styles};
 use crate::tmux::{Margin, PaneState, Proof, Rhythm, Seen, Shape, Want, Wish};
 use crate::track::{Change, Death, Look, Outcome, Pace, Paced, Tracker};
@@ -73,12 +80,23 @@ pub(super) struct Pane {
     turns: Option<Turns>,
     /// Where its agent stands, where that is wanted.
     states: Option<States>,
+    conversations: Conversations,
     /// When turns and states are to be looked for in what the bytes have made.
     glance_at: Option<Instant>,
+    /// What its screen showed when it was judged last; nothing where agents are not looked for.
+    screen: String,
+    /// The pane's title, as far as it is known.
+    title: String,
+    joining: Joining,
+    /// The conversation on its screen, where its agent keeps no transcript.
+    reading: Option<Box<Reading>>,
+    /// Its rows are reported though its agent's conversation is.
+    shows_screen: bool,
+    snapshots: Snapshots,
+    /// When its agent was looked for last.
+    looked_for_agent: Cell<Option<Instant>>,
     /// Its program has ended, and another one's bytes have come.
     has_begun_anew: bool,
-    /// What its shell runs, where it says so.
-    commands: Commands,
     /// Whether its pipe may be opened.
     piping: Piping,
 }
@@ -106,6 +124,10 @@ pub(super) struct Manner<'a> {
     pub turns: Option<&'a TurnRules>,
     /// How agents' screens are read, where that is wanted.
     pub states: Option<&'a StateRules>,
+    /// Where the conversations of agents are read.
+    pub conversations: &'a Conversations,
+    /// Rows are reported though an agent's conversation is.
+    pub shows_screen: bool,
 }
 
 impl Pane {
@@ -155,9 +177,16 @@ impl Pane {
             others_print: false,
             turns,
             states: manner.states.map(|rules| States::new(rules, out.now)),
+            conversations: manner.conversations.clone(),
             glance_at: None,
+            screen: String::new(),
+            title: state.title.clone(),
+            joining: Joining::None,
+            reading: None,
+            shows_screen: manner.shows_screen,
+            snapshots: Snapshots::default(),
+            looked_for_agent: Cell::new(None),
             has_begun_anew: false,
-            commands: Commands::default(),
             piping: Piping::default(),
         };
         pane.opened(state, out);
@@ -199,7 +228,15 @@ impl Pane {
         let pipe = self.piping.deadline().filter(|_| self.stream().is_none());
         let pace = self.pace.next_due();
         let (glance, death) = (self.glance_at, self.death_due());
-        let due = [pace, turns, states, stream, glance, pipe, death];
+        let snapshot = self.snapshots.next_due();
+        let joining = match self.joining {
+            Joining::Looked(until) => until,
+            Joining::None | Joining::Joined => None,
+        };
+        let reading = self.reading.as_ref().and_then(|reading| reading.next_due());
+        let due = [
+            pace, turns, states, stream, glance, pipe, death, snapshot, joining, reading,
+        ];
         due.into_iter().flatten().min()
     }
 
@@ -217,7 +254,9 @@ impl Pane {
         self.say_death(out);
         self.piping.passed(out.now);
         let due = self.turns.as_mut().map(|turns| turns.due(out.now));
-        if let Some(Due::Inferred(summary)) = &due {
+        if let Some(Due::Inferred(summary)) = &due
+            && !self.reads_conversation()
+        {
             self.finish(out);
             let update = (self.tracker().next_line(), "");
             let styles = self.styles(update.0, update.1);
@@ -231,6 +270,9 @@ impl Pane {
         }
         let state = self.states.as_mut().and_then(|states| states.due(out.now));
         self.say_state(state, out);
+        self.read_due(out);
+        self.say_snapshot(out);
+        self.stop_looking(out);
         streamed || due == Some(Due::Rests)
     }
 
@@ -265,6 +307,7 @@ impl Pane {
         let had_news = tracker.had_news();
         self.report_pipe(closed, out);
         self.piped(state.piped, out);
+        self.titled(&state.title, out);
         self.shaped(state.shape(), out);
         let Outcome::Changes(changes) = outcome else {
             self.deeper = true;
@@ -306,6 +349,7 @@ impl Pane {
         self.others_print = grew.is_some_and(|(now, then)| now > then);
         self.proved(proof);
         self.piped(state.piped, out);
+        self.titled(&state.title, out);
         let Follow::Looks(tracker) = &mut self.follow else {
             return;
         };
@@ -336,22 +380,6 @@ impl Pane {
         }
     }
 
-    /// What a look says of the agent.
-    fn judge(&mut self, look: &Look, out: &mut Out<'_>) {
-        let states = self.states.as_mut();
-        let state = states.and_then(|states| states.sees(look, out.now));
-        self.say_state(state, out);
-    }
-
-    fn say_state(&self, state: Option<Judged>, out: &mut Out<'_>) {
-        if let Some(judged) = state {
-            let pane = Some(self.id.clone());
-            let evidence = judged.evidence();
-            out.emitter
-                .agent_state(None, pane, judged.state.as_str(), &evidence);
-        }
-    }
-
     fn finish(&mut self, out: &mut Out<'_>) {
         for paced in self.pace.finish() {
             self.say_one(paced, out);
@@ -364,6 +392,10 @@ impl Pane {
         }
         let turns = self.turns.as_mut();
         let mut turns = turns.map_or_else(Vec::new, |turns| turns.take(&changes, out.now));
+        if self.reads_conversation() {
+            // Its agent reports them.
+            turns.clear();
+        }
         if turns.is_empty() {
             return self.say_paced(changes, out);
         }
@@ -414,6 +446,9 @@ impl Pane {
 
     fn say_one(&self, paced: Paced, out: &mut Out<'_>) {
         let (Paced::Keep(change) | Paced::Show(change)) = &paced;
+        if self.hides(change) {
+            return;
+        }
         let styles = match change {
             Change::Lines { first_line, chunk } => self.styles(*first_line, chunk),
             Change::Revised { line, text } => self.styles(*line, text),
@@ -422,8 +457,8 @@ impl Pane {
         out.change(&self.id, paced, styles);
     }
 
-    /// In which colours lines were written, where every byte is seen. They are looked up when the
-    /// lines are said, whatever hands these went through: lines that read otherwise have none.
+    /// Styles of lines of a streamed pane, looked up when the lines are emitted. A line that has changed
+    /// since has none.
     fn styles(&self, first_line: i64, text: &str) -> Styles {
         match &self.follow {
             Follow::Looks(_) => Styles::default(),

@@ -224,6 +224,12 @@ impl Work {
                     let now = self.poller.clock.now();
                     self.poller.roster.exited(now);
                 }
+                recv(self.poller.roster.agent_news()) -> told => {
+                    let now = self.poller.clock.now();
+                    if let Ok(told) = told {
+                        self.poller.roster.agent_told(told, now);
+                    }
+                }
                 recv(due) -> _ => {
                     // Not when it was due: the observer may have stood still since.
                     let now = self.poller.clock.now();

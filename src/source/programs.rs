@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::commands::Job;
+use super::commands::{CommandLine, Job, LineState};
 use crate::event::PaneId;
 use crate::process::{
-    Exits, Foreground, JobEvent, Jobs, Process, Program, directory, foreground, stat,
+    Exits, Foreground, JOB_LIVES, JobEvent, Jobs, Process, Program, directory, foreground, stat,
 };
 use crate::tmux::PaneState;
-use crate::track::Death;
+use crate::track::{Death, Mark};
 
 /// A pane that is killed is gone before its program: tmux hangs up, and what the program does then takes
 /// its time. One that goes on has no status.
@@ -43,6 +43,10 @@ struct Running {
     members: Vec<Process>,
     /// What jobs were called when they were seen first.
     commands: HashMap<u32, String>,
+    /// The command line that its shell has marked as begun, and not as ended.
+    line: Option<CommandLine>,
+    /// The last prompt came from within a job: of a shell behind `ssh`, whose processes are not known.
+    is_prompt_inner: bool,
     /// Its pane is gone, and its end is waited for until then.
     waits_until: Option<Instant>,
     /// What is still to be told of jobs of the program before.
@@ -100,6 +104,8 @@ impl Programs {
             jobs: Jobs::default(),
             members: Vec::new(),
             commands: HashMap::new(),
+            line: None,
+            is_prompt_inner: false,
             waits_until: None,
             left_over,
         };
@@ -155,11 +161,13 @@ impl Programs {
         ends
     }
 
-    /// A job is the shell's to tell.
-    pub fn pass_over(&mut self, id: &PaneId, group: u32) {
-        if let Some(running) = self.panes.get_mut(id) {
-            running.jobs.pass_over(group);
-        }
+    /// The shell of a pane has marked something; what is emitted of its jobs.
+    pub fn heard(&mut self, id: &PaneId, mark: Mark, now: Instant) -> Vec<Job> {
+        let running = self.panes.get_mut(id);
+        let running = running.filter(|running| running.is_observed);
+        running.map_or_else(Vec::new, |running| {
+            running.heard(mark, &self.exits, &self.bell, now)
+        })
     }
 
     /// The pane is gone: its program's end is waited for, for a while.
@@ -203,7 +211,154 @@ impl Programs {
 
 impl Running {
     fn next_due(&self) -> Option<Instant> {
-        self.jobs.next_due()
+        let line = self.line.as_ref();
+        let line = line.filter(|line| line.state == LineState::New);
+        let line = line.map(|line| line.since + JOB_LIVES);
+        self.jobs.next_due().into_iter().chain(line).min()
+    }
+
+    fn heard(&mut self, mark: Mark, exits: &Exits, bell: &Sender<()>, now: Instant) -> Vec<Job> {
+        // What is due counts first: many marks may come at once.
+        let mut told = match self.next_due().is_some_and(|due| due <= now) {
+            true => self.due(exits, bell, now),
+            false => Vec::new(),
+        };
+        match mark {
+            Mark::Started { command } => {
+                // A shell that marks no end begins the next one.
+                told.extend(self.line_ended(None, now));
+                self.line = Some(CommandLine {
+                    command: command.unwrap_or_default(),
+                    // That of a command is its shell's, which waits for it.
+                    cwd: directory(self.pid).unwrap_or_default(),
+                    since: now,
+                    state: LineState::New,
+                    end: None,
+                });
+            }
+            Mark::Finished { exit_status } => {
+                told.extend(self.line_ended(exit_status.map(i32::from), now));
+            }
+            Mark::Prompt => {
+                told.extend(self.line_ended(None, now));
+                // A shell takes its terminal back before it prompts.
+                let front = match self.jobs.has_told() {
+                    true => self.look(exits, bell, now),
+                    false => None,
+                };
+                self.is_prompt_inner = front.is_some_and(|group| !self.jobs.is_new(group));
+            }
+            Mark::Input => {}
+        }
+        told
+    }
+
+    /// The shell says that a command line has ended. A job of it that has not (it was stopped, or the
+    /// prompt is one behind `ssh`) continues as the kernel shows it.
+    fn line_ended(&mut self, status: Option<i32>, now: Instant) -> Vec<Job> {
+        let mut told = Vec::new();
+        if let Some(LineState::Emitted(Some(_))) = self.line.as_ref().map(|line| line.state) {
+            // The shell has waited for its processes, which the bell may not have told yet.
+            self.note_ends_now();
+            told = self.events(now);
+        }
+        let Some(line) = self.line.take() else {
+            return told;
+        };
+        let LineState::Emitted(pid) = line.state else {
+            return told;
+        };
+        if !pid.is_some_and(|group| self.jobs.is_running(group)) {
+            let took = now.saturating_duration_since(line.since);
+            told.push(Job::completed(pid, status, line.end, took));
+        }
+        told
+    }
+
+    /// A command line that has lived for long enough is emitted, with the job that is its first.
+    fn line_due(&mut self, exits: &Exits, bell: &Sender<()>, now: Instant) -> Option<Job> {
+        let line = self.line.as_ref()?;
+        if line.state != LineState::New || now < line.since + JOB_LIVES {
+            return None;
+        }
+        let front = match self.is_prompt_inner {
+            true => None,
+            false => self.look(exits, bell, now),
+        };
+        let Some(group) = front else {
+            // The shell itself works, or what runs cannot be seen.
+            return self.line_started(None, String::new());
+        };
+        let Some(members) = self.jobs.tell(group) else {
+            // A job that was stopped is in the foreground again.
+            self.line_is_no_job();
+            return None;
+        };
+        let Some(Job::Started { command, .. }) = self.started(group, &members) else {
+            self.jobs.pass_over(group);
+            self.line_is_no_job();
+            return None;
+        };
+        self.line_started(Some(group), command)
+    }
+
+    fn line_started(&mut self, pid: Option<u32>, command: String) -> Option<Job> {
+        let line = self.line.as_mut()?;
+        line.state = LineState::Emitted(pid);
+        Some(Job::Started {
+            pid,
+            command: match line.command.is_empty() {
+                true => command,
+                false => line.command.clone(),
+            },
+            cwd: line.cwd.clone(),
+        })
+    }
+
+    fn line_is_no_job(&mut self) {
+        if let Some(line) = &mut self.line
+            && line.state == LineState::New
+        {
+            line.state = LineState::PassedOver;
+        }
+    }
+
+    fn note_ends_now(&mut self) {
+        for member in &self.members {
+            if let Some(end) = member.end_now() {
+                self.jobs.ended(member.pid, end);
+            }
+        }
+    }
+
+    /// What the kernel shows of jobs becomes what is emitted; of a marked line's own job nothing.
+    fn events(&mut self, now: Instant) -> Vec<Job> {
+        let mut told = Vec::new();
+        for event in self.jobs.due(now) {
+            match event {
+                JobEvent::Started { group, members } => {
+                    let line = self.line.as_ref().filter(|_| !self.is_prompt_inner);
+                    let line = line.map(|line| line.state);
+                    match (self.started(group, &members), line) {
+                        (None, _) => {
+                            self.jobs.pass_over(group);
+                            self.line_is_no_job();
+                        }
+                        (Some(Job::Started { command, .. }), Some(LineState::New)) => {
+                            told.extend(self.line_started(Some(group), command));
+                        }
+                        // A part of the line that was emitted.
+                        (Some(_), Some(LineState::Emitted(_))) => self.jobs.pass_over(group),
+                        (Some(job), _) => told.push(job),
+                    }
+                }
+                JobEvent::Completed { group, end, took } => match &mut self.line {
+                    Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
+                    _ => told.push(Job::completed(Some(group), None, end, took)),
+                },
+            }
+        }
+        told
     }
 
     fn active(&mut self, exits: &Exits, bell: &Sender<()>, now: Instant) {
@@ -212,21 +367,20 @@ impl Running {
         }
     }
 
-    /// Looks at what runs. A program may have become another one.
-    fn look(&mut self, exits: &Exits, bell: &Sender<()>, now: Instant) {
-        let Some(process) = &self.process else { return };
-        let own = stat(self.pid).filter(|own| process.is(own) && !own.is_zombie);
-        let Some(own) = own else { return };
+    /// Looks at what runs; the job that is in the foreground. A program may have become another one.
+    fn look(&mut self, exits: &Exits, bell: &Sender<()>, now: Instant) -> Option<u32> {
+        let process = self.process.as_ref()?;
+        let own = stat(self.pid).filter(|own| process.is(own) && !own.is_zombie)?;
         if let Some(program) = Program::of(self.pid) {
             self.program = program;
         }
-        if own.foreground.is_some_and(|group| self.jobs.knows(group)) {
-            return;
+        if let Some(group) = own.foreground.filter(|&group| self.jobs.knows(group)) {
+            return self.jobs.is_running(group).then_some(group);
         }
         let found = foreground(&own, now);
         let new = self.jobs.look(&found);
         let Foreground::Group { group, .. } = found else {
-            return;
+            return None;
         };
         for pid in new {
             if let Some(program) = Program::of_job(pid) {
@@ -238,6 +392,7 @@ impl Running {
                 None => drop(self.jobs.ended(pid, None)),
             }
         }
+        self.jobs.is_running(group).then_some(group)
     }
 
     fn note_ends(&mut self, now: Instant) {
@@ -260,17 +415,8 @@ impl Running {
         self.look(exits, bell, now);
         self.note_ends(now);
         let mut told = std::mem::take(&mut self.left_over);
-        for event in self.jobs.due(now) {
-            match event {
-                JobEvent::Started { group, members } => match self.started(group, &members) {
-                    Some(job) => told.push(job),
-                    None => self.jobs.pass_over(group),
-                },
-                JobEvent::Completed { group, end, took } => {
-                    told.push(completed(group, end, took));
-                }
-            }
-        }
+        told.extend(self.line_due(exits, bell, now));
+        told.extend(self.events(now));
         let jobs = &self.jobs;
         self.commands.retain(|pid, _| jobs.has(*pid));
         told
@@ -295,32 +441,24 @@ impl Running {
         let commands: Vec<String> = commands.filter(|command| !command.is_empty()).collect();
         let cwd = members.iter().find_map(|&pid| directory(pid));
         Some(Job::Started {
-            pid: group,
+            pid: Some(group),
             command: commands.join(" | "),
             cwd: cwd.or_else(|| directory(self.pid)).unwrap_or_default(),
         })
     }
 
     fn close_jobs(&mut self, now: Instant) -> Vec<Job> {
-        for member in &self.members {
-            if let Some(end) = member.end_now() {
-                self.jobs.ended(member.pid, end);
-            }
-        }
+        self.note_ends_now();
         let mut told = std::mem::take(&mut self.left_over);
         for event in self.jobs.close(now) {
             if let JobEvent::Completed { group, end, took } = event {
-                told.push(completed(group, end, took));
+                match &mut self.line {
+                    Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
+                    _ => told.push(Job::completed(Some(group), None, end, took)),
+                }
             }
         }
+        told.extend(self.line_ended(None, now));
         told
-    }
-}
-
-fn completed(group: u32, end: Option<Death>, took: Duration) -> Job {
-    Job::Completed {
-        pid: group,
-        end,
-        took,
     }
 }

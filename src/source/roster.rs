@@ -1,5 +1,6 @@
 //! The panes of one watched session: opened, asked for, told apart, handed over and closed.
 
+mod agents;
 mod leaving;
 mod programs;
 mod streamed;
@@ -7,6 +8,9 @@ mod streamed;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::conversation::{AgentNews, Conversations, NEWS_MAX};
 use super::handover::{Arrival, Handover, Moving};
 use super::outcome::Outcome;
 use super::pane::{Begin, Manner, Pane, settle_time};
@@ -76,6 +80,10 @@ pub(super) struct Outfit {
     pub recording: Option<Recording>,
     /// Where programs are held open, to learn how they end.
     pub exits: Exits,
+    /// Where the conversations of agents are read.
+    pub conversations: Conversations,
+    /// Rows of panes are reported though their agents' conversations are.
+    pub shows_screens: bool,
     pub clock: Clock,
 }
 
@@ -112,11 +120,16 @@ pub(super) struct Roster {
     found_late: bool,
     /// Panes that another session's poller has not let go yet, and since when that is so.
     arriving: HashMap<PaneId, Instant>,
+    agent_sender: Sender<AgentNews>,
+    agent_news: Receiver<AgentNews>,
 }
 
 impl Roster {
     pub fn new(mut outfit: Outfit) -> Self {
+        let (agent_sender, agent_news) = bounded(NEWS_MAX);
         Self {
+            agent_sender,
+            agent_news,
             pipes: outfit.drains.take().map(Pipes::new),
             leaving: HashMap::new(),
             programs: Programs::new(outfit.exits.clone(), outfit.server_pid),
@@ -308,16 +321,32 @@ impl Roster {
         };
         if let Some(pane) = pane {
             self.programs.observed(id);
-            if pane.has_news_of(moment.now) {
-                self.programs.active(id, moment.now);
-            }
+            let has_news = pane.has_news_of(moment.now);
+            let looks = has_news || !pane.was_looked_through();
             self.outfit.handover.hold(id, self.outfit.session_id);
             self.panes.insert(id.clone(), pane);
+            if has_news {
+                self.programs.active(id, moment.now);
+            }
+            if looks {
+                // An agent may be there since before.
+                self.look_for_agent(id, moment.now);
+            }
         }
     }
 
     /// A pane that is watched.
     fn go_on(&mut self, pane: &mut Pane, id: &PaneId, answer: &PaneAnswer, moment: Moment<'_>) {
+        let pid = match answer {
+            PaneAnswer::Look { look, .. } => look.pid,
+            PaneAnswer::Still(state, _) | PaneAnswer::There(state) => state.pid,
+        };
+        let is_respawned = pane.is_respawned(pid);
+        if is_respawned {
+            // The program that is known is the one that has ended.
+            self.outfit.commands.remove(id);
+        }
+        let named = is_respawned.then(|| self.with_command(answer.state()));
         let mut out = out(
             &self.outfit.emitter,
             &mut self.outfit.recalls,
@@ -343,6 +372,7 @@ impl Roster {
                 seam,
             } if !moment.again || pane.deeper || seam.is_some() => {
                 let deepest = moment.again && (pane.deeper || seam.is_some());
+                let state = named.as_ref().unwrap_or(state);
                 pane.look(state, look, Seen::clone(seen), deepest, &mut out);
                 self.pipe_answered(pane, id, look, seam.as_deref(), moment.now);
             }
@@ -350,6 +380,7 @@ impl Roster {
                 pane.still(state, *proof, &mut out);
             }
             PaneAnswer::There(state) => {
+                let state = named.as_ref().unwrap_or(state);
                 if pane.there(state, &mut out)
                     && let Some(recording) = &self.outfit.recording
                 {
@@ -461,6 +492,8 @@ impl Roster {
             settle: settle_time(&self.outfit.rhythm),
             turns: self.outfit.turns.as_ref(),
             states: self.outfit.states.as_ref(),
+            conversations: &self.outfit.conversations,
+            shows_screen: self.outfit.shows_screens,
         };
         Some(Pane::open(&state, look, seen.clone(), manner, &mut out))
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::event::{Cursor, Styles};
 use crate::tmux::{Dropped, Token};
-use crate::track::{Change, Look, Mark, Seam, StreamTracker, Tracker};
+use crate::track::{Change, Look, Mark, Notice, Notices, Seam, StreamTracker, Tracker};
 
 /// A pane must have been quiet for so long before it is looked at where that is pressing. A prompt,
 /// a spinner's pause: hardly a program prints without one.
@@ -68,6 +68,7 @@ pub(super) struct Streaming {
     parted: bool,
     again: Duration,
     restless_until: Option<Instant>,
+    notices: Notices,
 }
 
 /// Of a pane, as much as the listing and a look both tell.
@@ -115,6 +116,8 @@ enum Check {
 pub(super) enum Fed {
     Changes(Vec<Change>),
     Mark(Mark),
+    /// The program told its terminal something beside text.
+    Notice(Notice),
 }
 
 /// What came of a look.
@@ -154,6 +157,7 @@ impl Streaming {
             parted: false,
             again: AGAIN,
             restless_until: None,
+            notices: Notices::default(),
         }
     }
 
@@ -224,6 +228,9 @@ impl Streaming {
         }
         // What stood at the last of these moments has settled, unless it is to stand longer.
         self.push(&mut fed, at, now);
+        let mut notices = Vec::new();
+        self.notices.push(bytes, &mut notices);
+        fed.extend(notices.into_iter().map(Fed::Notice));
         fed
     }
 

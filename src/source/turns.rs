@@ -51,6 +51,11 @@ impl Turns {
         }
     }
 
+    /// What ends a turn.
+    pub fn markers(&self) -> &Markers {
+        self.detector.markers()
+    }
+
     /// What stood there when observation began: the lines, and the look.
     pub fn stood<'a>(
         &mut self,

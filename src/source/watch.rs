@@ -40,6 +40,8 @@ pub struct Watch {
     pub(super) raw: bool,
     pub(super) baseline: Option<Baseline>,
     pub(super) source: PaneSource,
+    pub(super) conversations: bool,
+    pub(super) screens: bool,
 }
 
 /// How panes are observed.
@@ -67,6 +69,8 @@ impl Watch {
             raw: false,
             baseline: None,
             source: PaneSource::Auto(None),
+            conversations: true,
+            screens: false,
         }
     }
 
@@ -124,6 +128,24 @@ impl Watch {
     pub fn states(mut self, rules: StateRules) -> Self {
         self.states = Some(rules);
         self
+    }
+
+    /// Leaves the files of agents alone that run in the panes; by default, their status files and
+    /// transcripts are read where [`Watch::states`] is set, and their conversations reported.
+    pub fn no_conversations(mut self) -> Self {
+        self.conversations = false;
+        self
+    }
+
+    /// Reports the rows of panes in which an agent runs, too, though its conversation is reported. By
+    /// default, they are kept as snapshots only.
+    pub fn screens(mut self) -> Self {
+        self.screens = true;
+        self
+    }
+
+    pub(super) fn reads_conversations(&self) -> bool {
+        self.conversations && self.states.is_some()
     }
 
     /// One run for everything, under this id.

@@ -202,19 +202,22 @@ impl PaneAnswer {
 
 /// Whether a listing names the programs in the foreground of the panes. The server reads them from
 /// the kernel, one pane after the other: that takes as long as all the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Programs {
     /// [`PaneState::command`] is empty, unless another asker wanted it, and all of it may be a
     /// fifth of a second old.
+    #[default]
     LeftOut,
     /// It does.
     Named,
 }
 
 /// What is asked for with a listing.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ListWish {
     pub programs: Programs,
+    /// A listing that was taken before does not do.
+    pub is_fresh: bool,
     /// It is known already: there is an answer when it does not hold any more.
     pub known: Option<Arc<Listing>>,
 }

@@ -124,8 +124,21 @@ impl GatewayHandle {
     /// # Errors
     /// `is_gone()` when the gateway has ended.
     pub fn ask_listing(&self, programs: Programs) -> Result<Pending<Arc<Listing>>> {
-        let known = None;
-        self.ask_list(ListWish { programs, known })
+        self.ask_list(ListWish {
+            programs,
+            ..ListWish::default()
+        })
+    }
+
+    /// Asks for a listing of this moment: a terminal has been opened, which may be a new pane's.
+    ///
+    /// # Errors
+    /// `is_gone()` when the gateway has ended.
+    pub(crate) fn ask_listing_now(&self) -> Result<Pending<Arc<Listing>>> {
+        self.ask_list(ListWish {
+            is_fresh: true,
+            ..ListWish::default()
+        })
     }
 
     /// Asks for the next listing, once this one does not hold any more: the server has done
@@ -135,8 +148,8 @@ impl GatewayHandle {
     /// `is_gone()` when the gateway has ended.
     pub(crate) fn ask_listing_after(&self, known: Arc<Listing>) -> Result<Pending<Arc<Listing>>> {
         self.ask_list(ListWish {
-            programs: Programs::LeftOut,
             known: Some(known),
+            ..ListWish::default()
         })
     }
 

@@ -209,7 +209,7 @@ fn question(nonce: &Nonce, commands: bool) -> String {
     let _ = writeln!(
         lines,
         "list-panes -a -F '{mark}p{NUMBERS}{mark}n#{{session_name}}{mark}w#{{window_name}}\
-         {mark}c{command}{mark}e'"
+         {mark}c{command}{mark}t#{{pane_title}}{mark}e'"
     );
     let _ = writeln!(lines, "display-message -p '{mark}z'");
     lines
@@ -260,6 +260,10 @@ fn read(nonce: &Nonce, answer: &str) -> Option<Listing> {
             tag: b'c',
             body: command,
         },
+        Frame {
+            tag: b't',
+            body: title,
+        },
         Frame { tag: b'e', .. },
         rest @ ..,
     ] = frames
@@ -268,6 +272,7 @@ fn read(nonce: &Nonce, answer: &str) -> Option<Listing> {
         state.session_name = (*session).to_owned();
         state.window_name = (*window).to_owned();
         state.command = (*command).to_owned();
+        state.title = (*title).to_owned();
         listing.panes.push(state);
         frames = rest;
     }
@@ -308,7 +313,7 @@ pub(crate) mod tests {
             state(3, (10, "a"), (2, 0, "w"), 1),
         ]);
         known.server.pid = 42;
-        let line = |pane, session| format!("%{pane} ${session} 90 24 7 1 2 0 1 3  11 6\n");
+        let line = |pane, session| format!("%{pane} ${session} 90 24 7 1 2 0 1 3  11 6 a title\n");
         let answer = format!("42 0 77\n{}{}{}", line(3, 10), line(1, 10), line(2, 1));
         let now = known.refreshed(&answer).unwrap();
         let ids = |listing: &Listing| -> Vec<_> {
@@ -335,7 +340,7 @@ pub(crate) mod tests {
             answer.replace("%3", "%4"),
             answer.replace("$1 ", "$2 "),
             format!("{answer}{}", line(4, 10)),
-            answer.replacen(" 11 6\n", " 11\n", 1),
+            answer.replacen(" 11 6 a title\n", " 11\n", 1),
             String::new(),
         ] {
             assert_eq!(known.refreshed(&other), None, "{other}");
@@ -368,7 +373,7 @@ pub(crate) mod tests {
         let nonce = Nonce::fixed("NN");
         let numbers = "%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5";
         let answer = format!(
-            "NNs1 2 3.3aNNk/tmp/a b\n/sockNNe\nNNp{numbers}NNna: b\t.cNNwNMe\nNNcx\nNMp%2\nNNe\nNNz\n"
+            "NNs1 2 3.3aNNk/tmp/a b\n/sockNNe\nNNp{numbers}NNna: b\t.cNNwNMe\nNNcx\nNMp%2\nNNtat work\nNNe\nNNz\n"
         );
         let listing = read(&nonce, &answer).unwrap();
         assert_eq!(listing.server.socket, PathBuf::from("/tmp/a b\n/sock"));

@@ -211,6 +211,7 @@ impl Scheduler {
         let serves = |wish: &ListWish| {
             let known = wish.known.as_ref();
             wish.programs == Programs::LeftOut
+                && !wish.is_fresh
                 && known.is_none_or(|known| !Arc::ptr_eq(known, recent))
         };
         for (asker, _) in self.lists.extract_if(.., |(_, wish)| serves(wish)) {

@@ -64,6 +64,8 @@ pub struct PaneState {
     /// The program in the foreground; empty where it was not asked for, because to answer it the
     /// server reads files, and the bytes that it reads are a measure of what panes print.
     pub command: String,
+    /// The pane's title.
+    pub(crate) title: String,
     /// Whether this is the pane's one owner: a pane of a window that is linked several times
     /// belongs to the lowest session.
     pub owned: bool,
@@ -73,7 +75,10 @@ pub struct PaneState {
 /// [`PaneState::refresh`] takes them: half of [`NUMBERS`], which is half of the server's time.
 pub(super) const CHANGING: &str = "#{pane_id} #{session_id} #{pane_width} #{pane_height} #{history_size} \
     #{cursor_x} #{cursor_y} #{alternate_on} #{pane_dead} #{pane_dead_status} #{pane_dead_signal} \
-    #{pane_pid} #{window_activity}";
+    #{pane_pid} #{window_activity} #{pane_title}";
+
+/// Fields of [`CHANGING`]; the last one, the title, may have blanks in it.
+const CHANGING_FIELDS: usize = 14;
 
 impl PaneState {
     /// The pane's id, `%7`.
@@ -138,7 +143,7 @@ impl PaneState {
     /// Reads the expansion of [`CHANGING`] into a state that was known; `None` when it is about
     /// another pane or session, or not an answer.
     pub(super) fn refresh(&mut self, numbers: &str) -> Option<()> {
-        let mut fields = numbers.split(' ');
+        let mut fields = numbers.splitn(CHANGING_FIELDS, ' ');
         let mut next = || fields.next();
         if pane_number(next()?)? != self.pane || SessionId::parse(next()?)? != self.session_id {
             return None;
@@ -155,7 +160,8 @@ impl PaneState {
         (self.pid, self.window_activity) = (number(next()?), number(next()?));
         self.learn_its_end();
         self.keep_pid(known_pid);
-        fields.next().is_none().then_some(())
+        next()?.clone_into(&mut self.title);
+        Some(())
     }
 
     /// tmux 3.8 and newer forgets the process of a program that has ended: it is still the one that
@@ -231,10 +237,10 @@ pub(super) mod tests {
     #[test]
     fn a_dead_pane_keeps_the_process_that_it_had() {
         let mut pane = state(1, (1, "a"), (1, 0, "w"), 0);
-        pane.refresh("%1 $1 80 24 0 0 0 0 0   4711 5").unwrap();
-        pane.refresh("%1 $1 80 24 0 0 0 0 1 3   5").unwrap();
+        pane.refresh("%1 $1 80 24 0 0 0 0 0   4711 5 t").unwrap();
+        pane.refresh("%1 $1 80 24 0 0 0 0 1 3   5 t").unwrap();
         assert_eq!((pane.pid, pane.dead.unwrap().status), (4711, Some(3)));
-        pane.refresh("%1 $1 80 24 0 0 0 0 0   4712 5").unwrap();
+        pane.refresh("%1 $1 80 24 0 0 0 0 0   4712 5 t").unwrap();
         assert_eq!((pane.pid, pane.dead), (4712, None));
         pane.keep_pid(4711);
         assert_eq!(pane.pid, 4712, "it lives");

@@ -7,6 +7,8 @@ use super::id::{SessionId, WindowId, pane_number};
 use super::listing::Listing;
 use super::state::PaneState;
 use crate::error::{Error, Result};
+#[cfg(feature = "cli")]
+use crate::track::TmuxVersion;
 
 /// A session, a window or a pane of a tmux server, as a user names it: `build`, `build:1`,
 /// `build:editor.0`, `$3`, `@2`, `%7`.
@@ -50,6 +52,52 @@ impl Target {
         let is_id = pane_number(text).is_some() || WindowId::parse(text).is_some();
         let is_whole = || listing.panes.iter().any(|state| is_session(text, state));
         text.contains(['%', ':', '@', '.']) && (is_id || !is_whole())
+    }
+
+    /// Why nothing that comes later can be meant, and what to write instead; `None` where something
+    /// can. tmux reads such a text as something else than a name, too: a session that has it as its
+    /// name all the same is found by that name only while it is there. `version` is the server's.
+    #[cfg(feature = "cli")]
+    pub(crate) fn never_comes(&self, version: Option<TmuxVersion>) -> Option<String> {
+        let text = self.0.as_str();
+        let session = text.split(':').next().unwrap_or_default();
+        let is_id = pane_number(text).is_some()
+            || WindowId::parse(text).is_some()
+            || SessionId::parse(session).is_some();
+        let has_no_dots = version.filter(|version| *version < TmuxVersion::new(3, 7));
+        match (text.chars().next()?, has_no_dots) {
+            _ if is_id => None,
+            ('%', _) => Some("a pane's id is % and a number: write it as %7".to_owned()),
+            ('@', _) => Some("a window's id is @ and a number: write it as @2".to_owned()),
+            ('$', _) => Some("a session's id is $ and a number: write it as $3".to_owned()),
+            (':', _) => Some("no session is named: write session:window".to_owned()),
+            ('=', _) => {
+                let name = text.trim_start_matches('=');
+                Some(format!("names are exact without =: write {name:?}"))
+            }
+            (_, Some(version)) if session.contains('.') => Some(format!(
+                "tmux {version} writes _ for each dot in a session's name: write {:?}, or \
+                 session:window.pane",
+                session.replace('.', "_") + &text[session.len()..]
+            )),
+            _ => None,
+        }
+    }
+
+    /// Whether it begins with the name of one of these sessions.
+    #[cfg(feature = "cli")]
+    pub(crate) fn names_session_of<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> bool {
+        names.any(|name| {
+            let rest = self.0.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        })
+    }
+
+    /// What a target with more than one colon means, unless a session has all of it as its name.
+    pub(crate) fn reading(&self) -> Option<String> {
+        let (session, window) = self.0.split_once(':')?;
+        let is_hard = window.contains(':');
+        is_hard.then(|| format!("the window {window:?} of the session {session:?}"))
     }
 
     /// The target as it was given.
@@ -307,6 +355,46 @@ mod tests {
             let found: Vec<&str> = found.iter().map(Target::as_str).collect();
             assert_eq!(found, ids, "{text:?}");
         }
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn what_can_never_come_is_known_by_its_form() {
+        let (old, new) = (TmuxVersion::new(3, 6), TmuxVersion::new(3, 7));
+        for (text, on_old, on_new) in [
+            ("%x", Some("as %7"), Some("as %7")),
+            ("%7.1", Some("as %7"), Some("as %7")),
+            ("@x", Some("as @2"), Some("as @2")),
+            ("$x:1", Some("as $3"), Some("as $3")),
+            ("=w", Some("write \"w\""), Some("write \"w\"")),
+            ("=w:1", Some("write \"w:1\""), Some("write \"w:1\"")),
+            (":1", Some("session:window"), Some("session:window")),
+            ("my.app", Some("write \"my_app\""), None),
+            ("my.app:1.0", Some("write \"my_app:1.0\""), None),
+            ("w", None, None),
+            ("%7", None, None),
+            ("@2", None, None),
+            ("$3:1.0", None, None),
+            ("a:b:c", None, None),
+            ("a:1.0", None, None),
+            ("100%", None, None),
+            ("a=b", None, None),
+        ] {
+            let target = Target::parse(text).unwrap();
+            for (version, expected) in [(old, on_old), (new, on_new)] {
+                let why = target.never_comes(Some(version));
+                let is_expected = match (&why, expected) {
+                    (Some(why), Some(part)) => why.contains(part),
+                    (why, expected) => why.is_none() && expected.is_none(),
+                };
+                assert!(is_expected, "{text:?} {version}: {why:?}");
+            }
+        }
+        let dotted = Target::parse("my.app").unwrap();
+        assert_eq!(dotted.never_comes(None), None, "no server runs");
+        let odd = Target::parse("%x:1").unwrap();
+        assert!(odd.names_session_of(["a", "%x"].into_iter()));
+        assert!(!odd.names_session_of(["%", "%x:"].into_iter()));
     }
 
     #[test]

@@ -34,4 +34,5 @@ pub use stream::{Difference, Mark, Modes, Seam, StreamTracker, unescape};
 pub use tracker::{Outcome, Tracker};
 pub use version::TmuxVersion;
 
+pub(crate) use stream::{Notice, Notices};
 pub(crate) use tabs::without_tabs;

@@ -59,17 +59,21 @@ pub(super) fn row(event: &TdEvent) -> Option<Row> {
             duration_ms,
             ..
         } => {
-            let (tone, word) = match success {
-                true => (Tone::Dim, "done"),
-                false => (Tone::Caution, "FAILED"),
-            };
-            let text = format!("{tool_name} {word} after {}", duration(*duration_ms));
+            let (tone, text) = tool_ended(tool_name, *success, *duration_ms);
             row("tool", tone, said(&text, result_summary))
         }
         // That of a pane is the pane's to show.
         TdEvent::TurnCompleted {
-            marker, pane: None, ..
-        } => row("turn", Tone::Good, format!("ended: {marker}")),
+            marker,
+            pane: None,
+            agent_id,
+            ..
+        } => {
+            let whose = agent_id
+                .as_ref()
+                .map_or(String::new(), |id| format!("{id} "));
+            row("turn", Tone::Good, format!("{whose}ended: {marker}"))
+        }
         TdEvent::AgentRegistered {
             agent_id,
             output_file,
@@ -95,6 +99,18 @@ pub(super) fn row(event: &TdEvent) -> Option<Row> {
         }
         _ => None,
     }
+}
+
+/// How a tool ended, and after what time.
+pub(super) fn tool_ended(name: &str, success: bool, duration_ms: u64) -> (Tone, String) {
+    let (tone, word) = match success {
+        true => (Tone::Dim, "done"),
+        false => (Tone::Caution, "FAILED"),
+    };
+    (
+        tone,
+        format!("{name} {word} after {}", duration(duration_ms)),
+    )
 }
 
 /// What it is, and the beginning of what it says.

@@ -1,10 +1,12 @@
 //! Events as lines for people: a session's label in its colour, then what happened (pure).
 //!
-//! One line a settled line. A line that changes after it was printed comes again, marked `~`, when it
-//! has rested. What is open or changes is shown at the foot of a terminal and rewritten there, below
-//! what needs a person; on a pipe an open line is shown when its pane, session or execution ends
-//! with it. Rows that an agent draws around its text are left out where its screens can be read.
+//! One line a settled line. A line that changes after it was printed is rewritten where it stands on a
+//! terminal; where it cannot be reached any more it comes again, marked `~`, when it has rested. What
+//! is open or changes is shown at the foot of a terminal and rewritten there, below what needs a
+//! person. On a pipe an open line is shown when its pane, session or execution ends with it, and
+//! lines that may be rewritten are held until they rest. Rows that an agent draws around its text are left out where its screens can be read.
 
+mod body;
 mod errors;
 mod lines;
 mod live;
@@ -18,12 +20,14 @@ mod writer;
 use std::collections::BTreeMap;
 use std::mem::take;
 
+use super::conversation;
 use super::executions::{Executions, Said, live_text, push_row, push_rows};
 use super::names::{Label, Names};
 use super::tone::{Tone, push_styled};
 use super::words::lagged;
 use crate::agent::StateRules;
 use crate::event::{Envelope, PaneId, Styles, TdEvent, lines_in};
+use body::Body;
 use live::{Foot, Named};
 use needs::Needs;
 use pane::{Pane, Reading, Shown};
@@ -60,8 +64,14 @@ pub(crate) struct Console {
     panes: BTreeMap<(String, PaneId), Pane>,
     executions: Executions,
     needs: Needs,
+    /// What stands above the foot of a terminal.
+    body: Body,
     /// How agents' screens are read, where decoration is left out.
     agents: Option<StateRules>,
+    /// Where there is no terminal, lines that may be rewritten are held.
+    holds: bool,
+    /// So many panes have been seen.
+    panes_seen: u64,
     /// When the next line will have rested, in microseconds.
     due: Option<i64>,
 }
@@ -80,38 +90,64 @@ impl Console {
         self
     }
 
-    /// There is a terminal, of which so many columns may be written to.
-    pub fn fit(&mut self, columns: usize) {
+    /// Holds lines that may be rewritten, where there is no terminal on which they could be. The
+    /// caller asks for [`Console::due`] and [`Console::rest`] then.
+    pub fn holding(mut self) -> Self {
+        self.holds = true;
+        self
+    }
+
+    /// There is a terminal, of which so many columns and rows may be written to.
+    pub fn fit(&mut self, (columns, rows): (usize, usize)) {
         self.rows.columns = Some(columns);
+        self.body.fit((columns, rows));
+    }
+
+    /// What rewrites lines where they stand on the terminal; for the beginning of the row below all
+    /// that has been written.
+    pub fn rewrite(&mut self) -> Option<String> {
+        self.body.rewrite()
+    }
+
+    /// All that was added has been written, with so many rows at the foot.
+    pub fn is_written(&mut self, foot_rows: usize) {
+        self.body.is_written(foot_rows);
     }
 
     /// Adds a line that says how much was not shown.
     pub fn lagged(&mut self, missed: u64, out: &mut String) {
+        let start = out.len();
         // What comes next need not go on with these lines.
         self.break_off(out);
+        self.release_all(out);
         let text = format!("… {}", lagged(missed));
         push_styled(out, self.rows.look.coloured, Tone::Caution.style(), &text);
         out.push('\n');
+        self.body.record(out, start);
     }
 
     /// Adds what is left: lines that were never ended, and those that have not settled.
     pub fn finish(&mut self, out: &mut String) {
+        let start = out.len();
         self.break_off(out);
         while let Some(((id, pane), _)) = self.panes.first_key_value() {
             let (id, pane) = (id.clone(), pane.clone());
             let label = self.names.label(&id, Some(&pane));
             self.end_pane(&id, &pane, &label, out);
         }
+        self.body.record(out, start);
     }
 
     /// Adds what stood on a pane when observation began; false when its session is not known yet.
-    pub fn standing(&self, standing: &Standing, out: &mut String) -> bool {
+    pub fn standing(&mut self, standing: &Standing, out: &mut String) -> bool {
         let Some(label) = self.names.label_of(&standing.session, &standing.pane) else {
             return false;
         };
+        let start = out.len();
         for line in &standing.lines {
             self.rows.row(&label, '|', Tone::Dim, line, out);
         }
+        self.body.record(out, start);
         true
     }
 
@@ -130,7 +166,7 @@ impl Console {
         let panes: Vec<Named<'_>> = panes
             .map(|((id, pane), known)| (id.as_str(), pane, known))
             .collect();
-        foot.panes(&panes, at, Reading(self.agents.as_ref()), &mut live);
+        foot.panes(&panes, at, self.reading(), &mut live);
         live.extend(execution);
         live
     }
@@ -148,29 +184,56 @@ impl Console {
         [self.due, self.needs.due(at)].into_iter().flatten().min()
     }
 
+    /// How panes are read.
+    fn reading(&self) -> Reading<'_> {
+        Reading {
+            rules: self.agents.as_ref(),
+            holds: self.holds && self.rows.columns.is_none(),
+        }
+    }
+
     /// Adds what has rested by now.
     pub fn rest(&mut self, at: i64, out: &mut String) {
         if self.due.is_none_or(|due| due > at) {
             return;
         }
-        let Self {
-            rows,
-            names,
-            panes,
-            agents,
-            ..
-        } = self;
-        let reading = Reading(agents.as_ref());
-        for ((id, pane), known) in panes.iter_mut() {
-            if known.due().is_some_and(|due| due <= at) {
-                let label = names.label(id, Some(pane));
-                let (paints, is_agent) = (take(&mut known.paints), known.agent().is_some());
-                let mut writer = Writer::new(rows, &label, &paints, is_agent, out);
-                known.rest(at, reading, &mut |shown| writer.show(shown));
-                known.paints = paints;
+        self.of_panes(out, |known, reading, show| {
+            if known.due(reading).is_some_and(|due| due <= at) {
+                known.rest(at, reading, show);
             }
+        });
+    }
+
+    /// Adds what is held of all panes.
+    fn release_all(&mut self, out: &mut String) {
+        self.of_panes(out, |known, reading, show| {
+            known.release(i64::MAX, reading, show);
+        });
+    }
+
+    /// Does something with each pane, and adds the lines that follow from it.
+    fn of_panes(
+        &mut self,
+        out: &mut String,
+        mut act: impl FnMut(&mut Pane, Reading<'_>, &mut dyn FnMut(Shown<'_>)),
+    ) {
+        let start = out.len();
+        let mut panes = take(&mut self.panes);
+        let mut body = take(&mut self.body);
+        let reading = self.reading();
+        let mut next = None;
+        for ((id, pane), known) in &mut panes {
+            let label = self.names.label(id, Some(pane));
+            let paints = take(&mut known.paints);
+            let (number, is_agent) = known.drawn_by();
+            let of = (&label, number, is_agent);
+            let mut writer = Writer::new(&self.rows, of, &paints, &mut body, out);
+            act(known, reading, &mut |shown| writer.show(shown));
+            known.paints = paints;
+            next = [next, known.due(reading)].into_iter().flatten().min();
         }
-        self.due = self.panes.values().filter_map(Pane::due).min();
+        body.record(out, start);
+        (self.panes, self.body, self.due) = (panes, body, next);
     }
 
     /// Takes in what an event says about sessions and panes without showing it.
@@ -193,15 +256,32 @@ impl Console {
 
     /// Adds the lines of an event.
     pub fn event(&mut self, envelope: &Envelope, out: &mut String) {
+        self.rest(envelope.ts.micros(), out);
+        let start = out.len();
+        self.add(envelope, out);
+        self.body.record(out, start);
+    }
+
+    fn add(&mut self, envelope: &Envelope, out: &mut String) {
         let event = &envelope.event;
         let at = envelope.ts.micros();
-        self.rest(at, out);
         self.names.note(event);
         let (id, pane) = (event.execution_id(), event.pane());
         let label = self.names.label(id, pane);
         self.rows.make_room(&label);
         if self.rows.columns.is_some() {
             self.needs.note(event, at);
+        }
+        if let (Some(pane), true) = (pane, ends_display(event)) {
+            self.of_pane(id, pane, at, out, |known, reading, show| {
+                known.release(at, reading, show);
+            });
+        }
+        if let Some(lines) = conversation::lines(event, self.rows.look.verbose) {
+            for line in lines {
+                self.rows.row(&label, '|', line.tone, &line.text, out);
+            }
+            return;
         }
         if self.execution(event, &label, out) {
             return;
@@ -212,11 +292,15 @@ impl Console {
                 first_line,
                 chunk,
                 styles,
+                is_complete,
                 ..
             } => {
                 self.paints(id, pane, *first_line, chunk, styles);
                 self.of_pane(id, pane, at, out, |known, reading, show| {
                     known.settled(*first_line, chunk, at, reading, show);
+                    if *is_complete {
+                        known.release(at, reading, show);
+                    }
                 });
                 self.note(event, &label, out);
             }
@@ -228,8 +312,10 @@ impl Console {
                 ..
             } => {
                 self.paints(id, pane, *line, text, styles);
+                let (number, _) = self.pane_mut(id, pane).drawn_by();
+                let is_there = self.body.has((number, *line));
                 self.of_pane(id, pane, at, out, |known, reading, show| {
-                    known.revised(*line, text, at, reading, show);
+                    known.revised(*line, text, (at, is_there), reading, show);
                 });
             }
             TdEvent::ScreenUpdate { pane, .. } => {
@@ -247,18 +333,26 @@ impl Console {
                 self.note(event, &label, out);
             }
             TdEvent::AgentState {
-                pane: Some(pane),
-                evidence,
-                ..
+                pane: Some(pane), ..
             } => {
-                let agent = Some(needs::told(evidence).0).filter(|agent| *agent != SHELL);
+                let agent = Some(needs::told(event).0).filter(|agent| *agent != SHELL);
                 self.of_pane(id, pane, at, out, |known, _, _| known.is_of(agent));
                 self.note(event, &label, out);
             }
-            TdEvent::PaneOpened { pane, command, .. } => {
+            TdEvent::PaneOpened {
+                pane,
+                command,
+                height,
+                ..
+            } => {
+                self.pane_mut(id, pane).has_rows(*height);
                 if self.is_agent(command) {
                     self.of_pane(id, pane, at, out, |known, _, _| known.is_of(Some(command)));
                 }
+                self.note(event, &label, out);
+            }
+            TdEvent::PaneResized { pane, height, .. } => {
+                self.pane_mut(id, pane).has_rows(*height);
                 self.note(event, &label, out);
             }
             TdEvent::SessionStarted { session, .. }
@@ -354,8 +448,7 @@ impl Console {
         if !self.rows.look.coloured {
             return;
         }
-        let key = (id.to_owned(), pane.clone());
-        let known = self.panes.entry(key).or_default();
+        let known = self.pane_mut(id, pane);
         // A revision of a blank line is of one, too.
         let lines = lines_in(text).count().max(1) as i64;
         known.paints.take(first_line, lines, styles);
@@ -371,16 +464,20 @@ impl Console {
         act: impl FnOnce(&mut Pane, Reading<'_>, &mut dyn FnMut(Shown<'_>)),
     ) {
         let label = self.names.label(id, Some(pane));
-        let known = self.panes.entry((id.to_owned(), pane.clone())).or_default();
-        let (mut paints, is_agent) = (take(&mut known.paints), known.agent().is_some());
-        let mut writer = Writer::new(&self.rows, &label, &paints, is_agent, out);
-        act(known, Reading(self.agents.as_ref()), &mut |shown| {
-            writer.show(shown);
-        });
+        let mut body = take(&mut self.body);
+        let mut known = take(self.pane_mut(id, pane));
+        let mut paints = take(&mut known.paints);
+        let reading = self.reading();
+        let (number, is_agent) = known.drawn_by();
+        let of = (&label, number, is_agent);
+        let mut writer = Writer::new(&self.rows, of, &paints, &mut body, out);
+        act(&mut known, reading, &mut |shown| writer.show(shown));
         let error = writer.error.take();
         paints.forget();
         known.paints = paints;
-        self.due = [self.due, known.due()].into_iter().flatten().min();
+        self.due = [self.due, known.due(reading)].into_iter().flatten().min();
+        *self.pane_mut(id, pane) = known;
+        self.body = body;
         if let (Some(error), Some(_)) = (error, self.rows.columns) {
             self.needs.printed_error(id, pane, &error, at);
         }
@@ -390,12 +487,33 @@ impl Console {
     fn end_pane(&mut self, id: &str, pane: &PaneId, label: &Label, out: &mut String) {
         let key = (id.to_owned(), pane.clone());
         if let Some(mut known) = self.panes.remove(&key) {
-            let (paints, is_agent) = (take(&mut known.paints), known.agent().is_some());
-            let mut writer = Writer::new(&self.rows, label, &paints, is_agent, out);
-            known.end(Reading(self.agents.as_ref()), &mut |shown| {
-                writer.show(shown);
-            });
+            let (paints, mut body) = (take(&mut known.paints), take(&mut self.body));
+            let (number, is_agent) = known.drawn_by();
+            let of = (label, number, is_agent);
+            let mut writer = Writer::new(&self.rows, of, &paints, &mut body, out);
+            known.end(self.reading(), &mut |shown| writer.show(shown));
+            self.body = body;
         }
+    }
+
+    fn pane_mut(&mut self, id: &str, pane: &PaneId) -> &mut Pane {
+        let seen = &mut self.panes_seen;
+        let panes = self.panes.entry((id.to_owned(), pane.clone()));
+        panes.or_insert_with(|| {
+            *seen += 1;
+            Pane::numbered(*seen)
+        })
+    }
+}
+
+/// Whether something is about to be added behind the lines of a pane that came before it.
+fn ends_display(event: &TdEvent) -> bool {
+    match event {
+        TdEvent::OutputGap { .. } | TdEvent::AgentState { .. } | TdEvent::TurnCompleted { .. } => {
+            true
+        }
+        TdEvent::ExecutionCompleted { exit_code, .. } => !matches!(exit_code, None | Some(0)),
+        _ => false,
     }
 }
 

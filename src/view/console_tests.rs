@@ -67,6 +67,7 @@ fn turn(evidence: Option<&str>) -> TdEvent {
         summary: "It is done.".into(),
         pane: Some("%1".into()),
         evidence: evidence.map(str::to_owned),
+        agent_id: None,
     }
 }
 
@@ -370,38 +371,203 @@ fn a_line_that_changes_comes_again_once_it_has_rested() {
     }
 }
 
+/// A console on a terminal, and what it adds.
+struct Terminal {
+    console: Console,
+    out: String,
+}
+
+impl Terminal {
+    fn new(rows: usize) -> Self {
+        let mut console = Console::default();
+        console.fit((79, rows));
+        let out = String::new();
+        Self { console, out }
+    }
+
+    fn at(&mut self, ms: i64, event: TdEvent) {
+        let ts = Timestamp::from_micros(ms * 1000);
+        let event = Envelope::new(Some(1), ts, event);
+        self.console.event(&event, &mut self.out);
+        self.console.is_written(0);
+    }
+}
+
 #[test]
 fn a_terminal_rewrites_several_rows_in_place() {
-    let mut console = Console::default();
-    console.fit(79);
-    let mut out = String::new();
-    let mut at = |console: &mut Console, ms: i64, event| {
-        let ts = Timestamp::from_micros(ms * 1000);
-        console.event(&Envelope::new(Some(1), ts, event), &mut out);
-    };
-    at(&mut console, 0, update(1, "a: 0%\nb: 0%\n"));
-    at(&mut console, 100, revised(1, "a: 10%"));
-    at(&mut console, 100, revised(2, "b: 20%"));
-    at(&mut console, 100, revised(3, "in all: 15%"));
-    let foot = |console: &Console| console.live((79, 24), 200_000);
+    let mut terminal = Terminal::new(24);
+    terminal.at(0, update(1, "a: 0%\nb: 0%\n"));
+    terminal.at(100, revised(1, "a: 10%"));
+    terminal.at(100, revised(2, "b: 20%"));
+    terminal.at(100, revised(3, "in all: 15%"));
     assert_eq!(
-        foot(&console),
-        ["x | a: 10%", "x | b: 20%", "x | in all: 15%"]
+        terminal.console.live((79, 24), 200_000),
+        ["x | in all: 15%"]
     );
-    at(&mut console, 200, revised(1, "a: 11%"));
     assert_eq!(
-        foot(&console),
-        ["x | a: 11%", "x | b: 20%", "x | in all: 15%"]
+        terminal.console.rewrite().unwrap(),
+        "\r\x1b[2A\x1b[2Kx | a: 10%\n\x1b[2Kx | b: 20%\n"
     );
+    // A row that is blank for a moment stays; one that stays blank is taken away.
+    terminal.at(200, revised(1, ""));
+    assert_eq!(terminal.console.rewrite(), None);
+    terminal.at(300, revised(1, "a: 11%"));
+    terminal.at(300, revised(2, ""));
+    assert_eq!(
+        terminal.console.rewrite().unwrap(),
+        "\r\x1b[2A\x1b[2Kx | a: 11%\n\x1b[1B"
+    );
+    terminal.at(5000, update(3, "all done\n"));
+    assert_eq!(
+        terminal.console.rewrite().unwrap(),
+        "\r\x1b[2A\x1b[Jx | all done\n"
+    );
+    assert_eq!(terminal.out, "x | a: 0%\nx | b: 0%\nx | all done\n");
+    // What was only printed and then erased is not taken away.
+    terminal.at(6000, revised(3, ""));
+    terminal.at(9000, update(4, "more\n"));
+    assert_eq!(terminal.console.rewrite(), None);
+}
+
+#[test]
+fn rows_that_the_cursor_cannot_reach_are_live_at_the_foot_and_come_again() {
+    let mut terminal = Terminal::new(3);
+    terminal.at(0, update(1, "a: 0%\nb: 0%\nc\nd\n"));
+    terminal.at(100, revised(1, "a: 10%"));
+    terminal.at(100, revised(2, "b: 20%"));
+    terminal.at(100, revised(3, "C"));
+    let foot = |terminal: &Terminal, rows| terminal.console.live((79, rows), 200_000);
+    assert_eq!(foot(&terminal, 24), ["x | a: 10%", "x | b: 20%"]);
+    terminal.at(200, revised(1, "a: 11%"));
     // On a low terminal the row that changed last.
-    assert_eq!(console.live((79, 3), 200_000), ["x | a: 11%"]);
-    assert_eq!(console.due(200_000), Some(1_600_000));
-    at(&mut console, 5000, update(3, "all done\n"));
-    assert_eq!(foot(&console), [""; 0]);
+    assert_eq!(foot(&terminal, 3), ["x | a: 11%"]);
+    assert_eq!(terminal.console.due(200_000), Some(1_600_000));
+    terminal.at(5000, update(5, "all done\n"));
+    assert_eq!(foot(&terminal, 24), [""; 0]);
     assert_eq!(
-        out,
-        "x | a: 0%\nx | b: 0%\nx ~ a: 11%\nx ~ b: 20%\nx | all done\n"
+        terminal.out,
+        "x | a: 0%\nx | b: 0%\nx | c\nx | d\nx ~ a: 11%\nx ~ b: 20%\nx | all done\n"
     );
+}
+
+/// What is shown where there is no terminal, and what of it before the end.
+fn piped(events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
+    let opened = TdEvent::PaneOpened {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        width: 80,
+        height: 8,
+        command: "sh".into(),
+    };
+    play(
+        Console::default().holding(),
+        [(0, opened)].into_iter().chain(events),
+    )
+}
+
+#[test]
+fn a_pipe_has_a_display_once_as_it_reads_at_last() {
+    let gap = || TdEvent::OutputGap {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        first_line: 5,
+        lost_lines: Some(2),
+        reason: "dropped".into(),
+        evidence: GapEvidence::Confirmed,
+    };
+    for (events, expected) in [
+        // Rewritten until it rests; what follows comes behind it.
+        (
+            vec![
+                (0, update(1, "title\na 0\nb 0\n")),
+                (100, revised(2, "a 1")),
+                (200, revised(3, "b 2")),
+                (300, revised(2, "a 3")),
+                (310, update(4, "done\n")),
+                (2000, update(5, "more\n")),
+            ],
+            "x | title\nx | a 3\nx | b 2\nx | done\nx | more\n",
+        ),
+        // It grows, its rows change now and then only, and it takes rows away at its end.
+        (
+            vec![
+                (0, update(1, "a 0\nb\n")),
+                (150, revised(1, "a 1")),
+                (700, update(3, "c 0\n")),
+                (850, revised(3, "c 1")),
+                (2000, revised(1, "a 2")),
+                (2100, revised(1, "all")),
+                (2100, revised(3, "")),
+            ],
+            "x | all\nx | b\n",
+        ),
+        // A state that stood too long to be held: the last comes again, before what follows.
+        (
+            vec![
+                (0, update(1, "a 0\nb 0\n")),
+                (1000, revised(1, "a 1")),
+                (1900, revised(2, "b 2")),
+                (2000, update(3, "done\n")),
+                (9000, update(4, "more\n")),
+            ],
+            "x | a 0\nx | b 0\nx ~ a 1\nx ~ b 2\nx | done\nx | more\n",
+        ),
+        // What scrolls off the screen is not held, nor what comes before a gap.
+        (
+            vec![
+                (0, update(1, "a 0\n")),
+                (100, revised(1, "a 1")),
+                (100, update(2, "2\n3\n4\n")),
+                (110, gap()),
+                (120, update(7, "7\n8\n")),
+            ],
+            "x | a 1\nx | 2\nx | 3\nx | 4\nx | … 2 lines lost (dropped)\nx | 7\nx | 8\n",
+        ),
+        // A line that is erased once it is printed was printed.
+        (
+            vec![
+                (0, update(1, "a\n\nb\n")),
+                (100, revised(1, "")),
+                (100, revised(3, "")),
+            ],
+            "x | a\nx |\nx | b\n",
+        ),
+    ] {
+        assert_eq!(piped(events), expected);
+    }
+}
+
+#[test]
+fn a_pipe_waits_a_moment_for_lines_that_may_be_rewritten() {
+    let mut console = Console::default().holding();
+    let mut out = String::new();
+    let event = |ms: i64, event| Envelope::new(Some(1), Timestamp::from_micros(ms * 1000), event);
+    let opened = TdEvent::PaneOpened {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        width: 80,
+        height: 4,
+        command: "sh".into(),
+    };
+    console.event(&event(0, opened), &mut out);
+    console.event(&event(0, update(1, "1\n2\n3\n4\n5\n6\n")), &mut out);
+    // Three rows of four are above the cursor's.
+    assert_eq!(take(&mut out), "x | 1\nx | 2\nx | 3\n");
+    assert_eq!(console.due(0), Some(250_000));
+    console.rest(249_999, &mut out);
+    assert_eq!(out, "");
+    console.rest(250_000, &mut out);
+    assert_eq!(take(&mut out), "x | 4\nx | 5\nx | 6\n");
+    assert_eq!(console.due(250_000), None);
+    // A message above a display that never rests is not held for ever.
+    console.event(&event(1000, update(7, "a\nb\n")), &mut out);
+    console.event(&event(1100, revised(7, "message")), &mut out);
+    for ms in (1100..9000).step_by(100) {
+        console.event(&event(ms, revised(8, &format!("at {ms}"))), &mut out);
+    }
+    assert_eq!(take(&mut out), "x | message\n");
+    console.rest(8_900_000 + 1_500_000, &mut out);
+    assert_eq!(out, "x | at 8900\n");
 }
 
 #[test]
@@ -412,9 +578,13 @@ fn what_needs_a_person_stands_at_the_foot() {
         pane: Some("%1".into()),
         state: state.into(),
         evidence: evidence.into(),
+        agent: None,
+        source: None,
+        asks: None,
+        detail: None,
     };
     let mut console = Console::default();
-    console.fit(79);
+    console.fit((79, 24));
     show(&mut console, started("job", &["%1"]));
     show(&mut console, update(1, "make: *** [all] Error 2\n"));
     let foot = |console: &Console, at| console.live((40, 24), at);
@@ -452,7 +622,7 @@ fn lines_that_are_wider_than_the_terminal_keep_their_label_and_colour() {
         coloured: true,
         ..Look::default()
     });
-    console.fit(20);
+    console.fit((20, 24));
     show(&mut console, started("job", &["%1"]));
     let label = |line: &str| line[..line.find(" ").unwrap()].to_owned();
     let lines = show(&mut console, update(1, "0123456789abcdefghij漢字\nshort\n"));
@@ -505,6 +675,10 @@ fn the_decoration_of_agents_is_left_out() {
             pane: Some("%1".into()),
             state: "idle".into(),
             evidence: evidence.into(),
+            agent: None,
+            source: None,
+            asks: None,
+            detail: None,
         };
         (ms, state)
     };
@@ -725,7 +899,7 @@ fn lines_are_shown_in_the_colours_that_they_were_written_in() {
     assert_eq!(show(&mut plain, event()), show(&mut bare, without));
     // A line that goes on in another row has its colour there, too, and the label its own.
     let mut narrow = Console::new(look);
-    narrow.fit(24);
+    narrow.fit((24, 24));
     let wrapped = show(
         &mut narrow,
         styled(

@@ -148,6 +148,7 @@ mod tests {
             execution_id: "x".into(),
             iteration: 1,
             token: token.into(),
+            pane: None,
         }
     }
 

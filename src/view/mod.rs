@@ -4,6 +4,7 @@
 //! console, tree, json (pure): an event ─> text
 //! page:                       events ─> standard output, the live rows last
 //! printer (td-printer):       a subscription ─> a page
+//! finals (pure):              the events of a log ─> each line as it reads at last
 //! cast, transcript (pure):    the events of a log ─> a file's text
 //! ```
 //!
@@ -23,10 +24,12 @@ mod names;
 mod tree;
 
 mod cast;
+mod finals;
 mod survey;
 mod transcript;
 
 mod agents;
+mod conversation;
 mod executions;
 mod flow;
 mod loops;
@@ -44,6 +47,7 @@ mod samples;
 pub(crate) use cast::{Cast, CastOptions};
 pub(crate) use clean::one_line;
 pub(crate) use console::{Console, Look, Standing};
+pub(crate) use finals::{Applied, Finals};
 pub(crate) use json::push_line;
 pub(crate) use page::{Page, View, unless_broken_pipe};
 pub(crate) use printer::Printing;

@@ -237,8 +237,15 @@ impl Stream {
             if self.has_return || at.is_some() {
                 // Colours stay in force, whatever they were given to.
                 self.paint.absorb(&self.open);
+                if self.has_return {
+                    self.paint.end_line();
+                }
                 if let Some(at) = at {
-                    self.paint.absorb(&shown[..at]);
+                    // A return ends a sequence that is open, wherever the text is cut.
+                    for part in shown[..at].split('\r') {
+                        self.paint.absorb(part);
+                        self.paint.end_line();
+                    }
                     last = &shown[at + 1..];
                 }
                 self.paint.end_line();

@@ -119,6 +119,21 @@ fn what_is_held_is_bounded_and_nothing_is_lost() {
     );
 }
 
+#[test]
+fn a_return_ends_a_sequence_that_is_open() {
+    let text = "\u{1b}\r\r[1m\ra\n";
+    for cut in 0..text.len() {
+        let mut shown = String::new();
+        let mut open = OpenLines::default();
+        for piece in [&text[..cut], &text[cut..]] {
+            open.push("x", Origin::Child, "stdout", piece, &mut |mut line| {
+                line.push(&mut shown, true);
+            });
+        }
+        assert_eq!(shown, "a", "{cut}");
+    }
+}
+
 proptest! {
     /// However the text is cut, the same lines come out, in the same colours.
     #[test]

@@ -76,7 +76,7 @@ impl<W: Write> Page<W> {
         let (columns, rows) = self.size?();
         let columns = columns.saturating_sub(1);
         if let View::Console(console, _) = &mut self.view {
-            console.fit(columns);
+            console.fit((columns, rows));
         }
         Some((columns, rows))
     }
@@ -164,19 +164,38 @@ impl<W: Write> Page<W> {
         if self.text.is_empty() {
             return Ok(());
         }
+        // What is rewritten may scroll out of reach with what is new.
+        self.rewrite()?;
         self.hide_live()?;
         self.out.write_all(self.text.as_bytes())?;
         self.text.clear();
+        if let View::Console(console, _) = &mut self.view {
+            console.is_written(0);
+        }
         Ok(())
+    }
+
+    /// Rewrites lines that stand above the foot.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let View::Console(console, _) = &mut self.view else {
+            return Ok(());
+        };
+        let Some(rewritten) = console.rewrite() else {
+            return Ok(());
+        };
+        self.hide_live()?;
+        self.out.write_all(rewritten.as_bytes())
     }
 
     /// Nothing more for now: readers are to see at once what there was.
     pub fn rest(&mut self) -> io::Result<()> {
+        self.fit();
         let now = self.now();
         if let View::Console(console, _) = &mut self.view {
             console.rest(now, &mut self.text);
         }
         self.write()?;
+        self.rewrite()?;
         self.show_live(now)?;
         self.out.flush()
     }
@@ -189,6 +208,7 @@ impl<W: Write> Page<W> {
             View::Tree(tree) => tree.finish(&mut self.text),
         }
         self.write()?;
+        self.rewrite()?;
         self.hide_live()?;
         self.out.flush()
     }
@@ -206,6 +226,9 @@ impl<W: Write> Page<W> {
             return Ok(());
         }
         self.hide_live()?;
+        if let View::Console(console, _) = &mut self.view {
+            console.is_written(live.len());
+        }
         let drawn = self.drawn.draw(live, columns);
         self.out.write_all(drawn.as_bytes())
     }
@@ -295,6 +318,33 @@ mod tests {
             printed(console(), None, say),
             "job | [watching 1 pane]\njob | all\n"
         );
+    }
+
+    #[test]
+    fn a_line_that_was_printed_is_rewritten_above_the_live_rows() {
+        let say = |emitter: &crate::bus::EventEmitter| {
+            let pane = "%1".into();
+            let update = |first_line, chunk| {
+                let styles = Styles::default();
+                emitter.output_update(&pane, first_line, chunk, false, None, None, styles);
+            };
+            emitter.session_started("job", vec![pane.clone()]);
+            update(1, "a 1\nb 1\n");
+            emitter.output_revised(&pane, 3, "? ", Styles::default());
+            emitter.output_revised(&pane, 1, "a 2", Styles::default());
+            update(3, "? yes\n");
+        };
+        let console = View::Console(Console::new(Look::default()), never());
+        assert_eq!(
+            printed(console, Some(|| (80, 24)), say),
+            "job | [watching 1 pane]\njob | a 1\njob | b 1\njob | ? \
+             \r\u{1b}[K\r\u{1b}[2A\u{1b}[2Kjob | a 2\n\u{1b}[1Bjob | ? \
+             \r\u{1b}[Kjob | ? yes\n"
+        );
+        // On a low terminal the row has scrolled out of reach: it comes again at the end.
+        let console = View::Console(Console::new(Look::default()), never());
+        let shown = printed(console, Some(|| (80, 2)), say);
+        assert!(shown.ends_with("job ~ a 2\n"), "{shown:?}");
     }
 
     #[test]

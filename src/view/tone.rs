@@ -8,6 +8,8 @@ use super::clean::push_clean;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
+    /// What a person wrote to an agent.
+    Prompt,
     Dim,
     Good,
     Caution,
@@ -18,6 +20,7 @@ impl Tone {
     pub fn style(self) -> Style {
         match self {
             Self::Plain => Style::new(),
+            Self::Prompt => Style::new().bold(),
             Self::Dim => Style::new().dimmed(),
             Self::Good => AnsiColor::Green.on_default(),
             Self::Caution => AnsiColor::Yellow.on_default(),

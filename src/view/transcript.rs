@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use super::cast::{gap, log_gap};
 use super::clean::push_clean;
+use super::conversation;
 use super::flow::Flow;
 use super::names::Names;
 use super::survey::Survey;
@@ -43,6 +44,14 @@ impl Transcript {
         let id = event.execution_id();
         if self.execution_id != id {
             id.clone_into(&mut self.execution_id);
+        }
+        if let Some(lines) = conversation::lines(event, false) {
+            if event.pane().is_some_and(|pane| self.survey.is_wanted(pane)) {
+                for line in lines {
+                    self.line(id, event.pane(), &line.text, out);
+                }
+            }
+            return;
         }
         match event {
             TdEvent::OutputUpdate {

@@ -152,6 +152,7 @@ fn what_has_no_pane_is_written_as_it_came() {
         execution_id: "x".into(),
         iteration: 1,
         token: token.into(),
+        pane: None,
     };
     let check = TdEvent::ValidationOutput {
         execution_id: "x".into(),

@@ -74,11 +74,13 @@ fn each_event_has_its_row() {
         success: false,
         result_summary: "no \u{1b}[2J\nfile".into(),
         duration_ms: 30,
+        pane: None,
     };
     let token = TdEvent::TokenReceived {
         execution_id: "make@17".into(),
         iteration: 1,
         token: "x".into(),
+        pane: None,
     };
     for (events, expected) in [
         (
@@ -190,9 +192,9 @@ proptest! {
             let mut out = String::new();
             for event in [
                 started(&text), output(&name, &text), check(&text, true), output("stdout", &text),
-                TdEvent::TokenReceived { execution_id: id.clone(), iteration: 1, token: text.clone() },
-                TdEvent::ToolCallStarted { execution_id: id.clone(), iteration: 1, tool_name: name.clone(), tool_args_summary: text.clone() },
-                TdEvent::AgentFailed { execution_id: id.clone(), agent_id: name.clone(), error: text.clone(), evidence: text.clone() },
+                TdEvent::TokenReceived { execution_id: id.clone(), iteration: 1, token: text.clone(), pane: None },
+                TdEvent::ToolCallStarted { execution_id: id.clone(), iteration: 1, tool_name: name.clone(), tool_args_summary: text.clone(), pane: None },
+                TdEvent::AgentFailed { execution_id: id.clone(), agent_id: name.clone(), error: text.clone(), evidence: text.clone(), pane: None },
                 TdEvent::Warning { execution_id: id.clone(), context: name.clone(), message: text.clone() },
             ] {
                 out.push_str(&show(&mut tree, event));

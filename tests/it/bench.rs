@@ -118,6 +118,7 @@ pub fn token(id: &str, seq: u64, ts: Timestamp) -> Envelope {
         execution_id: id.into(),
         iteration: 1,
         token,
+        pane: None,
     };
     Envelope::new(Some(seq), ts, event)
 }

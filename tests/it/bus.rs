@@ -556,6 +556,7 @@ fn waiting_for_room_ends_at_the_deadline() {
                 execution_id: "a".into(),
                 iteration: 1,
                 token: "y".into(),
+                pane: None,
             };
             emitter.emit_waiting(event, Instant::now() + Duration::from_micros(10));
             sent += 1;

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use td_observe::track::TmuxVersion;
 
 use crate::support::{CEILING, TmuxServer, wait_for};
 
@@ -348,4 +349,45 @@ fn envelopes(lines: &str) -> Vec<Value> {
         serde_json::from_str(line).unwrap()
     };
     lines.lines().map(read).collect()
+}
+
+#[test]
+fn a_target_that_can_never_come_is_refused_and_one_that_may_is_waited_for() {
+    let server = TmuxServer::new();
+    server.new_session("a", 40, 5, "exec cat");
+    server.new_session("%there", 40, 5, "exec cat");
+    let socket = server.socket();
+    let socket = socket.to_str().unwrap();
+    let temp = tempfile::tempdir().unwrap();
+    let keeps_dots = server.version() >= TmuxVersion::new(3, 7);
+    for (target, says) in [
+        ("%x", "write it as %7"),
+        ("=w", "write \"w\""),
+        (":1", "session:window"),
+        ("", "the target is empty"),
+        ("my.app", "write \"my_app\""),
+    ] {
+        if target == "my.app" && keeps_dots {
+            continue;
+        }
+        for what in [&["watch"][..], &["wait", "--exit"]] {
+            let args = [&["-S", socket], what, &[target]].concat();
+            let output = run(&args, temp.path());
+            assert_code(&output, 2);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(said.matches('\n').count(), 1, "{said}");
+            assert!(said.contains(says), "{args:?}: {said}");
+            assert!(output.stdout.is_empty(), "{output:?}");
+        }
+    }
+    let made = std::fs::read_dir(temp.path()).unwrap().count();
+    assert_eq!(made, 0, "nothing has been started");
+    // A session that has an odd name is found by it, and a window may yet be called `b:c`.
+    let args = ["-S", socket, "watch", "--json", "a:b:c", "%there"];
+    let mut running = Running::start(program(&args, temp.path()));
+    running.wait_for("\"session\":\"%there\"");
+    server.tmux(&["rename-window", "-t", "=a:", "b:c"]);
+    running.wait_for("\"session\":\"a\"");
+    running.signal(Signal::INT);
+    assert_code(&running.end(), 0);
 }

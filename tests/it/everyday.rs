@@ -296,15 +296,27 @@ fn after_a_flood_of_equal_lines_later_ones_have_no_gap() {
     for flood in ["yes '' | head -n 30000", "yes same | head -n 30000"] {
         let server = TmuxServer::new();
         server.new_session("keeper", 80, 24, "exec cat");
-        server.script("set-option -g history-limit 1000");
+        // What the server reads to name windows (command lines, /etc/passwd) has as many bytes as
+        // hundreds of blank lines, and cannot be told from them.
+        server.script("set-option -g history-limit 1000\nset-option -g automatic-rename off");
         let program = format!(
-            "tmux wait-for flood; {flood}; sleep 0.5; for i in $(seq 1 25); do echo later $i; \
-             sleep 0.05; done; exec cat"
+            "tmux wait-for flood; {flood}; echo flood is over; tmux wait-for later; \
+             for i in $(seq 1 25); do echo later $i; sleep 0.05; done; exec cat"
         );
         let pane = server.new_session("flood", 80, 24, &program);
         let mut observed = Observed::start(&server, |watch| watch.poll());
         observed.until_started(2);
+        let types = |line: &str, observed: &mut Observed| {
+            server.tmux(&["send-keys", "-t", "=keeper:", line, "Enter"]);
+            observed.until_line(line);
+        };
         server.tmux(&["wait-for", "-S", "flood"]);
+        server.wait_for_text(&pane, "flood is over");
+        // The server reads the flood while it answers captures, which then cannot tell how many lines
+        // there were. Two more captures are taken before the later lines come.
+        types("first", &mut observed);
+        types("second", &mut observed);
+        server.tmux(&["wait-for", "-S", "later"]);
         observed.until_line("later 25");
         observed.stop();
         let replay = observed.replay(&pane);

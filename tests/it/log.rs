@@ -31,6 +31,7 @@ fn text(id: &str, seq: u64, bytes: usize) -> Envelope {
         execution_id: id.into(),
         iteration: 1,
         token,
+        pane: None,
     };
     Envelope::new(Some(seq), FakeClock::new().clock().wall(), event)
 }

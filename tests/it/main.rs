@@ -8,6 +8,8 @@
 )]
 
 mod agent;
+#[cfg(feature = "cli")]
+mod agent_hooks;
 mod agent_states;
 mod agents;
 mod bench;
@@ -28,6 +30,8 @@ mod everyday;
 mod faults;
 mod fuzz;
 mod history;
+#[cfg(feature = "cli")]
+mod lab;
 mod law;
 mod layers;
 mod log;

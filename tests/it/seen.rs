@@ -113,27 +113,120 @@ fn a_progress_display_of_several_lines_is_rewritten_on_a_terminal() {
         ROWS.iter()
             .all(|row| screen.contains(&format!("job | {row}: waiting")))
     });
-    for percent in 1..=8 {
-        downloads(&mut terminal, percent * 10);
-        let state = format!("e5f6: {} %", percent * 10);
+    for percent in (10..=100).step_by(10) {
+        downloads(&mut terminal, percent);
+        let state = format!("e5f6: {percent} %");
         server.wait_for_text(&job, &state);
         let screen = until_screen(&server, &watcher, &state, |screen| screen.contains(&state));
-        // Each row stands there as it was first, and as it is.
-        let lines = screen.lines().filter(|line| line.contains("a1b2"));
-        assert!(lines.count() <= 3, "{screen}");
+        // Each row stands there as it is, and not as it was.
+        for row in ROWS {
+            assert_eq!(screen.matches(row).count(), 1, "{screen}");
+        }
     }
-    downloads(&mut terminal, 100);
-    let screen = until_screen(&server, &watcher, "the last state", |screen| {
-        ROWS.iter()
-            .all(|row| screen.contains(&format!("job ~ {row}: 100 %")))
+    write!(terminal, "done\r\n").unwrap();
+    let screen = until_screen(&server, &watcher, "the end", |screen| {
+        screen.contains("job | done")
     });
-    let mut last: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
-    let last = last.split_off(last.len() - 3);
-    assert_eq!(last, ROWS.map(|row| format!("job ~ {row}: 100 %")));
+    let lines: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
+    let rows = ROWS.map(|row| format!("job | {row}: 100 %"));
+    let (last, rows) = (String::from("job | done"), rows.into_iter());
+    assert_eq!(lines[1..], rows.chain([last]).collect::<Vec<_>>());
+}
+
+const LAYERS: [&str; 4] = ["a1b2", "c3d4", "e5f6", "a7b8"];
+
+/// Waits for Enter, then draws four rows, rewrites them as `docker pull` does 20 times in two seconds,
+/// and prints a line.
+const DISPLAY: &str = "stty -echo; echo ready; read go; n=0; while [ $n -le 20 ]; do \
+    [ $n -gt 0 ] && printf '\\033[4A'; for row in a1b2 c3d4 e5f6 a7b8; do \
+    printf '%s: %s of 20\\033[K\\n' $row $n; done; n=$((n+1)); sleep 0.1; done; \
+    echo done; exec cat > /dev/null";
+
+fn display(server: &TmuxServer, name: &str) {
+    let pane = server.new_session(name, 80, 24, DISPLAY);
+    server.wait_for_text(&pane, "ready");
+}
+
+fn begin(server: &TmuxServer, name: &str) {
+    server.tmux(&["send-keys", "-t", &format!("={name}:"), "Enter"]);
+}
+
+/// What stays of the display.
+fn last_state(label: &str) -> Vec<String> {
+    let rows = LAYERS.map(|row| format!("{label}{row}: 20 of 20"));
+    rows.into_iter().chain([format!("{label}done")]).collect()
 }
 
 #[test]
-fn a_progress_display_is_shown_elsewhere_when_it_has_settled() {
+fn displays_in_two_panes_at_once_are_rewritten_where_they_stand() {
+    let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    display(&server, "one");
+    display(&server, "two");
+    let watcher = watch_on_terminal(&server, data.path(), 80, "one two");
+    until_screen(&server, &watcher, "both", |screen| {
+        screen.contains("one | [watching") && screen.contains("two | [watching")
+    });
+    begin(&server, "one");
+    begin(&server, "two");
+    let screen = until_screen(&server, &watcher, "both ends", |screen| {
+        for row in LAYERS {
+            assert!(screen.matches(row).count() <= 2, "{screen}");
+        }
+        screen.contains("one | done") && screen.contains("two | done")
+    });
+    for name in ["one", "two"] {
+        let label = format!("{name} | ");
+        let lines = screen.lines().filter(|line| line.starts_with(&label));
+        let lines: Vec<&str> = lines.filter(|line| !line.contains('[')).collect();
+        // Enter ended the line that the cursor was in.
+        assert_eq!(lines, last_state(&label), "{screen}");
+    }
+    assert!(!screen.contains('~'), "{screen}");
+}
+
+#[test]
+fn a_display_is_shown_elsewhere_once_as_it_reads_at_last() {
+    let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    display(&server, "job");
+    let (_, mut other) = pane(&server, "other");
+    let socket = server.socket().display().to_string();
+    let args = on(&socket, &["watch", "job", "other"]);
+    let mut watch = Running::start(program(&args, data.path()));
+    watch.wait_for("job | [watching");
+    watch.wait_for("other | [watching");
+    begin(&server, "job");
+    server.wait_for_text("job", "a7b8: 5 of 20");
+    // It holds up no other pane.
+    write!(other, "hello\r\n").unwrap();
+    watch.wait_for("other | hello");
+    watch.wait_for("job | done");
+    server.tmux(&["kill-session", "-t", "=job"]);
+    server.tmux(&["kill-session", "-t", "=other"]);
+    let shown = text(&watch.end().stdout);
+    let is_told = |line: &&str| !line.contains('[');
+    let lines: Vec<&str> = shown.lines().filter(is_told).collect();
+    let mut wanted = last_state("job | ");
+    wanted.insert(0, "other | hello".to_owned());
+    assert_eq!(lines, wanted, "{shown}");
+    for args in [
+        &["log", "job"][..],
+        &["export", "job", "--format", "text"],
+        &["log", "job", "--follow"],
+    ] {
+        let label = if args[0] == "log" { "job | " } else { "" };
+        let read = run(args, data.path());
+        assert_code(&read, 0);
+        let shown = text(&read.stdout);
+        let lines: Vec<&str> = shown.lines().filter(is_told).collect();
+        assert_eq!(lines, last_state(label), "{args:?}\n{shown}");
+    }
+    // A search finds what it was on its way.
+    let found = run(&["log", "job", "--grep", "c3d4: 0 of"], data.path());
+    assert_eq!(text(&found.stdout), "job | c3d4: 0 of 20\n");
+}
+
+#[test]
+fn a_display_whose_first_state_has_stood_comes_again_when_it_has_settled() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let (job, mut terminal) = pane(&server, "job");
     let socket = server.socket().display().to_string();
@@ -147,17 +240,17 @@ fn a_progress_display_is_shown_elsewhere_when_it_has_settled() {
         downloads(&mut terminal, percent * 10);
         server.wait_for_text(&job, &format!("e5f6: {} %", percent * 10));
     }
-    watch.wait_for("job ~ e5f6: 100 %");
+    write!(terminal, "done\r\n").unwrap();
+    watch.wait_for("job | done");
     server.tmux(&["kill-session", "-t", "job"]);
     let shown = text(&watch.end().stdout);
-    for row in ROWS {
-        assert!(
-            shown.contains(&format!("job | {row}: waiting\n")),
-            "{shown}"
-        );
-        let last = format!("job ~ {row}: 100 %\n");
-        assert_eq!(shown.matches(&last).count(), 1, "{shown}");
-    }
+    let lines: Vec<&str> = shown.lines().filter(|line| !line.contains('[')).collect();
+    let wanted: Vec<String> = [("|", "waiting"), ("~", "100 %")]
+        .iter()
+        .flat_map(|(mark, state)| ROWS.map(|row| format!("job {mark} {row}: {state}")))
+        .chain(["job | done".to_owned()])
+        .collect();
+    assert_eq!(lines, wanted, "{shown}");
 }
 
 #[test]

@@ -46,13 +46,21 @@ fn tell(server: &TmuxServer, pane: &str, state: &str) {
     server.tmux(&["send-keys", "-t", pane, state, "Enter"]);
 }
 
-/// The states that were told, each with its evidence.
+/// The states that were told, each with what shows it; all of them by the screen alone.
 fn states(seen: &[Envelope]) -> Vec<(&str, &str)> {
     seen.iter()
         .filter_map(|envelope| match &envelope.event {
             TdEvent::AgentState {
-                state, evidence, ..
-            } => Some((state.as_str(), evidence.as_str())),
+                state,
+                evidence,
+                source,
+                detail,
+                ..
+            } => {
+                assert_eq!(source.as_deref().map(String::as_str), Some("screen"));
+                assert_eq!(evidence, "inferred", "no process of an agent is there");
+                Some((state.as_str(), detail.as_deref().map_or("", String::as_str)))
+            }
             _ => None,
         })
         .collect()
@@ -83,13 +91,13 @@ fn each_state_is_told_once() {
     observed.stop();
     let states = states(&observed.seen);
     let expected = [
-        ("idle", "claude empty-input (confirmed): ❯"),
+        ("idle", "empty-input: ❯"),
         (
             "working",
-            "claude spinner (confirmed): ✻ Herding… (12s · ↓ 300 tokens · esc to interrupt)",
+            "spinner: ✻ Herding… (12s · ↓ 300 tokens · esc to interrupt)",
         ),
-        ("waiting", "claude choice (confirmed): ❯ 1. Yes"),
-        ("done", "claude turn-time (confirmed): ✻ Baked for 1m 2s"),
+        ("waiting", "choice: ❯ 1. Yes"),
+        ("done", "turn-time: ✻ Baked for 1m 2s"),
     ];
     assert_eq!(states, expected);
 }
@@ -104,7 +112,7 @@ fn a_command_is_run_when_a_pane_comes_into_a_state() {
     );
     let on = |state: &str| {
         let told = told.display();
-        format!("{state}=echo \"$TD_STATE $TD_SESSION $TD_PANE $TD_EVIDENCE\" >> {told}")
+        format!("{state}=echo \"$TD_STATE $TD_SESSION $TD_PANE $TD_AGENT $TD_EVIDENCE\" >> {told}")
     };
     let (on_waiting, on_any) = (on("waiting"), on("any"));
     let socket = server.socket();
@@ -133,10 +141,10 @@ fn a_command_is_run_when_a_pane_comes_into_a_state() {
     };
     until(1);
     tell(&server, &pane, "waiting");
-    watch.wait_for("[agent waiting: claude choice");
+    watch.wait_for("[claude waits for you");
     let lines = until(3);
-    let waiting = format!("waiting agent {pane} claude choice (confirmed): ❯ 1. Yes");
-    let idle = format!("idle agent {pane} claude empty-input (confirmed): ❯");
+    let waiting = format!("waiting agent {pane} claude inferred");
+    let idle = format!("idle agent {pane} claude inferred");
     assert_eq!(lines, [idle, waiting.clone(), waiting]);
     server.tmux(&["kill-session", "-t", "agent"]);
     assert_code(&watch.end(), 0);
@@ -228,5 +236,5 @@ fn a_shell_works_while_it_runs_something() {
     let states = states(&observed.seen);
     let found: Vec<&str> = states.iter().map(|(state, _)| *state).collect();
     assert_eq!(found, ["idle", "working", "idle"], "{states:?}");
-    assert_eq!(states[1].1, "shell program (inferred): tail");
+    assert_eq!(states[1].1, "program: tail");
 }

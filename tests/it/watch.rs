@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use td_observe::TdEvent;
+use td_observe::{TdEvent, Watch};
 
 use crate::observed::{Observed, Replay, shown};
 use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
@@ -461,4 +461,37 @@ fn a_second_observer_sees_all_and_keeps_nothing() {
     first.stop();
     assert_eq!(first.replay(&pane).texts(), second.replay(&pane).texts());
     assert_eq!(first.logs().len(), 1);
+}
+
+#[test]
+fn a_respawned_pane_opens_with_its_program() {
+    let sources: [fn(Watch) -> Watch; 2] = [Watch::poll, crate::stream::by_bytes];
+    for source in sources {
+        let server = TmuxServer::new();
+        let pane = server.new_session("job", 40, 10, "tmux wait-for go; exit 3");
+        server.tmux(&["set-option", "-p", "-t", &pane, "remain-on-exit", "on"]);
+        let mut observed = Observed::start(&server, source);
+        observed.until_started(1);
+        server.tmux(&["wait-for", "-S", "go"]);
+        observed.until("its end", |seen| {
+            let ends = |event: &TdEvent| matches!(event, TdEvent::OutputUpdate { is_complete, .. } if *is_complete);
+            seen.iter().any(|envelope| ends(&envelope.event))
+        });
+        server.tmux(&["respawn-pane", "-t", &pane, "exec cat"]);
+        let opened = |seen: &[td_observe::Envelope]| -> Vec<String> {
+            let opened = seen.iter().filter_map(|envelope| match &envelope.event {
+                TdEvent::PaneOpened { command, .. } => Some(command.clone()),
+                _ => None,
+            });
+            opened.collect()
+        };
+        observed.until("another program", |seen| opened(seen).len() == 2);
+        observed.stop();
+        // Its shell may not have become the program yet.
+        let second = &opened(&observed.seen)[1];
+        assert!(
+            ["cat", "sh", "bash", "dash"].contains(&second.as_str()),
+            "{second:?}"
+        );
+    }
 }

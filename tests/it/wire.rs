@@ -20,16 +20,27 @@ enum Wire {
     IterationStarted { execution_id: String, iteration: u32 },
     IterationCompleted { execution_id: String, iteration: u32, outcome: WireOutcome },
     LoopCompleted { execution_id: String, success: bool, total_iterations: u32 },
-    PromptSent { execution_id: String, iteration: u32, prompt_summary: String, token_count: u64 },
-    TokenReceived { execution_id: String, iteration: u32, token: String },
+    PromptSent {
+        execution_id: String, iteration: u32, prompt_summary: String, token_count: u64,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+    },
+    TokenReceived {
+        execution_id: String, iteration: u32, token: String,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+    },
     ResponseCompleted {
         execution_id: String, iteration: u32, response_summary: String, input_tokens: u64,
         output_tokens: u64, has_tool_calls: bool,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
     },
-    ToolCallStarted { execution_id: String, iteration: u32, tool_name: String, tool_args_summary: String },
+    ToolCallStarted {
+        execution_id: String, iteration: u32, tool_name: String, tool_args_summary: String,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+    },
     ToolCallCompleted {
         execution_id: String, iteration: u32, tool_name: String, success: bool,
         result_summary: String, duration_ms: u64,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
     },
     ValidationStarted { execution_id: String, iteration: u32, command: String },
     ValidationOutput { execution_id: String, iteration: u32, line: String, is_stderr: bool },
@@ -90,16 +101,31 @@ enum Wire {
         execution_id: String, marker: String, summary: String,
         #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] evidence: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] agent_id: Option<String>,
     },
-    AgentRegistered { execution_id: String, agent_id: String, output_file: String },
-    AgentCompleted { execution_id: String, agent_id: String, result: String, evidence: String },
-    AgentFailed { execution_id: String, agent_id: String, error: String, evidence: String },
+    AgentRegistered {
+        execution_id: String, agent_id: String, output_file: String,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+    },
+    AgentCompleted {
+        execution_id: String, agent_id: String, result: String, evidence: String,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+    },
+    AgentFailed {
+        execution_id: String, agent_id: String, error: String, evidence: String,
+        #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
+    },
     AgentState {
         execution_id: String,
         #[serde(skip_serializing_if = "Option::is_none")] agent_id: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
         state: String, evidence: String,
+        #[serde(skip_serializing_if = "Option::is_none")] agent: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] source: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] asks: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")] detail: Option<String>,
     },
+    ScreenSnapshot { execution_id: String, pane: String, width: u32, height: u32, rows: Vec<WireRow> },
     PollerRestarted { execution_id: String, source: String, cause: String },
     LogOpened {
         execution_id: String, schema: u32, version: String, host: String, pid: u32, first_seq: u64,
@@ -169,15 +195,13 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         .map(|outcome| E::IterationCompleted { execution_id: execution_id.clone(), iteration, outcome })
         .into(),
         K::LoopCompleted => one(E::LoopCompleted { execution_id, success: true, total_iterations: 3 }),
-        K::PromptSent => one(E::PromptSent { execution_id, iteration, prompt_summary: s("Implement…"), token_count: u64::MAX }),
-        K::TokenReceived => one(E::TokenReceived { execution_id, iteration, token: s(" implement") }),
+        K::PromptSent => one(E::PromptSent { execution_id, iteration, prompt_summary: s("Implement…"), token_count: u64::MAX, pane: Some(pane) }),
+        K::TokenReceived => one(E::TokenReceived { execution_id, iteration, token: s(" implement"), pane: Some(pane) }),
         K::ResponseCompleted => one(E::ResponseCompleted {
-            execution_id, iteration, response_summary: s("r"), input_tokens: u64::MAX, output_tokens: 0, has_tool_calls: false,
-        }),
-        K::ToolCallStarted => one(E::ToolCallStarted { execution_id, iteration, tool_name: s("t"), tool_args_summary: s("a") }),
+            execution_id, iteration, response_summary: s("r"), input_tokens: u64::MAX, output_tokens: 0, has_tool_calls: false, pane: Some(pane) }),
+        K::ToolCallStarted => one(E::ToolCallStarted { execution_id, iteration, tool_name: s("t"), tool_args_summary: s("a"), pane: Some(pane) }),
         K::ToolCallCompleted => one(E::ToolCallCompleted {
-            execution_id, iteration, tool_name: s("t"), success: false, result_summary: s("r"), duration_ms: u64::MAX,
-        }),
+            execution_id, iteration, tool_name: s("t"), success: false, result_summary: s("r"), duration_ms: u64::MAX, pane: Some(pane) }),
         K::ValidationStarted => one(E::ValidationStarted { execution_id, iteration, command: s("cargo test") }),
         K::ValidationOutput => one(E::ValidationOutput { execution_id, iteration, line: s("ok"), is_stderr: true }),
         K::ValidationCompleted => one(E::ValidationCompleted { execution_id, iteration, exit_code: -1, duration_ms: 0 }),
@@ -206,6 +230,9 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
             execution_id, pane, width: 80, height: 24, cursor: Cursor { x: 1, y: 2 },
             rows: vec![ScreenRow { row: 0, text: s("top") }],
         }),
+        K::ScreenSnapshot => one(E::ScreenSnapshot {
+            execution_id, pane, width: 80, height: 24, rows: vec![ScreenRow { row: 3, text: s("row") }],
+        }),
         K::OutputGap => [None, Some(u64::MAX)].map(|lost_lines| E::OutputGap {
             execution_id: execution_id.clone(), pane: pane.clone(), first_line: -1, lost_lines, reason: s("ambiguous"),
             evidence: lost_lines.map_or(GapEvidence::Possible, |_| GapEvidence::Confirmed),
@@ -221,13 +248,14 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
             pane: signal.map(|_| pane.clone()), pid: signal.map(|_| 7),
         }).into(),
         K::TurnCompleted => [(None, None), (Some(pane), Some(s("inferred")))].map(|(pane, evidence)| E::TurnCompleted {
-            execution_id: execution_id.clone(), marker: s("DONE"), summary: s("s"), pane, evidence,
+            execution_id: execution_id.clone(), marker: s("DONE"), summary: s("s"), agent_id: pane.is_none().then(|| Box::new(s("a1"))), pane, evidence,
         }).into(),
-        K::AgentRegistered => one(E::AgentRegistered { execution_id, agent_id: s("a1"), output_file: s("/tmp/o") }),
-        K::AgentCompleted => one(E::AgentCompleted { execution_id, agent_id: s("a1"), result: s("r"), evidence: s("e") }),
-        K::AgentFailed => one(E::AgentFailed { execution_id, agent_id: s("a1"), error: s("r"), evidence: s("e") }),
+        K::AgentRegistered => one(E::AgentRegistered { execution_id, agent_id: s("a1"), output_file: s("/tmp/o"), pane: Some(pane) }),
+        K::AgentCompleted => one(E::AgentCompleted { execution_id, agent_id: s("a1"), result: s("r"), evidence: s("e"), pane: Some(pane) }),
+        K::AgentFailed => one(E::AgentFailed { execution_id, agent_id: s("a1"), error: s("r"), evidence: s("e"), pane: Some(pane) }),
         K::AgentState => [(None, Some(pane)), (Some(s("a1")), None)].map(|(agent_id, pane)| E::AgentState {
-            execution_id: execution_id.clone(), agent_id, pane, state: s("working"), evidence: s("e"),
+            execution_id: execution_id.clone(), agent_id, pane, state: s("working"), evidence: s("e"), agent: Some(Box::new(s("claude"))), source: Some(Box::new(s("title"))),
+            asks: Some(Box::new(s("go on?"))), detail: None,
         }).into(),
         K::PollerRestarted => one(E::PollerRestarted { execution_id, source: s("pane:build"), cause: s("panicked") }),
         K::LogOpened => one(E::LogOpened {

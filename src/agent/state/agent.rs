@@ -9,6 +9,7 @@ use super::look::{Look, Sight};
 use super::page::{Frame, Page, beside_bar, inner};
 use super::shell::Shell;
 use super::{Judged, ScreenState};
+use crate::agent::one_line;
 
 /// Of the row that matched so many characters are shown.
 const LINE_CHARS_MAX: usize = 200;
@@ -27,6 +28,8 @@ pub(super) struct Agent {
     pub decoration: Option<Regex>,
     pub signs: Vec<Sign>,
     pub rules: Vec<Rule>,
+    /// Where its dialogues show what they ask about; the first that is there counts.
+    pub asks: Vec<Look>,
     pub shell: Option<Shell>,
 }
 
@@ -39,6 +42,8 @@ pub(super) struct Input {
     /// Rows at most that stand below it, and what each of them looks like.
     pub below: usize,
     pub foot: Regex,
+    /// Rows right above it that belong to it, and not to what was said.
+    pub hints: Option<Regex>,
 }
 
 /// How its screen is known.
@@ -97,6 +102,9 @@ impl Agent {
         let input = self.input.as_ref().and_then(|input| page.input(input));
         let has_edge = (self.input.as_ref()).is_some_and(|input| input.frame.has_upper_edge());
         let start = input.clone().map_or(0, |rows| rows.start);
+        // Its upper edge is no row above it.
+        let above = start.saturating_sub(usize::from(has_edge));
+        let hints = self.input.as_ref().and_then(|input| input.hints.as_ref());
         let is_empty = match (&self.input, &input) {
             (Some(known), Some(rows)) => known.is_empty(page, rows.clone()),
             _ => false,
@@ -106,8 +114,7 @@ impl Agent {
             sight: Sight {
                 page,
                 message: self.message.as_ref(),
-                // Its upper edge is no row above it.
-                above: start.saturating_sub(usize::from(has_edge)),
+                above: page.above(above, hints),
                 input,
                 only_unframed: self.is_fallback,
             },
@@ -145,7 +152,20 @@ impl Case<'_, '_> {
                 rule: rule.id.clone(),
                 line: inner(line).chars().take(LINE_CHARS_MAX).collect(),
                 inferred: rule.inferred,
+                asks: match rule.state {
+                    ScreenState::Waiting => self.asks(),
+                    _ => None,
+                },
             })
+        })
+    }
+
+    /// What a dialogue asks about.
+    fn asks(&self) -> Option<String> {
+        self.agent.asks.iter().find_map(|look| {
+            let line = look.find(&self.sight)?;
+            let asked = look.pattern.captures(line)?.get(1)?;
+            Some(one_line(asked.as_str())).filter(|asked| !asked.is_empty())
         })
     }
 

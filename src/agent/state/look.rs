@@ -45,6 +45,10 @@ pub(super) struct Look {
     pub pattern: Regex,
     /// Another row there must match this too.
     pub also: Option<Regex>,
+    /// The nearest row above that is not blank must match this too.
+    pub under: Option<Regex>,
+    /// The highest such row counts, not the lowest.
+    pub is_first: bool,
 }
 
 /// A screen, as one agent's rules see it.
@@ -59,21 +63,26 @@ pub(super) struct Sight<'p, 'a> {
 }
 
 impl Look {
-    /// The lowest row there that matches.
-    pub fn find<'a>(&self, sight: &Sight<'_, 'a>) -> Option<&'a str> {
+    /// The lowest row there that matches, as the pattern sees it; where the look says so, the highest.
+    pub fn find<'p>(&self, sight: &Sight<'p, '_>) -> Option<&'p str> {
         let rows = sight.rows(self.place, self.lines)?;
+        let page = sight.page;
         let text = |row: usize| match self.place {
-            Place::Input => inner(sight.page.row(row)),
-            _ => sight.page.row(row),
+            Place::Input => inner(page.row(row)),
+            _ => page.row(row),
         };
-        let found = rows
-            .clone()
-            .rfind(|row| self.pattern.is_match(text(*row)))?;
+        let is_under = |row: usize| {
+            let says = |under: &Regex| page.before(row).is_some_and(|row| under.is_match(row));
+            self.under.as_ref().is_none_or(says)
+        };
+        let is_it = |row: &usize| self.pattern.is_match(text(*row)) && is_under(*row);
+        let found = match self.is_first {
+            true => rows.clone().find(is_it),
+            false => rows.clone().rfind(is_it),
+        };
+        let found = found?;
         let has = |also: &Regex| rows.clone().any(|row| also.is_match(text(row)));
-        self.also
-            .as_ref()
-            .is_none_or(has)
-            .then(|| sight.page.row(found))
+        self.also.as_ref().is_none_or(has).then(|| text(found))
     }
 }
 

@@ -89,6 +89,8 @@ pub struct Judged {
     pub line: String,
     /// It follows from what is shown; else the screen says so.
     pub inferred: bool,
+    /// What a dialogue asks about, in one line, where the screen shows it.
+    pub asks: Option<String>,
 }
 
 impl Judged {

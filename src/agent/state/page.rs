@@ -1,5 +1,6 @@
 //! A screen as rules see it: its rows, and where the input box lies among them (pure).
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use regex::Regex;
@@ -25,6 +26,9 @@ const RULE_MIN: usize = 20;
 /// Edges of boxes, at the sides.
 const EDGES: &[char] = &['│', '┃', '║'];
 
+/// Scroll bars: their tracks, and their handles.
+const BARS: &[char] = &['│', '┃', '║', '█'];
+
 /// The rows of a screen.
 #[derive(Debug)]
 pub(super) struct Page<'a> {
@@ -33,9 +37,9 @@ pub(super) struct Page<'a> {
 }
 
 /// A row, and what is asked about it again and again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Row<'a> {
-    text: &'a str,
+    text: Cow<'a, str>,
     is_blank: bool,
     is_across: bool,
 }
@@ -74,8 +78,8 @@ impl<'a> Page<'a> {
         Self { rows, cursor }
     }
 
-    pub fn row(&self, number: usize) -> &'a str {
-        self.rows.get(number).map_or("", |row| row.text)
+    pub fn row(&self, number: usize) -> &str {
+        self.rows.get(number).map_or("", |row| &row.text)
     }
 
     fn is_across(&self, number: usize) -> bool {
@@ -126,6 +130,20 @@ impl<'a> Page<'a> {
     pub fn is_framed(&self, row: usize) -> bool {
         let above = row.checked_sub(1).is_some_and(|row| self.is_across(row));
         above && (row + 1..self.rows.len()).any(|row| self.is_across(row))
+    }
+
+    /// What stands above `end` without the rows right above it that are blank or match `hints`.
+    pub fn above(&self, end: usize, hints: Option<&Regex>) -> usize {
+        let Some(hints) = hints else {
+            return end;
+        };
+        let is_text = |row: &usize| self.is_shown(*row) && !hints.is_match(self.row(*row));
+        (0..end).rfind(is_text).map_or(0, |row| row + 1)
+    }
+
+    /// The nearest row above `row` that is not blank.
+    pub fn before(&self, row: usize) -> Option<&str> {
+        self.last(0..row).map(|row| self.row(row))
     }
 
     /// The rows of the input box, edges of lines across not among them: the lowest that there is.
@@ -193,30 +211,70 @@ impl<'a> Page<'a> {
 
 impl<'a> Row<'a> {
     fn new(row: &'a str) -> Self {
-        let text = tidy(row);
+        let text = match plain(cut(row)) {
+            Cow::Borrowed(row) => Cow::Borrowed(tidy(row)),
+            Cow::Owned(row) => Cow::Owned(tidy(&row).to_owned()),
+        };
         Self {
+            is_blank: inner(&text).is_empty(),
+            is_across: is_across(&text),
             text,
-            is_blank: inner(text).is_empty(),
-            is_across: is_across(text),
         }
     }
 }
 
-/// A row without blanks and a box's edge at its end, so that its width does not matter.
-fn tidy(row: &str) -> &str {
+/// A row in which every blank is a plain one, and without characters that show nothing: some agents
+/// write U+00A0 behind their prompts and bullets, and select how a glyph is drawn. Rules need not
+/// know that.
+pub(super) fn plain(row: &str) -> Cow<'_, str> {
+    let is_odd = |c: char| is_odd_blank(c) || is_invisible(c);
+    if !row.contains(is_odd) {
+        return Cow::Borrowed(row);
+    }
+    let shown = row.chars().filter(|c| !is_invisible(*c));
+    Cow::Owned(
+        shown
+            .map(|c| if is_odd_blank(c) { ' ' } else { c })
+            .collect(),
+    )
+}
+
+fn is_odd_blank(c: char) -> bool {
+    matches!(c, '\u{a0}' | '\u{2007}' | '\u{202f}')
+}
+
+/// Selectors of how a glyph is drawn, and what has no width.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{200b}' | '\u{2060}' | '\u{fe0e}' | '\u{fe0f}' | '\u{feff}'
+    )
+}
+
+/// As much of a row as is looked at.
+fn cut(row: &str) -> &str {
     // As many bytes cannot be more characters.
     let end = match row.len() > CHARS_MAX {
         true => row.char_indices().nth(CHARS_MAX),
         false => None,
     };
-    let row = end.map_or(row, |(end, _)| &row[..end]).trim_end();
+    end.map_or(row, |(end, _)| &row[..end])
+}
+
+/// A row without blanks and a box's edge at its end, so that its width does not matter.
+fn tidy(row: &str) -> &str {
+    let row = row.trim_end();
     match row.trim_start().starts_with(EDGES) {
         // An edge that stands alone is the left one.
         true => match row.strip_suffix(EDGES) {
             Some(rest) if !rest.trim().is_empty() => rest.trim_end(),
             Some(_) | None => row,
         },
-        false => row,
+        // A scroll bar at the right.
+        false => match row.strip_suffix(BARS) {
+            Some(rest) if rest.ends_with(char::is_whitespace) => rest.trim_end(),
+            Some(_) | None => row,
+        },
     }
 }
 

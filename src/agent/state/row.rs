@@ -2,7 +2,7 @@
 
 use super::ScreenState;
 use super::agent::Agent;
-use super::page::Frame;
+use super::page::{Frame, plain};
 use crate::agent::decoration::{Kind, bare};
 
 /// An edge of a box may hold a title; so many characters of a line at its beginning tell it from a
@@ -24,6 +24,7 @@ impl Agent {
     /// What a row is. It is judged by itself, without the rows around it, so that a row of text is
     /// never left out because of where it stands.
     pub fn row_kind(&self, row: &str) -> RowKind {
+        let row = plain(row);
         let row = row.trim_end();
         match bare(row).kind {
             Kind::Blank | Kind::Rule => return RowKind::Decoration,

@@ -34,6 +34,20 @@ struct File {
     sign: Vec<WrittenSign>,
     #[serde(default)]
     rule: Vec<WrittenRule>,
+    #[serde(default)]
+    asks: Vec<WrittenAsks>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenAsks {
+    #[serde(rename = "where")]
+    place: Place,
+    lines: Option<usize>,
+    pattern: String,
+    under: Option<String>,
+    #[serde(default)]
+    first: bool,
 }
 
 #[derive(Deserialize)]
@@ -45,6 +59,7 @@ struct WrittenInput {
     below: usize,
     #[serde(default)]
     foot: String,
+    hints: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -152,6 +167,8 @@ fn compile(file: File) -> Result<Agent, String> {
             lines: lines.unwrap_or(LINES_MAX),
             pattern: regex("pattern", pattern)?,
             also: optional("also", also)?,
+            under: None,
+            is_first: false,
         })
     };
     let asks = |condition: Option<Condition>| match condition.is_some() && input.is_none() {
@@ -194,8 +211,20 @@ fn compile(file: File) -> Result<Agent, String> {
             inferred: rule.inferred,
         });
     }
+    let mut questions = Vec::new();
+    for (number, written) in (1..).zip(&file.asks) {
+        let at = |why: String| format!("asks {number}: {why}");
+        let mut look = look(written.place, written.lines, &written.pattern, None).map_err(at)?;
+        look.under = optional("under", written.under.as_deref()).map_err(at)?;
+        look.is_first = written.first;
+        if look.pattern.captures_len() != 2 {
+            return Err(at("put what is asked in ( and ), once".into()));
+        }
+        questions.push(look);
+    }
     Ok(Agent {
         name: file.agent,
+        asks: questions,
         is_fallback: file.fallback,
         shell: file.shell.map(Shell::new).transpose()?,
         input,
@@ -239,6 +268,9 @@ impl Input {
             empty: regex("input: empty", &written.empty)?,
             below: written.below,
             foot: regex("input: foot", &written.foot)?,
+            hints: (written.hints.as_deref())
+                .map(|hints| regex("input: hints", hints))
+                .transpose()?,
         })
     }
 }

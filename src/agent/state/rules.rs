@@ -15,6 +15,8 @@ const BUILTIN: &[&str] = &[
     include_str!("rules/claude.toml"),
     include_str!("rules/codex.toml"),
     include_str!("rules/gemini.toml"),
+    include_str!("rules/qwen.toml"),
+    include_str!("rules/copilot.toml"),
     include_str!("rules/opencode.toml"),
     include_str!("rules/aider.toml"),
     include_str!("rules/shell.toml"),
@@ -128,6 +130,7 @@ impl StateRules {
             rule: "program".to_owned(),
             line: name.chars().take(200).collect(),
             inferred: true,
+            asks: None,
         })
     }
 

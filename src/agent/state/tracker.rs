@@ -38,7 +38,11 @@ impl StateTracker {
     /// Takes in what a look said; a change, when it counts. A look that says nothing changes
     /// nothing, but what was about to count begins anew.
     pub fn look(&mut self, judged: Option<Judged>, now: Duration) -> Option<Judged> {
-        let is_same = |one: &Judged, two: &Judged| one.agent == two.agent && one.state == two.state;
+        // A second dialogue is another state, as far as it shows what it asks.
+        let is_same = |one: &Judged, two: &Judged| {
+            let asks_same = one.asks == two.asks || one.asks.is_none();
+            one.agent == two.agent && one.state == two.state && asks_same
+        };
         let judged = match (judged, &self.told) {
             (Some(judged), Some(told)) if is_same(&judged, told) => None,
             (judged, _) => judged,

@@ -23,8 +23,16 @@ struct Probe<'a> {
     session_id: Str<'a>,
     #[serde(default, borrow, rename = "sessionId")]
     camel_session_id: Str<'a>,
+    #[serde(default, borrow, rename = "sessionID")]
+    upper_session_id: Str<'a>,
+    #[serde(default)]
+    part: Maybe<Nothing>,
+    #[serde(default)]
+    error: Maybe<Nothing>,
     #[serde(default, rename = "isSidechain")]
     is_sidechain: Flag,
+    #[serde(default, borrow)]
+    provenance: Str<'a>,
     #[serde(default, borrow, rename = "leafUuid")]
     leaf_uuid: Str<'a>,
     #[serde(default, borrow, rename = "messageId")]
@@ -80,10 +88,12 @@ struct Inner<'a> {
 
 impl Probe<'_> {
     fn format(&self) -> Option<StreamFormat> {
-        let claude = self.claude();
-        claude
+        let is_qwen = !self.provenance.is_absent() && !self.camel_session_id.is_absent();
+        let qwen = is_qwen.then_some(StreamFormat::QwenSession);
+        qwen.or_else(|| self.claude())
             .or_else(|| self.codex())
             .or_else(|| self.gemini())
+            .or_else(|| self.opencode())
             .or_else(|| self.api())
     }
 
@@ -145,6 +155,16 @@ impl Probe<'_> {
         let is_message = self.kind.as_str() == "gemini" && !self.id.is_absent();
         let is_session = is_header || is_message || self.set.0.is_some();
         is_session.then_some(StreamFormat::GeminiSession)
+    }
+
+    fn opencode(&self) -> Option<StreamFormat> {
+        let is_record = match self.kind.as_str() {
+            "step_start" | "text" | "tool_use" | "step_finish" => self.part.0.is_some(),
+            "error" => self.error.0.is_some(),
+            _ => false,
+        };
+        let is_opencode = is_record && !self.upper_session_id.is_absent();
+        is_opencode.then_some(StreamFormat::OpenCodeRun)
     }
 
     fn api(&self) -> Option<StreamFormat> {

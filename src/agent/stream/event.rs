@@ -62,11 +62,13 @@ impl AgentEvent {
                 iteration,
                 prompt_summary,
                 token_count,
+                pane: None,
             },
             Self::TokenReceived { token } => TdEvent::TokenReceived {
                 execution_id,
                 iteration,
                 token,
+                pane: None,
             },
             Self::ResponseCompleted {
                 response_summary,
@@ -80,6 +82,7 @@ impl AgentEvent {
                 input_tokens,
                 output_tokens,
                 has_tool_calls,
+                pane: None,
             },
             Self::ToolCallStarted {
                 tool_name,
@@ -89,6 +92,7 @@ impl AgentEvent {
                 iteration,
                 tool_name,
                 tool_args_summary,
+                pane: None,
             },
             Self::ToolCallCompleted {
                 tool_name,
@@ -102,6 +106,7 @@ impl AgentEvent {
                 success,
                 result_summary,
                 duration_ms,
+                pane: None,
             },
             Self::TurnCompleted { marker, summary } => TdEvent::TurnCompleted {
                 execution_id,
@@ -109,18 +114,21 @@ impl AgentEvent {
                 summary,
                 pane: None,
                 evidence: None,
+                agent_id: None,
             },
             Self::AgentCompleted { result, evidence } => TdEvent::AgentCompleted {
                 execution_id,
                 agent_id: agent_id(),
                 result,
                 evidence,
+                pane: None,
             },
             Self::AgentFailed { error, evidence } => TdEvent::AgentFailed {
                 execution_id,
                 agent_id: agent_id(),
                 error,
                 evidence,
+                pane: None,
             },
             Self::Warning { context, message } => TdEvent::Warning {
                 execution_id,

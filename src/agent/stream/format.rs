@@ -21,6 +21,14 @@ pub enum StreamFormat {
     GeminiStream,
     /// Session files of Gemini CLI.
     GeminiSession,
+    /// Session files of Qwen Code.
+    QwenSession,
+    /// Session files of Copilot CLI.
+    CopilotSession,
+    /// `opencode run --format json`.
+    OpenCodeRun,
+    /// The chat history of aider.
+    AiderHistory,
     /// The Anthropic Messages API as server-sent events.
     AnthropicSse,
     /// OpenAI's chat completions as server-sent events.
@@ -43,6 +51,10 @@ impl StreamFormat {
             Self::CodexRollout => "codex rollout",
             Self::GeminiStream => "gemini stream-json",
             Self::GeminiSession => "gemini session",
+            Self::QwenSession => "qwen session",
+            Self::CopilotSession => "copilot session",
+            Self::OpenCodeRun => "opencode run --format json",
+            Self::AiderHistory => "aider history",
             Self::AnthropicSse => "anthropic sse",
             Self::OpenAiChatSse => "openai chat sse",
             Self::OpenAiResponsesSse => "openai responses sse",
@@ -72,6 +84,8 @@ pub enum Format {
     Codex,
     /// Gemini CLI.
     Gemini,
+    /// opencode.
+    Opencode,
     /// The APIs' own streams.
     Sse,
     /// JSON Lines of any agent.
@@ -87,6 +101,7 @@ impl Format {
         Self::Claude,
         Self::Codex,
         Self::Gemini,
+        Self::Opencode,
         Self::Sse,
         Self::Json,
         Self::Text,
@@ -99,6 +114,7 @@ impl Format {
             Self::Claude => "claude",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
             Self::Sse => "sse",
             Self::Json => "json",
             Self::Text => "text",
@@ -109,7 +125,7 @@ impl Format {
     pub fn formats(self) -> &'static [StreamFormat] {
         use StreamFormat::{
             AnthropicSse, ClaudeStream, ClaudeTranscript, CodexExec, CodexRollout, GeminiSession,
-            GeminiStream, OpenAiChatSse, OpenAiResponsesSse,
+            GeminiStream, OpenAiChatSse, OpenAiResponsesSse, OpenCodeRun,
         };
         match self {
             Self::Auto => &[
@@ -120,6 +136,7 @@ impl Format {
                 CodexRollout,
                 GeminiStream,
                 GeminiSession,
+                OpenCodeRun,
                 AnthropicSse,
                 OpenAiChatSse,
                 OpenAiResponsesSse,
@@ -128,6 +145,7 @@ impl Format {
             Self::Claude => &[ClaudeStream, ClaudeTranscript],
             Self::Codex => &[CodexExec, CodexRollout],
             Self::Gemini => &[GeminiStream, GeminiSession],
+            Self::Opencode => &[OpenCodeRun],
             Self::Sse => &[AnthropicSse, OpenAiChatSse, OpenAiResponsesSse],
             Self::Json => &[StreamFormat::Json],
             Self::Text => &[StreamFormat::Text],
@@ -144,7 +162,7 @@ impl fmt::Display for Format {
 /// The text names no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no format of agents' output: {0:?}; there are auto, claude, codex, gemini, sse, json and text"
+    "no format of agents' output: {0:?}; there are auto, claude, codex, gemini, opencode, sse, json and text"
 )]
 pub struct ParseFormatError(String);
 

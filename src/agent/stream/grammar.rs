@@ -19,6 +19,15 @@ pub(super) trait Grammar {
     /// All that is recalled was.
     fn recalled(&mut self, _scribe: &mut Scribe) {}
 
+    /// Something else than the records says that the turn is over: an answer after which more could have
+    /// come was the last.
+    fn turn_over(&mut self, scribe: &mut Scribe) {
+        scribe.turn_over();
+    }
+
+    /// No more came for a while: what needs no further record is told.
+    fn settled(&mut self, _scribe: &mut Scribe) {}
+
     /// The API says that no more comes (`[DONE]`).
     fn done(&mut self, _scribe: &mut Scribe) {}
 
@@ -38,6 +47,11 @@ pub(super) trait Reading: Send {
 
     /// Takes whole records that stand before what was pushed first.
     fn recall(&mut self, _bytes: &[u8], _scribe: &mut Scribe) {}
+
+    /// Something else than the records says that the turn is over.
+    fn turn_over(&mut self, scribe: &mut Scribe) {
+        scribe.turn_over();
+    }
 
     /// Whether a record has begun that has not ended.
     fn is_open(&self) -> bool {

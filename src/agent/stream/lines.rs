@@ -161,6 +161,11 @@ impl<G: Grammar + Send> Reading for JsonLines<G> {
         if values::is_whole(self.lines.open()) {
             values::read(&self.lines.take_open(), &mut self.grammar, scribe);
         }
+        self.grammar.settled(scribe);
+    }
+
+    fn turn_over(&mut self, scribe: &mut Scribe) {
+        self.grammar.turn_over(scribe);
     }
 
     fn recall(&mut self, bytes: &[u8], scribe: &mut Scribe) {

@@ -24,6 +24,8 @@ pub(super) struct Message {
 pub(super) struct Messages {
     open: VecDeque<Message>,
     told: Recent,
+    /// What the agent's own messages that were told took together.
+    own: Usage,
 }
 
 impl Messages {
@@ -43,7 +45,7 @@ impl Messages {
         if self.open.len() >= OPEN_MAX
             && let Some(oldest) = self.open.pop_front()
         {
-            tell(&oldest, scribe);
+            self.tell(&oldest, scribe);
         }
         self.open.push_back(Message {
             id: id.into(),
@@ -57,22 +59,46 @@ impl Messages {
 
     /// The agent's own messages are complete.
     pub fn tell_own(&mut self, scribe: &mut Scribe) {
-        self.open.retain(|message| {
-            if message.is_own {
-                tell(message, scribe);
+        for message in std::mem::take(&mut self.open) {
+            match message.is_own {
+                true => self.tell(&message, scribe),
+                false => self.open.push_back(message),
             }
-            !message.is_own
-        });
+        }
     }
 
     /// All are complete.
     pub fn tell_all(&mut self, scribe: &mut Scribe) {
-        for message in self.open.drain(..) {
-            tell(&message, scribe);
+        for message in std::mem::take(&mut self.open) {
+            self.tell(&message, scribe);
         }
     }
-}
 
-fn tell(message: &Message, scribe: &mut Scribe) {
-    scribe.response(message.text.as_str(), message.usage, message.has_tool_calls);
+    /// The run has taken at least this: the agent's own messages are told, and the last of them with
+    /// what the others have not accounted for. The counts of the messages may be those of their
+    /// beginning.
+    pub fn tell_run(&mut self, taken: Usage, scribe: &mut Scribe) {
+        let open = self.open.iter().filter(|message| message.is_own);
+        let told = open.fold(self.own, |sum, message| sum.plus(message.usage));
+        let missing = taken.minus(told);
+        if let Some(last) = self.open.iter_mut().rfind(|message| message.is_own) {
+            last.usage = last.usage.plus(missing);
+        } else if missing != Usage::default() {
+            self.own = self.own.plus(missing);
+            scribe.response("", missing, false);
+        }
+        self.tell_own(scribe);
+    }
+
+    /// Another run begins: what it takes is counted anew.
+    pub fn begin_run(&mut self) {
+        self.own = Usage::default();
+    }
+
+    fn tell(&mut self, message: &Message, scribe: &mut Scribe) {
+        if message.is_own {
+            self.own = self.own.plus(message.usage);
+        }
+        scribe.response(message.text.as_str(), message.usage, message.has_tool_calls);
+    }
 }

@@ -22,10 +22,14 @@ mod grammar;
 mod lines;
 mod values;
 
+mod aider;
 mod claude;
 mod codex;
+mod copilot;
 mod gemini;
 mod json;
+mod opencode;
+mod qwen;
 mod sse;
 
 mod choose;

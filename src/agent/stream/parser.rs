@@ -1,14 +1,18 @@
 //! The stream of one agent, whatever its format: bytes in, events out, and where it stands (pure).
 
+use super::aider::History;
 use super::choose::Chooser;
 use super::claude::{Print as ClaudePrint, Transcript};
 use super::codex::{Exec, Rollout};
+use super::copilot::Events as CopilotEvents;
 use super::event::AgentEvent;
 use super::format::{Format, StreamFormat};
 use super::gemini::{Print as GeminiPrint, Session};
 use super::grammar::{Grammar, Reading};
 use super::json::Json;
 use super::lines::JsonLines;
+use super::opencode::OpenCode;
+use super::qwen::Session as QwenSession;
 use super::scribe::Scribe;
 use super::sse::{Anthropic, Chat, Responses, SseEvents};
 use super::standing::{Expected, Standing};
@@ -141,6 +145,18 @@ impl StreamParser {
         });
     }
 
+    /// Ends the turn because another source reports its end: a last answer without a tool completes it.
+    pub(crate) fn turn_over(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
+        if self.is_finished || self.standing() != Standing::MaybeDone {
+            return;
+        }
+        self.writing(now, events, |reader, scribe, _| {
+            if let Reader::Reading(_, reading) = reader {
+                reading.turn_over(scribe);
+            }
+        });
+    }
+
     /// The stream has ended: a last line without its newline is tried, and what the stream did not
     /// say of its end is said: a run without its last record was cut. Calls after the first do
     /// nothing.
@@ -220,6 +236,12 @@ impl StreamParser {
         self.scribe.evidence()
     }
 
+    /// The oldest tool that the agent itself has called and that has not answered: its name and the
+    /// The tools of the agent itself that wait for their results: names and arguments.
+    pub(crate) fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.scribe.open_tools()
+    }
+
     /// What the agent said last, cut to what a result needs.
     pub fn answer(&self) -> &str {
         self.scribe.answer()
@@ -253,6 +275,10 @@ fn reading(format: StreamFormat, bytes_max: usize) -> Box<dyn Reading> {
         StreamFormat::CodexRollout => lines::<Rollout>(bytes_max),
         StreamFormat::GeminiStream => lines::<GeminiPrint>(bytes_max),
         StreamFormat::GeminiSession => lines::<Session>(bytes_max),
+        StreamFormat::QwenSession => lines::<QwenSession>(bytes_max),
+        StreamFormat::CopilotSession => lines::<CopilotEvents>(bytes_max),
+        StreamFormat::OpenCodeRun => lines::<OpenCode>(bytes_max),
+        StreamFormat::AiderHistory => Box::new(History::new(bytes_max)),
         StreamFormat::AnthropicSse => sse::<Anthropic>(bytes_max),
         StreamFormat::OpenAiChatSse => sse::<Chat>(bytes_max),
         StreamFormat::OpenAiResponsesSse => sse::<Responses>(bytes_max),

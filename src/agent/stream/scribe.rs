@@ -6,7 +6,7 @@ use super::event::AgentEvent;
 use super::format::StreamFormat;
 use super::standing::{Expected, Standing};
 use super::tools::{Tools, When};
-use crate::agent::summary::{result, summary};
+use crate::agent::summary::{result, summary, tool_result};
 use crate::stamp::Timestamp;
 
 /// What warnings of this room are about.
@@ -17,10 +17,28 @@ const CONTEXT: &str = "agent output";
 const STRAY_MAX: u64 = 20;
 
 /// Tokens that a message of the model took.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub input_tokens: u64,
     pub output_tokens: u64,
+}
+
+impl Usage {
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+        }
+    }
+
+    /// How much it is more, of each.
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(other.output_tokens),
+        }
+    }
 }
 
 /// Events on their way out, and what must be remembered to write them.
@@ -73,6 +91,11 @@ impl Scribe {
 
     pub fn answer(&self) -> &str {
         &self.answer
+    }
+
+    /// The tools of the agent itself that have not answered: names and arguments.
+    pub fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.tools.waiting()
     }
 
     /// When a record that says `recorded` happened.
@@ -134,10 +157,14 @@ impl Scribe {
     /// A tool begins, if it did not begin before.
     pub fn tool_begins(&mut self, id: &str, name: &str, args: &str, when: When, is_own: bool) {
         let tool_name = summary(name);
-        if self.tools.begin(id, &tool_name, when, is_own) {
+        let tool_args_summary = summary(args);
+        if self
+            .tools
+            .begin(id, (&tool_name, &result(args)), when, is_own)
+        {
             self.out.push(AgentEvent::ToolCallStarted {
                 tool_name,
-                tool_args_summary: summary(args),
+                tool_args_summary,
             });
         }
     }
@@ -148,7 +175,7 @@ impl Scribe {
             self.out.push(AgentEvent::ToolCallCompleted {
                 tool_name: answered.name,
                 success,
-                result_summary: summary(text),
+                result_summary: tool_result(text),
                 duration_ms: answered.duration_ms,
             });
         }
@@ -174,6 +201,14 @@ impl Scribe {
             marker: summary(marker),
             summary: summary(&self.answer),
         });
+    }
+
+    /// Something else than the records says that the turn is over.
+    pub fn turn_over(&mut self) {
+        if self.standing == Standing::MaybeDone {
+            self.turn_completed("an answer without tools");
+            self.stand(Standing::Done, "an answer without tools");
+        }
     }
 
     /// The agent has done its work.

@@ -32,6 +32,7 @@ impl When {
 struct Open {
     id: u64,
     name: Box<str>,
+    arguments: Box<str>,
     begun: When,
     /// A tool of the agent itself, not of one that it sent out.
     is_own: bool,
@@ -55,7 +56,13 @@ pub(super) struct Answered {
 
 impl Tools {
     /// Whether this is the tool's beginning, and not told before.
-    pub fn begin(&mut self, id: &str, name: &str, begun: When, is_own: bool) -> bool {
+    pub fn begin(
+        &mut self,
+        id: &str,
+        (name, arguments): (&str, &str),
+        begun: When,
+        is_own: bool,
+    ) -> bool {
         if !self.seen.insert(id) {
             return false;
         }
@@ -65,6 +72,7 @@ impl Tools {
         self.open.push(Open {
             id: hash(id),
             name: name.into(),
+            arguments: arguments.into(),
             begun,
             is_own,
             is_stale: false,
@@ -105,6 +113,14 @@ impl Tools {
         open.filter(|open| !open.is_stale).map(|open| &*open.name)
     }
 
+    /// The tools of the agent itself that have not answered, of the turn that is not over: name and
+    /// arguments.
+    pub fn waiting(&self) -> impl Iterator<Item = (&str, &str)> {
+        let open = self.open.iter();
+        let waiting = open.filter(|open| open.is_own && !open.is_stale);
+        waiting.map(|open| (&*open.name, &*open.arguments))
+    }
+
     /// Another run begins, whose ids may be the same.
     pub fn clear(&mut self) {
         self.open.clear();
@@ -132,8 +148,8 @@ mod tests {
             (when(10, Some(100)), when(25, Some(90)), 0),
         ] {
             let mut tools = Tools::default();
-            assert!(tools.begin("a", "Bash", begun, true));
-            assert!(!tools.begin("a", "Bash", begun, true), "told twice");
+            assert!(tools.begin("a", ("Bash", ""), begun, true));
+            assert!(!tools.begin("a", ("Bash", ""), begun, true), "told twice");
             assert_eq!(tools.answer("a", ended).unwrap().duration_ms, millis);
             assert!(tools.answer("a", ended).is_none(), "answered twice");
         }
@@ -143,7 +159,7 @@ mod tests {
     fn what_is_open_is_bounded() {
         let mut tools = Tools::default();
         for number in 0..=OPEN_MAX {
-            tools.begin(&number.to_string(), "Bash", when(0, None), true);
+            tools.begin(&number.to_string(), ("Bash", ""), when(0, None), true);
         }
         assert_eq!(tools.pending().count(), OPEN_MAX);
         assert_eq!(tools.turn_over().len(), OPEN_MAX);

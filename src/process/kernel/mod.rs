@@ -4,6 +4,8 @@ mod exits;
 mod pidfd;
 mod procfs;
 mod ready;
+mod terminals;
 
 pub(crate) use exits::{ExitWatch, Exits, Process};
 pub(crate) use procfs::{Stat, age, arguments, children, directory, standard_output, stat};
+pub(crate) use terminals::TerminalWatch;

@@ -25,6 +25,7 @@ fn token(iteration: u32, token: &str) -> TdEvent {
         execution_id: "e".into(),
         iteration,
         token: token.into(),
+        pane: None,
     }
 }
 
@@ -150,6 +151,7 @@ fn what_is_remembered_is_bounded() {
             execution_id: id.as_str().into(),
             iteration: 1,
             token: "password=".into(),
+            pane: None,
         });
         redactor.event(&mut token(number, "password="));
         redactor.event(&mut TdEvent::PaneOpened {

@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
 use super::last_line::LastLine;
 use crate::agent::{AgentEvent, Expected, Format, Standing, StreamFormat, StreamParser};
+use crate::source::conversation::first_line;
+use crate::source::file_bytes::read_at;
 use crate::stamp::Timestamp;
 
 /// How much of the end of a file is read at first, and how much where that does not tell: a record
@@ -25,10 +26,32 @@ const EARLIER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// By so much of its beginning it is known whose transcript it is.
 const HEAD_BYTES: u64 = 64 * 1024;
 
+/// Turns that one look reports: more are no person's.
+const TURNS_MAX: usize = 1_000;
+
+/// What the records of a conversation with a person say of one of its turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TurnEnd {
+    Completed {
+        marker: String,
+        summary: String,
+        is_inferred: bool,
+    },
+    Failed {
+        error: String,
+    },
+}
+
 /// What has been read.
 #[derive(Debug)]
 pub(super) struct Content {
     parser: StreamParser,
+    /// Turns that ended earlier are not reported.
+    since: Timestamp,
+    /// Turns that were not reported yet.
+    turns: Vec<TurnEnd>,
+    /// The last turn that ended before, as long as nothing follows it.
+    turn_before: Option<TurnEnd>,
     /// From where on, and up to where it was read.
     start: u64,
     offset: u64,
@@ -41,9 +64,13 @@ pub(super) struct Content {
 }
 
 impl Content {
-    pub fn new() -> Self {
+    /// Of what was written before `since`, only how it ends is of concern.
+    pub fn new(since: Timestamp) -> Self {
         Self {
             parser: parser(Format::Auto),
+            since,
+            turns: Vec::new(),
+            turn_before: None,
             start: 0,
             offset: 0,
             searched_from: None,
@@ -77,6 +104,45 @@ impl Content {
 
     pub fn evidence(&self) -> &str {
         self.parser.evidence()
+    }
+
+    /// Whether it is a conversation with a person, which may go on after any end.
+    pub fn is_interactive(&self) -> bool {
+        match self.format() {
+            Some(StreamFormat::ClaudeTranscript) => !self.is_sub_agents(),
+            Some(
+                StreamFormat::CodexRollout
+                | StreamFormat::GeminiSession
+                | StreamFormat::QwenSession
+                | StreamFormat::AiderHistory,
+            ) => true,
+            _ => false,
+        }
+    }
+
+    fn is_sub_agents(&self) -> bool {
+        !self.is_main && self.parser.is_sub_agents() == Some(true)
+    }
+
+    /// The turns that have ended since this was asked last.
+    pub fn take_turns(&mut self) -> Vec<TurnEnd> {
+        let turns = std::mem::take(&mut self.turns);
+        match self.is_interactive() {
+            true => turns,
+            false => Vec::new(),
+        }
+    }
+
+    /// The agent has ended its turn, as silence tells where its records do not.
+    pub fn turn_over(&mut self) {
+        let mut events = Vec::new();
+        self.parser.turn_over(Timestamp::default(), &mut events);
+        self.note(events, true, true);
+    }
+
+    /// The last turn, which ended before it was observed.
+    pub fn take_turn_before(&mut self) -> Option<TurnEnd> {
+        self.turn_before.take().filter(|_| self.is_interactive())
     }
 
     /// What it failed with, where it said so.
@@ -127,7 +193,7 @@ impl Content {
         }
         let piece = read_at(file, self.offset, added)?;
         self.offset += piece.len() as u64;
-        self.parse(&piece);
+        self.parse(&piece, true);
         Ok(added)
     }
 
@@ -149,11 +215,14 @@ impl Content {
             let end = start + piece.len() as u64;
             let piece = &piece[line..];
             self.begin(parser(Format::Auto), end - piece.len() as u64);
-            self.parse(piece);
+            let since = self.since;
+            let new = first_line(piece, |time| time >= since);
+            self.parse(&piece[..new], false);
+            self.parse(&piece[new..], true);
             if self.parser.format().is_none() && piece.trim_ascii_start().starts_with(b"{") {
                 // So few records that none tells whose they are: what any of them may say counts.
                 let known = std::mem::replace(&mut self.parser, parser(Format::Json));
-                self.tell(piece);
+                self.tell(piece, false);
                 if !matches!(self.parser.standing(), Standing::Done | Standing::Failed) {
                     self.parser = known;
                 }
@@ -180,7 +249,7 @@ impl Content {
         *self = Self {
             parser,
             start,
-            ..Self::new()
+            ..Self::new(self.since)
         };
     }
 
@@ -207,22 +276,44 @@ impl Content {
         Ok(self.start - from)
     }
 
-    fn parse(&mut self, piece: &[u8]) {
-        self.tell(piece);
+    fn parse(&mut self, piece: &[u8], is_new: bool) {
+        self.tell(piece, is_new);
         if !is_known(self.format()) {
             self.last_line.push(piece);
         }
     }
 
-    fn tell(&mut self, piece: &[u8]) {
+    fn tell(&mut self, piece: &[u8], is_new: bool) {
         let mut events = Vec::new();
         // The times of records are nobody's concern here.
         let now = Timestamp::default();
         self.parser.push(piece, now, &mut events);
         self.parser.settle(now, &mut events);
+        self.note(events, is_new, false);
+    }
+
+    fn note(&mut self, events: Vec<AgentEvent>, is_new: bool, is_inferred: bool) {
         for event in events {
-            if let AgentEvent::AgentFailed { error, .. } = event {
-                self.error = error;
+            let turn = match event {
+                AgentEvent::AgentFailed { error, .. } => {
+                    self.error.clone_from(&error);
+                    TurnEnd::Failed { error }
+                }
+                AgentEvent::TurnCompleted { marker, summary } => TurnEnd::Completed {
+                    is_inferred: is_inferred || marker.starts_with("inferred"),
+                    marker,
+                    summary,
+                },
+                AgentEvent::PromptSent { .. } => {
+                    self.turn_before = None;
+                    continue;
+                }
+                _ => continue,
+            };
+            if !is_new {
+                self.turn_before = Some(turn);
+            } else if self.turns.len() < TURNS_MAX {
+                self.turns.push(turn);
             }
         }
     }
@@ -253,20 +344,4 @@ fn begins_as_sub_agents(file: &File) -> io::Result<bool> {
 fn parser(format: Format) -> StreamParser {
     let bytes_max = usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX);
     StreamParser::with_record_bytes_max(format, bytes_max)
-}
-
-/// So many bytes from there, or fewer where the file ends before.
-pub(super) fn read_at(file: &File, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
-    let mut buffer = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
-    let mut read = 0;
-    while read < buffer.len() {
-        match file.read_at(&mut buffer[read..], offset + read as u64) {
-            Ok(0) => break,
-            Ok(more) => read += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    buffer.truncate(read);
-    Ok(buffer)
 }

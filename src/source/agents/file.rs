@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-use super::content::{Content, read_at};
+use super::content::{Content, TurnEnd};
 use super::verdict::{Facts, HOLD, Verdict, judge};
+use crate::agent::Standing;
+use crate::source::file_bytes::read_at;
 use crate::stamp::Timestamp;
 
 /// A file of this size is worth a word: something writes without end.
@@ -25,6 +27,8 @@ pub(super) struct Looked {
     pub verdict: Option<Verdict>,
     /// What was not said before.
     pub warnings: Vec<String>,
+    /// Turns of a conversation with a person that have ended, and not been reported.
+    pub turns: Vec<TurnEnd>,
     /// It has changed, but nothing more may be read in this tick.
     pub is_starved: bool,
 }
@@ -46,7 +50,11 @@ pub(super) struct OutputFile {
     changed_at: Option<Instant>,
     fingerprint: Vec<u8>,
     content: Content,
+    /// One of its turns was reported.
+    has_turns: bool,
     is_compressed: bool,
+    /// Since when a task's file that was there is missing.
+    gone_at: Option<Instant>,
     told: BTreeSet<&'static str>,
 }
 
@@ -83,17 +91,26 @@ impl Seen {
 }
 
 impl OutputFile {
-    pub fn new(path: PathBuf) -> Self {
+    /// A file of which the turns that end from `since` on are reported; of those before, the last,
+    /// when the agent has ended with it.
+    pub fn new(path: PathBuf, since: Timestamp) -> Self {
         Self {
             path,
             seen: None,
             looked_at: None,
             changed_at: None,
             fingerprint: Vec::new(),
-            content: Content::new(),
+            content: Content::new(since),
+            has_turns: false,
             is_compressed: false,
+            gone_at: None,
             told: BTreeSet::new(),
         }
+    }
+
+    /// Whether it may have more to report after the agent has ended.
+    pub fn is_interactive(&self) -> bool {
+        self.content.is_interactive()
     }
 
     pub fn path(&self) -> &Path {
@@ -109,7 +126,21 @@ impl OutputFile {
             self.warn("unreadable", message, &mut looked);
         }
         self.looked_at = Some(moment.now);
+        self.take_turns(&mut looked);
         looked
+    }
+
+    /// What is to be reported of turns: each end once, and with the end of the agent one, at least.
+    fn take_turns(&mut self, looked: &mut Looked) {
+        let is_over = matches!(looked.verdict, Some(Verdict::Completed { .. }));
+        if is_over {
+            self.content.turn_over();
+        }
+        looked.turns = self.content.take_turns();
+        if is_over && looked.turns.is_empty() && !self.has_turns {
+            looked.turns.extend(self.content.take_turn_before());
+        }
+        self.has_turns |= !looked.turns.is_empty();
     }
 
     fn read_and_judge(
@@ -174,10 +205,12 @@ impl OutputFile {
                     let message =
                         format!("{shown} was compressed to {path}: what it says is not read");
                     self.warn("compressed", message, looked);
-                    self.content = Content::new();
+                    self.content = Content::new(moment.wall);
                     return Ok(self.seen.is_some());
                 }
-                if self.seen.is_some() {
+                if self.seen.is_some() && self.is_gone_task() {
+                    looked.verdict = self.deleted(moment);
+                } else if self.seen.is_some() {
                     let message = format!("{shown} is gone, and is waited for");
                     self.warn("gone", message, looked);
                 } else if fs::symlink_metadata(&self.path).is_ok() {
@@ -188,6 +221,7 @@ impl OutputFile {
             }
             Err(error) => return Err(error),
         };
+        self.gone_at = None;
         if !metadata.is_file() {
             let message = format!("{shown} is no regular file, and is not read");
             self.warn("kind", message, looked);
@@ -210,7 +244,7 @@ impl OutputFile {
             return Ok(false);
         }
         let seen = Seen::of(&metadata);
-        self.recognise(&file, seen, looked)?;
+        self.recognise(&file, seen, moment, looked)?;
         if seen.bytes > ENORMOUS_BYTES {
             let message = format!("{shown} has {} bytes: only its end is read", seen.bytes);
             self.warn("enormous", message, looked);
@@ -233,8 +267,47 @@ impl OutputFile {
         Ok(seen.bytes > 0)
     }
 
+    /// Whether it is the output of a task, `tasks/ID.output`, that was deleted. A link whose target is
+    /// missing is still there.
+    fn is_gone_task(&self) -> bool {
+        let directory = self.path.parent().and_then(Path::file_name);
+        directory.is_some_and(|name| name == "tasks")
+            && self.path.extension().is_some_and(|end| end == "output")
+            && fs::symlink_metadata(&self.path).is_err()
+    }
+
+    /// How a task has ended whose file was deleted: Claude Code does that when the task ends. A file
+    /// that is being replaced is missing for a moment only.
+    fn deleted(&mut self, moment: Moment) -> Option<Verdict> {
+        let gone_at = *self.gone_at.get_or_insert(moment.now);
+        if moment.now.saturating_duration_since(gone_at) < HOLD {
+            return None;
+        }
+        let why = "its output file was deleted, as it is when a task ends";
+        let content = &self.content;
+        Some(match content.standing() {
+            Standing::Failed => Verdict::Failed {
+                error: match content.error() {
+                    "" => content.evidence().to_owned(),
+                    error => error.to_owned(),
+                },
+                evidence: format!("{}; {why}", content.evidence()),
+            },
+            _ => Verdict::Completed {
+                result: content.answer(),
+                evidence: why.to_owned(),
+            },
+        })
+    }
+
     /// Begins anew where it is not the file that it was.
-    fn recognise(&mut self, file: &File, seen: Seen, looked: &mut Looked) -> io::Result<()> {
+    fn recognise(
+        &mut self,
+        file: &File,
+        seen: Seen,
+        moment: Moment,
+        looked: &mut Looked,
+    ) -> io::Result<()> {
         let head = read_at(file, 0, seen.bytes.min(FINGERPRINT_BYTES))?;
         let known = self.seen.is_none_or(|before| before.is_same_file(&seen));
         let why = if seen.bytes < self.content.offset() {
@@ -247,7 +320,8 @@ impl OutputFile {
         if let Some((what, words)) = why {
             let message = format!("{} {words}, and is read anew", self.path.display());
             self.warn(what, message, looked);
-            self.content = Content::new();
+            // What it says of earlier turns was said before, in the file that it was.
+            self.content = Content::new(moment.wall);
         }
         let magics: [&[u8]; 2] = [b"\x28\xb5\x2f\xfd", b"\x1f\x8b"];
         self.is_compressed = magics.iter().any(|magic| head.starts_with(magic));

@@ -21,7 +21,7 @@ struct Case {
 impl Case {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let file = OutputFile::new(directory.path().join("agent.jsonl"));
+        let file = OutputFile::new(directory.path().join("agent.jsonl"), Timestamp::default());
         let now = Clock::system().now();
         Self {
             directory,
@@ -139,6 +139,59 @@ fn what_happens_to_files_is_said_once() {
     let mut case = Case::new();
     std::fs::create_dir(case.path()).unwrap();
     case.warned("no regular file");
+}
+
+#[test]
+fn a_task_has_ended_when_its_file_is_deleted() {
+    for (directory, name, is_task) in [
+        ("tasks", "b1.output", true),
+        ("tasks", "b1.jsonl", false),
+        ("logs", "b1.output", false),
+    ] {
+        let mut case = Case::new();
+        let directory = case.directory.path().join(directory);
+        std::fs::create_dir(&directory).unwrap();
+        let path = directory.join(name);
+        case.file = OutputFile::new(path.clone(), Timestamp::default());
+        std::fs::write(&path, "test 1 ok\ntest 2 ok\n").unwrap();
+        assert_eq!(case.look(5).0.verdict, None);
+        // Replaced, and missing for one look only.
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(case.look(0).0.verdict, None);
+        std::fs::write(&path, "test 1 ok\ntest 2 ok\ntest 3 ok\n").unwrap();
+        assert_eq!(case.look(5).0.verdict, None, "it is there again");
+        std::fs::remove_file(&path).unwrap();
+        let (looked, _) = case.look(0);
+        assert_eq!(looked.verdict, None, "not held yet");
+        if !is_task {
+            assert_eq!(case.look(100).0.verdict, None, "{path:?}");
+            continue;
+        }
+        assert!(looked.warnings.is_empty(), "{looked:?}");
+        let (looked, _) = case.look(1);
+        let why = "its output file was deleted, as it is when a task ends";
+        assert_eq!(looked.verdict, completed("test 3 ok", why));
+        assert!(looked.warnings.is_empty(), "{looked:?}");
+    }
+}
+
+#[test]
+fn a_deleted_file_hides_no_failure() {
+    let mut case = Case::new();
+    let directory = case.directory.path().join("tasks");
+    std::fs::create_dir(&directory).unwrap();
+    let path = directory.join("a1.output");
+    case.file = OutputFile::new(path.clone(), Timestamp::default());
+    let failed = "{\"type\":\"turn.failed\",\"error\":{\"message\":\"limit\"}}\n";
+    std::fs::write(&path, [WORKS, failed].concat()).unwrap();
+    assert_eq!(case.look(0).0.verdict, None);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(case.look(0).0.verdict, None);
+    let Some(Verdict::Failed { error, evidence }) = case.look(1).0.verdict else {
+        panic!("it has failed");
+    };
+    assert_eq!(error, "limit");
+    assert!(evidence.contains("deleted"), "{evidence}");
 }
 
 #[test]
@@ -381,4 +434,61 @@ fn a_file_that_was_compressed_is_no_longer_waited_for() {
     std::fs::rename(case.path(), name).unwrap();
     case.warned("was compressed to");
     assert!(case.look(5).0.verdict.is_some());
+}
+
+/// A transcript of Codex: its turns, each with its times.
+fn rollout(minute: u32, answer: &str) -> String {
+    let record = |second: u32, payload: String| {
+        format!(
+            "{{\"timestamp\":\"2026-11-23T19:{minute:02}:{second:02}.000Z\",\"type\":\"event_msg\",\"payload\":{payload}}}\n"
+        )
+    };
+    let prompt = r#"{"type":"user_message","message":"go on"}"#;
+    let done =
+        format!(r#"{{"type":"task_complete","turn_id":"t","last_agent_message":"{answer}"}}"#);
+    [
+        record(0, r#"{"type":"task_started","turn_id":"t"}"#.to_owned()),
+        record(1, prompt.to_owned()),
+        record(2, done),
+    ]
+    .concat()
+}
+
+fn summaries(looked: &Looked) -> Vec<&str> {
+    let turns = looked.turns.iter().map(|turn| match turn {
+        TurnEnd::Completed { summary, .. } => summary.as_str(),
+        TurnEnd::Failed { error } => error.as_str(),
+    });
+    turns.collect()
+}
+
+#[test]
+fn each_turn_of_a_session_is_reported_once() {
+    let mut case = Case::new();
+    let since: Timestamp = "2026-11-23T19:10:00Z".parse().unwrap();
+    case.file = OutputFile::new(case.path(), since);
+    case.append([rollout(1, "one"), rollout(2, "two")].concat());
+    let (looked, _) = case.look(5);
+    assert_eq!(summaries(&looked), [""; 0], "they ended before");
+    let (looked, _) = case.look(5);
+    assert!(looked.verdict.is_some(), "{looked:?}");
+    assert_eq!(summaries(&looked), ["two"], "the end of the agent is one");
+    case.append([rollout(11, "three"), rollout(12, "four")].concat());
+    assert_eq!(summaries(&case.look(5).0), ["three", "four"]);
+    assert!(case.look(5).0.turns.is_empty());
+    assert!(case.file.is_interactive());
+    // One that began since is reported whole.
+    case.file = OutputFile::new(case.path(), since);
+    assert_eq!(summaries(&case.look(5).0), ["three", "four"]);
+    assert!(case.look(5).0.turns.is_empty());
+}
+
+#[test]
+fn a_stream_has_an_end_and_no_turns() {
+    let mut case = Case::new();
+    case.append([WORKS, DONE].concat());
+    case.look(5);
+    let (looked, _) = case.look(5);
+    assert!(looked.verdict.is_some() && looked.turns.is_empty());
+    assert!(!case.file.is_interactive());
 }

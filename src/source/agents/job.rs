@@ -1,7 +1,8 @@
 //! Background agents as a source of an engine: found, looked at until all have ended, and counted.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 use serde_json::{Map, Value};
@@ -13,7 +14,15 @@ use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::log::{RunInfo, RunState};
 use crate::source::{Context, RunName, Source};
+use crate::stamp::Timestamp;
 use crate::thread::is_stopped;
+
+/// So many directories are searched for new files each time that files are looked at: it takes less
+/// than a millisecond.
+const SMALL_DIRECTORIES: usize = 500;
+
+/// How often more are searched: 20,000 directories take some 30 ms.
+const SEARCH_EVERY: Duration = Duration::from_secs(5);
 
 /// Which agents' files are looked at, and how.
 ///
@@ -33,6 +42,7 @@ pub struct AgentWatch {
     places: Places,
     polling: Polling,
     execution_id: Option<ExecutionId>,
+    follows: bool,
 }
 
 impl AgentWatch {
@@ -42,14 +52,36 @@ impl AgentWatch {
     }
 
     /// A file, which need not be there yet; a directory, of which all `*.jsonl` and `*.output` are
-    /// agents' files; or a pattern with `*` and `?` in its last part. New files are found while
-    /// others are under way.
+    /// agents' files, also those in directories below; or a pattern with `*` and `?` in its last part.
+    /// New files are found while others are under way.
     ///
     /// # Errors
     /// `is_invalid_input()` when it is neither.
     pub fn place(mut self, path: impl AsRef<Path>) -> Result<Self> {
         self.places.add(path.as_ref())?;
         Ok(self)
+    }
+
+    /// The homes of all agents that are known: Claude Code, Codex, Gemini CLI and Qwen Code. `variable`
+    /// has the environment: `HOME`, and `CLAUDE_CONFIG_DIR`, `CODEX_HOME`, `GEMINI_CLI_HOME` and
+    /// `QWEN_RUNTIME_DIR`, where they are set. Of the sessions there those count that were written to
+    /// in the last 10 minutes, and those that are written to from now on.
+    pub fn homes(mut self, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        self.places.add_homes(variable);
+        self
+    }
+
+    /// Goes on when all have ended, until the engine is shut down: sessions with a person have more
+    /// turns, and more agents may come.
+    pub fn follow(mut self) -> Self {
+        self.follows = true;
+        self
+    }
+
+    /// The homes of agents that are there.
+    #[cfg(feature = "cli")]
+    pub(crate) fn existing_homes(&self) -> Vec<String> {
+        self.places.homes()
     }
 
     /// Places where nothing is to be found yet, in words.
@@ -148,6 +180,7 @@ fn look(watch: AgentWatch, context: &Context) -> Result<AgentsReport> {
         mut places,
         mut polling,
         execution_id,
+        follows,
     } = watch;
     polling.clock = context.clock.clone();
     let every = polling.every;
@@ -158,15 +191,21 @@ fn look(watch: AgentWatch, context: &Context) -> Result<AgentsReport> {
             RunName::Labelled(format!("agents@{seconds}"))
         }
     };
-    let found = places.find();
+    let since = context.clock.wall();
+    let found = places.find(since);
+    let mut searched_at = context.clock.now();
     let emitter = context.runs.open(name, info(&found.new))?.emitter;
     let agents = AgentRegistry::new(emitter.clone(), polling);
-    take(&agents, &emitter, found);
+    take(&agents, &emitter, found, since);
     let mut has_told_full = false;
     let report = loop {
         // Asked before the look: the last look comes after the stop.
         let is_last = is_stopped(&context.stop);
-        take(&agents, &emitter, places.find());
+        let now = context.clock.now();
+        if is_last || is_due(&places, searched_at, now) {
+            take(&agents, &emitter, places.find(context.clock.wall()), since);
+            searched_at = now;
+        }
         if places.are_full() && !std::mem::replace(&mut has_told_full, true) {
             emitter.warning("agents", "there are more files than are looked at");
         }
@@ -176,7 +215,7 @@ fn look(watch: AgentWatch, context: &Context) -> Result<AgentsReport> {
             failed: agents.count(AgentStatus::Failed),
             running: agents.count(AgentStatus::Running),
         };
-        let is_over = report.running == 0 && report.completed + report.failed > 0;
+        let is_over = !follows && report.running == 0 && report.completed + report.failed > 0;
         if is_last || is_over {
             break report;
         }
@@ -196,7 +235,13 @@ fn look(watch: AgentWatch, context: &Context) -> Result<AgentsReport> {
     Ok(report)
 }
 
-fn take(agents: &AgentRegistry, emitter: &EventEmitter, found: Found) {
+/// Whether new files are to be searched for.
+fn is_due(places: &Places, searched_at: Instant, now: Instant) -> bool {
+    let is_small = places.directories() <= SMALL_DIRECTORIES;
+    is_small || now.saturating_duration_since(searched_at) >= SEARCH_EVERY
+}
+
+fn take(agents: &AgentRegistry, emitter: &EventEmitter, found: Found, since: Timestamp) {
     for warning in found.warnings {
         emitter.warning("agents", &warning);
     }
@@ -206,7 +251,7 @@ fn take(agents: &AgentRegistry, emitter: &EventEmitter, found: Found) {
     for (name, path) in found.new {
         let path = std::path::absolute(&path).unwrap_or(path);
         // The places give each name once.
-        if let Err(error) = agents.register(&name, path) {
+        if let Err(error) = agents.register_since(&name, path, since) {
             log::warn!("{error}");
         }
     }

@@ -13,7 +13,9 @@
 mod job;
 mod registry;
 
+mod homes;
 mod places;
+mod tree;
 
 mod file;
 

@@ -1,16 +1,17 @@
 //! Where agents write: files, directories and patterns, and the files that are found there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use regex::bytes::Regex;
 
+use super::homes::Home;
+use super::tree::{Listed, Tree, passed_over};
 use crate::error::{Error, Result};
-
-/// The files of a directory that are an agent's, by how their names end.
-const EXTENSIONS: [&str; 2] = ["jsonl", "output"];
+use crate::stamp::Timestamp;
 
 /// So many files are looked at: a directory may be anybody's.
 const FILES_MAX: usize = 10_000;
@@ -19,9 +20,11 @@ const FILES_MAX: usize = 10_000;
 #[derive(Clone, Debug)]
 enum Place {
     File(PathBuf),
-    Directory(PathBuf),
+    Directory(Tree),
     /// The names in a directory that match.
     Pattern(PathBuf, Regex),
+    /// Where an agent keeps all its sessions: those that live.
+    Home(Home),
 }
 
 /// All places, and the names of what was found there.
@@ -61,7 +64,7 @@ impl Places {
             return invalid("the name of the file is empty");
         }
         let place = if path.is_dir() {
-            Place::Directory(path.to_owned())
+            Place::Directory(Tree::new(path.to_owned(), None))
         } else if path.exists() || !has_wildcard(&path.to_string_lossy()) {
             if path.exists() && !path.is_file() {
                 return invalid("it is neither a file nor a directory");
@@ -87,6 +90,22 @@ impl Places {
         Ok(())
     }
 
+    /// The homes of all known agents, as these variables of an environment have them.
+    pub fn add_homes(&mut self, variable: impl Fn(&str) -> Option<OsString>) {
+        let homes = Home::all(variable).into_iter();
+        self.places.extend(homes.map(Place::Home));
+    }
+
+    /// How many directories are searched each time.
+    pub fn directories(&self) -> usize {
+        let places = self.places.iter().map(|place| match place {
+            Place::File(_) | Place::Pattern(..) => 1,
+            Place::Directory(tree) => tree.directories(),
+            Place::Home(home) => home.directories(),
+        });
+        places.sum()
+    }
+
     /// Whether anything was added.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
@@ -94,21 +113,17 @@ impl Places {
 
     /// What has come since the last search. A file that was named is found though it is not there
     /// yet; where a directory comes in its place, its files are.
-    pub fn find(&mut self) -> Found {
+    pub fn find(&mut self, wall: Timestamp) -> Found {
         let mut listed = Listed::default();
         let mut found = Found::default();
-        for place in &self.places {
-            match place {
-                Place::File(path) if path.is_dir() => {
-                    found.gone.extend(self.found.remove(path).flatten());
-                    listed.agents_of(path);
-                }
-                Place::File(path) => listed.files.push(path.clone()),
-                Place::Directory(path) => listed.agents_of(path),
-                Place::Pattern(path, pattern) => listed.entries(path, |name| {
-                    pattern.is_match(name.as_os_str().as_encoded_bytes())
-                }),
+        for place in &mut self.places {
+            if let Place::File(path) = place
+                && path.is_dir()
+            {
+                found.gone.extend(self.found.remove(path).flatten());
+                *place = Place::Directory(Tree::new(path.clone(), None));
             }
+            place.list(wall, &mut listed);
         }
         for (path, warning) in listed.warnings {
             if self.told.insert(path) {
@@ -138,28 +153,34 @@ impl Places {
     #[cfg(feature = "cli")]
     pub fn empty(&self) -> Vec<String> {
         let places = self.places.iter().filter_map(|place| {
-            let mut listed = Listed::default();
             let words = match place {
                 Place::File(path) if path.exists() => return None,
-                Place::File(path) => {
-                    return Some(format!("{} is not there yet", path.display()));
+                Place::File(path) => return Some(format!("{} is not there yet", path.display())),
+                Place::Directory(tree) => {
+                    format!("{} has no agent's file yet", tree.root().display())
                 }
-                Place::Directory(path) => {
-                    listed.agents_of(path);
-                    format!("{} has no agent's file yet", path.display())
-                }
-                Place::Pattern(path, pattern) => {
-                    listed.entries(path, |name| {
-                        pattern.is_match(name.as_os_str().as_encoded_bytes())
-                    });
+                Place::Pattern(path, _) => {
                     format!("no file in {} has such a name yet", path.display())
                 }
+                Place::Home(_) => return None,
             };
+            let mut listed = Listed::default();
+            place.clone().list(Timestamp::default(), &mut listed);
             // What is wrong there is told by who looks.
             let is_empty = listed.files.is_empty() && listed.warnings.is_empty();
             is_empty.then_some(words)
         });
         places.collect()
+    }
+
+    /// The homes of agents that are there.
+    #[cfg(feature = "cli")]
+    pub fn homes(&self) -> Vec<String> {
+        let homes = self.places.iter().filter_map(|place| match place {
+            Place::Home(home) => home.existing(),
+            _ => None,
+        });
+        homes.collect()
     }
 
     /// Whether more files may be there than are looked at.
@@ -184,55 +205,45 @@ impl Places {
     }
 }
 
-/// What a search has come upon.
-#[derive(Debug, Default)]
-struct Listed {
-    files: Vec<PathBuf>,
-    /// What is wrong, and with what.
-    warnings: Vec<(PathBuf, String)>,
+impl Place {
+    /// The files that are there now.
+    fn list(&mut self, wall: Timestamp, listed: &mut Listed) {
+        match self {
+            Self::File(path) => listed.files.push(path.clone()),
+            Self::Directory(tree) => tree.list(wall, listed),
+            Self::Pattern(path, pattern) => matching(path, pattern, listed),
+            Self::Home(home) => home.list(wall, listed),
+        }
+    }
 }
 
-impl Listed {
-    /// The files of a directory that are agents'.
-    fn agents_of(&mut self, directory: &Path) {
-        self.entries(directory, |name| {
-            let extension = name.extension().and_then(|extension| extension.to_str());
-            extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
-        });
-    }
-
-    /// The files in a directory whose names are wanted, in order. One that is not there has none
-    /// yet; what is no file, or a link to nothing, is passed over until it is one.
-    fn entries(&mut self, directory: &Path, is_wanted: impl Fn(&Path) -> bool) {
-        let entries = match fs::read_dir(directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-            Err(error) => {
-                let message = format!("{} cannot be read: {error}", directory.display());
-                return self.warnings.push((directory.to_owned(), message));
-            }
-        };
-        let mut files = Vec::new();
-        for entry in entries.flatten() {
-            if files.len() >= FILES_MAX || !is_wanted(Path::new(&entry.file_name())) {
-                continue;
-            }
-            let path = entry.path();
-            // Most are files, which the directory says.
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            if is_file || path.is_file() {
-                files.push(path);
-            } else if !path.is_dir() {
-                let message = format!(
-                    "{} is no regular file, or a link to nothing: it is passed over",
-                    path.display()
-                );
-                self.warnings.push((path, message));
-            }
+/// The files in a directory whose names match, in order. One that is not there has none yet; what is
+/// no file, or a link to nothing, is passed over until it is one.
+fn matching(directory: &Path, pattern: &Regex, listed: &mut Listed) {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => {
+            let message = format!("{} cannot be read: {error}", directory.display());
+            return listed.warnings.push((directory.to_owned(), message));
         }
-        files.sort();
-        self.files.append(&mut files);
+    };
+    let mut files = Vec::new();
+    for entry in entries.flatten() {
+        let is_wanted = pattern.is_match(entry.file_name().as_encoded_bytes());
+        if files.len() >= FILES_MAX || !is_wanted {
+            continue;
+        }
+        let path = entry.path();
+        if path.is_file() {
+            files.push(path);
+        } else if !path.is_dir() {
+            let message = passed_over(&path);
+            listed.warnings.push((path, message));
+        }
     }
+    files.sort();
+    listed.files.append(&mut files);
 }
 
 /// A name with `*` and `?` as a regular expression.
@@ -254,8 +265,10 @@ fn pattern(name: &str) -> Result<Regex> {
 mod tests {
     use super::*;
 
+    const NOW: Timestamp = Timestamp::from_micros(0);
+
     fn names(places: &mut Places) -> Vec<String> {
-        let found = places.find();
+        let found = places.find(NOW);
         assert!(found.warnings.is_empty(), "{found:?}");
         found.new.into_iter().map(|(name, _)| name).collect()
     }
@@ -268,7 +281,7 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(at("socket.jsonl")).unwrap();
         let mut places = Places::default();
         places.add(temp.path()).unwrap();
-        let found = places.find();
+        let found = places.find(NOW);
         assert!(
             found.new.is_empty() && found.warnings.len() == 2,
             "{found:?}"
@@ -287,10 +300,10 @@ mod tests {
         assert_eq!(names(&mut places), ["tasks"]);
         fs::create_dir(&directory).unwrap();
         fs::write(directory.join("a.output"), "").unwrap();
-        let found = places.find();
+        let found = places.find(NOW);
         assert_eq!(found.gone, ["tasks"]);
         assert_eq!(found.new.len(), 1, "{found:?}");
-        assert!(places.find().gone.is_empty());
+        assert!(places.find(NOW).gone.is_empty());
     }
 
     #[test]
@@ -304,7 +317,7 @@ mod tests {
             places.add(&at(name)).unwrap();
         }
         places.add(temp.path()).unwrap();
-        let found = places.find();
+        let found = places.find(NOW);
         assert_eq!(found.new.len(), 1, "{found:?}");
         assert_eq!(found.warnings.len(), 1, "the link is said: {found:?}");
         assert!(names(&mut places).is_empty());

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use crossbeam_channel::select_biased;
 
+use super::content::TurnEnd;
 use super::file::{Moment, OutputFile};
 use super::verdict::Verdict;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::event::TdEvent;
+use crate::stamp::Timestamp;
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 
 /// What is read in one tick, of all files: a tick is to be over long before the next one.
@@ -62,8 +65,11 @@ pub enum AgentStatus {
 /// `inferred`; never while a tool or a background task is under way. What may still follow is waited
 /// for: the lines of hooks for `stable`, the next prompt of a human who stopped the agent three times
 /// as long, the rest of a record or the verdict on a goal six times. Files that are not there yet are
-/// waited for, too. One that is deleted, replaced, truncated, compressed or that cannot be read gives a
-/// `Warning`, once, and is looked at all the same.
+/// waited for, too. A session with a person goes on after its first end: each of its turns that ends
+/// is a `TurnCompleted`, the first one before the `AgentCompleted`, and each failure after the first
+/// end an `Error`. A file that is deleted, replaced, truncated, compressed or that cannot be read gives a
+/// `Warning`, once, and is looked at all the same; but a task whose `tasks/ID.output` is deleted has
+/// ended.
 ///
 /// ```no_run
 /// use td_observe::{AgentRegistry, EventBus, Polling};
@@ -103,7 +109,18 @@ impl AgentRegistry {
     /// # Errors
     /// `is_invalid_input()` when there is an agent of this name.
     pub fn register(&self, id: &str, output_file: impl Into<PathBuf>) -> Result<()> {
-        let file = OutputFile::new(output_file.into());
+        let since = self.shared.polling.clock.wall();
+        self.register_since(id, output_file.into(), since)
+    }
+
+    /// The same of an agent whose turns are reported that end from `since` on.
+    pub(super) fn register_since(
+        &self,
+        id: &str,
+        output_file: PathBuf,
+        since: Timestamp,
+    ) -> Result<()> {
+        let file = OutputFile::new(output_file, since);
         let mut book = self.shared.book();
         if book.agents.contains_key(id) {
             let what = format!("there is an agent {id} already");
@@ -126,7 +143,8 @@ impl AgentRegistry {
             result: result.to_owned(),
             evidence: "complete() was called".to_owned(),
         };
-        self.shared.settle(&mut self.shared.book(), id, verdict)
+        self.shared
+            .settle(&mut self.shared.book(), id, verdict, |_| false)
     }
 
     /// The agent has failed, as somebody else knows: `AgentFailed`. False where it is not known, or
@@ -136,7 +154,8 @@ impl AgentRegistry {
             error: error.to_owned(),
             evidence: "fail() was called".to_owned(),
         };
-        self.shared.settle(&mut self.shared.book(), id, verdict)
+        self.shared
+            .settle(&mut self.shared.book(), id, verdict, |_| false)
     }
 
     /// Forgets an agent: its file is not looked at any more, and nothing is told of it. False where
@@ -221,7 +240,7 @@ struct Book {
 #[derive(Debug)]
 struct Entry {
     status: AgentStatus,
-    /// `None` while it is looked at, and when the agent has ended.
+    /// `None` while it is looked at, and when nothing more is reported of the agent.
     file: Option<Box<OutputFile>>,
 }
 
@@ -245,11 +264,11 @@ impl Shared {
 
     fn tick(&self) {
         let mut bytes_left = TICK_BYTES_MAX;
-        let ids = self.book().running();
+        let ids = self.book().looked_at();
         for id in ids {
             // Taken out, so that nobody waits for the disk who registers or asks.
-            let file = self.book().agents.get_mut(&id).and_then(Entry::take);
-            let Some(mut file) = file else {
+            let taken = self.book().agents.get_mut(&id).and_then(Entry::take);
+            let Some((before, mut file)) = taken else {
                 continue;
             };
             let clock = &self.polling.clock;
@@ -260,33 +279,72 @@ impl Shared {
             };
             let looked = file.look(moment, &mut bytes_left);
             let mut book = self.book();
-            let is_running = |entry: &&mut Entry| entry.status == AgentStatus::Running;
-            let Some(entry) = book.agents.get_mut(&id).filter(is_running) else {
+            let is_same = |entry: &&mut Entry| entry.status == before;
+            let Some(entry) = book.agents.get_mut(&id).filter(is_same) else {
                 // Ended or forgotten meanwhile.
                 continue;
             };
             entry.file = Some(file);
-            for warning in looked.warnings {
-                self.emitter.warning(&format!("agent {id}"), &warning);
+            let is_running = before == AgentStatus::Running;
+            for warning in looked.warnings.iter().filter(|_| is_running) {
+                self.emitter.warning(&format!("agent {id}"), warning);
+            }
+            for turn in looked.turns {
+                self.report(&id, turn, is_running);
             }
             if looked.is_starved && book.starved.is_none() {
                 book.starved = Some(id.clone());
             }
-            if let Some(verdict) = looked.verdict {
-                self.settle(&mut book, &id, verdict);
+            if let Some(verdict) = looked.verdict.filter(|_| is_running) {
+                self.settle(&mut book, &id, verdict, |file| file.is_interactive());
             }
         }
     }
 
+    /// Reports the end of a turn. A failure that is an agent's first end is that end.
+    fn report(&self, id: &str, turn: TurnEnd, is_running: bool) {
+        match turn {
+            TurnEnd::Completed {
+                marker,
+                summary,
+                is_inferred,
+            } => {
+                let evidence = match is_inferred {
+                    true => "inferred",
+                    false => "transcript",
+                };
+                self.emitter.emit(TdEvent::TurnCompleted {
+                    execution_id: self.emitter.execution_id().clone(),
+                    marker,
+                    summary,
+                    pane: None,
+                    evidence: Some(evidence.to_owned()),
+                    agent_id: Some(Box::new(id.to_owned())),
+                });
+            }
+            TurnEnd::Failed { error } if !is_running => {
+                self.emitter.error(&format!("agent {id}"), &error);
+            }
+            TurnEnd::Failed { .. } => {}
+        }
+    }
+
     /// Tells the end of an agent, if it was not told. Under the lock: it is told once.
-    fn settle(&self, book: &mut Book, id: &str, verdict: Verdict) -> bool {
+    /// Its file is looked at any further where `goes_on` says so.
+    fn settle(
+        &self,
+        book: &mut Book,
+        id: &str,
+        verdict: Verdict,
+        goes_on: impl Fn(&OutputFile) -> bool,
+    ) -> bool {
         let Some(entry) = book.agents.get_mut(id) else {
             return false;
         };
         if entry.status != AgentStatus::Running {
             return false;
         }
-        entry.file = None;
+        entry.file = entry.file.take().filter(|file| goes_on(file));
         entry.status = match verdict {
             Verdict::Completed { result, evidence } => {
                 self.emitter.agent_completed(id, &result, &evidence);
@@ -302,8 +360,8 @@ impl Shared {
 }
 
 impl Book {
-    /// Those who have not ended, from the one whose turn it is.
-    fn running(&mut self) -> Vec<String> {
+    /// Those who are looked at, from the one whose turn it is.
+    fn looked_at(&mut self) -> Vec<String> {
         let first = self.starved.take().unwrap_or_default();
         let (before, from): (Vec<_>, Vec<_>) = self
             .agents
@@ -316,7 +374,7 @@ impl Book {
 }
 
 impl Entry {
-    fn take(&mut self) -> Option<Box<OutputFile>> {
-        self.file.take()
+    fn take(&mut self) -> Option<(AgentStatus, Box<OutputFile>)> {
+        Some((self.status, self.file.take()?))
     }
 }

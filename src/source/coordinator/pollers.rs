@@ -85,6 +85,8 @@ impl Work {
             drains,
             recording,
             exits: self.exits.clone(),
+            conversations: self.conversations.clone(),
+            shows_screens: self.watch.screens,
             clock: self.context.clock.clone(),
         });
         let poller = Poller {

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::commands::Job;
 use super::super::say::{Completion, Out};
 use super::{Follow, Pane};
 use crate::event::{GapEvidence, Styles};
@@ -23,6 +22,11 @@ impl Pane {
         self.ended = None;
         out.emitter
             .pane_opened(&self.id, state.width, state.height, &state.command);
+    }
+
+    /// Whether its program has ended, and this is another one in its place.
+    pub fn is_respawned(&self, pid: u32) -> bool {
+        self.dead.is_some() && pid != 0 && pid != self.shape.pid
     }
 
     /// The pane is gone. `server_bytes` is what its server has read by now. How its program ended, and
@@ -46,7 +50,6 @@ impl Pane {
             self.died(self.ended.unwrap_or_default(), out);
         }
         self.finish(out);
-        self.commands.ended(None, &self.id, out);
         let next = self.tracker().next_line();
         if self.dead.is_none() {
             let more = match (self.bytes_after, server_bytes) {
@@ -122,11 +125,6 @@ impl Pane {
         if self.dying.is_some() {
             self.died(death, out);
         }
-    }
-
-    /// Says what the kernel shows of a job; false where that is its shell's to say.
-    pub fn job(&self, job: Job, out: &Out<'_>) -> bool {
-        self.commands.job(job, &self.id, out)
     }
 
     /// Whether it has shown something new at this moment.

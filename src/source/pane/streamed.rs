@@ -8,7 +8,7 @@ use super::{Follow, Pane, PipeNews};
 use crate::tmux::{
     BASELINE_ROWS, Dropped, Margin, PaneState, SeamShot, SeamView, SeamWish, Shape, Token, Want,
 };
-use crate::track::{Look, Seam};
+use crate::track::{Look, Mark, Notice, Seam};
 
 /// What the bytes have made is shown to those who read screens this long after a change: as often as
 /// looks come at their fastest would be a waste, since agents are read in seconds.
@@ -158,25 +158,32 @@ impl Pane {
         }
     }
 
-    /// Takes bytes.
-    pub fn fed(&mut self, bytes: &[u8], out: &mut Out<'_>) {
+    /// Takes bytes; what its shell has marked in them.
+    pub fn fed(&mut self, bytes: &[u8], out: &mut Out<'_>) -> Vec<Mark> {
         // A program that has ended prints no more: this is another one's.
         self.begin_anew(out);
         let Some(stream) = self.stream_mut() else {
-            return;
+            return Vec::new();
         };
         let fed = stream.feed(bytes, out.now);
+        let mut marks = Vec::new();
         self.last_news = Some(out.now);
         self.glance_after(out.now);
         for one in fed {
             match one {
                 Fed::Changes(changes) => self.say_of_stream(changes, out),
-                Fed::Mark(mark) => {
-                    let pid = self.shape.pid;
-                    self.commands.heard(mark, &self.id, pid, out);
+                Fed::Mark(mark) => marks.push(mark),
+                Fed::Notice(notice) => {
+                    if let Notice::Title(title) = &notice {
+                        self.title.clone_from(title);
+                    }
+                    if let Some(states) = &mut self.states {
+                        states.noticed(&notice, out.now);
+                    }
                 }
             }
         }
+        marks
     }
 
     fn begin_anew(&mut self, out: &mut Out<'_>) {
@@ -306,6 +313,14 @@ impl Pane {
         self.say(changes, out);
     }
 
+    /// What the screen shows, as text.
+    pub fn screen_text(&self) -> String {
+        match self.stream().map(Streaming::look) {
+            Some(look) => screen_text(&look),
+            None => self.screen.clone(),
+        }
+    }
+
     fn glance_after(&mut self, now: Instant) {
         if self.states.is_some() {
             self.glance_at.get_or_insert(now + GLANCE);
@@ -317,6 +332,14 @@ impl Pane {
             self.judge(&look, out);
         }
     }
+}
+
+/// The rows of the screen, without the history.
+pub(super) fn screen_text(look: &Look) -> String {
+    let rows = look.rows[look.history_rows()..].iter();
+    rows.map(|row| row.text.as_str())
+        .collect::<Vec<&str>>()
+        .join("\n")
 }
 
 /// A look, and what it takes to go on from there.

@@ -49,6 +49,7 @@ impl Roster {
             pipes.close(token);
         }
         let ending = self.programs.close(id, now);
+        self.outfit.conversations.forget(id);
         let mut out = Out {
             emitter: &self.outfit.emitter,
             recall: &mut recall,
@@ -65,7 +66,7 @@ impl Roster {
             pane.proved(proof);
         }
         for job in ending.jobs {
-            pane.job(job, &out);
+            job.say(id, &out);
         }
         if let Some(death) = ending.death {
             pane.program_ended(death, &mut out);

@@ -45,10 +45,9 @@ impl Roster {
     }
 
     fn say_job(&mut self, id: &PaneId, job: Job, now: Instant) {
-        let leaving = self.leaving.get(id).map(|(pane, _)| pane);
-        let Some(pane) = self.panes.get(id).or(leaving) else {
+        if !self.panes.contains_key(id) && !self.leaving.contains_key(id) {
             return;
-        };
+        }
         let recall = self.outfit.recalls.entry(id.clone()).or_default();
         let out = Out {
             emitter: &self.outfit.emitter,
@@ -56,11 +55,6 @@ impl Roster {
             patient: None,
             now,
         };
-        let group = match job {
-            Job::Started { pid, .. } | Job::Completed { pid, .. } => pid,
-        };
-        if !pane.job(job, &out) {
-            self.programs.pass_over(id, group);
-        }
+        job.say(id, &out);
     }
 }

@@ -247,11 +247,17 @@ impl Roster {
             patient: Some(&mut self.patient),
             now,
         };
+        let mut has_printed = false;
         match what {
             Arrived::Begun => pane.pipe_begun(),
             Arrived::Bytes(bytes) => {
                 self.programs.active(&id, now);
-                pane.fed(&bytes, &mut out);
+                has_printed = true;
+                for mark in pane.fed(&bytes, &mut out) {
+                    for job in self.programs.heard(&id, mark, now) {
+                        job.say(&id, &out);
+                    }
+                }
                 if let Some(recording) = &mut self.outfit.recording {
                     let was_whole = !recording.is_torn(&id);
                     recording.bytes(&id, &bytes);
@@ -291,7 +297,12 @@ impl Roster {
                 self.closed(&id, pane, left, now);
             }
             Some(left) => drop(self.leaving.insert(id, (pane, left))),
-            None => drop(self.panes.insert(id, pane)),
+            None => {
+                self.panes.insert(id.clone(), pane);
+                if has_printed {
+                    self.look_for_agent(&id, now);
+                }
+            }
         }
         is_over
     }

@@ -8,7 +8,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::difference::Difference;
+use super::realign::by_text;
 use super::tracker::StreamTracker;
+use crate::track::book::Line;
 use crate::track::change::Change;
 use crate::track::lines::{Logical, fills_row};
 use crate::track::look::Look;
@@ -87,7 +89,7 @@ impl Agreed {
     }
 
     /// The lines that are held, as they were said last, in order.
-    fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
+    pub fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
         let chunks = self.said.iter();
         let lines = chunks.flat_map(|(first, chunk)| (*first..).zip(chunk.lines()));
         lines.map(|(number, text)| {
@@ -99,6 +101,16 @@ impl Agreed {
     fn forget(&mut self) {
         *self = Self::default();
     }
+}
+
+/// The lines of a look, numbered.
+#[derive(Clone, Debug)]
+pub(super) struct Numbered {
+    /// The number of the first.
+    pub first: i64,
+    pub lines: Vec<Logical>,
+    /// The first lines read as they were said: what bytes do not tell came behind them.
+    pub is_sure: bool,
 }
 
 impl StreamTracker {
@@ -133,12 +145,20 @@ impl StreamTracker {
             let text = format!("{}\n", line.text);
             self.agreed.said.push_back((line.number, text));
         }
-        let oldest = -i64::from(look.history_size);
         let at_top = book
             .lines_with_rows()
-            .find(|line| line.start + line.rows > 0 && line.start >= oldest);
+            .find(|line| line.start + line.rows > 0);
+        // Bytes may have broken a line that reads the same into other rows: tmux's count then.
+        let (_, shown) = Normal::of(look).in_full(look);
+        let mut whole = shown.iter().skip(usize::from(!look.is_complete()));
+        let in_tmux = whole.find(|line| line.end() > 0);
+        let start = |line: &Line| match in_tmux {
+            Some(shown) if reads(&shown.text, &line.text) => shown.start,
+            _ => line.start,
+        };
         self.agreed.place = at_top.map(|line| Place {
-            row: i64::from(look.history_size) + line.start,
+            // Where tmux has the end of a line only, it stands at the top of the history.
+            row: (i64::from(look.history_size) + start(line)).max(0),
             number: line.number,
             scrolled: self.terminal.grid.scrolled.total(),
             history: i64::from(self.terminal.grid.scrolled.history.size),
@@ -153,7 +173,7 @@ impl StreamTracker {
             return false;
         }
         let (_, lines) = Normal::of(look).in_full(look);
-        let Some((first, lines)) = self.numbered(look, lines) else {
+        let Some(Numbered { first, lines, .. }) = self.numbered(look, lines) else {
             return false;
         };
         self.misread(first, &lines).next().is_some()
@@ -161,11 +181,7 @@ impl StreamTracker {
 
     /// The lines of a look and the number of the first of them, where those can be known from the last
     /// agreement. A line that may begin above the look is left out.
-    pub(super) fn numbered(
-        &self,
-        look: &Look,
-        mut lines: Vec<Logical>,
-    ) -> Option<(i64, Vec<Logical>)> {
+    pub(super) fn numbered(&self, look: &Look, mut lines: Vec<Logical>) -> Option<Numbered> {
         let place = self.agreed.place?;
         if look.width != place.width
             || look.pid != place.pid
@@ -189,11 +205,17 @@ impl StreamTracker {
         });
         let mend = |(first, mut lines): (i64, Vec<Logical>)| {
             mend_cut(&mut lines, look, known.get(&first).copied());
-            (first, lines)
+            let is_sure = false;
+            Numbered {
+                first,
+                lines,
+                is_sure,
+            }
         };
         let (by_row, by_screen) = (by_row.map(mend), by_screen.map(mend));
         // Where the history was cleared the row tells nothing: then the first lines there are others.
-        let begins_so = |(first, lines): &(i64, Vec<Logical>)| {
+        let begins_so = |numbered: &Numbered| {
+            let (first, lines) = (numbered.first, &numbered.lines);
             let texts = known.range(first..);
             let texts = texts.filter(|(_, text)| !text.trim_end().is_empty());
             let mut pairs = texts.take(FIRST_LINES).map(|(number, text)| {
@@ -205,14 +227,68 @@ impl StreamTracker {
             });
             pairs.any(|same| same == Some(true))
         };
-        match (by_row, by_screen) {
+        let numbered = match (by_row, by_screen) {
             (_, Some(screen)) if self.has_less(look) => Some(screen),
             (Some(row), Some(screen)) if !begins_so(&row) && begins_so(&screen) => Some(screen),
             // `send-keys -R` scrolls a screen off, which no byte tells: tmux may have more.
             (Some(row), None) if !begins_so(&row) && self.has_less(look) => None,
             (Some(row), _) => Some(row),
             (None, screen) => screen,
+        };
+        let is_sure = |numbered: &Numbered| {
+            let mut texts = known.range(numbered.first..);
+            begins_so(numbered) || texts.all(|(_, text)| is_blank(text))
+        };
+        numbered.map(|numbered| Numbered {
+            is_sure: is_sure(&numbered),
+            ..numbered
+        })
+    }
+
+    /// The same by the texts of the lines alone.
+    pub(super) fn numbered_by_text(
+        &self,
+        look: &Look,
+        mut lines: Vec<Logical>,
+    ) -> Option<Numbered> {
+        if !self.is_compared(look) {
+            return None;
         }
+        if !look.is_complete() && lines.len() > 1 {
+            lines.remove(0);
+        }
+        let known = self.known();
+        let found = by_text(&known, &lines, look.is_complete())?;
+        let first = join_up(&mut lines, found.at, found.number, &known, look.width);
+        join_down(&mut lines, first, &known, look.width);
+        mend_cut(&mut lines, look, known.get(&first).copied());
+        let is_sure = found.is_sure;
+        Some(Numbered {
+            first,
+            lines,
+            is_sure,
+        })
+    }
+
+    /// The same where all lines are others than were said.
+    pub(super) fn numbered_anew(&self, look: &Look, lines: Vec<Logical>) -> Option<Numbered> {
+        let last = self.tracker.book.last_number();
+        let is_said = self.known().get(&last).is_some_and(|text| !is_blank(text));
+        self.is_compared(look).then_some(Numbered {
+            first: last + i64::from(is_said),
+            lines,
+            is_sure: false,
+        })
+    }
+
+    /// Whether a look shows what goes on since the last agreement, whatever else has come between.
+    fn is_compared(&self, look: &Look) -> bool {
+        let is_same = self
+            .agreed
+            .place
+            .is_some_and(|place| look.width == place.width && look.pid == place.pid);
+        let is_followed = !self.is_holed && !self.begun_anew;
+        is_same && is_followed && !look.alternate && look.dead.is_none()
     }
 
     /// Whether tmux has so much less history than the stream that it may have been cleared.

@@ -21,6 +21,11 @@ use crate::track::version::TmuxVersion;
 /// ended or not.
 const STRING_PERIOD: Duration = Duration::from_secs(5);
 
+/// Bytes that come this long after others were not read with them: tmux reads as soon as there are
+/// any, however busy the machine is. Within this time only tmux knows, and a comparison puts right
+/// what was guessed wrong.
+const READ_TOGETHER: Duration = Duration::from_millis(100);
+
 /// Reads a pane's bytes.
 #[derive(Debug, Default)]
 pub(super) struct Input {
@@ -87,9 +92,13 @@ enum NoCharacter {
 const NO_CHARACTER: char = char::REPLACEMENT_CHARACTER;
 
 impl Input {
-    /// The bytes that follow come now: a string that has been open for too long is given up, and with
+    /// The bytes that follow come now. Where tmux has not read them with those before, it forgets a
+    /// joiner that has come (before 3.4). A string that has been open for too long is given up, and with
     /// it what characters look like and where the cursor was kept.
     pub fn passed(&mut self, now: Duration, terminal: &mut Terminal) {
+        if now.saturating_sub(self.now) >= READ_TOGETHER {
+            terminal.joins = false;
+        }
         self.now = now;
         let began = self.string_began;
         if began.is_some_and(|began| now.saturating_sub(began) >= STRING_PERIOD) {

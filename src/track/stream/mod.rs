@@ -26,6 +26,7 @@ mod erase;
 mod seated;
 
 mod marks;
+mod notices;
 
 mod plain;
 
@@ -39,6 +40,8 @@ mod agreed;
 
 mod difference;
 
+mod realign;
+
 mod reseat;
 
 #[cfg(test)]
@@ -46,5 +49,6 @@ mod tests;
 
 pub use difference::Difference;
 pub use marks::Mark;
+pub(crate) use notices::{Notice, Notices};
 pub use seam::{Modes, Seam, unescape};
 pub use tracker::StreamTracker;

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use super::agreed::Numbered;
 use super::difference::Difference;
 use super::seam::Seam;
 use super::tracker::StreamTracker;
@@ -77,12 +78,20 @@ impl StreamTracker {
         self.advance(changes);
         self.tracker.book.settle(changes, false);
         let (footprint, mut lines) = Normal::of(look).in_full(look);
-        if let Some((first, lines)) = self.numbered(look, lines.clone()) {
-            self.repair(look, first, lines, footprint, changes);
+        if let Some(numbered) = self.numbered_again(look, &lines, parted.as_ref()) {
+            self.repair(look, numbered, footprint, changes);
             return;
         }
         let beside = Beside::new(self, look, &lines, &footprint);
         let mut place = beside.place(parted.as_ref());
+        let is_explained = self.is_explained(look, parted.as_ref());
+        if !is_explained
+            && !place.is_some_and(|place| beside.is_whole(place))
+            && let Some(numbered) = self.numbered_perhaps(look, &lines)
+        {
+            self.repair(look, numbered, footprint, changes);
+            return;
+        }
         let Beside {
             at_cursor,
             respawned,
@@ -127,19 +136,59 @@ impl StreamTracker {
 }
 
 impl StreamTracker {
-    /// Puts the lines of a look, numbered from `first` on, in the place of those that were said.
+    /// The lines of a look that goes on in the same pane, with their numbers: from where stream and
+    /// tmux agreed last, or by their texts. `None` where neither tells them for sure.
+    fn numbered_again(
+        &self,
+        look: &Look,
+        lines: &[Logical],
+        parted: Option<&Difference>,
+    ) -> Option<Numbered> {
+        let numbered = self.numbered(look, lines.to_vec());
+        if numbered.as_ref().is_some_and(|numbered| numbered.is_sure) {
+            return numbered;
+        }
+        let by_text = self.numbered_by_text(look, lines.to_vec());
+        let by_text = by_text.filter(|by_text| by_text.is_sure && !is_another_size(parted));
+        let surely = |numbered| Numbered {
+            is_sure: true,
+            ..numbered
+        };
+        let by_row = || numbered.filter(|_| self.is_explained(look, parted));
+        by_text.or_else(|| by_row().map(surely))
+    }
+
+    /// The same where something has come between that no byte tells, and more than one story fits.
+    fn numbered_perhaps(&self, look: &Look, lines: &[Logical]) -> Option<Numbered> {
+        self.numbered_by_text(look, lines.to_vec())
+            .or_else(|| self.numbered(look, lines.to_vec()))
+            .or_else(|| self.numbered_anew(look, lines.to_vec()))
+    }
+
+    /// Whether it is known why a look shows other rows: another size, or none but in their places.
+    fn is_explained(&self, look: &Look, parted: Option<&Difference>) -> bool {
+        is_another_size(parted) || self.stands_still(look, parted)
+    }
+
+    /// Puts the lines of a look in the place of those that were said with their numbers.
     fn repair(
         &mut self,
         look: &Look,
-        first: i64,
-        lines: Vec<Logical>,
+        numbered: Numbered,
         footprint: Footprint,
         changes: &mut Vec<Change>,
     ) {
+        let Numbered {
+            first,
+            lines,
+            is_sure,
+        } = numbered;
         let oldest_known = self.tracker.book.oldest_known();
         let misread = self.misread(first, &lines);
-        let revised = misread.filter(|(number, _)| *number < oldest_known);
-        let revised = revised.map(|(line, text)| Change::Revised {
+        let misread = misread.filter(|(number, _)| *number < oldest_known);
+        let behind = self.said_behind(first + lines.len() as i64);
+        let behind = behind.into_iter().map(|number| (number, ""));
+        let revised = misread.chain(behind).map(|(line, text)| Change::Revised {
             line,
             text: text.to_owned(),
         });
@@ -147,11 +196,42 @@ impl StreamTracker {
         let tracker = &mut self.tracker;
         tracker.seen(look);
         tracker.book.say(changes, first - 1);
+        if !is_sure {
+            changes.push(tracker.book.gap(Loss::possible(GapReason::Cleared)));
+        }
         tracker.take(lines, first, Moved::Anew, footprint);
         tracker.book.settle(changes, look.dead.is_some());
         tracker.note_top(look, false);
         (self.is_holed, self.begun_anew) = (false, false);
     }
+
+    /// The numbers of what was said from this number on, where tmux has no lines: of those that the
+    /// book does not blank out itself, since they do not follow the lines that it takes.
+    fn said_behind(&self, number: i64) -> Vec<i64> {
+        let book = &self.tracker.book;
+        let is_blank = |text: &str| text.trim_end().is_empty();
+        let older = self.agreed.lines();
+        let older = older.filter(|(at, text)| *at < book.oldest_known() && !is_blank(text));
+        let known = book.lines_with_rows();
+        let known =
+            known.filter(|line| number < book.oldest_known() && !is_blank(line.said_text()));
+        let all = older.map(|(at, _)| at).chain(known.map(|line| line.number));
+        all.filter(|at| *at >= number).collect()
+    }
+
+    /// Whether a look shows rows where they stood: it has the same size, and the same history.
+    fn stands_still(&self, look: &Look, parted: Option<&Difference>) -> bool {
+        let history = self.terminal.grid.scrolled.history;
+        let same_size = !is_another_size(parted);
+        let same_history = (history.size, history.limit) == (look.history_size, look.history_limit);
+        let respawned = look.pid != self.tracker.pid && !self.begun_anew;
+        same_size && same_history && !look.alternate && !respawned
+    }
+}
+
+/// Whether a look shows another screen, or one of another size.
+fn is_another_size(parted: Option<&Difference>) -> bool {
+    matches!(parted, Some(Difference::Size | Difference::Screen))
 }
 
 /// Where the lines of a look stand.
@@ -251,10 +331,7 @@ impl<'a> Beside<'a> {
     fn place(&self, parted: Option<&Difference>) -> Option<Place> {
         let book = &self.stream.tracker.book;
         let history = self.stream.terminal.grid.scrolled.history;
-        let same_size = !matches!(parted, Some(Difference::Size | Difference::Screen));
-        let same_history =
-            (history.size, history.limit) == (self.look.history_size, self.look.history_limit);
-        if same_size && same_history && !self.look.alternate && !self.respawned {
+        if self.stream.stands_still(self.look, parted) {
             let first = book.first_number(self.lines, 0);
             return Some(Place {
                 first,
@@ -345,6 +422,23 @@ impl<'a> Beside<'a> {
             moved: Moved::Anew,
         };
         Some((place, tells))
+    }
+
+    /// Whether all lines that are known read the same there.
+    fn is_whole(&self, place: Place) -> bool {
+        let last = (self.cursor_line() - place.first).min(self.lines.len() as i64 - 1);
+        let mut tells = self
+            .known
+            .iter()
+            .all(|(_, text)| text.trim_end().is_empty());
+        for at in 0..=last {
+            match self.fit(place.first, at) {
+                Fit::Unknown => {}
+                Fit::Same => tells |= !self.is_blank(at),
+                Fit::Otherwise => return false,
+            }
+        }
+        tells
     }
 
     fn fit(&self, first: i64, at: i64) -> Fit {

@@ -63,7 +63,9 @@ pub(super) struct Terminal {
     pub version: TmuxVersion,
     /// The selector of a picture makes a character wide (an option, from 3.6 on).
     pub wide_pictures: bool,
-    /// A joiner came: the next character goes on the one before.
+    /// A joiner came: before 3.4 the next character goes on the one before the cursor, wherever that
+    /// is then. Plain text that tmux writes a run at a time changes nothing about that, and the end
+    /// of what tmux has read at once ends it.
     pub joins: bool,
 }
 
@@ -131,11 +133,13 @@ impl Terminal {
         self.last = text.last().map(|last| char::from(*last)).or(self.last);
         if !self.wrap || self.insert {
             for byte in text {
-                self.put(Cell::ascii(*byte), 1);
+                match std::mem::take(&mut self.joins) {
+                    true => self.join(char::from(*byte)),
+                    false => self.put(Cell::ascii(*byte), 1),
+                }
             }
             return;
         }
-        self.joins = false;
         let width = self.width();
         while !text.is_empty() {
             if self.cursor.x >= width {
@@ -168,14 +172,17 @@ impl Terminal {
         let Some(columns) = self.grid.clusters.widths.columns(character) else {
             return;
         };
-        if self.joins {
-            self.combine('\u{200d}');
+        match (std::mem::take(&mut self.joins), columns) {
+            (true, _) => self.join(character),
+            (false, 0) => self.combine(character),
+            (false, _) => self.put(Cell::of(character), columns),
         }
-        if columns == 0 || std::mem::take(&mut self.joins) {
-            self.combine(character);
-        } else {
-            self.put(Cell::of(character), columns);
-        }
+    }
+
+    /// Puts a joiner and what follows it on the character before the cursor.
+    fn join(&mut self, character: char) {
+        self.combine('\u{200d}');
+        self.combine(character);
     }
 
     /// The same from 3.4 on.

@@ -52,18 +52,20 @@ impl Needs {
             TdEvent::AgentState {
                 pane: Some(pane),
                 state,
-                evidence,
                 ..
             } => {
                 self.drop_of(id, Some(pane), |urgency| urgency > Urgency::Failed);
-                let (agent, line) = told(evidence);
+                let (agent, line) = told(event);
                 let (urgency, what) = match state.as_str() {
                     "waiting" => (Urgency::Waits, "waits for you"),
                     "error" => (Urgency::Stuck, "stopped with an error"),
                     "limited" => (Urgency::Stuck, "reached a limit"),
                     _ => return,
                 };
-                let text = format!("{agent} {what}: {line}");
+                let text = match line.is_empty() {
+                    true => format!("{agent} {what}"),
+                    false => format!("{agent} {what}: {line}"),
+                };
                 self.add(id, Some(pane), (urgency, text), (at, i64::MAX));
             }
             TdEvent::ExecutionStarted {
@@ -192,11 +194,26 @@ impl Needs {
     }
 }
 
-/// The agent of an evidence and what it shows: `claude choice (confirmed): 1. Yes`.
-pub(super) fn told(evidence: &str) -> (&str, &str) {
-    let agent = evidence.split(' ').next().unwrap_or_default();
-    let line = evidence
-        .split_once("): ")
-        .map_or(evidence, |(_, line)| line);
-    (agent, line)
+/// The agent of a state, and what it asks or what shows the state. Logs of earlier versions have both in
+/// the evidence: `claude choice (confirmed): 1. Yes`.
+pub(super) fn told(event: &TdEvent) -> (&str, &str) {
+    let TdEvent::AgentState {
+        evidence,
+        agent,
+        asks,
+        detail,
+        ..
+    } = event
+    else {
+        return ("", "");
+    };
+    let Some(agent) = agent else {
+        let agent = evidence.split(' ').next().unwrap_or_default();
+        let line = evidence
+            .split_once("): ")
+            .map_or(evidence.as_str(), |(_, line)| line);
+        return (agent, line);
+    };
+    let line = asks.as_ref().or(detail.as_ref());
+    (agent, line.map_or("", |line| line.as_str()))
 }

@@ -35,12 +35,22 @@ pub(super) fn note(event: &TdEvent, is_verbose: bool) -> Option<(Tone, String)> 
         TdEvent::TurnCompleted { evidence, .. } => Some((
             Tone::Good,
             match evidence {
+                // What the agent itself reports needs no proof.
+                Some(evidence) if evidence == "transcript" || evidence == "status" => {
+                    "[turn completed]".to_owned()
+                }
                 Some(evidence) => format!("[turn completed ({evidence})]"),
                 None => "[turn completed]".to_owned(),
             },
         )),
         TdEvent::AgentState {
-            state, evidence, ..
+            state,
+            agent,
+            evidence,
+            source,
+            asks,
+            detail,
+            ..
         } => {
             // That it works is seen by what it prints.
             let (tone, is_news) = match state.as_str() {
@@ -49,7 +59,30 @@ pub(super) fn note(event: &TdEvent, is_verbose: bool) -> Option<(Tone, String)> 
                 "done" => (Tone::Good, true),
                 _ => (Tone::Dim, is_verbose),
             };
-            is_news.then(|| (tone, format!("[agent {state}: {evidence}]")))
+            let Some(agent) = agent else {
+                // As logs of earlier versions have it.
+                return is_news.then(|| (tone, format!("[agent {state}: {evidence}]")));
+            };
+            let why = asks
+                .as_ref()
+                .or(detail.as_ref().filter(|_| state != "done"));
+            let why = why.map_or(String::new(), |why| format!(": {why}"));
+            let how = match (is_verbose, source) {
+                (true, Some(source)) => format!(" ({source}, {evidence})"),
+                _ => String::new(),
+            };
+            let word = match state.as_str() {
+                "waiting" => "waits for you",
+                other => other,
+            };
+            // The end of a turn and an error of its transcript are events of their own.
+            let is_transcripts = source
+                .as_deref()
+                .is_some_and(|source| *source == "transcript");
+            let has_event =
+                is_transcripts && matches!(state.as_str(), "done" | "error" | "limited");
+            let is_said = has_event && !is_verbose;
+            (is_news && !is_said).then(|| (tone, format!("[{agent} {word}{how}{why}]")))
         }
         TdEvent::SessionStarted { panes, .. } => {
             let panes = panes.len();
@@ -99,6 +132,7 @@ pub(super) fn note(event: &TdEvent, is_verbose: bool) -> Option<(Tone, String)> 
             Tone::Caution,
             format!("… events {first_seq} to {last_seq} are not in the log"),
         )),
+        TdEvent::ScreenSnapshot { .. } => None,
         TdEvent::PollerRestarted { source, cause, .. } => Some((
             Tone::Alarm,
             format!("[{source} crashed and is back: {cause}]"),

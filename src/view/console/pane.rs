@@ -1,6 +1,6 @@
 //! One pane: its lines, whether a full-screen program hides them, and whether an agent draws them (pure).
 
-use super::lines::{Lines, Print};
+use super::lines::{Holds, Lines, Print, split};
 use super::paints::Paints;
 use crate::agent::{RowKind, StateRules};
 use crate::event::lines_in;
@@ -23,10 +23,17 @@ pub(super) enum Shown<'a> {
     FullScreen,
 }
 
+/// Rows of a pane's screen where they are not known: more than nearly all panes have.
+const ROWS: i64 = 200;
+
 /// A pane.
 #[derive(Debug, Default)]
 pub(super) struct Pane {
+    /// The same for all lines of the pane, and for no other's.
+    number: u64,
     lines: Lines,
+    /// The rows of its screen.
+    rows: Option<i64>,
     /// In which colours they are shown.
     pub paints: Paints,
     screen: FullScreen,
@@ -51,11 +58,24 @@ enum FullScreen {
     Told { after: i64 },
 }
 
-/// By which rules rows of agents are left out; none: all are shown as they come.
+/// How panes are read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading<'a>(pub Option<&'a StateRules>);
+pub(super) struct Reading<'a> {
+    /// By which rules rows of agents are left out; none: all are shown as they come.
+    pub rules: Option<&'a StateRules>,
+    /// Lines that may be rewritten are held.
+    pub holds: bool,
+}
 
 impl Pane {
+    /// A pane with this number, which no other has.
+    pub fn numbered(number: u64) -> Self {
+        Self {
+            number,
+            ..Self::default()
+        }
+    }
+
     /// Takes in settled lines.
     pub fn settled(
         &mut self,
@@ -70,7 +90,7 @@ impl Pane {
         }
         self.changed = at;
         let is_new = self.agent.is_none() && self.is_plain_until <= at;
-        if reading.0.is_some() && is_new && lines_in(chunk).any(is_drawn) {
+        if reading.rules.is_some() && is_new && lines_in(chunk).any(is_drawn) {
             self.is_boxed_until = at.saturating_add(AGENT_TELLS);
             self.is_plain_until = at.saturating_add(AGENT_TELLS * 30);
         }
@@ -123,11 +143,13 @@ impl Pane {
         &mut self,
         line: i64,
         text: &str,
-        at: i64,
+        (at, is_there): (i64, bool),
         reading: Reading<'_>,
         show: &mut dyn FnMut(Shown<'_>),
     ) {
-        if !self.lines.revise(line, text, at) {
+        let is_there = is_there && self.holds(at, reading) != Holds::Each;
+        let print = &mut |print: Print<'_>| show(Shown::Text(print));
+        if !self.lines.revise(line, text, (at, is_there), print) {
             return;
         }
         self.changed = at;
@@ -165,8 +187,9 @@ impl Pane {
         }
     }
 
-    pub fn agent(&self) -> Option<&str> {
-        self.agent.as_deref()
+    /// Its number, and whether an agent draws it.
+    pub fn drawn_by(&self) -> (u64, bool) {
+        (self.number, self.agent.is_some())
     }
 
     /// What has rested by now.
@@ -179,21 +202,46 @@ impl Pane {
         if self.is_boxed_until > at {
             return;
         }
+        let holds = self.holds(at, reading);
         let agent = self.agent.as_deref();
-        self.lines
-            .rest(at, &|row| reading.shows(agent, row), &mut |print| {
+        self.lines.rest(
+            (at, holds),
+            &|row| reading.shows(agent, row),
+            &mut |print| {
                 show(Shown::Text(print));
-            });
+            },
+        );
     }
 
     /// When there will be something that has rested.
-    pub fn due(&self) -> Option<i64> {
+    pub fn due(&self, reading: Reading<'_>) -> Option<i64> {
         let screen = match self.screen {
             FullScreen::Begins { since, .. } => Some(since.saturating_add(COMMAND_SETTLES)),
             _ => None,
         };
-        let lines = self.lines.due().map(|due| due.max(self.is_boxed_until));
+        // Behind a box, lines wait as an agent's do.
+        let holds = self.holds(self.is_boxed_until, reading);
+        let lines = self
+            .lines
+            .due(holds)
+            .map(|due| due.max(self.is_boxed_until));
         [screen, lines].into_iter().flatten().min()
+    }
+
+    /// What is held of its lines is printed: something else is about to be.
+    pub fn release(&mut self, at: i64, reading: Reading<'_>, show: &mut dyn FnMut(Shown<'_>)) {
+        if let Holds::OnScreen(_) = self.holds(at, reading) {
+            let agent = self.agent.as_deref();
+            self.lines
+                .release(i64::MAX, &|row| reading.shows(agent, row), &mut |print| {
+                    show(Shown::Text(print));
+                });
+        }
+    }
+
+    /// Its screen has so many rows.
+    pub fn has_rows(&mut self, rows: u32) {
+        self.rows = Some(i64::from(rows));
     }
 
     /// Nothing more comes: its open lines are its last.
@@ -225,8 +273,13 @@ impl Pane {
             });
     }
 
-    fn holds(&self, at: i64, reading: Reading<'_>) -> bool {
-        reading.0.is_some() && (self.agent.is_some() || at < self.is_boxed_until)
+    fn holds(&self, at: i64, reading: Reading<'_>) -> Holds {
+        let is_drawn = self.agent.is_some() || at < self.is_boxed_until;
+        match (is_drawn && reading.rules.is_some(), reading.holds) {
+            (true, _) => Holds::Each,
+            (false, true) => Holds::OnScreen(self.rows.unwrap_or(ROWS)),
+            (false, false) => Holds::No,
+        }
     }
 }
 
@@ -237,7 +290,7 @@ impl Reading<'_> {
     }
 
     fn kind(self, agent: Option<&str>, row: &str) -> RowKind {
-        match (self.0, agent) {
+        match (self.rules, agent) {
             (Some(rules), Some(agent)) => rules.row_kind(agent, row),
             _ => RowKind::Text,
         }
@@ -253,13 +306,4 @@ fn is_drawn(row: &str) -> bool {
         .filter(|c| matches!(c, '─' | '▄' | '▀'))
         .count()
         == ACROSS_MIN
-}
-
-/// So many lines of a chunk, and those behind them.
-fn split(chunk: &str, count: i64) -> (&str, &str) {
-    let Some(last) = usize::try_from(count).ok().and_then(|n| n.checked_sub(1)) else {
-        return ("", chunk);
-    };
-    let end = memchr::memchr_iter(b'\n', chunk.as_bytes()).nth(last);
-    end.map_or((chunk, ""), |end| chunk.split_at(end + 1))
 }

@@ -1,5 +1,6 @@
 //! Writes the lines of a pane: labelled, wrapped, those that read like errors in red (pure).
 
+use super::body::Body;
 use super::errors::is_error;
 use super::lines::Print;
 use super::paints::Paints;
@@ -14,8 +15,11 @@ use crate::view::tone::Tone;
 pub(super) struct Writer<'a> {
     rows: &'a Rows,
     label: &'a Label,
+    /// The pane's number.
+    pane: u64,
     /// The programs' own colours.
     paints: &'a Paints,
+    body: &'a mut Body,
     /// Whether lines that read like errors are looked for: agents talk about errors.
     reads: bool,
     /// The last of them.
@@ -24,17 +28,20 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
+    /// Writes to `out` and `body`; of a pane its label, its number, and whether an agent draws it.
     pub fn new(
         rows: &'a Rows,
-        label: &'a Label,
+        (label, pane, is_agent): (&'a Label, u64, bool),
         paints: &'a Paints,
-        is_agent: bool,
+        body: &'a mut Body,
         out: &'a mut String,
     ) -> Self {
         Self {
             rows,
             label,
+            pane,
             paints,
+            body,
             reads: !is_agent && (rows.look.coloured || rows.columns.is_some()),
             error: None,
             out,
@@ -50,15 +57,34 @@ impl<'a> Writer<'a> {
             Shown::Text(Print::Chunk(first, chunk)) => self.chunk(first, chunk),
             Shown::Text(Print::Line(number, line)) => self.line('|', number, line),
             Shown::Text(Print::Again(number, line)) => self.line('~', number, line),
+            Shown::Text(Print::Over(number, line)) => {
+                let mut rows = String::new();
+                self.push('|', number, line, &mut rows);
+                self.body.replace((self.pane, number), Some(&rows));
+            }
+            Shown::Text(Print::Gone(number)) => self.body.replace((self.pane, number), None),
         }
     }
 
     fn line(&mut self, mark: char, number: i64, line: &str) {
+        let start = self.out.len();
+        let mut out = std::mem::take(self.out);
+        self.push(mark, number, line, &mut out);
+        *self.out = out;
+        self.mark(start, number);
+    }
+
+    fn push(&mut self, mark: char, number: i64, line: &str, out: &mut String) {
         let tone = self.tone(line);
-        if let Some(painted) = self.paints.paint(number, line) {
-            return self.rows.painted(self.label, mark, &painted, self.out);
+        match self.paints.paint(number, line) {
+            Some(painted) => self.rows.painted(self.label, mark, &painted, out),
+            None => self.rows.row(self.label, mark, tone, line, out),
         }
-        self.rows.row(self.label, mark, tone, line, self.out);
+    }
+
+    /// The line with this number stands there from `start` on.
+    fn mark(&mut self, start: usize, number: i64) {
+        self.body.mark(start, self.out.len(), (self.pane, number));
     }
 
     /// A chunk may have thousands of lines: what they have in common is made once.
@@ -75,6 +101,7 @@ impl<'a> Writer<'a> {
                 self.line('|', number, line);
                 continue;
             }
+            let start = self.out.len();
             self.out.push_str(&before);
             if !line.is_empty() {
                 self.out.push(' ');
@@ -84,6 +111,7 @@ impl<'a> Writer<'a> {
                 }
             }
             self.out.push('\n');
+            self.mark(start, number);
         }
     }
 

@@ -26,6 +26,7 @@ pub fn run(bytes: &[u8]) {
         execution_id: "a".into(),
         iteration: 1,
         token: text.to_owned(),
+        pane: None,
     };
     let envelope = Envelope::new(Some(1), Timestamp::from_micros(1), event);
     assert_eq!(query.wants(&envelope), matches);

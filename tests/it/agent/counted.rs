@@ -95,9 +95,24 @@ fn claude_tokens(values: &[Value]) -> u64 {
     tokens.values().sum()
 }
 
+/// What the results of runs count that the agent's own messages do not.
+fn claude_missing(values: &[Value]) -> u64 {
+    let runs = values.split(|value| text(value, "/subtype") == "init");
+    let missing = runs.map(|run| {
+        let is_own = |value: &&Value| text(value, "/parent_tool_use_id").is_empty();
+        let own: Vec<Value> = run.iter().filter(is_own).cloned().collect();
+        let results = run.iter().filter(|value| text(value, "/type") == "result");
+        let taken: u64 = results
+            .map(|value| number(value, "/usage/output_tokens"))
+            .sum();
+        taken.saturating_sub(claude_tokens(&own))
+    });
+    missing.sum()
+}
+
 fn claude_stream(values: &[Value]) -> Counts {
     let mut counts = Counts {
-        output_tokens: claude_tokens(values),
+        output_tokens: claude_tokens(values) + claude_missing(values),
         ..Counts::default()
     };
     claude_tools(values, &mut counts);

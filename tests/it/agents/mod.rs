@@ -5,6 +5,7 @@ mod program;
 mod replay;
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -93,6 +94,77 @@ fn each_end_is_told_once() {
     let kinds: Vec<_> = told.iter().map(TdEvent::type_name).collect();
     assert_eq!(kinds[..4], ["AgentRegistered"; 4]);
     assert_eq!(kinds[4..], ["AgentCompleted"; 2], "{told:#?}");
+}
+
+#[test]
+fn a_session_goes_on_after_its_first_end() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("session.jsonl");
+    let append = |name: &str, text: &str| {
+        let mut file = File::options()
+            .append(true)
+            .create(true)
+            .open(&path)
+            .unwrap();
+        let record = |kind: &str, id: &str, text: &str| {
+            let time = "2999-01-01T00:00:00.000Z";
+            format!(
+                "{{\"id\":\"{id}{name}\",\"timestamp\":\"{time}\",\"type\":\"{kind}\",\"content\":\"{text}\"}}\n"
+            )
+        };
+        let kind = if text.starts_with("no ") {
+            "error"
+        } else {
+            "gemini"
+        };
+        let turn = [record("user", "u", "go on"), record(kind, "a", text)].concat();
+        file.write_all(turn.as_bytes()).unwrap();
+    };
+    let mut agents = Agents::new();
+    let head = r#"{"sessionId":"5b","projectHash":"7e","startTime":"2999-01-01T00:00:00.000Z","kind":"main"}"#;
+    fs::write(&path, format!("{head}\n")).unwrap();
+    agents.registry.register("session", &path).unwrap();
+    for (name, text) in [
+        ("1", "First."),
+        ("2", "Second."),
+        ("3", "no quota"),
+        ("4", "Last."),
+    ] {
+        append(name, text);
+        for _ in 0..5 {
+            agents.tick(5);
+        }
+    }
+    let told: Vec<String> = agents
+        .told()
+        .into_iter()
+        .map(|event| match event {
+            TdEvent::TurnCompleted {
+                summary,
+                agent_id,
+                evidence,
+                ..
+            } => format!("turn {} {summary} {}", agent_id.unwrap(), evidence.unwrap()),
+            TdEvent::Error { message, .. } => format!("error {message}"),
+            TdEvent::AgentCompleted { result, .. } => format!("completed {result}"),
+            event => event.type_name().to_owned(),
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "AgentRegistered",
+            "turn session First. inferred",
+            "completed First.",
+            "turn session Second. inferred",
+            "error no quota",
+            "turn session Last. inferred",
+        ]
+    );
+    assert_eq!(
+        agents.registry.status("session"),
+        Some(AgentStatus::Completed)
+    );
 }
 
 #[test]

@@ -74,6 +74,62 @@ fn new_files_are_found_and_absent_ones_waited_for() {
 }
 
 #[test]
+fn without_arguments_sessions_that_live_are_watched() {
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    let write = |name: &str, text: &str| {
+        fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        fs::write(at(name), text).unwrap();
+    };
+    let rollout = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"event_msg","payload":{"type":"task_complete","turn_id":"t","last_agent_message":"Done."}}
+"#;
+    let side = r#"{"isSidechain":true,"agentId":"a","type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Seen."}],"stop_reason":"end_turn"},"version":"2.1.235","sessionId":"s"}
+"#;
+    write(".codex/sessions/2020/01/01/rollout-old.jsonl", rollout);
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3_600);
+    let file = fs::File::options()
+        .append(true)
+        .open(at(".codex/sessions/2020/01/01/rollout-old.jsonl"))
+        .unwrap();
+    file.set_modified(old).unwrap();
+    write(".codex/sessions/2026/01/01/rollout-new.jsonl", rollout);
+    write(".claude/projects/-w/s/subagents/agent-1.jsonl", side);
+    write(".gemini/tmp/p/logs.jsonl", rollout);
+    let mut command = program(
+        &["agents", "--no-log", "--poll", "20ms", "--stable", "300ms"],
+        temp.path(),
+    );
+    command.env("HOME", temp.path());
+    for name in [
+        "CLAUDE_CONFIG_DIR",
+        "CODEX_HOME",
+        "GEMINI_CLI_HOME",
+        "QWEN_RUNTIME_DIR",
+    ] {
+        command.env_remove(name);
+    }
+    let mut running = Running::start(command);
+    running.wait_for("[turn] rollout-new ended: task_complete");
+    running.wait_for("[agent] rollout-new COMPLETED");
+    running.wait_for("[agent] agent-1 COMPLETED");
+    // It goes on.
+    write(
+        ".codex/sessions/2020/01/01/rollout-old.jsonl",
+        &rollout.repeat(2),
+    );
+    running.wait_for("[agent] rollout-old COMPLETED");
+    running.signal(Signal::INT);
+    let output = running.end();
+    assert_code(&output, 0);
+    let shown = text(&output.stdout);
+    assert_eq!(shown.matches("[agent] ").count(), 6, "{shown}");
+    assert!(!shown.contains("logs"), "{shown}");
+    let said = text(&output.stderr);
+    assert!(said.contains(".codex/sessions"), "{said}");
+    assert!(!said.contains(".qwen"), "{said}");
+}
+
+#[test]
 fn one_signal_stops_in_order() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("a.jsonl");
@@ -90,8 +146,7 @@ fn one_signal_stops_in_order() {
 fn wrong_usage_is_2() {
     let temp = tempfile::tempdir().unwrap();
     for args in [
-        &["agents"][..],
-        &["agents", ""],
+        &["agents", ""][..],
         &["agents", "/dev/null"],
         &["agents", "*/x.jsonl"],
         &["agents", "x", "--poll", "0s"],

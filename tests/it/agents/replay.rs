@@ -112,7 +112,7 @@ fn replay(log: &Path, transcript: &Path) {
     agents.registry.register("a", &path).unwrap();
     let mut file = File::create(&path).unwrap();
     let began = agents.clock.clock().wall().micros();
-    let (mut written, mut completed_at) = (0, None);
+    let (mut written, mut completed_at, mut turns) = (0, None, 0);
     let mut sizes = sizes.into_iter().peekable();
     // A tick a second: more chances to be too early than with the five of the program.
     for second in 0..(last_at / 1_000_000 + 60) {
@@ -133,10 +133,13 @@ fn replay(log: &Path, transcript: &Path) {
                     eprintln!("{shown}: {second} s, {written} bytes: {event:?}");
                     completed_at = Some(second);
                 }
+                TdEvent::TurnCompleted { .. } => turns += 1,
+                TdEvent::Error { .. } if completed_at.is_some() => {}
                 TdEvent::AgentRegistered { .. } => {}
                 other => panic!("{shown}: {other:?}"),
             }
         }
     }
     assert!(completed_at.is_some(), "{shown}: it has no end");
+    eprintln!("{shown}: {turns} turns");
 }

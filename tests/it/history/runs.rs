@@ -331,3 +331,16 @@ fn retention_is_looked_after_when_a_run_begins() {
     });
     engine.shutdown();
 }
+
+#[test]
+fn what_runs_does_not_know_is_refused_in_one_line() {
+    let temp = tempfile::tempdir().unwrap();
+    for (args, says) in [
+        (&["runs", "build"][..], "\"build\" is not known here"),
+        (&["runs", "--json", "pune"], "runs prune"),
+        (&["runs", "-L", "work"], "leave them out"),
+        (&["-S", "/tmp/socket", "runs", "prune"], "leave them out"),
+    ] {
+        assert_wrong_usage(&run(args, temp.path()), says);
+    }
+}

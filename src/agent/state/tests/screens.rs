@@ -1,7 +1,9 @@
 //! Whole screens of each agent in each state that is claimed, drawn after what its program writes.
 //!
 //! They lie in `screens/`, one file an agent, which names at its top the sources that were read for
-//! the shapes; the words are ours. A line `=== NAME = WHAT IS SAID` stands above each.
+//! the shapes; the words are ours. A line `=== NAME = AGENT STATE` stands above each; where a dialogue
+//! shows what it asks about, `: WHAT IT ASKS` follows. Those whose names begin with a version were
+//! captured from that version of the program, and shortened.
 
 use super::{judge, said};
 
@@ -9,6 +11,8 @@ const FILES: &[&str] = &[
     include_str!("screens/claude.txt"),
     include_str!("screens/codex.txt"),
     include_str!("screens/gemini.txt"),
+    include_str!("screens/qwen.txt"),
+    include_str!("screens/copilot.txt"),
     include_str!("screens/opencode.txt"),
     include_str!("screens/aider.txt"),
     include_str!("screens/nobody.txt"),
@@ -34,7 +38,10 @@ pub(super) fn busy() -> Vec<&'static str> {
 #[test]
 fn screens_are_read() {
     for (name, expected, screen) in all() {
-        assert_eq!(said(screen), expected, "{name}\n{screen}");
+        let asks = judge(screen).and_then(|judged| judged.asks);
+        let asks = asks.map_or(String::new(), |asks| format!(": {asks}"));
+        let found = format!("{}{asks}", said(screen));
+        assert_eq!(found, expected, "{name}\n{screen}");
         // A capture of a taller pane has blank rows below, and blanks at the ends of all.
         let blank = " ".repeat(7);
         let wide: String = screen

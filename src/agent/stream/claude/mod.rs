@@ -13,7 +13,7 @@ pub(super) use wire::{Event, Live, Streamed};
 use super::messages::Messages;
 use super::scribe::Scribe;
 use super::tools::When;
-use wire::{Content, Message};
+use wire::{Block, Content, Message};
 
 /// What stands in the place of a model when Claude Code itself wrote the message.
 const SYNTHETIC: &str = "<synthetic>";
@@ -23,7 +23,7 @@ const SYNTHETIC: &str = "<synthetic>";
 struct Speaker {
     /// The agent itself, not one that it sent out.
     is_own: bool,
-    /// Its text came as deltas before.
+    /// Its text is told otherwise: it came as deltas before, or it is an error.
     is_repeated: bool,
 }
 
@@ -103,21 +103,30 @@ fn assistant(
     said
 }
 
+/// Whether a user's record holds answers of tools.
+fn has_answers(content: &Content<'_>) -> bool {
+    tool_results(content).next().is_some()
+}
+
 /// Tells the answers of tools in a user's record; whether there were any.
 fn answers(content: &Content<'_>, when: When, scribe: &mut Scribe) -> bool {
-    let Content::Blocks(blocks) = content else {
-        return false;
-    };
-    let mut found = false;
-    for block in blocks {
-        if block.kind.as_str() == "tool_result"
-            && let Some(id) = block.tool_use_id.get()
-        {
-            found = true;
-            scribe.tool_answers(id, block.is_success(), block.content.text.as_str(), when);
-        }
+    for (id, block) in tool_results(content) {
+        scribe.tool_answers(id, block.is_success(), block.content.text.as_str(), when);
     }
-    found
+    has_answers(content)
+}
+
+fn tool_results<'c, 'a>(
+    content: &'c Content<'a>,
+) -> impl Iterator<Item = (&'c str, &'c Block<'a>)> {
+    let blocks = match content {
+        Content::Blocks(blocks) => blocks.as_slice(),
+        _ => &[],
+    };
+    let results = blocks
+        .iter()
+        .filter(|block| block.kind.as_str() == "tool_result");
+    results.filter_map(|block| Some((block.tool_use_id.get()?, block)))
 }
 
 /// What Claude Code writes in the place of a prompt when a human stopped it.

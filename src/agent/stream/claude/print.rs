@@ -4,11 +4,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::grammar::Grammar;
-use super::super::lenient::{Count, Flag, Maybe, Str, Time};
+use super::super::lenient::{Count, Flag, List, Maybe, Str, Time};
 use super::super::messages::Messages;
-use super::super::scribe::Scribe;
+use super::super::scribe::{Scribe, Usage as Tokens};
 use super::super::standing::Standing;
-use super::wire::{Event, Live, Message, Streamed};
+use super::wire::{Event, Live, Message, Streamed, Usage};
 use super::{Speaker, answers, assistant, is_aside, is_interruption};
 use crate::agent::summary::summary;
 
@@ -44,6 +44,8 @@ pub struct Record<'a> {
     terminal_reason: Str<'a>,
     #[serde(default)]
     result_index: Count,
+    #[serde(default)]
+    usage: Maybe<Usage>,
     // Of a retry.
     #[serde(default)]
     attempt: Count,
@@ -53,10 +55,20 @@ pub struct Record<'a> {
     retry_delay_ms: Count,
     #[serde(default)]
     error_status: Count,
+    // Of an init.
+    #[serde(default, borrow)]
+    session_id: Str<'a>,
+    /// The background tasks that are under way, after one began or ended.
+    #[serde(default)]
+    tasks: List<Task>,
     // Of a limit.
     #[serde(default, borrow)]
     rate_limit_info: Maybe<Box<RateLimit<'a>>>,
 }
+
+/// A background task; only how many there are matters.
+#[derive(Debug, Default, Deserialize)]
+struct Task {}
 
 #[derive(Debug, Default, Deserialize)]
 struct RateLimit<'a> {
@@ -72,6 +84,17 @@ pub struct Print {
     live: Live,
     is_live: bool,
     result_index: Option<u64>,
+    /// The session of the run.
+    session_id: String,
+    /// Background tasks that are under way.
+    tasks: usize,
+    /// A background task has ended since the last init: the next init may be the turn in which the
+    /// agent hears of it.
+    is_woken: bool,
+    /// Turns of the run that began and have no result yet.
+    turns: usize,
+    /// What the results of the run say that it took.
+    taken: Tokens,
 }
 
 impl Grammar for Print {
@@ -108,11 +131,30 @@ impl Print {
         match record.subtype.as_str() {
             "init" => {
                 self.messages.tell_all(scribe);
-                if scribe.standing() == Standing::Working {
-                    scribe.cut("another run began");
+                let session_id = record.session_id.as_str();
+                // The results of both turns follow the second.
+                let is_same_run = std::mem::take(&mut self.is_woken)
+                    && scribe.standing() == Standing::Working
+                    && session_id == self.session_id;
+                if is_same_run {
+                    self.turns += 1;
+                } else {
+                    if scribe.standing() == Standing::Working {
+                        scribe.cut("another run began");
+                    }
+                    session_id.clone_into(&mut self.session_id);
+                    self.messages.begin_run();
+                    self.taken = Tokens::default();
+                    self.tasks = 0;
+                    self.turns = 1;
                 }
                 self.is_live = false;
                 scribe.working("system/init");
+            }
+            "background_tasks_changed" => {
+                let tasks = record.tasks.0.len();
+                self.is_woken |= tasks < self.tasks;
+                self.tasks = tasks;
             }
             "api_retry" => {
                 let number = |count: Count| count.0.map_or("?".to_owned(), |n| n.to_string());
@@ -202,7 +244,14 @@ impl Print {
     }
 
     fn result(&mut self, record: &Record<'_>, scribe: &mut Scribe) {
-        self.messages.tell_own(scribe);
+        if let Some(usage) = record.usage.0 {
+            let mut tokens = Tokens::default();
+            usage.replace(&mut tokens);
+            self.taken = self.taken.plus(tokens);
+        }
+        // Each message carries the counts of its beginning; what the whole took stands here. The
+        // totals by model have sub-agents, too, but also earlier runs of a resumed session.
+        self.messages.tell_run(self.taken, scribe);
         self.is_live = false;
         if let (Some(last), Some(now)) = (self.result_index, record.result_index.0)
             && now > last + 1
@@ -211,6 +260,7 @@ impl Print {
             scribe.warn(format!("{lost} results were lost before this one"));
         }
         self.result_index = record.result_index.0.or(self.result_index);
+        self.turns = self.turns.saturating_sub(1);
         let subtype = record.subtype.as_str();
         // No error is what says so; what says something else is one.
         let is_error = record.is_error.map(RawValue::get);
@@ -225,7 +275,13 @@ impl Print {
         if is_error.is_none_or(|said| said == "false") && subtype == "success" {
             scribe.said(record.result.as_str());
             scribe.turn_completed(record.stop_reason.get().unwrap_or("result"));
-            scribe.completed(evidence);
+            if self.turns > 0 {
+                // The run ends with the result of its last turn, or with its stream.
+                scribe.told_anew();
+                scribe.stand(Standing::Done, evidence);
+            } else {
+                scribe.completed(evidence);
+            }
         } else {
             let error = [record.result.as_str(), record.errors.text.as_str(), subtype]
                 .into_iter()

@@ -16,7 +16,7 @@ use super::super::standing::{Expected, Standing};
 use super::background::{Launch, Notification};
 use super::beyond::Beyond;
 use super::wire::Message;
-use super::{SYNTHETIC, Speaker, answers, assistant};
+use super::{SYNTHETIC, Speaker, answers, assistant, has_answers};
 use super::{is_aside, is_hook_feedback, is_interruption};
 
 /// From this version on every message that is complete has a stop reason.
@@ -99,6 +99,8 @@ pub struct Transcript {
     messages: Messages,
     beyond: Beyond,
     agent_id: String,
+    /// The last message of the agent itself has a stop reason: no more of it is generated.
+    is_whole: bool,
     /// The message that ended the turn, so that its other lines do not end it again.
     ended_by: String,
     /// A line behind the end of the turn said that it is over.
@@ -150,6 +152,12 @@ impl Grammar for Transcript {
         self.reconsider(scribe);
     }
 
+    fn settled(&mut self, scribe: &mut Scribe) {
+        if self.is_whole {
+            self.messages.tell_own(scribe);
+        }
+    }
+
     fn end(&mut self, scribe: &mut Scribe) {
         self.messages.tell_all(scribe);
         scribe.end();
@@ -187,11 +195,16 @@ impl Transcript {
         {
             self.beyond.tool_result(result, when.recorded);
         }
-        let has_answers = answers(&message.content, when, scribe);
+        if is_own && self.is_whole && has_answers(&message.content) {
+            // What called the tools was said before they answered. One that is still generated has
+            // more tools, and its usage comes with the last of them.
+            self.messages.tell_own(scribe);
+        }
+        let is_answered = answers(&message.content, when, scribe);
         if !is_own {
             return;
         }
-        if has_answers {
+        if is_answered {
             self.beyond.record(when.recorded);
             return scribe.working("a tool's result");
         }
@@ -239,7 +252,7 @@ impl Transcript {
         };
         let speaker = Speaker {
             is_own,
-            is_repeated: false,
+            is_repeated: record.is_api_error_message.is_set(),
         };
         let when = scribe.when(record.timestamp.read());
         let id = message.id.as_str().to_owned();
@@ -249,6 +262,7 @@ impl Transcript {
         if !is_own {
             return;
         }
+        self.is_whole = stop.is_some();
         self.beyond.record(when.recorded);
         // A sub-agent's has no such lines, and neither has one that no human sees.
         let is_side = record.is_sidechain.is_set();

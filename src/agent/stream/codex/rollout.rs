@@ -29,6 +29,8 @@ pub struct Record<'a> {
     #[serde(default, borrow)]
     last_agent_message: Str<'a>,
     #[serde(default, borrow)]
+    error: Maybe<Failure<'a>>,
+    #[serde(default, borrow)]
     item: Maybe<Item<'a>>,
     #[serde(default)]
     info: Maybe<Info>,
@@ -57,6 +59,13 @@ pub struct Record<'a> {
     status: Str<'a>,
     #[serde(default)]
     output: Output,
+}
+
+/// Why a turn has failed.
+#[derive(Debug, Default, Deserialize)]
+struct Failure<'a> {
+    #[serde(default, borrow)]
+    message: Str<'a>,
 }
 
 /// What happened in a turn, of versions that keep items.
@@ -227,6 +236,9 @@ impl Rollout {
     fn turn_complete(&mut self, event: &Record<'_>, scribe: &mut Scribe) {
         self.flush(scribe);
         let last = event.last_agent_message.as_str();
+        if let Some(failure) = &event.error.0 {
+            return scribe.failed(failure.message.as_str(), "task_complete with an error");
+        }
         if last.is_empty() && !self.error.is_empty() {
             let error = std::mem::take(&mut self.error);
             return scribe.failed(&error, "an error, and task_complete without an answer");

@@ -10,6 +10,9 @@ use super::super::scribe::{Scribe, Usage};
 use super::super::standing::Standing;
 use super::super::tools::When;
 
+/// What Gemini CLI 0.61 says when a human stops it.
+const CANCELLED: &str = "Request cancelled.";
+
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -110,9 +113,21 @@ impl Grammar for Session {
             "warning" if self.seen.insert(record.id.as_str()) => {
                 scribe.warn(format!("gemini says: {}", record.content.text.as_str()));
             }
+            "info"
+                if record.content.text.as_str() == CANCELLED
+                    && self.seen.insert(record.id.as_str()) =>
+            {
+                self.tell(scribe);
+                scribe.interrupted("a human interrupted it".to_owned());
+            }
             // The header, patches of it, and hints to the human.
             _ => scribe.unknown(),
         }
+    }
+
+    fn turn_over(&mut self, scribe: &mut Scribe) {
+        self.tell(scribe);
+        scribe.turn_over();
     }
 
     fn end(&mut self, scribe: &mut Scribe) {

@@ -71,6 +71,102 @@ fn runs_without_a_result_are_cut() {
     );
 }
 
+/// As Claude Code 2.1.330 prints it for a sub-agent, which runs in the background.
+#[test]
+fn a_run_with_a_background_sub_agent_is_one_run() {
+    let tasks = |tasks: &str| {
+        format!(
+            r#"{{"type":"system","subtype":"background_tasks_changed","tasks":[{tasks}],"session_id":"s"}}"#
+        ) + "\n"
+    };
+    let message = |id: &str, text: &str| {
+        format!(
+            r#"{{"type":"assistant","message":{{"id":"{id}","content":[{{"type":"text","text":"{text}"}}],"usage":{{"input_tokens":5,"output_tokens":1}}}},"parent_tool_use_id":null,"session_id":"s"}}"#
+        ) + "\n"
+    };
+    let result = |text: &str| {
+        format!(
+            r#"{{"is_error":false,"subtype":"success","stop_reason":"end_turn","result":"{text}","type":"result","session_id":"s"}}"#
+        ) + "\n"
+    };
+    let begun = tasks(r#"{"task_id":"a1","task_type":"local_agent"}"#);
+    let first = [INIT, &message("m1", "I wait."), &begun].concat();
+    let woken = [
+        first.as_str(),
+        &tasks(""),
+        INIT,
+        &message("m2", "It has reported."),
+    ]
+    .concat();
+    let events = [
+        "token I wait.",
+        "response 5/1",
+        "token It has reported.",
+        "response 5/1",
+        "turn end_turn",
+        "turn end_turn",
+        "completed It has reported.",
+    ];
+    let whole = [&woken, &result("I wait."), &result("It has reported.")];
+    let whole = whole.map(String::as_str).concat();
+    assert_eq!(told(Format::Auto, &whole), events);
+    assert_eq!(stands(&whole), Standing::Done);
+    let ends = |text: &str| {
+        let mut told = told(Format::Auto, text);
+        told.retain(|event| event.starts_with("completed") || event.starts_with("failed"));
+        told
+    };
+    let cut = "failed the run was cut off before its end";
+    assert_eq!(ends(&woken), [cut]);
+    // One result for both turns: the end of the stream is the end of the run.
+    let once = [woken.as_str(), &result("It has reported.")].concat();
+    assert_eq!(ends(&once), ["completed It has reported."]);
+    // No task has ended, or it is another session's: another run.
+    let again = [first.as_str(), INIT].concat();
+    assert_eq!(ends(&again), [cut, cut]);
+    let other = INIT.replace(r#""s""#, r#""t""#);
+    let other = [first.as_str(), &tasks(""), &other].concat();
+    assert_eq!(ends(&other), [cut, cut]);
+}
+
+#[test]
+fn what_a_run_took_is_what_its_result_says() {
+    let message = |id: &str| {
+        format!(
+            r#"{{"type":"assistant","message":{{"id":"{id}","content":[{{"type":"text","text":"x"}}],"usage":{{"input_tokens":5,"output_tokens":1}}}},"parent_tool_use_id":null,"session_id":"s"}}"#
+        ) + "\n"
+    };
+    let result = |usage: &str| {
+        format!(
+            r#"{{"is_error":false,"subtype":"success","result":"x","usage":{usage},"type":"result","session_id":"s"}}"#
+        ) + "\n"
+    };
+    let responses = |parts: &[&str]| {
+        let mut told = told(Format::Claude, &parts.concat());
+        told.retain(|event| event.starts_with("response"));
+        told
+    };
+    let (one, two) = (message("m1"), message("m2"));
+    let taken = result(r#"{"input_tokens":10,"output_tokens":90}"#);
+    assert_eq!(
+        responses(&[INIT, &one, &two, &taken]),
+        ["response 5/1", "response 5/89"]
+    );
+    // A run whose messages were not seen.
+    assert_eq!(responses(&[INIT, &taken]), ["response 10/90"]);
+    // Results of versions 1 count the last message only: what is known is not taken back.
+    let less = result(r#"{"input_tokens":0,"output_tokens":1}"#);
+    assert_eq!(
+        responses(&[INIT, &one, &two, &less]),
+        ["response 5/1", "response 5/1"]
+    );
+    // Another run is counted anew.
+    assert_eq!(
+        responses(&[INIT, &one, &taken, INIT, &two, &taken]),
+        ["response 10/90", "response 10/90"]
+    );
+}
+
 #[test]
 fn what_a_sub_agent_says_is_not_what_the_agent_says() {
     let text = INIT.to_owned()

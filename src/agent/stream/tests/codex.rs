@@ -94,12 +94,24 @@ fn turns_of_a_rollout_that_do_not_end_well() {
     let failed = r#"{"type":"event_msg","payload":{"type":"error","message":"no"}}
 {"type":"event_msg","payload":{"type":"task_complete","last_agent_message":null}}
 "#;
+    let with_error = r#"{"type":"event_msg","payload":{"type":"task_complete","last_agent_message":null,"error":{"message":"unexpected status 401"}}}
+"#;
     let call = r#"{"type":"response_item","payload":{"type":"custom_tool_call","status":"completed","call_id":"c","name":"apply_patch","input":"p"}}
 "#;
     assert_eq!(stands(begun), Standing::Working);
     assert_eq!(stands(&[begun, call].concat()), Standing::Working);
     assert_eq!(stands(&[begun, aborted].concat()), Standing::Interrupted);
     assert_eq!(stands(&[begun, failed].concat()), Standing::Failed);
+    assert_eq!(stands(&[begun, with_error].concat()), Standing::Failed);
+    assert_eq!(
+        told(Format::Codex, &[begun, with_error].concat()),
+        ["failed unexpected status 401"]
+    );
+    // The next turn is another matter.
+    assert_eq!(
+        stands(&[begun, with_error, begun].concat()),
+        Standing::Working
+    );
     assert_eq!(
         told(
             Format::Codex,

@@ -3,11 +3,14 @@
 mod beyond;
 mod claude;
 mod codex;
+mod copilot;
 mod cuts;
 mod gemini;
+mod opencode;
+mod qwen;
 mod sse;
 
-use super::{AgentEvent, Format, Standing, StreamParser};
+use super::{AgentEvent, Format, Standing, StreamFormat, StreamParser};
 use crate::stamp::Timestamp;
 
 /// What a stream says, an event a line, as short as can be compared.

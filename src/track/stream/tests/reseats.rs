@@ -279,3 +279,73 @@ fn lines_behind_a_full_screen_program_stay_whole() {
     assert_eq!(pane.said(), "one\na line of some length\nmore\n");
     assert_eq!(pane.lines(), ["one", "a line of some length", "more"]);
 }
+
+/// `send-keys -R` scrolls a screen off and goes to its top, which no byte tells: what the stream has
+/// said beyond tmux's last line is blanked out.
+#[test]
+fn lines_that_tmux_does_not_have_are_blanked_out() {
+    let mut pane = Pane::new(20, 3);
+    pane.feed(b"one\r\n\n\n\n\ntwo\r\nthree");
+    pane.rest();
+    pane.reseat(&seam(20, &["one", "two", "three"], 0));
+    pane.rest();
+    assert_eq!(
+        (pane.lines(), pane.reasons()),
+        (vec_of(&["one", "two", "three"]), vec![])
+    );
+    pane.feed(b"\r\nfour\r\n");
+    pane.rest();
+    assert_eq!(pane.lines(), ["one", "two", "three", "four"]);
+}
+
+/// What was written over is gone from tmux's history, too: a line of which nothing is known stands
+/// where one was said.
+#[test]
+fn lines_that_fit_more_than_one_story_follow_a_gap() {
+    let mut pane = Pane::new(20, 3);
+    pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive");
+    pane.rest();
+    pane.reseat(&seam(20, &["other", "four", "five"], 0));
+    pane.rest();
+    assert_eq!(pane.lines(), ["one", "two", "other", "four", "five"]);
+    assert_eq!(pane.reasons(), [GapReason::Cleared]);
+}
+
+/// The same where nothing that tmux shows was said.
+#[test]
+fn lines_of_which_none_was_said_follow_a_gap() {
+    let mut pane = Pane::new(20, 3);
+    pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive\r\nsix\r\nseven\r\n");
+    pane.rest();
+    pane.reseat(&seam(20, &["cc a", "cc b", ""], 0));
+    pane.rest();
+    let lines = pane.lines();
+    assert_eq!(
+        lines[..7],
+        ["one", "two", "three", "four", "five", "six", "seven"]
+    );
+    assert_eq!(lines[7..], ["cc a", "cc b"]);
+    assert_eq!(pane.reasons(), [GapReason::Cleared]);
+}
+
+/// A history that was cleared without a byte: the first lines that tmux has read as they were said.
+#[test]
+fn lines_behind_a_cleared_history_are_found_by_their_texts() {
+    let mut pane = Pane::new(20, 3);
+    pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive\r\nsix\r\nseven\r\n\x1b[Hmixed");
+    pane.rest();
+    pane.reseat(&seam(
+        20,
+        &["four", "five", "six", "seven", "", "mixed", ""],
+        4,
+    ));
+    pane.rest();
+    let all = [
+        "one", "two", "three", "four", "five", "six", "seven", "", "mixed",
+    ];
+    assert_eq!((pane.lines(), pane.reasons()), (vec_of(&all), vec![]));
+}
+
+fn vec_of(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
+}

@@ -78,6 +78,22 @@ fn wide_characters_and_marks_are_in_their_places() {
     shows(1, 2, "漢a", &["a", ""], 0);
 }
 
+/// Before 3.4 tmux writes plain text a run at a time, and forgets a joiner where what it has read at
+/// once ends.
+#[test]
+fn a_joiner_waits_for_what_is_not_plain_text() {
+    shows(9, 2, "ab\u{200d}\r\ncd💻e", &["ab", "cd\u{200d}💻e"], 0);
+    shows(9, 1, "ab\u{200d}\x1b[?7lcd", &["ab\u{200d}cd"], 0);
+    shows(9, 1, "ab\u{200d}\r💻c", &["cb"], 0);
+    for (pause, shown) in [(0, "abcd\u{200d}💻"), (100, "abcd💻")] {
+        let mut pane = Pane::new(9, 1);
+        pane.feed("ab\u{200d}cd".as_bytes());
+        pane.now += Duration::from_millis(pause);
+        pane.feed("💻".as_bytes());
+        assert_eq!(pane.stream.terminal.shown()[0].text, shown);
+    }
+}
+
 #[test]
 fn strings_that_are_not_text_are_not_printed() {
     shows(30, 1, "\x1bktitle\x1b\\a", &["a"], 0);

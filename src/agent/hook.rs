@@ -1,0 +1,100 @@
+//! What is kept of what hooks of an agent report, and what it claims of its state (pure).
+//!
+//! Of each session its last event that tells a state is kept, in a file of its own.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Claim, ScreenState, one_line};
+use crate::stamp::Timestamp;
+
+/// Session ids are UUIDs; a longer one is none.
+const SESSION_BYTES_MAX: usize = 128;
+
+/// What is kept of a session: its last event that tells a state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct HookFile {
+    pub session_id: String,
+    /// The name of the event.
+    pub(super) event: String,
+    /// When it happened, as events are dated.
+    pub(super) at: String,
+    pub transcript_path: String,
+    pub cwd: String,
+    pub(super) state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) asks: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+}
+
+impl HookFile {
+    /// Reads what was kept; `None` where that is something else.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let file: Self = serde_json::from_slice(bytes).ok()?;
+        (is_session(&file.session_id) && file.state().is_some()).then_some(file)
+    }
+
+    /// When the event happened.
+    pub fn at(&self) -> Option<Timestamp> {
+        self.at.parse().ok()
+    }
+
+    /// What the event says of the agent.
+    pub fn claim(&self) -> Option<Claim> {
+        Some(Claim {
+            state: self.state()?,
+            is_confirmed: true,
+            asks: self.asks.as_deref().map(one_line),
+            detail: one_line(self.error.as_deref().unwrap_or(&self.event)),
+        })
+    }
+
+    /// Whether what it asks is only that something is asked.
+    pub fn is_general(&self) -> bool {
+        self.event == "Notification"
+    }
+
+    pub(super) fn state(&self) -> Option<ScreenState> {
+        let mut states = ScreenState::ALL.into_iter();
+        states.find(|state| state.as_str() == self.state)
+    }
+}
+
+/// Whether it is a session's id, and a plain file name.
+pub(crate) fn is_session(id: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=SESSION_BYTES_MAX).contains(&id.len()) && id.bytes().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_and_what_is_something_else_is_not() {
+        let text = r#"{"session_id":"s","event":"Stop","at":"2026-11-23T19:00:00.000000Z","state":"done","new":1}"#;
+        let file = HookFile::read(text.as_bytes()).unwrap();
+        assert_eq!(file.claim().unwrap().state, ScreenState::Done);
+        assert_eq!(file.at(), "2026-11-23T19:00:00Z".parse().ok());
+        for wrong in [
+            "",
+            "[]",
+            "{}",
+            &text[1..],
+            &text.replace("done", "dreaming"),
+            &text.replace(r#""s""#, r#""../s""#),
+        ] {
+            assert_eq!(HookFile::read(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = HookFile::read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! What hooks of Claude Code are given, and what is kept of that (pure).
+//!
+//! Of the events of a hook (types of 0.3.330, measured on Claude Code 2.1.330) those count that tell a
+//! state. What is kept is small, and redacted. No event tells that a human stopped the turn, or allowed a
+//! tool.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::hook::{HookFile, is_session};
+use super::{ScreenState, asks, is_limit, one_line};
+use crate::redact::Rules;
+use crate::stamp::Timestamp;
+
+/// More of a tool's arguments is not looked at: what is asked stands at their beginning.
+const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
+
+/// A longer path is none.
+const PATH_BYTES_MAX: usize = 4096;
+
+/// What the hook's command gets on its standard input.
+#[derive(Debug, Deserialize)]
+pub(crate) struct HookInput<'a> {
+    session_id: String,
+    hook_event_name: String,
+    #[serde(default)]
+    transcript_path: Option<String>,
+    #[serde(default)]
+    cwd: Option<String>,
+    /// Of events of a sub-agent.
+    #[serde(default)]
+    agent_id: Option<String>,
+    #[serde(default)]
+    source: Option<String>,
+    #[serde(default)]
+    tool_name: Option<String>,
+    #[serde(default, borrow)]
+    tool_input: Option<&'a RawValue>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    notification_type: Option<String>,
+    /// Of a failure, what stands in the conversation in place of an answer.
+    #[serde(default)]
+    last_assistant_message: Option<String>,
+    #[serde(default, borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    error_details: Option<&'a RawValue>,
+}
+
+/// What an event does to what is kept of its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HookChange {
+    /// It tells no state that is not known.
+    Nothing,
+    Keep(Box<HookFile>),
+    /// The session is over.
+    Remove,
+}
+
+impl<'a> HookInput<'a> {
+    /// Reads what a hook was given; `None` where it is something else.
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        let input: Self = serde_json::from_slice(bytes).ok()?;
+        is_session(&input.session_id).then_some(input)
+    }
+
+    /// The session, whose id is a plain file name.
+    pub fn session_id(&self) -> &str {
+        &self.session_id
+    }
+
+    /// What changes with this event, which happened now. `before` is what was kept of the session.
+    pub fn change(&self, before: Option<&HookFile>, now: Timestamp, rules: &Rules) -> HookChange {
+        use ScreenState::{Done, Error, Idle, Limited, Waiting, Working};
+        let before_state = before.and_then(HookFile::state);
+        // Hooks of one agent run side by side: what happened later has been told.
+        if before.and_then(HookFile::at).is_some_and(|at| at > now) {
+            return HookChange::Nothing;
+        }
+        let redacted = |text: &str| one_line(&rules.text(beginning(text, ARGUMENTS_BYTES_MAX)));
+        let mut error = None;
+        let (state, asks) = match self.hook_event_name.as_str() {
+            "SessionEnd" => return HookChange::Remove,
+            // A conversation that is made shorter goes on as it was.
+            "SessionStart" if self.source.as_deref() == Some("compact") => {
+                return HookChange::Nothing;
+            }
+            "SessionStart" => (Idle, None),
+            "UserPromptSubmit" | "PreToolUse" | "PostToolUse" | "PostToolUseFailure" => {
+                // A sub-agent may work after the turn; what it asked was answered.
+                if self.agent_id.is_some() && before_state != Some(Waiting) {
+                    return HookChange::Nothing;
+                }
+                (Working, None)
+            }
+            "PermissionRequest" => (Waiting, self.asks_of_tool(rules)),
+            "Notification" => match self.notification() {
+                // The request has told more.
+                Some(Waiting) if before.is_some_and(|it| it.event == "PermissionRequest") => {
+                    return HookChange::Nothing;
+                }
+                Some(Waiting) => (Waiting, self.message.as_deref().map(redacted)),
+                // How a turn ended is known better; that one was stopped, no other event tells.
+                Some(Idle) if matches!(before_state, Some(Working | Waiting) | None) => {
+                    (Idle, None)
+                }
+                _ => return HookChange::Nothing,
+            },
+            "Stop" => (Done, None),
+            "StopFailure" => {
+                let raw = |value: Option<&'a RawValue>| value.map_or("", RawValue::get);
+                let told = [
+                    self.last_assistant_message.as_deref().unwrap_or_default(),
+                    raw(self.error_details).trim_matches('"'),
+                    raw(self.error).trim_matches('"'),
+                ];
+                let limited = told.iter().any(|text| is_limit(text));
+                let text = told.iter().find(|text| !matches!(**text, "" | "null"));
+                let text = text.copied().unwrap_or_default();
+                error = Some(redacted(text)).filter(|text| !text.is_empty());
+                (if limited { Limited } else { Error }, None)
+            }
+            _ => return HookChange::Nothing,
+        };
+        let path = |path: &Option<String>| {
+            let path = path.as_deref().unwrap_or_default();
+            match path.len() > PATH_BYTES_MAX {
+                true => String::new(),
+                false => rules.text(path).into_owned(),
+            }
+        };
+        HookChange::Keep(Box::new(HookFile {
+            session_id: self.session_id.clone(),
+            event: self.hook_event_name.clone(),
+            at: now.to_string(),
+            transcript_path: path(&self.transcript_path),
+            cwd: path(&self.cwd),
+            state: state.as_str().to_owned(),
+            asks: asks.filter(|asks| !asks.is_empty()),
+            error,
+        }))
+    }
+
+    fn asks_of_tool(&self, rules: &Rules) -> Option<String> {
+        let arguments = self.tool_input.map_or("", RawValue::get);
+        // Redacted before it is cut: no rule knows the half of a secret.
+        let arguments = rules.text(beginning(arguments, ARGUMENTS_BYTES_MAX));
+        let tool = self.tool_name.as_deref().unwrap_or_default();
+        asks(
+            &rules.text(beginning(tool, ARGUMENTS_BYTES_MAX)),
+            &arguments,
+        )
+    }
+
+    /// The state that a notification tells, if it does: `notification_type`, which older versions lack,
+    /// is an open list.
+    fn notification(&self) -> Option<ScreenState> {
+        let message = self.message.as_deref().unwrap_or_default();
+        match self.notification_type.as_deref() {
+            Some("permission_prompt" | "agent_needs_input" | "elicitation_dialog") => {
+                Some(ScreenState::Waiting)
+            }
+            Some("idle_prompt") => Some(ScreenState::Idle),
+            Some(_) => None,
+            None if message.contains("permission") => Some(ScreenState::Waiting),
+            None if message.contains("waiting for your input") => Some(ScreenState::Idle),
+            None => None,
+        }
+    }
+}
+
+fn beginning(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is kept after these events, one a second.
+    fn after(events: &[&str]) -> Option<HookFile> {
+        let mut kept = None;
+        for (second, event) in (1..).zip(events) {
+            let text = format!(
+                r#"{{"session_id":"s-1","transcript_path":"/p/s-1.jsonl","cwd":"/w","hook_event_name":{event}}}"#
+            );
+            let input = HookInput::read(text.as_bytes()).unwrap();
+            let now = Timestamp::from_micros(second * 1_000_000);
+            match input.change(kept.as_ref(), now, &Rules::builtin()) {
+                HookChange::Nothing => {}
+                HookChange::Keep(file) => {
+                    let bytes = serde_json::to_vec(&file).unwrap();
+                    kept = HookFile::read(&bytes);
+                    assert_eq!(kept.as_ref(), Some(&*file));
+                }
+                HookChange::Remove => kept = None,
+            }
+        }
+        kept
+    }
+
+    const PROMPT: &str = r#""UserPromptSubmit","prompt":"go""#;
+    const TOOL: &str = r#""PreToolUse","tool_name":"Bash","tool_input":{"command":"make"}"#;
+    const ASKED: &str = r#""PermissionRequest","tool_name":"Bash","tool_input":{"command":"touch a","description":"x"}"#;
+    const NEEDS: &str = r#""Notification","message":"Claude needs your permission to use Bash","notification_type":"permission_prompt""#;
+    const RESTS: &str = r#""Notification","message":"Claude is waiting for your input","notification_type":"idle_prompt""#;
+    const STOP: &str = r#""Stop","stop_hook_active":false"#;
+
+    #[test]
+    fn events_tell_the_state_and_what_is_asked() {
+        for (events, state, asks) in [
+            (&[r#""SessionStart","source":"startup""#][..], "idle", None),
+            (&[PROMPT], "working", None),
+            (&[PROMPT, TOOL, ASKED], "waiting", Some("touch a")),
+            (&[PROMPT, TOOL, ASKED, NEEDS], "waiting", Some("touch a")),
+            (
+                &[PROMPT, TOOL, NEEDS],
+                "waiting",
+                Some("Claude needs your permission to use Bash"),
+            ),
+            (
+                &[PROMPT, ASKED, r#""PostToolUse","tool_name":"Bash""#],
+                "working",
+                None,
+            ),
+            (&[PROMPT, STOP], "done", None),
+            (&[PROMPT, STOP, RESTS], "done", None),
+            (&[PROMPT, RESTS], "idle", None),
+            (
+                &[PROMPT, STOP, r#""PreToolUse","agent_id":"a1""#],
+                "done",
+                None,
+            ),
+            (
+                &[PROMPT, r#""SessionStart","source":"compact""#],
+                "working",
+                None,
+            ),
+            (
+                &[PROMPT, r#""Notification","message":"hello""#],
+                "working",
+                None,
+            ),
+            (
+                &[
+                    PROMPT,
+                    r#""Notification","message":"Claude needs your permission to use Bash""#,
+                ],
+                "waiting",
+                Some("Claude needs your permission to use Bash"),
+            ),
+            (
+                &[
+                    PROMPT,
+                    r#""StopFailure","error":"unknown","error_details":null"#,
+                ],
+                "error",
+                None,
+            ),
+            (
+                &[PROMPT, r#""StopFailure","error":"rate_limit""#],
+                "limited",
+                None,
+            ),
+            (&[PROMPT, r#""SomethingNew","error":7"#], "working", None),
+        ] {
+            let kept = after(events).unwrap();
+            let claim = kept.claim().unwrap();
+            assert_eq!(
+                (claim.state.as_str(), claim.asks.as_deref()),
+                (state, asks),
+                "{events:?}"
+            );
+            assert_eq!((kept.cwd.as_str(), kept.session_id.as_str()), ("/w", "s-1"));
+        }
+        assert_eq!(after(&[PROMPT, r#""SessionEnd","reason":"clear""#]), None);
+    }
+
+    #[test]
+    fn what_happened_later_stays() {
+        let later = after(&[PROMPT, STOP]).unwrap();
+        let text = r#"{"session_id":"s-1","hook_event_name":"PreToolUse"}"#;
+        let input = HookInput::read(text.as_bytes()).unwrap();
+        let before = Timestamp::from_micros(1);
+        let change = input.change(Some(&later), before, &Rules::builtin());
+        assert_eq!(change, HookChange::Nothing);
+    }
+
+    #[test]
+    fn no_secret_is_kept() {
+        let key = "ghp_0123456789abcdefghij0123456789abcdef";
+        for padding in [0, 150, 190, ARGUMENTS_BYTES_MAX - 40] {
+            let padding = "x ".repeat(padding / 2);
+            let asked = format!(
+                r#""PermissionRequest","tool_name":"Bash","tool_input":{{"command":"{padding}curl -H {key}"}}"#
+            );
+            let kept = serde_json::to_string(&after(&[&asked])).unwrap();
+            assert!(!kept.contains(&key[..12]), "{kept}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_no_file_name_is_none() {
+        for id in ["", "../x", "a/b", ".", "a.json", &"x".repeat(200)] {
+            let text = format!(r#"{{"session_id":"{id}","hook_event_name":"Stop"}}"#);
+            assert!(HookInput::read(text.as_bytes()).is_none(), "{id}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = HookInput::read(&bytes);
+        }
+
+        #[test]
+        fn any_words_give_a_small_file(
+            event in prop::sample::select(vec!["Notification", "PermissionRequest", "StopFailure", "Stop"]),
+            words in ".{0,3000}",
+        ) {
+            let words = serde_json::to_string(&words).unwrap();
+            let text = format!(
+                r#"{{"session_id":"s","hook_event_name":"{event}","message":{words},"tool_name":{words},"tool_input":{words},"error":{words},"notification_type":"permission_prompt","cwd":{words}}}"#
+            );
+            let input = HookInput::read(text.as_bytes()).unwrap();
+            match input.change(None, Timestamp::from_micros(0), &Rules::builtin()) {
+                HookChange::Keep(file) => {
+                    let bytes = serde_json::to_vec(&file).unwrap();
+                    prop_assert!(bytes.len() < 32 * 1024);
+                    prop_assert_eq!(HookFile::read(&bytes), Some(*file));
+                }
+                change => prop_assert!(false, "{:?}", change),
+            }
+        }
+    }
+}

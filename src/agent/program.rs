@@ -1,0 +1,405 @@
+//! Recognises coding agents by the program and the arguments of a process (pure).
+//!
+//! The facts were read off real processes of November 2026 (Claude Code 2.1.330, Codex 0.169, Gemini
+//! CLI 0.61, opencode 1.18, aider 0.86, Qwen Code 0.24, Copilot CLI 1.0). A program that merely has an
+//! agent's name in its arguments (`vim claude.md`, `grep codex`) is none.
+
+use std::fmt;
+use std::path::Path;
+
+/// An agent whose files and screens are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum KnownAgent {
+    Claude,
+    Codex,
+    Gemini,
+    Opencode,
+    Aider,
+    Qwen,
+    Copilot,
+}
+
+/// What a process runs, where it is an agent in which a person types.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AgentProgram {
+    /// One whose files and screens are known.
+    Known(KnownAgent),
+    /// One of which the name is known and nothing else.
+    Other(String),
+}
+
+/// Names of further agents, as they are called on the command line: reported by these names, without
+/// rules of their own.
+const OTHERS: &[&str] = &[
+    "amp",
+    "auggie",
+    "cline",
+    "codebuff",
+    "continue",
+    "crush",
+    "cursor-agent",
+    "droid",
+    "goose",
+    "grok",
+    "kimi",
+    "kiro-cli",
+    "openhands",
+    "plandex",
+    "vibe",
+];
+
+/// Programs that run a script, which is the program then.
+const INTERPRETERS: &[&str] = &[
+    "node", "nodejs", "bun", "deno", "python", "pypy", "uv", "ruby",
+];
+
+/// Parts of paths in packages, and the agents that they hold. A package may be started by a script of
+/// any name (`cli.js`, `index.js`).
+const PACKAGES: &[(&str, KnownAgent)] = &[
+    ("@anthropic-ai/claude-code", KnownAgent::Claude),
+    ("@openai/codex", KnownAgent::Codex),
+    ("@google/gemini-cli", KnownAgent::Gemini),
+    ("opencode-ai", KnownAgent::Opencode),
+    ("@qwen-code/qwen-code", KnownAgent::Qwen),
+    ("@github/copilot", KnownAgent::Copilot),
+];
+
+impl KnownAgent {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Claude,
+        Self::Codex,
+        Self::Gemini,
+        Self::Opencode,
+        Self::Aider,
+        Self::Qwen,
+        Self::Copilot,
+    ];
+
+    /// The name of its command, which events and rules use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
+            Self::Aider => "aider",
+            Self::Qwen => "qwen",
+            Self::Copilot => "copilot",
+        }
+    }
+
+    /// The agent of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|agent| agent.name() == name)
+    }
+
+    /// Options with which it answers one prompt and ends, or does no work at all: its output is what the
+    /// pane shows.
+    fn batch_options(self) -> &'static [&'static str] {
+        match self {
+            Self::Claude => &["-p", "--print", "--version", "-v", "--help", "-h"],
+            Self::Codex => &["--version", "-V", "--help", "-h"],
+            Self::Gemini | Self::Qwen => &[
+                "-p",
+                "--prompt",
+                "--acp",
+                "--experimental-acp",
+                "--version",
+                "-v",
+                "--help",
+                "-h",
+            ],
+            Self::Opencode => &["--version", "-v", "--help", "-h"],
+            Self::Aider => &[
+                "-m",
+                "--message",
+                "--msg",
+                "-f",
+                "--message-file",
+                "--version",
+                "--help",
+                "-h",
+            ],
+            Self::Copilot => &["-p", "--prompt", "--acp", "--version", "--help", "-h"],
+        }
+    }
+
+    /// Subcommands in which no person types to the agent.
+    fn batch_commands(self) -> &'static [&'static str] {
+        match self {
+            Self::Claude => &[
+                "mcp",
+                "config",
+                "doctor",
+                "update",
+                "install",
+                "migrate-installer",
+                "setup-token",
+                "plugin",
+                "auth",
+                "agents",
+                "daemon",
+            ],
+            Self::Codex => &[
+                "exec",
+                "e",
+                "review",
+                "login",
+                "logout",
+                "mcp",
+                "mcp-server",
+                "app-server",
+                "app",
+                "completion",
+                "sandbox",
+                "debug",
+                "apply",
+                "a",
+                "cloud",
+                "exec-server",
+                "features",
+                "proto",
+            ],
+            Self::Gemini | Self::Qwen => &["mcp", "extensions", "hooks", "skills"],
+            Self::Opencode => &[
+                "run",
+                "serve",
+                "web",
+                "auth",
+                "agent",
+                "models",
+                "upgrade",
+                "uninstall",
+                "stats",
+                "export",
+                "import",
+                "github",
+                "mcp",
+                "acp",
+                "session",
+                "debug",
+                "db",
+                "plugin",
+                "pr",
+            ],
+            Self::Aider => &[],
+            Self::Copilot => &["help", "update", "login", "version", "plugin", "mcp"],
+        }
+    }
+}
+
+impl fmt::Display for KnownAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl AgentProgram {
+    /// The agent that a process is; `None` for another program, and for an agent that answers one prompt
+    /// and ends (`claude -p`). `executable` is the file that the process runs, where that is known.
+    pub fn recognise(executable: Option<&Path>, arguments: &[String]) -> Option<Self> {
+        let (program, rest) = arguments.split_first()?;
+        let (program, rest) = match is_interpreter(program) {
+            // Options of the interpreter stand before the script.
+            true => {
+                let at = rest
+                    .iter()
+                    .position(|argument| !argument.starts_with('-'))?;
+                (&rest[at], &rest[at + 1..])
+            }
+            false => (program, rest),
+        };
+        if let Some(agent) = known(executable, Path::new(program)) {
+            return agent.is_interactive(rest).then_some(Self::Known(agent));
+        }
+        let name = name_of(Path::new(program))?;
+        OTHERS.contains(&name).then(|| Self::Other(name.to_owned()))
+    }
+
+    /// The name that events use.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Known(agent) => agent.name(),
+            Self::Other(name) => name,
+        }
+    }
+
+    /// The agent whose files and screens are known.
+    pub fn known(&self) -> Option<KnownAgent> {
+        match self {
+            Self::Known(agent) => Some(*agent),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl KnownAgent {
+    fn is_interactive(self, arguments: &[String]) -> bool {
+        // The first argument that is no option is the subcommand, or the prompt; what follows `--` is
+        // the prompt's.
+        let options = arguments.iter().take_while(|argument| *argument != "--");
+        let (mut command, mut is_batch) = (None, false);
+        for argument in options {
+            let name = argument
+                .split_once('=')
+                .map_or(argument.as_str(), |(name, _)| name);
+            match argument.starts_with('-') {
+                true => is_batch |= self.batch_options().contains(&name),
+                false => command = command.or(Some(argument.as_str())),
+            }
+        }
+        let is_command = command.is_some_and(|command| {
+            // An option's value may read like one; then the option is the argument before it.
+            arguments.first().is_some_and(|first| first == command)
+                && self.batch_commands().contains(&command)
+        });
+        !is_batch && !is_command
+    }
+}
+
+fn known(executable: Option<&Path>, program: &Path) -> Option<KnownAgent> {
+    let by_name = |path: &Path| KnownAgent::from_name(name_of(path)?);
+    let in_package = |path: &Path| {
+        let path = path.to_str()?;
+        let (_, inside) = path.split_once("/node_modules/")?;
+        let is_in = |(package, _): &&(&str, KnownAgent)| {
+            let rest = inside.strip_prefix(package);
+            // Packages of one platform have its name behind the agent's.
+            rest.is_some_and(|rest| rest.starts_with(['/', '-']))
+        };
+        PACKAGES.iter().find(is_in).map(|(_, agent)| *agent)
+    };
+    by_name(program)
+        .or_else(|| in_package(program))
+        .or_else(|| executable.and_then(|path| by_name(path).or_else(|| in_package(path))))
+}
+
+fn is_interpreter(program: &str) -> bool {
+    let Some(name) = name_of(Path::new(program)) else {
+        return false;
+    };
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    INTERPRETERS.contains(&name)
+}
+
+/// The name of a program without its directory, the dash of a login shell and what names its kind.
+fn name_of(path: &Path) -> Option<&str> {
+    let name = path.file_name()?.to_str()?;
+    let name = name.strip_prefix('-').unwrap_or(name);
+    let kinds = [".exe", ".js", ".mjs", ".cjs", ".py"];
+    Some(
+        kinds
+            .iter()
+            .find_map(|kind| name.strip_suffix(kind))
+            .unwrap_or(name),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn recognised(executable: &str, line: &str) -> Option<String> {
+        let arguments = shlex::split(line).unwrap();
+        let executable = Some(Path::new(executable)).filter(|path| !path.as_os_str().is_empty());
+        AgentProgram::recognise(executable, &arguments).map(|agent| agent.name().to_owned())
+    }
+
+    #[test]
+    fn agents_are_known_by_program_script_or_package() {
+        // The command lines and executables of real processes.
+        for (executable, line, expected) in [
+            (
+                "/x/node_modules/@anthropic-ai/claude-code/bin/claude.exe",
+                "claude --permission-mode default",
+                "claude",
+            ),
+            (
+                "/root/.local/share/claude/versions/2.1.330",
+                "claude",
+                "claude",
+            ),
+            (
+                "/x/node",
+                "node /x/node_modules/@anthropic-ai/claude-code/cli.js --resume",
+                "claude",
+            ),
+            (
+                "/x/codex",
+                "/x/node_modules/@openai/codex-linux-x64/vendor/x86_64/bin/codex",
+                "codex",
+            ),
+            ("/x/node", "node /x/node_modules/.bin/gemini", "gemini"),
+            (
+                "/x/node",
+                "/x/bin/node --max-old-space-size=12052 /x/node_modules/.bin/gemini",
+                "gemini",
+            ),
+            (
+                "/x/node",
+                "node --expose-gc /x/node_modules/@qwen-code/qwen-code/cli.js",
+                "qwen",
+            ),
+            (
+                "/x/node_modules/opencode-ai/bin/opencode.exe",
+                "opencode",
+                "opencode",
+            ),
+            (
+                "/usr/bin/python3.11",
+                "/x/venv/bin/python3 /x/venv/bin/aider --model m",
+                "aider",
+            ),
+            (
+                "/x/node_modules/@github/copilot-linux-x64/copilot",
+                "/x/copilot",
+                "copilot",
+            ),
+            ("", "codex resume --last", "codex"),
+            ("", "claude 'fix the tests'", "claude"),
+            ("", "codex -m exec", "codex"),
+            ("", "goose session", "goose"),
+        ] {
+            assert_eq!(
+                recognised(executable, line).as_deref(),
+                Some(expected),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn other_programs_and_single_answers_are_not_agents_in_panes() {
+        for line in [
+            "vim claude.md",
+            "grep -r codex .",
+            "tail -f /home/a/.claude/projects/x.jsonl",
+            "node server.js",
+            "python3 -m http.server",
+            "bash -c claude",
+            "claude -p 'what is this'",
+            "claude --print=x",
+            "codex exec 'do it'",
+            "/x/codex app-server --listen unix://",
+            "/x/codex app-server daemon pid-update-loop",
+            "gemini -p hello",
+            "opencode run hello",
+            "opencode serve",
+            "aider --message hi",
+            "node",
+            "node --version",
+        ] {
+            assert_eq!(recognised("", line), None, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_arguments_are_taken(arguments in prop::collection::vec(".{0,20}", 0..6), exe in ".{0,20}") {
+            let _ = AgentProgram::recognise(Some(Path::new(&exe)), &arguments);
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! Reads the conversation of an agent off its screen, where it keeps no transcript: rows that scroll away
+//! inside a full-screen program, and those that stand when a turn has ended, are told once (pure).
+//!
+//! ```text
+//! screen ─layout─> page (rows that scroll) ─place─> what has settled ─teller─> events
+//! ```
+//!
+//! A page is aligned with the rows that are known: *settled* ones, which were told and do not change any
+//! more, and *live* ones, which may. What a page does not show any more of the live rows has scrolled away.
+//! Where a page has nothing in common with what is known, rows were lost, and that is told, too.
+
+mod layout;
+mod opencode;
+mod place;
+mod row;
+mod teller;
+mod unknown;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use layout::Layout;
+use place::{letters_before, place};
+use row::{Page, Row};
+use teller::Teller;
+
+use super::{AgentEvent, AgentProgram};
+
+/// Settled rows that are remembered: a person scrolls back so far without being told anything again.
+const SETTLED_MAX: usize = 600;
+
+/// So many screens in a row that have nothing in common with what is known are no dialogue.
+const UNPLACED_MAX: u32 = 3;
+
+/// Where nothing tells when a turn ends, rows that stand so long have settled.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// Rows that a layout holds for settled have to stand so long: a screen may be seen while it is drawn.
+const DRAWN: Duration = Duration::from_millis(250);
+
+/// Rows at the end of what has settled by which the place is found, where rows above were drawn anew.
+const ANCHOR_ROWS: usize = 3;
+
+/// Reads one agent's screens.
+#[derive(Debug)]
+pub(crate) struct ScreenReader {
+    layout: Layout,
+    teller: Teller,
+    /// Rows that were told, or stood there before.
+    settled: VecDeque<Row>,
+    /// Rows of the last page behind them.
+    live: Vec<Row>,
+    /// Where the last page began among both.
+    last: usize,
+    width: usize,
+    /// The last page, if nothing was shown since then.
+    wiped: Option<Vec<Row>>,
+    /// What does not fit to what is known, and how often that was so in a row.
+    unplaced: (u32, Option<Page>),
+    /// What is there is not of before any more.
+    has_begun: bool,
+    was_working: bool,
+    /// Rows that have settled if they stand until then.
+    standing: Option<Standing>,
+    /// How many rows have settled since the beginning.
+    told: u64,
+}
+
+/// Rows that are about to settle.
+#[derive(Debug)]
+struct Standing {
+    until: Instant,
+    /// The number of the row behind them, and the last of them.
+    end: u64,
+    last: Row,
+}
+
+impl ScreenReader {
+    /// For screens of this agent, of which nothing was seen yet.
+    pub fn new(program: &AgentProgram) -> Self {
+        Self {
+            layout: Layout::of(program),
+            teller: Teller::default(),
+            settled: VecDeque::new(),
+            live: Vec::new(),
+            last: 0,
+            width: 0,
+            wiped: None,
+            unplaced: (0, None),
+            has_begun: false,
+            was_working: false,
+            standing: None,
+            told: 0,
+        }
+    }
+
+    /// Takes in a screen.
+    pub fn see(&mut self, rows: &[&str], width: u32, now: Instant, events: &mut Vec<AgentEvent>) {
+        let width = usize::try_from(width).unwrap_or(usize::MAX);
+        let Some(page) = self.layout.page(rows, width) else {
+            return;
+        };
+        self.teller.typed(&page.typed);
+        self.teller.noticed(&page.notice);
+        let was_working = std::mem::replace(&mut self.was_working, page.is_working == Some(true));
+        let is_new_width = std::mem::replace(&mut self.width, width) != width;
+        if page.rows.is_empty() {
+            if page.is_first {
+                self.wipe(was_working, events);
+            }
+        } else if self.has_begun {
+            self.take(page, was_working, is_new_width, events);
+        } else if self.is_new(&page) {
+            self.has_begun = true;
+            self.take(page, true, is_new_width, events);
+        } else {
+            // What stands there before the agent is given something to do is of before.
+            self.has_begun = page.is_working.is_none();
+            self.begin_with(page.rows);
+        }
+        self.stand(now, events);
+        self.teller.flush(events);
+    }
+
+    /// When [`ScreenReader::due`] has something to tell, if nothing happens.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.standing.as_ref().map(|standing| standing.until)
+    }
+
+    /// Tells what has settled by standing.
+    pub fn due(&mut self, now: Instant, events: &mut Vec<AgentEvent>) {
+        self.stand(now, events);
+        self.teller.flush(events);
+    }
+
+    /// The turn has ended: what stands is settled.
+    pub fn over(&mut self, events: &mut Vec<AgentEvent>) {
+        // A state lags behind: what is drawn while the agent works has not settled.
+        if !self.has_begun || self.was_working {
+            return;
+        }
+        self.take_unplaced(events);
+        self.settle(self.live.len(), events);
+        self.teller.over(events);
+    }
+
+    /// No screen comes that tells where the last one belongs.
+    fn take_unplaced(&mut self, events: &mut Vec<AgentEvent>) {
+        if let Some(page) = self.unplaced.1.take() {
+            self.lose(page.rows, events);
+        }
+    }
+
+    /// Whether a page is of a conversation that is to be told.
+    fn is_new(&self, page: &Page) -> bool {
+        page.is_working == Some(true)
+            || page
+                .rows
+                .iter()
+                .any(|row| row.is_head && self.teller.was_typed(&row.text))
+    }
+
+    /// Settles what has stood long enough.
+    fn stand(&mut self, now: Instant, events: &mut Vec<AgentEvent>) {
+        let (sealed, time) = match self.layout.tells_ends() {
+            true => (self.layout.sealed(&self.live), DRAWN),
+            false => (self.live.len(), QUIET),
+        };
+        let mut settled = 0;
+        if let Some(standing) = self.standing.take() {
+            let count = usize::try_from(standing.end.saturating_sub(self.told)).unwrap_or(0);
+            let last = count.checked_sub(1).and_then(|last| self.live.get(last));
+            if count <= sealed && last.is_some_and(|last| last.is_same(&standing.last)) {
+                if standing.until > now {
+                    self.standing = Some(standing);
+                    return;
+                }
+                self.settle(count, events);
+                self.teller.close(events);
+                settled = count;
+            }
+        }
+        let count = sealed - settled;
+        self.standing = count.checked_sub(1).map(|last| Standing {
+            until: now + time,
+            end: self.told + count as u64,
+            last: self.live[last].clone(),
+        });
+    }
+
+    fn take(
+        &mut self,
+        page: Page,
+        was_working: bool,
+        is_new_width: bool,
+        events: &mut Vec<AgentEvent>,
+    ) {
+        let is_redrawn = self
+            .wiped
+            .take()
+            .is_none_or(|last| is_redrawn(&last, &page.rows));
+        let is_empty = self.settled.is_empty() && self.live.is_empty();
+        if is_empty && page.is_working.is_some() && !self.is_new(&page) {
+            return self.begin_with(page.rows);
+        }
+        if is_empty || !is_redrawn {
+            self.settled.clear();
+            (self.live, self.last) = (page.rows, 0);
+            return;
+        }
+        // Rows that are wrapped anew are compared by their letters.
+        if is_new_width && self.rewrap(&page.rows, events) {
+            self.unplaced = (0, None);
+            return;
+        }
+        let known: Vec<&Row> = self.settled.iter().chain(&self.live).collect();
+        if let Some(at) = place(&known, self.settled.len(), &page.rows, self.last) {
+            self.unplaced = (0, None);
+            return self.advance(at, page.rows, events);
+        }
+        if !is_new_width && self.rewrap(&page.rows, events) {
+            self.unplaced = (0, None);
+            return;
+        }
+        // Another page of the same program: a list of sessions, an older one.
+        if page.is_working == Some(false) && !was_working && !is_new_width {
+            return self.begin_with(page.rows);
+        }
+        self.unplaced.0 += 1;
+        match self.unplaced.0 >= UNPLACED_MAX {
+            true => self.lose(page.rows, events),
+            false => self.unplaced.1 = Some(page),
+        }
+    }
+
+    /// The page begins at this index of what is known.
+    fn advance(&mut self, at: usize, page: Vec<Row>, events: &mut Vec<AgentEvent>) {
+        let settled = self.settled.len();
+        if let Some(scrolled) = at.checked_sub(settled) {
+            self.settle_rows(scrolled, events);
+            self.last = self.settled.len();
+            return self.show(page);
+        }
+        let known = self.settled.iter().chain(&self.live).skip(at);
+        let is_known = page.len() <= settled + self.live.len() - at
+            && known.zip(&page).all(|(known, row)| known.is_same(row));
+        if is_known && at < self.last && at + page.len() < settled + self.live.len() {
+            // It was scrolled back.
+            return;
+        }
+        self.last = at;
+        let over = settled - at;
+        let mut start = over;
+        let mut pairs = self.settled.iter().skip(at).zip(&page);
+        if let Some(first) = pairs.position(|(known, row)| !known.is_same(row)) {
+            if let Some(found) = self.anchor(&page, first) {
+                start = found;
+            } else if first + 1 == over
+                && let Some(rest) = grown(&self.settled[settled - 1], &page[first])
+            {
+                // The last row that was told goes on.
+                self.settled[settled - 1] = page[first].clone();
+                self.teller.row(&rest, &self.layout, events);
+            }
+        }
+        if start > page.len() {
+            return;
+        }
+        let rest = page.into_iter().skip(start).collect();
+        self.show(rest);
+    }
+
+    /// Where what is new begins, by the last rows that have settled.
+    fn anchor(&self, page: &[Row], from: usize) -> Option<usize> {
+        let count = ANCHOR_ROWS.min(self.settled.len());
+        let anchor: Vec<&Row> = self
+            .settled
+            .iter()
+            .skip(self.settled.len() - count)
+            .collect();
+        let is_there = |rows: &[Row]| anchor.iter().zip(rows).all(|(one, two)| one.is_same(two));
+        let from = from.saturating_sub(count);
+        let found = page[from..].windows(count.max(1)).rposition(is_there)?;
+        Some(from + found + count)
+    }
+
+    /// These are the live rows now: what is known of those that stay is kept, since their boxes may have
+    /// begun above the screen.
+    fn show(&mut self, mut rows: Vec<Row>) {
+        for (row, was) in rows.iter_mut().zip(&self.live) {
+            if !row.is_same(was) {
+                break;
+            }
+            if row.is_covered || row.kind == was.kind {
+                row.clone_from(was);
+            }
+        }
+        self.live = rows;
+    }
+
+    /// Finds the place of a page that is wrapped at another width, by its letters.
+    fn rewrap(&mut self, page: &[Row], events: &mut Vec<AgentEvent>) -> bool {
+        let known: Vec<char> = self
+            .settled
+            .iter()
+            .chain(&self.live)
+            .flat_map(Row::letters)
+            .collect();
+        let shown = letters(page);
+        let Some(before) = letters_before(&known, &shown) else {
+            return false;
+        };
+        // Live rows above the page have scrolled away.
+        let mut start = self.settled.iter().flat_map(Row::letters).count();
+        while let Some(row) = self.live.first() {
+            let letters = row.letters().count();
+            if start + letters > before {
+                break;
+            }
+            self.settle_rows(1, events);
+            start += letters;
+        }
+        let mut told = start;
+        if let Some(row) = self.live.first_mut() {
+            let above = before.saturating_sub(start);
+            if above > row.told {
+                self.teller
+                    .row(&row.before(above).rest(), &self.layout, events);
+                row.told = above;
+            }
+            told += row.told;
+            if above > 0 {
+                self.settled.push_back(row.before(above));
+            }
+        }
+        let mut of_told = told.saturating_sub(before);
+        let mut rows = page.iter();
+        self.keep_letters(before);
+        self.last = self.settled.len();
+        self.live.clear();
+        for row in rows.by_ref() {
+            let letters = row.letters().count();
+            if letters > of_told || of_told == 0 {
+                let mut row = row.clone();
+                row.told = of_told;
+                self.live.push(row);
+                break;
+            }
+            of_told -= letters;
+            self.settled.push_back(row.clone());
+        }
+        self.live.extend(rows.cloned());
+        self.standing = None;
+        true
+    }
+
+    /// Forgets what has settled behind so many letters.
+    fn keep_letters(&mut self, mut letters: usize) {
+        for at in 0..self.settled.len() {
+            let count = self.settled[at].letters().count();
+            if count > letters {
+                self.settled[at] = self.settled[at].before(letters);
+                self.settled.truncate(at + usize::from(letters > 0));
+                return;
+            }
+            letters -= count;
+        }
+    }
+
+    /// Nothing is shown.
+    fn wipe(&mut self, was_working: bool, events: &mut Vec<AgentEvent>) {
+        if self.layout.tells_ends() {
+            if was_working {
+                self.settle(self.live.len(), events);
+                self.teller.over(events);
+            }
+            self.settled.clear();
+            self.live.clear();
+            self.last = 0;
+            return;
+        }
+        // Nothing of before is there.
+        self.has_begun = true;
+        self.take_unplaced(events);
+        if self.wiped.is_none() {
+            let rows: Vec<Row> = self.settled.iter().chain(&self.live).cloned().collect();
+            self.wiped = Some(rows[self.last.min(rows.len())..].to_vec());
+            self.settle(self.live.len(), events);
+        }
+    }
+
+    /// These rows were there before, or are of another conversation: they are not told.
+    fn begin_with(&mut self, rows: Vec<Row>) {
+        self.settled = rows.into();
+        self.live.clear();
+        self.last = 0;
+        self.unplaced = (0, None);
+    }
+
+    /// Rows between what is known and these were not seen.
+    fn lose(&mut self, rows: Vec<Row>, events: &mut Vec<AgentEvent>) {
+        self.settle_rows(self.live.len(), events);
+        self.teller.unseen(events);
+        self.settled.clear();
+        (self.live, self.last) = (rows, 0);
+        self.unplaced = (0, None);
+    }
+
+    /// So many of the live rows have settled, and are told.
+    fn settle(&mut self, count: usize, events: &mut Vec<AgentEvent>) {
+        self.settle_rows(count, events);
+        self.teller.flush(events);
+    }
+
+    fn settle_rows(&mut self, count: usize, events: &mut Vec<AgentEvent>) {
+        let count = count.min(self.live.len());
+        self.told += count as u64;
+        for row in self.live.drain(..count) {
+            self.teller.row(&row.rest(), &self.layout, events);
+            self.settled.push_back(row);
+        }
+        let surplus = self.settled.len().saturating_sub(SETTLED_MAX);
+        self.settled.drain(..surplus);
+        self.last = self.last.saturating_sub(surplus);
+    }
+}
+
+/// Whether a page shows again what was shown before everything was erased; its end may have changed.
+fn is_redrawn(last: &[Row], page: &[Row]) -> bool {
+    let (last, page) = (letters(last), letters(page));
+    let same = last
+        .iter()
+        .zip(&page)
+        .take_while(|(one, two)| one == two)
+        .count();
+    same > 0 && same * 2 >= last.len().min(page.len())
+}
+
+fn letters(rows: &[Row]) -> Vec<char> {
+    rows.iter().flat_map(Row::letters).collect()
+}
+
+/// What a row says behind what it said before.
+fn grown(was: &Row, row: &Row) -> Option<Row> {
+    let rest = row.text.strip_prefix(was.text.as_str())?;
+    let mut grown = row.clone();
+    grown.text = rest.trim_start().to_owned();
+    (grown.is_spaced, grown.is_head) = (false, false);
+    (!grown.text.is_empty()).then_some(grown)
+}

@@ -1,0 +1,301 @@
+//! The screen of opencode: boxes with a bar at the left, the answer further in, a panel at the right (pure).
+//!
+//! Measured on 1.18.33: prompts, the output of commands and errors stand in boxes (`┃`), answers are
+//! indented by five columns, `▣  Build · MODEL · 3.2s` ends a turn. The input box closes with `╹▀▀▀`; from
+//! 120 columns on a panel of 42 stands at its right. Notices lie above the rows at the upper right.
+
+use unicode_width::UnicodeWidthChar;
+
+use super::row::{Kind, Page, Row};
+
+/// The side bar of a box.
+const BAR: char = '┃';
+
+/// Columns of the panel, and the width from which it is shown.
+const PANEL_COLUMNS: usize = 42;
+const PANEL_FROM: usize = 120;
+
+/// Columns before an answer.
+const INDENT: usize = 5;
+
+/// Rows of the foot, at most: hints and blank rows below the input box.
+const FOOT_ROWS_MAX: usize = 6;
+
+/// What stands before a tool in one row, and before the title of its box.
+const TOOL_MARKS: &[char] = &['→', '←', '✱', '%', '◇', '⚙', '↔', '#'];
+
+/// What is remembered of a screen for the next one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Opencode {
+    /// Columns of the conversation at this width, where an input box has shown them.
+    columns: Option<(usize, usize)>,
+    /// The first screen was there: what follows is seen from its beginning.
+    is_first: bool,
+}
+
+impl Opencode {
+    pub fn page(&mut self, rows: &[&str], width: usize) -> Option<Page> {
+        let shown = |row: &&str| !row.trim().is_empty();
+        let end = rows.iter().rposition(shown)? + 1;
+        // The input box, or a dialogue in its place, which reaches down to the end.
+        let is_bar = |row: &str| indent(row) <= 3 && row.trim_start().starts_with(BAR);
+        let foot = end.saturating_sub(FOOT_ROWS_MAX + 1);
+        let edge = (0..end).rfind(|row| rows[*row].trim_start().starts_with("╹▀"));
+        if let Some(edge) = edge.filter(|edge| indent(rows[*edge]) > 3) {
+            // The first screen: its box stands in the middle.
+            self.is_first = true;
+            let above = rows[..edge].iter().rev();
+            let boxed = above.take_while(|row| row.trim_start().starts_with(BAR));
+            let boxed: Vec<&str> = boxed.map(|row| inside(row).trim()).collect();
+            return Some(Page {
+                is_working: Some(false),
+                is_first: true,
+                typed: typed(boxed.into_iter().rev()),
+                ..Page::default()
+            });
+        }
+        let edge = edge.filter(|edge| *edge >= foot);
+        let foot_start = match edge {
+            Some(edge) => edge,
+            None if rows[foot..end].iter().any(|row| is_bar(row)) => end,
+            None => return None,
+        };
+        if let Some(edge) = edge {
+            let line = rows[edge].trim_end();
+            let line = &line[..line.rfind('▀').map_or(line.len(), |at| at + '▀'.len_utf8())];
+            self.columns = Some((width, line.chars().count()));
+        }
+        // A list of commands or sessions lies above the rows.
+        let is_list = |row: &&str| {
+            let title = row.trim_end().strip_suffix("   esc");
+            title.is_some_and(|title| !title.trim().is_empty())
+        };
+        if rows[..foot_start]
+            .iter()
+            .any(|row| is_list(&cut(row, width)))
+        {
+            return None;
+        }
+        let columns = match self.columns {
+            Some((of, columns)) if of == width => columns,
+            _ if width > PANEL_FROM => width - PANEL_COLUMNS,
+            _ => width,
+        };
+        let box_end = (0..foot_start).rfind(|row| is_bar(rows[*row]))? + 1;
+        let box_start = (0..box_end)
+            .rev()
+            .take_while(|row| is_bar(rows[*row]))
+            .last()?;
+        let boxed = rows[box_start..box_end]
+            .iter()
+            .map(|row| inside(cut(row, columns)).trim());
+        let is_dialogue = edge.is_none();
+        let mut footer = rows[foot_start..end].iter();
+        let is_working = is_dialogue || footer.any(|row| row.contains("interrupt"));
+        let mut page = Page {
+            is_working: Some(is_working),
+            ..Page::default()
+        };
+        if !is_dialogue {
+            page.typed = typed(boxed);
+        }
+        let mut is_spaced = true;
+        let mut is_head = false;
+        let mut was_bar = false;
+        for (number, row) in rows[..box_start].iter().enumerate() {
+            let row = cut(row, columns);
+            let (row, notice) = without_notice(row);
+            if let Some(notice) = notice {
+                if !page.notice.is_empty() && !notice.is_empty() {
+                    page.notice.push(' ');
+                }
+                page.notice.push_str(notice);
+            }
+            let is_covered = notice.is_some();
+            if is_bar(row) {
+                // Of a box that begins above the screen, the first row that is shown is none of its head.
+                is_head |= !was_bar && (number > 0 || self.is_first);
+                was_bar = true;
+                let text = inside(row);
+                if text.trim().is_empty() {
+                    is_spaced = true;
+                    continue;
+                }
+                let mut row = Row::new(&without_spinner(text.trim_end()), Kind::Boxed, is_spaced);
+                row.is_head = std::mem::take(&mut is_head);
+                row.is_covered = is_covered;
+                page.rows.push(row);
+                is_spaced = false;
+                continue;
+            }
+            (was_bar, is_head) = (false, false);
+            let text = row
+                .get(row.len().min(INDENT).min(indent(row))..)
+                .unwrap_or(row);
+            let Some((text, kind)) = text_row(text.trim_end()) else {
+                is_spaced |= !is_covered;
+                continue;
+            };
+            let mut row = Row::new(&text, kind, is_spaced);
+            row.is_covered = is_covered;
+            page.rows.push(row);
+            is_spaced = false;
+        }
+        self.is_first &= page.rows.is_empty();
+        Some(page)
+    }
+
+    pub fn sealed(rows: &[Row]) -> usize {
+        let mut sealed = 0;
+        let mut at = 0;
+        while at < rows.len() {
+            let end = block_end(rows, at);
+            let block = &rows[at..end];
+            match rows[at].kind {
+                Kind::End => sealed = end,
+                // What waits below the answer has not been given to the model yet.
+                Kind::Boxed if block.iter().any(is_queued) => return sealed,
+                Kind::Boxed if rows[at].is_head && Self::tool(&rows[at].text).is_none() => {
+                    sealed = end;
+                }
+                // A tool follows text that is complete, and text tools that are.
+                _ if is_tool(&rows[at]) && at > 0 && !is_tool(&rows[at - 1]) => sealed = at,
+                Kind::Text if at > 0 && is_tool(&rows[at - 1]) => sealed = at,
+                Kind::Text | Kind::Boxed | Kind::Tool => {}
+            }
+            at = end;
+        }
+        sealed
+    }
+
+    pub fn tool(head: &str) -> Option<(&'static str, &str)> {
+        if let Some(command) = head.strip_prefix("$ ") {
+            return Some(("bash", command.trim()));
+        }
+        let rest = head.strip_prefix(TOOL_MARKS)?;
+        rest.starts_with(' ').then(|| ("", rest.trim()))
+    }
+}
+
+/// What is typed in the rows of an input box, of which the last names the agent and the model.
+fn typed<'a>(rows: impl Iterator<Item = &'a str>) -> String {
+    let rows: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();
+    rows[..rows.len().saturating_sub(1)].join(" ")
+}
+
+/// Whether a row is of a prompt that waits for its turn.
+pub(super) fn is_queued(row: &Row) -> bool {
+    row.text.trim() == "QUEUED"
+}
+
+fn is_tool(row: &Row) -> bool {
+    matches!(row.kind, Kind::Boxed | Kind::Tool)
+}
+
+/// The end of the box, or of the one row, that begins there.
+fn block_end(rows: &[Row], at: usize) -> usize {
+    if rows[at].kind != Kind::Boxed {
+        return at + 1;
+    }
+    let goes_on = |row: &&Row| row.kind == Kind::Boxed && !row.is_head;
+    at + 1 + rows[at + 1..].iter().take_while(goes_on).count()
+}
+
+/// What a row outside of boxes says, and what it is; `None` for decoration.
+fn text_row(text: &str) -> Option<(String, Kind)> {
+    let bare = text.trim();
+    if bare.is_empty() || is_frame(bare) {
+        return None;
+    }
+    if let Some(end) = bare.strip_prefix("▣ ") {
+        // Without a time, the turn goes on.
+        let last = end.rsplit(" · ").next().unwrap_or_default().trim();
+        let is_end = last == "interrupted" || is_time(last);
+        return is_end.then(|| (end.trim().to_owned(), Kind::End));
+    }
+    if let Some(rest) = bare.strip_prefix(is_spinner) {
+        return match rest.trim() {
+            "Thinking" => None,
+            rest => Some((format!("$ {rest}"), Kind::Tool)),
+        };
+    }
+    if bare.starts_with("+ Thought") || bare.starts_with("~ ") {
+        return None;
+    }
+    let is_tool = bare.starts_with(TOOL_MARKS) && Opencode::tool(bare).is_some();
+    // A heading of an answer is drawn without its mark.
+    if is_tool && !bare.starts_with('#') {
+        return Some((bare.to_owned(), Kind::Tool));
+    }
+    if bare.starts_with('│') {
+        let cells = bare.trim_matches('│').split('│').map(str::trim);
+        return Some((cells.collect::<Vec<&str>>().join(" | "), Kind::Text));
+    }
+    Some((text.to_owned(), Kind::Text))
+}
+
+/// `3.2s`, `1m 4s`.
+fn is_time(text: &str) -> bool {
+    let units = text.split(' ').all(|part| {
+        let number = part.trim_end_matches(['h', 'm', 's']);
+        part.len() > number.len()
+            && !number.is_empty()
+            && number.chars().all(|c| c.is_ascii_digit() || c == '.')
+    });
+    units && text.ends_with('s')
+}
+
+fn is_frame(text: &str) -> bool {
+    text.chars()
+        .all(|c| c.is_whitespace() || ('\u{2500}'..='\u{259f}').contains(&c))
+}
+
+fn is_spinner(c: char) -> bool {
+    ('\u{2801}'..='\u{28ff}').contains(&c)
+}
+
+/// A box's title in which a spinner turns reads as when the tool has ended.
+fn without_spinner(text: &str) -> String {
+    match text.strip_prefix(is_spinner) {
+        Some(rest) => format!("$ {}", rest.trim()),
+        None => text.to_owned(),
+    }
+}
+
+/// What stands in a box, without its bar and the two blanks behind.
+fn inside(row: &str) -> &str {
+    let text = row.trim_start();
+    let text = text.strip_prefix(BAR).unwrap_or(text);
+    text.strip_prefix("  ").unwrap_or(text)
+}
+
+/// A row without the notice that lies above its end, and what that says.
+fn without_notice(row: &str) -> (&str, Option<&str>) {
+    let trimmed = row.trim_end();
+    let Some(rest) = trimmed.strip_suffix(BAR) else {
+        return (row, None);
+    };
+    match rest.rfind(BAR) {
+        Some(at) if row[..at].chars().count() > INDENT => (
+            row[..at].trim_end(),
+            Some(rest[at + BAR.len_utf8()..].trim()),
+        ),
+        _ => (row, None),
+    }
+}
+
+/// The row up to so many columns.
+fn cut(row: &str, columns: usize) -> &str {
+    let mut column = 0;
+    for (at, c) in row.char_indices() {
+        column += c.width().unwrap_or(0);
+        if column > columns {
+            return &row[..at];
+        }
+    }
+    row
+}
+
+fn indent(row: &str) -> usize {
+    row.len() - row.trim_start_matches(' ').len()
+}

@@ -1,0 +1,280 @@
+//! Screens of a modelled program that scrolls a known text, and of opencode itself.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::agent::KnownAgent;
+
+const UNSEEN: &str = "[… rows not seen]";
+
+/// A full-screen program: what it has printed, above a spinner, an input box and a footer.
+struct Program {
+    is_opencode: bool,
+    lines: Vec<String>,
+    width: usize,
+    height: usize,
+    beat: usize,
+}
+
+impl Program {
+    const FOOT: usize = 7;
+
+    /// The screen; `is_over` once it has ended its turn.
+    fn screen(&mut self, is_over: bool) -> Vec<String> {
+        self.beat += 1;
+        let indent = if self.is_opencode { 5 } else { 1 };
+        let mut rows = Vec::new();
+        if self.is_opencode {
+            rows.extend(["", "  ┃", "  ┃  go on", "  ┃", ""].map(str::to_owned));
+        }
+        for line in &self.lines {
+            let wrapped = wrap(line, self.width - indent - 3);
+            rows.extend(
+                wrapped
+                    .iter()
+                    .map(|row| format!("{}{row}", " ".repeat(indent))),
+            );
+        }
+        let spinner = ['⠋', '⠙', '⠹', '⠸'][self.beat % 4];
+        if self.is_opencode {
+            rows.push(String::new());
+            rows.push(match is_over {
+                true => "     ▣  Build · Mock · 3.2s".to_owned(),
+                false => "     ▣  Build · Mock".to_owned(),
+            });
+        }
+        let shown = rows.len().saturating_sub(self.height - Self::FOOT);
+        let mut screen = rows.split_off(shown);
+        screen.resize(self.height - Self::FOOT, String::new());
+        let across = self.width - 4;
+        match self.is_opencode {
+            true => {
+                screen.extend(["", "  ┃", "  ┃", "  ┃  Build · Mock Mock"].map(str::to_owned));
+                screen.push(format!("  ╹{}", "▀".repeat(across)));
+                screen.push(match is_over {
+                    true => "   /work     ctrl+p commands".to_owned(),
+                    false => format!(
+                        "   {} esc interrupt  ctrl+p commands",
+                        "■".repeat(self.beat % 8)
+                    ),
+                });
+            }
+            false => {
+                screen.push(format!(" {spinner} Thinking ({}s)", self.beat));
+                screen.push(format!("╭{}╮", "─".repeat(across)));
+                screen.push(format!("│ > {}│", " ".repeat(across.saturating_sub(3))));
+                screen.push(format!("╰{}╯", "─".repeat(across)));
+                screen.push(format!("  {}k tokens · esc to interrupt", self.beat));
+            }
+        }
+        screen.resize(self.height, String::new());
+        screen
+    }
+
+    fn rows(&self, line: &str) -> usize {
+        wrap(line, self.width - 8).len()
+    }
+}
+
+fn wrap(line: &str, width: usize) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    for word in line.split(' ') {
+        let last = rows.last_mut().unwrap();
+        match last.is_empty() {
+            true => last.push_str(word),
+            false if last.len() + 1 + word.len() <= width => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            false => rows.push(word.to_owned()),
+        }
+    }
+    rows
+}
+
+/// What is done between two looks.
+#[derive(Clone, Debug)]
+enum Act {
+    Print(Vec<String>),
+    Resize(usize, usize),
+    Redraw,
+    /// Everything is erased, and looked at, before it is drawn again.
+    Wipe,
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop::collection::vec("[a-h]{1,9}", 0..14).prop_map(|words| words.join(" "))
+}
+
+fn act(lines_max: usize) -> impl Strategy<Value = Act> {
+    prop_oneof![
+        6 => prop::collection::vec(text(), 1..lines_max).prop_map(Act::Print),
+        1 => (40_usize..100, 20_usize..40).prop_map(|(width, height)| Act::Resize(width, height)),
+        1 => Just(Act::Redraw),
+        1 => Just(Act::Wipe),
+    ]
+}
+
+fn letters(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).collect()
+}
+
+/// What is told of a program that does this; `rows_max` of its text at most are printed between two looks.
+fn told(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, Vec<AgentEvent>) {
+    let program = match is_opencode {
+        true => AgentProgram::Known(KnownAgent::Opencode),
+        false => AgentProgram::Other("crush".to_owned()),
+    };
+    let mut reader = ScreenReader::new(&program);
+    let mut model = Program {
+        is_opencode,
+        lines: Vec::new(),
+        width: 80,
+        height: 30,
+        beat: 0,
+    };
+    let (mut now, mut events, mut number) = (Instant::now(), Vec::new(), 0);
+    let mut look = |model: &mut Program, is_over, events: &mut Vec<AgentEvent>| {
+        let screen = model.screen(is_over);
+        let rows: Vec<&str> = screen.iter().map(String::as_str).collect();
+        now += Duration::from_millis(100);
+        reader.see(&rows, u32::try_from(model.width).unwrap(), now, events);
+        if is_over {
+            reader.due(now + Duration::from_secs(10), events);
+            reader.over(events);
+        }
+    };
+    look(&mut model, false, &mut events);
+    model.lines.push("This is the beginning.".to_owned());
+    look(&mut model, false, &mut events);
+    for act in acts {
+        match act {
+            Act::Print(lines) => {
+                let mut rows = 0;
+                for line in lines {
+                    // Its words are numbered, so that none reads like another.
+                    number += 1;
+                    let line = match line.is_empty() {
+                        true => String::new(),
+                        false => {
+                            let words = (0..).zip(line.split(' '));
+                            let words = words.map(|(at, word)| format!("{word}{number}x{at}"));
+                            words.collect::<Vec<String>>().join(" ")
+                        }
+                    };
+                    rows += model.rows(&line);
+                    if rows > rows_max {
+                        break;
+                    }
+                    if line.is_empty() && model.lines.last().is_some_and(String::is_empty) {
+                        continue;
+                    }
+                    model.lines.push(line);
+                }
+            }
+            Act::Resize(width, height) => (model.width, model.height) = (*width, *height),
+            Act::Redraw => {}
+            Act::Wipe if is_opencode => {}
+            Act::Wipe => {
+                let lines = std::mem::take(&mut model.lines);
+                look(&mut model, false, &mut events);
+                model.lines = lines;
+            }
+        }
+        look(&mut model, false, &mut events);
+    }
+    look(&mut model, true, &mut events);
+    (model.lines, events)
+}
+
+fn text_of(events: &[AgentEvent]) -> String {
+    let tokens = events.iter().filter_map(|event| match event {
+        AgentEvent::TokenReceived { token } => Some(token.as_str()),
+        _ => None,
+    });
+    tokens.collect()
+}
+
+proptest! {
+    #[test]
+    fn each_line_is_told_once_and_in_order(
+        acts in prop::collection::vec(act(5), 0..30),
+        is_opencode in any::<bool>(),
+    ) {
+        let (lines, events) = told(is_opencode, &acts, 6);
+        let text = text_of(&events);
+        prop_assert!(!text.contains(UNSEEN), "{}", text);
+        prop_assert_eq!(letters(&text), letters(&lines.concat()));
+        if is_opencode {
+            let short = short(&events);
+            prop_assert_eq!(short.iter().filter(|event| event.starts_with("prompt")).count(), 1);
+            prop_assert_eq!(short.iter().filter(|event| event.starts_with("turn")).count(), 1);
+        }
+    }
+
+    #[test]
+    fn what_scrolls_away_between_two_looks_is_not_lost_silently(
+        acts in prop::collection::vec(act(60), 0..12),
+        is_opencode in any::<bool>(),
+    ) {
+        let acts: Vec<Act> = acts
+            .into_iter()
+            .filter(|act| !matches!(act, Act::Resize(..)))
+            .collect();
+        let (lines, events) = told(is_opencode, &acts, usize::MAX);
+        let text = text_of(&events);
+        let mut rest = letters(&lines.concat());
+        let mut pieces = text.split(UNSEEN);
+        let first = letters(pieces.next().unwrap_or_default());
+        prop_assert!(rest.starts_with(&first), "{}", text);
+        rest.drain(..first.len());
+        let mut is_cut = false;
+        for piece in pieces.map(letters).filter(|piece| !piece.is_empty()) {
+            is_cut = true;
+            let at = rest.find(&piece);
+            prop_assert!(at.is_some(), "{piece} in {rest}");
+            rest.drain(..at.unwrap() + piece.len());
+        }
+        prop_assert!(rest.is_empty(), "{} {}", is_cut, rest);
+    }
+
+    #[test]
+    fn any_screens_are_taken(
+        screens in prop::collection::vec((prop::collection::vec("[ ┃╹▀│─▣⠋$→a-c·s3.]{0,30}", 0..20), 0_u32..200), 0..12),
+        is_opencode in any::<bool>(),
+    ) {
+        let program = match is_opencode {
+            true => AgentProgram::Known(KnownAgent::Opencode),
+            false => AgentProgram::Other("crush".to_owned()),
+        };
+        let (mut reader, mut events, now) = (ScreenReader::new(&program), Vec::new(), Instant::now());
+        for (screen, width) in &screens {
+            let rows: Vec<&str> = screen.iter().map(String::as_str).collect();
+            reader.see(&rows, *width, now, &mut events);
+        }
+        reader.due(now + Duration::from_secs(10), &mut events);
+        reader.over(&mut events);
+    }
+}
+
+fn short(events: &[AgentEvent]) -> Vec<String> {
+    let short = events.iter().map(|event| match event {
+        AgentEvent::PromptSent { prompt_summary, .. } => format!("prompt {prompt_summary}"),
+        AgentEvent::TokenReceived { token } => format!("token {token}"),
+        AgentEvent::ToolCallStarted {
+            tool_name,
+            tool_args_summary,
+        } => format!("tool {tool_name} {tool_args_summary}"),
+        AgentEvent::ToolCallCompleted {
+            tool_name,
+            result_summary,
+            ..
+        } => format!("ended {tool_name} {result_summary}"),
+        AgentEvent::TurnCompleted { marker, summary } => format!("turn {marker}: {summary}"),
+        AgentEvent::AgentFailed { error, .. } => format!("failed {error}"),
+        event => format!("{event:?}"),
+    });
+    short.collect()
+}

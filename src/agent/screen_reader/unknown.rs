@@ -1,0 +1,78 @@
+//! The screen of a full-screen program of which nothing is known: frames, footers and spinners are left
+//! out, the rest is text (pure).
+
+use super::row::{Kind, Page, Row};
+use crate::agent::decoration::{Kind as Shape, bare};
+
+/// So far from the foot the input box is looked for.
+const FOOT_ROWS: usize = 12;
+
+/// The tallest input box.
+const BOX_ROWS_MAX: usize = 6;
+
+/// Words of a row that tells which keys there are.
+const KEYS: &[&str] = &["esc", "ctrl+", "ctrl-", "ctrl ", "^c", "shift+", "enter "];
+const KEY_ROWS: usize = 3;
+
+pub(super) fn page(rows: &[&str]) -> Page {
+    let end = content_end(rows);
+    let mut page = Page::default();
+    let mut is_spaced = true;
+    for row in &rows[..end] {
+        let shape = bare(row);
+        match shape.kind {
+            Shape::Blank | Shape::Rule => is_spaced = true,
+            _ if is_busy(shape.text) => is_spaced = true,
+            Shape::Bullet | Shape::Input | Shape::Text => {
+                page.rows.push(Row::new(shape.text, Kind::Text, is_spaced));
+                is_spaced = false;
+            }
+        }
+    }
+    page.is_first = page.rows.is_empty();
+    page
+}
+
+/// Where what is below the text begins: the input box, hints, a status line.
+fn content_end(rows: &[&str]) -> usize {
+    let shape = |row: usize| bare(rows[row]).kind;
+    let shown = |row: &usize| shape(*row) != Shape::Blank;
+    let Some(last) = (0..rows.len()).rfind(shown) else {
+        return 0;
+    };
+    let mut end = last + 1;
+    let foot = end.saturating_sub(FOOT_ROWS);
+    let edge = (foot..end).rfind(|row| shape(*row) == Shape::Rule);
+    if let Some(lower) = edge {
+        let first = lower.saturating_sub(BOX_ROWS_MAX + 1).max(foot);
+        end = (first..lower)
+            .rfind(|row| shape(*row) == Shape::Rule)
+            .unwrap_or(lower);
+    } else if let Some(prompt) =
+        (end.saturating_sub(KEY_ROWS + 1)..end).rfind(|row| shape(*row) == Shape::Input)
+    {
+        end = prompt;
+    }
+    // Hints without a box.
+    for row in (end.saturating_sub(KEY_ROWS)..end).rev() {
+        let text = bare(rows[row]).text.to_lowercase();
+        if shape(row) != Shape::Blank && !KEYS.iter().any(|key| text.contains(key)) {
+            break;
+        }
+        end = row;
+    }
+    end
+}
+
+/// Whether a spinner turns in the row, or a timer runs.
+fn is_busy(text: &str) -> bool {
+    let mut chars = text.chars();
+    let Some(first) = chars.next() else {
+        return false;
+    };
+    let is_mark = ('\u{2800}'..='\u{28ff}').contains(&first)
+        || "✻✽✶✳✢⣾◐◓◑◒◴◷◶◵⬝■".contains(first)
+        || (matches!(first, '|' | '/' | '-' | '\\' | '*' | '·')
+            && (text.contains('…') || text.contains("...")));
+    is_mark && chars.next().is_none_or(char::is_whitespace)
+}

@@ -1,0 +1,98 @@
+//! Reads Claude Code's own account of itself, `sessions/PID.json` (pure).
+//!
+//! Claude Code writes the file at each change of its status (measured on 2.1.330):
+//! `{"pid":…,"sessionId":"…","cwd":"…","procStart":"110437","version":"2.1.330","kind":"interactive",`
+//! `"status":"busy|idle|waiting","waitingFor":"permission prompt","statusUpdatedAt":ms,…}`. Until it is
+//! ready, `status` is absent.
+
+use serde::Deserialize;
+
+use super::ScreenState;
+
+/// A longer file is none of theirs: real ones have 700 bytes.
+pub(crate) const STATUS_BYTES_MAX: u64 = 64 * 1024;
+
+/// What an agent's status file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct StatusFile {
+    /// The process that wrote it.
+    pub pid: u32,
+    /// When that process started, in ticks since the machine did (field 22 of `/proc/PID/stat`): a file
+    /// of an earlier process with the same pid has another number.
+    pub proc_start: Option<String>,
+    /// The conversation, which `/clear` and `/resume` change.
+    pub session_id: String,
+    /// The directory in which it was started.
+    pub cwd: String,
+    status: Option<String>,
+    /// What kind of dialogue it waits in: `permission prompt`, `input needed`.
+    pub waiting_for: Option<String>,
+    /// When the status changed last, in milliseconds since 1970.
+    pub status_updated_at: Option<i64>,
+}
+
+impl StatusFile {
+    /// Reads a file; `None` where it is not whole (it is being written) or something else.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let file: Self = serde_json::from_slice(bytes).ok()?;
+        (file.pid != 0 && !file.session_id.is_empty()).then_some(file)
+    }
+
+    /// Whether the process that wrote it is the one that started then.
+    pub fn is_of(&self, pid: u32, started: u64) -> bool {
+        let start = self.proc_start.as_deref();
+        self.pid == pid && start.is_none_or(|start| start.parse() == Ok(started))
+    }
+
+    /// The state; `None` for a status that this version does not know, and while the agent starts.
+    pub fn state(&self) -> Option<ScreenState> {
+        match self.status.as_deref()? {
+            "busy" => Some(ScreenState::Working),
+            "idle" => Some(ScreenState::Idle),
+            "waiting" => Some(ScreenState::Waiting),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const REAL: &str = r#"{"pid":23879,"sessionId":"e954dad4-4f06","cwd":"/tmp/work","startedAt":1795461000708,
+        "procStart":"110437","version":"2.1.330","peerFeatures":["notify_idle"],"kind":"interactive",
+        "asksForConvertedSkills":null,"tmux":"a:@0.%0","name":"work-89","status":"waiting",
+        "updatedAt":1795461016531,"statusUpdatedAt":1795461016531,"waitingFor":"permission prompt"}"#;
+
+    #[test]
+    fn a_status_file_tells_session_and_status() {
+        let file = StatusFile::read(REAL.as_bytes()).unwrap();
+        assert_eq!(file.session_id, "e954dad4-4f06");
+        assert_eq!(file.state(), Some(ScreenState::Waiting));
+        assert_eq!(file.waiting_for.as_deref(), Some("permission prompt"));
+        assert!(file.is_of(23879, 110_437));
+        assert!(!file.is_of(23879, 110_438), "a pid that was used again");
+        assert!(!file.is_of(1, 110_437));
+    }
+
+    #[test]
+    fn what_is_not_whole_or_not_known_says_nothing() {
+        assert_eq!(StatusFile::read(&REAL.as_bytes()[..200]), None);
+        assert_eq!(StatusFile::read(b"{}"), None);
+        assert_eq!(StatusFile::read(b"[1]"), None);
+        let starting = REAL.replace(r#""status":"waiting","#, "");
+        assert_eq!(StatusFile::read(starting.as_bytes()).unwrap().state(), None);
+        let newer = REAL.replace("\"waiting\"", "\"dreaming\"");
+        assert_eq!(StatusFile::read(newer.as_bytes()).unwrap().state(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = StatusFile::read(&bytes);
+        }
+    }
+}

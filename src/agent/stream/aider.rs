@@ -1,0 +1,176 @@
+//! aider's chat history, Markdown: prompts, replies and what aider itself says (pure).
+//!
+//! Measured on 0.86.2, `.aider.chat.history.md`: `#### ` begins a prompt's line, `> ` a line of aider's
+//! own, `# aider chat started at …` a session; all else is the reply. `> Tokens: … sent, … received.`
+//! ends a reply, `> litellm.…Error: …` is an error, `> ^C again to exit` an interruption. Lines of
+//! aider's own end in two blanks.
+
+use super::grammar::Reading;
+use super::lines::{Ends, Line, Lines};
+use super::scribe::{Scribe, Usage};
+use super::standing::Standing;
+
+const PROMPT: &str = "#### ";
+const OWN: &str = "> ";
+const SESSION: &str = "# aider chat started at ";
+
+/// The meaning of a chat history.
+#[derive(Debug)]
+pub(super) struct History {
+    lines: Lines,
+    prompt: String,
+    reply: String,
+}
+
+impl History {
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            lines: Lines::new(Ends::Newline, bytes_max),
+            prompt: String::new(),
+            reply: String::new(),
+        }
+    }
+}
+
+impl Reading for History {
+    fn push(&mut self, bytes: &[u8], scribe: &mut Scribe) {
+        let mut lines = std::mem::replace(&mut self.lines, Lines::new(Ends::Newline, 0));
+        lines.push(bytes, |line| match line {
+            Line::Whole(line) => self.line(&String::from_utf8_lossy(line), scribe),
+            Line::TooLong(bytes) => {
+                scribe.warn(format!("a line is too long: {bytes} bytes skipped"))
+            }
+        });
+        self.lines = lines;
+        // All lines of a prompt are written at once.
+        self.tell_prompt(scribe);
+    }
+
+    fn is_open(&self) -> bool {
+        !self.lines.open().is_empty()
+    }
+
+    fn finish(&mut self, scribe: &mut Scribe) {
+        self.tell_prompt(scribe);
+        self.tell_reply(Usage::default(), scribe);
+        scribe.end();
+    }
+}
+
+impl History {
+    fn line(&mut self, line: &str, scribe: &mut Scribe) {
+        if let Some(text) = line.strip_prefix(PROMPT) {
+            self.tell_reply(Usage::default(), scribe);
+            if !self.prompt.is_empty() {
+                self.prompt.push('\n');
+            }
+            self.prompt.push_str(text.trim_end());
+            return;
+        }
+        if let Some(own) = line.strip_prefix(OWN) {
+            self.tell_prompt(scribe);
+            return self.own(own.trim_end(), scribe);
+        }
+        if line.starts_with(SESSION) {
+            self.prompt.clear();
+            self.reply.clear();
+            return scribe.stand(Standing::Unknown, "");
+        }
+        if line.trim().is_empty() && self.reply.is_empty() {
+            return;
+        }
+        self.tell_prompt(scribe);
+        self.reply.push_str(line);
+        self.reply.push('\n');
+    }
+
+    fn own(&mut self, text: &str, scribe: &mut Scribe) {
+        if let Some(usage) = tokens(text) {
+            let has_reply = !self.reply.trim().is_empty();
+            self.tell_reply(usage, scribe);
+            if has_reply {
+                scribe.turn_completed("Tokens");
+                scribe.stand(Standing::Done, "Tokens: sent, received");
+            }
+        } else if is_error(text) && scribe.standing() == Standing::Working {
+            self.tell_reply(Usage::default(), scribe);
+            scribe.failed(text, "an error of the model's API");
+        } else if text.starts_with("^C") && scribe.standing() == Standing::Working {
+            self.tell_reply(Usage::default(), scribe);
+            scribe.interrupted("a human interrupted it".to_owned());
+        }
+    }
+
+    fn tell_prompt(&mut self, scribe: &mut Scribe) {
+        let prompt = std::mem::take(&mut self.prompt);
+        // A blank prompt line is written so.
+        if !prompt.is_empty() && prompt != "<blank>" && !is_command(&prompt) {
+            scribe.working("a prompt");
+            scribe.prompt(&prompt);
+        }
+    }
+
+    fn tell_reply(&mut self, usage: Usage, scribe: &mut Scribe) {
+        let reply = std::mem::take(&mut self.reply);
+        let reply = reply.trim_end();
+        if !reply.is_empty() {
+            scribe.said(reply);
+            scribe.token(reply.to_owned().into());
+            scribe.response(reply, usage, false);
+        }
+    }
+}
+
+/// `Tokens: 4.4k sent, 210 received.`, perhaps with costs behind.
+fn tokens(text: &str) -> Option<Usage> {
+    let counts = text.strip_prefix("Tokens: ")?;
+    let number = |what: &str| {
+        let before = counts.split(what).next()?;
+        let word = before.split([' ', ',']).rfind(|word| !word.is_empty())?;
+        let (digits, factor) = match word.strip_suffix('k') {
+            Some(digits) => (digits, 1_000.0),
+            None => (word, 1.0),
+        };
+        let count: f64 = digits.parse().ok()?;
+        Some((count * factor) as u64)
+    };
+    Some(Usage {
+        input_tokens: number(" sent")?,
+        output_tokens: number(" received")?,
+    })
+}
+
+/// A command of aider's own, which goes to no model.
+fn is_command(prompt: &str) -> bool {
+    const FOR_THE_MODEL: &[&str] = &["/ask", "/code", "/architect", "/context", "/lint", "/test"];
+    let word = prompt.split_whitespace().next().unwrap_or_default();
+    word.starts_with('/') && !FOR_THE_MODEL.contains(&word)
+}
+
+fn is_error(text: &str) -> bool {
+    let word = text.split([':', ' ']).next().unwrap_or_default();
+    let is_api =
+        word.starts_with("litellm.") && (word.ends_with("Error") || word.ends_with("Exception"));
+    is_api || text.starts_with("Empty response received from LLM")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_tokens_are_read() {
+        let usage = tokens("Tokens: 4.4k sent, 210 received. Cost: $0.01 message").unwrap();
+        assert_eq!((usage.input_tokens, usage.output_tokens), (4_400, 210));
+        let usage = tokens("Tokens: 592 sent, 34 received.").unwrap();
+        assert_eq!((usage.input_tokens, usage.output_tokens), (592, 34));
+        assert!(tokens("Tokens: none").is_none());
+        assert!(tokens("Repo-map: using 1024 tokens").is_none());
+    }
+
+    #[test]
+    fn commands_are_no_prompts() {
+        assert!(is_command("/clear") && is_command("/add a.rs"));
+        assert!(!is_command("/ask why") && !is_command("look at /tmp") && !is_command(""));
+    }
+}

@@ -1,0 +1,156 @@
+//! Copilot CLI's session files: what was said, tools by their ids, rounds of the model, errors (pure).
+//!
+//! Measured on 1.0.102: `~/.copilot/session-state/SESSION/events.jsonl`. `assistant.turn_end` closes each
+//! round of the model; the one whose message calls no tools is the turn's last.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::grammar::Grammar;
+use super::lenient::{Count, Flag, Gist, List, Maybe, Str, Time};
+use super::scribe::{Scribe, Usage};
+use super::standing::Standing;
+
+/// A line of the file.
+#[derive(Debug, Default, Deserialize)]
+pub struct Record<'a> {
+    #[serde(default, borrow)]
+    timestamp: Time<'a>,
+    #[serde(default, borrow, rename = "type")]
+    kind: Str<'a>,
+    #[serde(default, borrow)]
+    data: Maybe<Data<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Data<'a> {
+    #[serde(default, borrow)]
+    content: Str<'a>,
+    #[serde(default)]
+    tool_requests: List<IgnoredAny>,
+    /// The tool whose sub-agent speaks.
+    #[serde(default, borrow)]
+    parent_tool_call_id: Str<'a>,
+    /// Who speaks where no person does.
+    #[serde(default, borrow)]
+    source: Str<'a>,
+    #[serde(default, borrow)]
+    tool_call_id: Str<'a>,
+    #[serde(default, borrow)]
+    tool_name: Str<'a>,
+    #[serde(default, borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(default)]
+    success: Flag,
+    #[serde(default)]
+    result: Gist,
+    #[serde(default, borrow)]
+    error: Maybe<Failure<'a>>,
+    #[serde(default, borrow)]
+    message: Str<'a>,
+    #[serde(default, borrow)]
+    reason: Str<'a>,
+    #[serde(default)]
+    usage: Maybe<Tokens>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Failure<'a> {
+    #[serde(default, borrow)]
+    message: Str<'a>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tokens {
+    #[serde(default)]
+    input_tokens: Count,
+    #[serde(default)]
+    output_tokens: Count,
+}
+
+/// The meaning of a session file.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// What the message took that is written next.
+    usage: Usage,
+    /// Whether the message of this round calls tools, so that another round follows; `None` before it.
+    calls_tools: Option<bool>,
+}
+
+impl Grammar for Events {
+    type Record<'a> = Record<'a>;
+
+    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        let when = scribe.when(record.timestamp.read());
+        let data = record.data.0.unwrap_or_default();
+        let is_own = data.parent_tool_call_id.is_absent();
+        match record.kind.as_str() {
+            "user.message" if is_own => self.prompt(&data, scribe),
+            "session.usage_record" => {
+                let tokens = data.usage.0.unwrap_or_default();
+                self.usage = Usage {
+                    input_tokens: tokens.input_tokens.0.unwrap_or(0),
+                    output_tokens: tokens.output_tokens.0.unwrap_or(0),
+                };
+            }
+            "assistant.message" if is_own => self.answer(&data, scribe),
+            "assistant.turn_start" if is_own => {
+                self.calls_tools = None;
+                scribe.working("a round of the model begins");
+            }
+            "assistant.turn_end" if is_own => self.round_ends(scribe),
+            "tool.execution_start" => {
+                let args = data.arguments.map_or("", RawValue::get);
+                let (id, name) = (data.tool_call_id.as_str(), data.tool_name.as_str());
+                scribe.tool_begins(id, name, args, when, is_own);
+            }
+            "tool.execution_complete" => {
+                let failure = data.error.0.unwrap_or_default();
+                let is_good = data.success.0 != Some(false);
+                let text = match is_good {
+                    true => data.result.text.as_str(),
+                    false => failure.message.as_str(),
+                };
+                scribe.tool_answers(data.tool_call_id.as_str(), is_good, text, when);
+            }
+            "session.error" => scribe.failed(data.message.as_str(), "session.error"),
+            "abort" => scribe.interrupted(format!("abort: {}", data.reason.as_str())),
+            _ => scribe.unknown(),
+        }
+    }
+}
+
+impl Events {
+    fn prompt(&mut self, data: &Data<'_>, scribe: &mut Scribe) {
+        // Skills and instructions are put in as messages of a user, too.
+        let is_typed = matches!(data.source.as_str(), "" | "user");
+        if !is_typed || data.content.as_str().trim().is_empty() {
+            return;
+        }
+        scribe.tools_over();
+        scribe.working("a prompt");
+        scribe.prompt(data.content.as_str());
+        self.calls_tools = None;
+    }
+
+    fn answer(&mut self, data: &Data<'_>, scribe: &mut Scribe) {
+        let text = data.content.as_str();
+        let has_tool_calls = !data.tool_requests.0.is_empty();
+        self.calls_tools = Some(has_tool_calls);
+        scribe.working("a message");
+        scribe.said(text);
+        scribe.token(text.into());
+        scribe.response(text, std::mem::take(&mut self.usage), has_tool_calls);
+    }
+
+    fn round_ends(&self, scribe: &mut Scribe) {
+        // A round that fails ends too, without a message, before its error is written.
+        if scribe.standing() == Standing::Working && self.calls_tools == Some(false) {
+            scribe.turn_completed("assistant.turn_end");
+            scribe.stand(Standing::Done, "assistant.turn_end");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Qwen Code's session files: what was said, tools by their ids, and telemetry that tells of errors (pure).
+//!
+//! Measured on 0.24.4: `~/.qwen/projects/DIRECTORY/chats/SESSION.jsonl`. A turn's end has no record: the
+//! answer without a tool is its last.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::grammar::Grammar;
+use super::lenient::{Count, Gist, List, Maybe, Str, Time};
+use super::scribe::{Scribe, Usage};
+use super::standing::Standing;
+use super::tools::When;
+
+/// A line of the file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record<'a> {
+    #[serde(default, borrow)]
+    timestamp: Time<'a>,
+    #[serde(default, borrow, rename = "type")]
+    kind: Str<'a>,
+    #[serde(default, borrow)]
+    subtype: Str<'a>,
+    #[serde(default, borrow)]
+    message: Maybe<Message<'a>>,
+    #[serde(default)]
+    usage_metadata: Maybe<Tokens>,
+    #[serde(default, borrow)]
+    tool_call_result: Maybe<CallResult<'a>>,
+    #[serde(default, borrow)]
+    system_payload: Maybe<Payload<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Message<'a> {
+    #[serde(default, borrow)]
+    parts: List<Part<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(default, borrow)]
+    text: Str<'a>,
+    #[serde(default)]
+    thought: super::lenient::Flag,
+    #[serde(default, borrow)]
+    function_call: Maybe<Call<'a>>,
+    #[serde(default, borrow)]
+    function_response: Maybe<Response<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Call<'a> {
+    #[serde(default, borrow)]
+    id: Str<'a>,
+    #[serde(default, borrow)]
+    name: Str<'a>,
+    #[serde(default, borrow)]
+    args: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Response<'a> {
+    #[serde(default, borrow)]
+    id: Str<'a>,
+    #[serde(default)]
+    response: Gist,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct CallResult<'a> {
+    #[serde(default, borrow)]
+    status: Str<'a>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tokens {
+    #[serde(default)]
+    prompt_token_count: Count,
+    #[serde(default)]
+    candidates_token_count: Count,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Payload<'a> {
+    #[serde(default, borrow)]
+    ui_event: Maybe<UiEvent<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct UiEvent<'a> {
+    #[serde(default, borrow, rename = "event.name")]
+    name: Str<'a>,
+    #[serde(default, borrow)]
+    error_message: Str<'a>,
+}
+
+/// The meaning of a session file.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// The API has answered since the last record of the conversation.
+    has_response: bool,
+    /// In this session, answers of the API are recorded.
+    records_responses: bool,
+    /// The API has answered, and the answer is not written yet: that may take seconds.
+    is_unwritten: bool,
+    /// The turn was over before the answer was written.
+    is_over: bool,
+}
+
+impl Grammar for Session {
+    type Record<'a> = Record<'a>;
+
+    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        let when = scribe.when(record.timestamp.read());
+        match record.kind.as_str() {
+            "user" => {
+                *self = Self {
+                    records_responses: self.records_responses,
+                    ..Self::default()
+                };
+                prompt(&record, scribe);
+            }
+            "assistant" => self.answer(record, when, scribe),
+            "tool_result" => {
+                self.has_response = false;
+                let is_good = record
+                    .tool_call_result
+                    .0
+                    .is_none_or(|result| matches!(result.status.as_str(), "" | "success"));
+                let parts = record.message.0.unwrap_or_default().parts.0;
+                for response in parts
+                    .into_iter()
+                    .filter_map(|part| part.function_response.0)
+                {
+                    let text = response.response.text.as_str();
+                    scribe.tool_answers(response.id.as_str(), is_good, text, when);
+                }
+                scribe.working("a tool's result");
+            }
+            "system" => {
+                let payload = record.system_payload.0.unwrap_or_default();
+                let event = payload.ui_event.0.unwrap_or_default();
+                if record.subtype.as_str() != "ui_telemetry" {
+                    return;
+                }
+                match event.name.as_str() {
+                    "qwen-code.api_response" => {
+                        (self.has_response, self.records_responses) = (true, true);
+                        let is_answer = scribe.open_tools().next().is_none();
+                        if scribe.standing() == Standing::Working && is_answer {
+                            self.is_unwritten = true;
+                            scribe.stand(Standing::MaybeDone, "inferred: the API has answered");
+                        }
+                    }
+                    // A failed request may be made again: then an answer follows.
+                    "qwen-code.api_error" => {
+                        scribe.failed(event.error_message.as_str(), "an API error");
+                    }
+                    _ => {}
+                }
+            }
+            _ => scribe.unknown(),
+        }
+    }
+
+    fn turn_over(&mut self, scribe: &mut Scribe) {
+        if self.is_unwritten {
+            self.is_over = true;
+        } else {
+            scribe.turn_over();
+        }
+    }
+}
+
+fn prompt(record: &Record<'_>, scribe: &mut Scribe) {
+    let Some(message) = &record.message.0 else {
+        return;
+    };
+    let texts = message.parts.0.iter().map(|part| part.text.as_str());
+    let text = texts.collect::<Vec<&str>>().join("\n");
+    if text.trim().is_empty() {
+        return;
+    }
+    match scribe.standing() {
+        Standing::MaybeDone => scribe.turn_completed("inferred: the next prompt"),
+        _ => scribe.tools_over(),
+    }
+    scribe.working("a prompt");
+    scribe.prompt(&text);
+}
+
+impl Session {
+    fn answer(&mut self, record: Record<'_>, when: When, scribe: &mut Scribe) {
+        let parts = record.message.0.unwrap_or_default().parts.0;
+        let (mut text, mut has_tool_calls) = (String::new(), false);
+        for part in &parts {
+            if !part.text.is_absent() && !part.thought.is_set() {
+                text.push_str(part.text.as_str());
+            }
+        }
+        scribe.said(&text);
+        scribe.token(text.clone().into());
+        for call in parts
+            .iter()
+            .filter_map(|part| part.function_call.0.as_ref())
+        {
+            has_tool_calls = true;
+            let args = call.args.map_or("", RawValue::get);
+            scribe.tool_begins(call.id.as_str(), call.name.as_str(), args, when, true);
+        }
+        // Of an answer that a human stopped there is what had come, without the API's response.
+        let is_stopped =
+            self.records_responses && !self.has_response && record.usage_metadata.0.is_none();
+        self.has_response = false;
+        self.is_unwritten = false;
+        let tokens = record.usage_metadata.0.unwrap_or_default();
+        let usage = Usage {
+            input_tokens: tokens.prompt_token_count.0.unwrap_or(0),
+            output_tokens: tokens.candidates_token_count.0.unwrap_or(0),
+        };
+        scribe.response(&text, usage, has_tool_calls);
+        if has_tool_calls {
+            scribe.working("tools are called");
+        } else if is_stopped {
+            scribe.interrupted("a human interrupted it".to_owned());
+        } else if text.trim().is_empty() {
+            scribe.working("it thinks");
+        } else {
+            scribe.told_anew();
+            scribe.stand(Standing::MaybeDone, "inferred: an answer without tools");
+            if std::mem::take(&mut self.is_over) {
+                scribe.turn_over();
+            }
+        }
+    }
+}

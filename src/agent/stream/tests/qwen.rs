@@ -1,0 +1,60 @@
+//! Qwen Code: session files, as 0.24 writes them.
+
+use super::*;
+use crate::agent::StreamFormat;
+
+const PROMPT: &str = r#"{"timestamp":"2026-11-23T22:46:30.419Z","type":"user","message":{"role":"user","parts":[{"text":"do it"}]}}
+"#;
+const RESPONSE: &str = r#"{"timestamp":"2026-11-23T22:46:31.621Z","type":"system","subtype":"ui_telemetry","systemPayload":{"uiEvent":{"event.name":"qwen-code.api_response"}}}
+"#;
+const CALL: &str = r#"{"timestamp":"2026-11-23T22:46:31.622Z","type":"assistant","message":{"role":"model","parts":[{"text":"I do."},{"functionCall":{"id":"c1","name":"run_shell_command","args":{"command":"ls"}}}]},"usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":50}}
+"#;
+const RESULT: &str = r#"{"timestamp":"2026-11-23T22:46:33.161Z","type":"tool_result","message":{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"run_shell_command","response":{"output":"a"}}}]},"toolCallResult":{"callId":"c1","status":"success"}}
+"#;
+const ANSWER: &str = r#"{"timestamp":"2026-11-23T22:46:36.325Z","type":"assistant","message":{"role":"model","parts":[{"text":"It is."}]},"usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":50}}
+"#;
+
+fn parser(text: &str) -> (StreamParser, Vec<AgentEvent>) {
+    let (mut parser, mut events) = (StreamParser::of(StreamFormat::QwenSession), Vec::new());
+    parser.push(text.as_bytes(), Timestamp::default(), &mut events);
+    (parser, events)
+}
+
+fn turns(events: &[AgentEvent]) -> usize {
+    let is_turn = |event: &&AgentEvent| matches!(event, AgentEvent::TurnCompleted { .. });
+    events.iter().filter(is_turn).count()
+}
+
+#[test]
+fn an_answer_that_is_written_late_ends_its_turn_when_it_comes() {
+    let (mut parser, mut events) = parser(&[PROMPT, RESPONSE, CALL, RESULT, RESPONSE].concat());
+    assert_eq!(parser.standing(), Standing::MaybeDone);
+    parser.turn_over(Timestamp::default(), &mut events);
+    assert_eq!(turns(&events), 0, "the answer stands before the end");
+    events.clear();
+    parser.push(ANSWER.as_bytes(), Timestamp::default(), &mut events);
+    assert!(
+        matches!(events.last(), Some(AgentEvent::TurnCompleted { summary, .. }) if summary == "It is."),
+        "{events:?}"
+    );
+    parser.turn_over(Timestamp::default(), &mut events);
+    assert_eq!(turns(&events), 1);
+    assert_eq!(parser.standing(), Standing::Done);
+}
+
+#[test]
+fn an_answer_without_the_response_of_the_api_was_stopped() {
+    let stopped = ANSWER.replace(
+        r#","usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":50}"#,
+        "",
+    );
+    let first = [PROMPT, RESPONSE, ANSWER, PROMPT].concat();
+    let (stopped_parser, _) = parser(&(first.clone() + &stopped));
+    assert_eq!(stopped_parser.standing(), Standing::Interrupted);
+    // Providers that count no tokens answer all the same.
+    let (answered, _) = parser(&(first + RESPONSE + &stopped));
+    assert_eq!(answered.standing(), Standing::MaybeDone);
+    // Where responses are not recorded, nothing tells.
+    let (unknown, _) = parser(&(PROMPT.to_owned() + &stopped));
+    assert_eq!(unknown.standing(), Standing::MaybeDone);
+}

@@ -1,0 +1,80 @@
+//! Reads the state of an agent from its pane's title (pure).
+//!
+//! Measured in November 2026: Gemini CLI 0.61 writes `✦  Working… (DIR)`, `◇  Ready (DIR)` and
+//! `✋  Action Required (DIR)`; Codex 0.169 a braille spinner before its directory while it works and
+//! `[ ! ] Action Required | DIR`, blinking with `[ . ]`, while it asks; Qwen Code 0.24 `◐` while it works
+//! and `✳` while it asks before `Qwen - DIR`. Claude Code's title does not change.
+
+use super::{KnownAgent, ScreenState};
+
+/// The state that a title tells; `None` for a title that tells nothing.
+pub(crate) fn state_of_title(agent: KnownAgent, title: &str) -> Option<ScreenState> {
+    let title = title.trim();
+    let first = title.chars().next()?;
+    let (asks, works, rests) = match agent {
+        KnownAgent::Gemini => (first == '✋', first == '✦' || first == '⏲', first == '◇'),
+        KnownAgent::Codex => {
+            let asks = title.starts_with("[ ! ]") || title.starts_with("[ . ]");
+            let works = ('\u{2801}'..='\u{28ff}').contains(&first);
+            (asks, works, true)
+        }
+        KnownAgent::Qwen => {
+            let marked = title.contains("Qwen - ");
+            let is_mark = |marks: &[char]| marked && marks.contains(&first);
+            (
+                is_mark(&['✳', '✋']),
+                is_mark(&['◐', '◓', '◑', '◒']),
+                title.starts_with("Qwen - "),
+            )
+        }
+        KnownAgent::Claude | KnownAgent::Opencode | KnownAgent::Aider | KnownAgent::Copilot => {
+            return None;
+        }
+    };
+    match () {
+        () if asks => Some(ScreenState::Waiting),
+        () if works => Some(ScreenState::Working),
+        () if rests => Some(ScreenState::Idle),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn titles_of_real_agents_tell_their_states() {
+        use KnownAgent::{Claude, Codex, Gemini, Qwen};
+        use ScreenState::{Idle, Waiting, Working};
+        for (agent, title, expected) in [
+            (Gemini, "✦  Working… (work)       ", Some(Working)),
+            (Gemini, "◇  Ready (work)   ", Some(Idle)),
+            (Gemini, "✋  Action Required (work)", Some(Waiting)),
+            (Gemini, "vm", None),
+            (Codex, "⠙ work", Some(Working)),
+            (Codex, "work", Some(Idle)),
+            (Codex, "[ ! ] Action Required | work", Some(Waiting)),
+            (Codex, "[ . ] Action Required | work", Some(Waiting)),
+            (Qwen, "◐\u{fe0e} Qwen - work", Some(Working)),
+            (Qwen, "✳\u{fe0e} Qwen - work", Some(Waiting)),
+            (Qwen, "Qwen - work", Some(Idle)),
+            (Qwen, "vm", None),
+            (Claude, "✳ Claude Code", None),
+            (Codex, "", None),
+        ] {
+            assert_eq!(state_of_title(agent, title), expected, "{title}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_title_is_taken(title in ".{0,40}") {
+            for agent in KnownAgent::ALL {
+                let _ = state_of_title(agent, &title);
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `td-observe hooks`: the settings that let an agent report to us, and what its hooks run.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Subcommand;
+use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::{Map, Value, json};
+
+use super::failure::Failure;
+use crate::clock::Clock;
+use crate::source::HookFiles;
+
+/// What hooks are given has a tool's answer in it, which may have megabytes; more is read and not
+/// taken.
+const INPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// So long an agent is waited for that gives its hook nothing.
+const INPUT_WAIT: Duration = Duration::from_secs(2);
+
+/// The events that tell a state, and whether they are those of tools, which settings match by name.
+const EVENTS: [(&str, bool); 10] = [
+    ("SessionStart", false),
+    ("UserPromptSubmit", false),
+    ("PreToolUse", true),
+    ("PermissionRequest", true),
+    ("PostToolUse", true),
+    ("PostToolUseFailure", true),
+    ("Notification", false),
+    ("Stop", false),
+    ("StopFailure", false),
+    ("SessionEnd", false),
+];
+
+const HOOKS_EXAMPLES: &str = "\
+Examples:
+  td-observe hooks show claude        what to add to ~/.claude/settings.json
+  td-observe hooks show claude | jq -s '.[0] * .[1]' ~/.claude/settings.json -
+                                      the settings with it, where they have no hooks yet
+
+Nothing is installed: you add the settings, and take them out again. Each hook leaves the last event of
+its session in a small file, $XDG_RUNTIME_DIR/td-observe/hooks/SESSION.json (without that directory,
+$XDG_STATE_HOME or ~/.local/state), which watch reads. It never fails and never prints.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HOOKS_EXAMPLES)]
+pub(super) struct TypedHooks {
+    #[command(subcommand)]
+    pub command: TypedHook,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TypedHook {
+    /// Print the settings that let an agent report to td-observe
+    Show {
+        /// The agent: claude
+        agent: OsString,
+    },
+    /// Take what a hook is given; run by the hooks themselves
+    #[command(hide = true)]
+    Report,
+}
+
+/// Shows settings, or takes a report.
+pub(super) fn run(typed: &TypedHooks) -> Result<ExitCode, Failure> {
+    match &typed.command {
+        TypedHook::Show { agent } if agent == "claude" => {
+            let program = std::env::current_exe()
+                .map_err(|error| Failure::other(format!("cannot find the own program: {error}")))?;
+            super::print(&settings(&program)?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        TypedHook::Show { agent } => Err(Failure::usage(format!(
+            "hooks show {}: there are hooks for claude only",
+            crate::view::one_line(&agent.to_string_lossy())
+        ))),
+        TypedHook::Report => {
+            report();
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// What is to be added to `~/.claude/settings.json`.
+fn settings(program: &Path) -> Result<String, Failure> {
+    let command = command(program.as_os_str())?;
+    let hook = json!({"type": "command", "command": command, "timeout": 5});
+    let mut hooks = Map::new();
+    for (event, is_tools) in EVENTS {
+        let mut group = json!({"hooks": [hook]});
+        if is_tools {
+            group["matcher"] = Value::from("*");
+        }
+        hooks.insert(event.to_owned(), Value::Array(vec![group]));
+    }
+    let text = serde_json::to_string_pretty(&json!({"hooks": hooks}));
+    let text = text.map_err(|error| Failure::other(error.to_string()))?;
+    Ok(text + "\n")
+}
+
+/// The hook's command, which never fails and says nothing: Claude Code takes exit code 2 for a veto, and
+/// the program may have been removed, or replaced by a version that has no such subcommand.
+fn command(program: &OsStr) -> Result<String, Failure> {
+    let path = program
+        .to_str()
+        .ok_or_else(|| Failure::other(format!("the path {program:?} is no UTF-8")))?;
+    let quoted = path.replace('\'', r"'\''");
+    Ok(format!("'{quoted}' hooks report >/dev/null 2>&1 || true"))
+}
+
+/// Takes what the hook is given, and says nothing: a hook must never disturb the agent.
+fn report() {
+    let clock = Clock::system();
+    let now = clock.wall();
+    let input = match input(&clock) {
+        Ok(input) => input,
+        Err(error) => return ::log::debug!("the hook's input cannot be read: {error}"),
+    };
+    let files = HookFiles::of(|name| std::env::var_os(name));
+    if let Err(error) = files.report(&input, now) {
+        ::log::debug!("what the hook reports cannot be kept: {error}");
+    }
+}
+
+/// Standard input up to its end, but no longer than a hook may take.
+fn input(clock: &Clock) -> std::io::Result<Vec<u8>> {
+    let mut stdin = std::io::stdin();
+    let (mut input, mut piece) = (Vec::new(), vec![0; 64 * 1024]);
+    if stdin.is_terminal() {
+        return Ok(input);
+    }
+    let deadline = clock.now() + INPUT_WAIT;
+    loop {
+        let left = deadline.saturating_duration_since(clock.now());
+        let timeout = left.try_into().map_err(std::io::Error::other)?;
+        let mut fds = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) => return Ok(input),
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        match stdin.read(&mut piece)? {
+            0 => return Ok(input),
+            read => {
+                let room = INPUT_BYTES_MAX - input.len();
+                input.extend_from_slice(&piece[..read.min(room)]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_name_each_event_and_the_program() {
+        let text = settings(Path::new("/opt/it's/td-observe")).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        for (event, is_tools) in EVENTS {
+            let group = &value["hooks"][event][0];
+            assert_eq!(group["matcher"].is_null(), !is_tools, "{event}");
+            assert_eq!(
+                group["hooks"][0]["command"],
+                r"'/opt/it'\''s/td-observe' hooks report >/dev/null 2>&1 || true"
+            );
+        }
+    }
+}

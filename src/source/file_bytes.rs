@@ -1,0 +1,24 @@
+//! Reads a part of a file.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Reads `bytes` bytes from `offset` on, or fewer where the file ends before.
+///
+/// # Errors
+/// What the system reports; an interrupted read is continued.
+pub(super) fn read_at(file: &File, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut buffer = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
+    let mut read = 0;
+    while read < buffer.len() {
+        match file.read_at(&mut buffer[read..], offset + read as u64) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    buffer.truncate(read);
+    Ok(buffer)
+}

@@ -1,0 +1,200 @@
+//! The agent in a pane: whether its conversation is reported in place of the pane's rows, its state, and
+//! the snapshots of its screen.
+
+use std::time::{Duration, Instant};
+
+use super::super::say::Out;
+use super::super::states::{Reported, States};
+use super::super::turns::Turns;
+use super::reading::Reading;
+use super::{Pane, streamed};
+use crate::agent::{AgentProgram, Claim, ScreenState, StateSource};
+use crate::event::TdEvent;
+use crate::tmux::Shape;
+use crate::track::{Change, Look};
+
+/// How long after an agent has begun to work its conversation is looked for.
+const JOINS: Duration = Duration::from_secs(5);
+
+/// How much less often an agent is looked for where one runs.
+const LOOKS_LATER: u32 = 8;
+
+/// Whether the conversation of the agent in a pane is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Joining {
+    /// There is no agent whose conversation could be read.
+    None,
+    /// It is not found yet; an agent that has not been given anything to do has none. Once it works, it
+    /// is looked for until then.
+    Looked(Option<Instant>),
+    /// It is.
+    Joined,
+}
+
+impl Pane {
+    /// The title of a pane that is polled: of others, their bytes tell it sooner.
+    pub(super) fn titled(&mut self, title: &str, out: &mut Out<'_>) {
+        if self.title != title {
+            title.clone_into(&mut self.title);
+            if let Some(states) = &mut self.states {
+                states.titled(title, out.now);
+                let state = states.due(out.now);
+                self.say_state(state, out);
+            }
+        }
+    }
+
+    /// What a look says of the agent.
+    pub(super) fn judge(&mut self, look: &Look, out: &mut Out<'_>) {
+        if self.states.is_some() {
+            self.screen = streamed::screen_text(look);
+            if self.has_agent() {
+                self.snapshots.shows(&self.screen, out.now);
+            }
+        }
+        let states = self.states.as_mut();
+        let state = states.and_then(|states| states.sees(look, out.now));
+        self.say_state(state, out);
+        self.read_screen(look, out);
+    }
+
+    fn has_agent(&self) -> bool {
+        let states = self.states.as_ref();
+        states.is_some_and(|states| states.program().is_some())
+    }
+
+    /// Whether its agent's conversation is reported, and with it the ends of turns.
+    pub(super) fn reads_conversation(&self) -> bool {
+        let reading = self.reading.as_deref();
+        self.joining == Joining::Joined || reading.is_some_and(Reading::has_turns)
+    }
+
+    /// Whether its agent's conversation is reported in place of this.
+    pub(super) fn hides(&self, change: &Change) -> bool {
+        let is_hidden = match change {
+            Change::Gap { .. } => false,
+            Change::Screen { .. } => self.joining != Joining::None || self.reading.is_some(),
+            Change::Lines { .. } | Change::Revised { .. } => self.joining != Joining::None,
+        };
+        is_hidden && !self.shows_screen
+    }
+
+    pub(super) fn say_snapshot(&mut self, out: &mut Out<'_>) {
+        if self.snapshots.next_due().is_none_or(|due| due > out.now) {
+            return;
+        }
+        if let Some(rows) = self.snapshots.take(self.screen_text(), out.now) {
+            let Shape { width, height, .. } = self.shape;
+            out.emitter.screen_snapshot(&self.id, width, height, rows);
+        }
+    }
+
+    /// An agent works, and its conversation was not found.
+    pub(super) fn stop_looking(&mut self, out: &mut Out<'_>) {
+        if !matches!(self.joining, Joining::Looked(Some(until)) if until <= out.now) {
+            return;
+        }
+        self.joining = Joining::None;
+        let agent = self.states.as_ref().and_then(States::program);
+        let agent = agent.map_or("an agent", AgentProgram::name);
+        let told = format!(
+            "the conversation of {agent} in pane {} is not found: its screen is reported",
+            self.id
+        );
+        out.emitter.warning(agent, &told);
+    }
+
+    pub(super) fn say_state(&mut self, state: Option<Reported>, out: &mut Out<'_>) {
+        let Some(Reported { agent, report }) = state else {
+            return;
+        };
+        if self.has_agent() {
+            self.snapshots.state_changed(out.now);
+        }
+        let is_busy = matches!(
+            report.claim.state,
+            ScreenState::Working | ScreenState::Waiting
+        );
+        if is_busy && self.joining == Joining::Looked(None) {
+            self.joining = Joining::Looked(Some(out.now + JOINS));
+        }
+        let is_end = report.claim.state == ScreenState::Done;
+        if is_end && report.source == StateSource::Transcript && !report.claim.is_confirmed {
+            // The transcript does not know it.
+            self.conversations.turn_over(&self.id);
+        }
+        self.read_state(report.claim.state, out);
+        let evidence = match report.claim.is_confirmed {
+            true => "confirmed",
+            false => "inferred",
+        };
+        out.emitter.emit(TdEvent::AgentState {
+            execution_id: out.emitter.execution_id().clone(),
+            agent_id: None,
+            pane: Some(self.id.clone()),
+            state: report.claim.state.as_str().to_owned(),
+            evidence: evidence.to_owned(),
+            agent: Some(Box::new(agent)),
+            source: Some(Box::new(report.source.as_str().to_owned())),
+            asks: report.claim.asks.map(Box::new),
+            detail: Some(report.claim.detail)
+                .filter(|detail| !detail.is_empty())
+                .map(Box::new),
+        });
+    }
+
+    /// An agent runs in the pane, or none does any more.
+    pub fn agent_runs(&mut self, agent: Option<(AgentProgram, bool)>, out: &mut Out<'_>) {
+        self.joining = match &agent {
+            Some((_, true)) => Joining::Looked(None),
+            Some((_, false)) | None => Joining::None,
+        };
+        self.read_state(ScreenState::Done, out);
+        let read = agent.as_ref().filter(|(_, has_places)| !has_places);
+        let markers = self.turns.as_ref().map(Turns::markers);
+        self.reading = read.map(|(program, _)| Box::new(Reading::of(program, markers)));
+        if let Some(states) = &mut self.states {
+            states.runs(agent.map(|(program, _)| program));
+            states.titled(&self.title, out.now);
+            let state = states.due(out.now);
+            self.say_state(state, out);
+        }
+    }
+
+    /// The conversation of its agent is found.
+    pub fn agent_joined(&mut self) {
+        self.joining = Joining::Joined;
+    }
+
+    /// Whether an agent was looked for there.
+    pub fn was_looked_through(&self) -> bool {
+        self.looked_for_agent.get().is_some()
+    }
+
+    /// The program that tmux started in it, where an agent is to be looked for there.
+    pub fn looks_for_agent(&self, now: Instant, every: Duration) -> Option<u32> {
+        // That an agent is gone is seen without being asked.
+        let every = match self.has_agent() {
+            true => every * LOOKS_LATER,
+            false => every,
+        };
+        let is_due = |at: Instant| now.saturating_duration_since(at) >= every;
+        let wants = self.states.is_some() && self.shape.dead.is_none();
+        if !wants || !self.looked_for_agent.get().is_none_or(is_due) {
+            return None;
+        }
+        self.looked_for_agent.set(Some(now));
+        Some(self.shape.pid).filter(|pid| *pid != 0)
+    }
+
+    /// Sources of its agent claim something else now.
+    pub fn agent_claims(&mut self, claims: Vec<(StateSource, Option<Claim>)>, out: &mut Out<'_>) {
+        if let Some(states) = &mut self.states {
+            for (source, claim) in claims {
+                states.claim(source, claim, out.now);
+            }
+            let state = states.due(out.now);
+            self.say_state(state, out);
+        }
+    }
+}

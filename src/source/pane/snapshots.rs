@@ -1,0 +1,88 @@
+//! When the screen of an agent in a pane is kept as text: soon after each change of the agent's state, and
+//! now and then while the screen changes (pure).
+
+use std::time::{Duration, Instant};
+
+use crate::event::{ScreenRow, ScreenRows};
+
+/// How long after a change of state the screen is kept: the agent draws it then.
+const DRAWS: Duration = Duration::from_millis(300);
+
+/// How often a screen that changes is kept.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// The snapshots of one pane.
+#[derive(Debug, Default)]
+pub(super) struct Snapshots {
+    due: Option<Instant>,
+    taken_at: Option<Instant>,
+    /// What was kept last.
+    last: String,
+}
+
+impl Snapshots {
+    /// The state of the agent has changed.
+    pub fn state_changed(&mut self, now: Instant) {
+        self.due_at(now + DRAWS);
+    }
+
+    /// The screen shows this.
+    pub fn shows(&mut self, screen: &str, now: Instant) {
+        if screen != self.last {
+            self.due_at(
+                self.taken_at
+                    .map_or(now + DRAWS, |at| (at + EVERY).max(now)),
+            );
+        }
+    }
+
+    /// When a snapshot is due.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The rows to keep, if a snapshot is due and the screen is not what was kept last.
+    pub fn take(&mut self, screen: String, now: Instant) -> Option<ScreenRows> {
+        self.due.take_if(|due| *due <= now)?;
+        if screen == self.last {
+            return None;
+        }
+        self.taken_at = Some(now);
+        let rows = (0..).zip(screen.lines());
+        let rows = rows.filter(|(_, text)| !text.trim().is_empty());
+        let rows = rows.map(|(row, text)| ScreenRow {
+            row,
+            text: text.trim_end().to_owned(),
+        });
+        let rows = rows.collect();
+        self.last = screen;
+        Some(rows)
+    }
+
+    fn due_at(&mut self, at: Instant) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_screen_is_kept_after_a_change_of_state_and_every_ten_seconds() {
+        let (mut snapshots, start) = (Snapshots::default(), Instant::now());
+        let s = Duration::from_secs(1);
+        snapshots.state_changed(start);
+        assert_eq!(snapshots.take("a".into(), start), None, "not drawn yet");
+        let rows = snapshots.take("a\n\n  b ".into(), start + s).unwrap();
+        assert_eq!(rows.len(), 2);
+        assert_eq!((rows[1].row, rows[1].text.as_str()), (2, "  b"));
+        snapshots.shows("c", start + 2 * s);
+        assert_eq!(snapshots.next_due(), Some(start + 11 * s));
+        assert_eq!(snapshots.take("c".into(), start + 5 * s), None);
+        snapshots.state_changed(start + 6 * s);
+        assert!(snapshots.take("c".into(), start + 7 * s).is_some());
+        snapshots.state_changed(start + 8 * s);
+        assert_eq!(snapshots.take("c".into(), start + 9 * s), None, "the same");
+    }
+}

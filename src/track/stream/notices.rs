@@ -1,0 +1,194 @@
+//! Finds what a program tells its terminal beside text: titles, notifications, progress, the bell (pure).
+//!
+//! tmux keeps a title and passes the rest on to its clients; only a pane's bytes show it. The sequences
+//! are OSC 0 and 2 (titles), OSC 9 (iTerm2: a notification; `9;4;STATE;PERCENT`, ConEmu: progress) and
+//! OSC 777 (urxvt: `777;notify;TITLE;BODY`).
+
+/// Bytes of a sequence that are kept; a longer one is not read.
+const SEQUENCE_BYTES_MAX: usize = 2048;
+
+const ESCAPE: u8 = 0x1b;
+const BELL: u8 = 0x07;
+
+/// Something that a program told its terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// The pane's title.
+    Title(String),
+    /// A notification for the user.
+    Notification(String),
+    /// Something is under way, or is not any more.
+    Progress(bool),
+    /// The bell rang.
+    Bell,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Text,
+    /// After an escape character outside of a sequence.
+    Escape,
+    /// In an operating system command.
+    Command,
+    /// After an escape character in it.
+    CommandEscape,
+    /// In another string, which may hold anything.
+    Other,
+    OtherEscape,
+}
+
+/// Reads the bytes of a pane as they come.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    state: State,
+    sequence: Vec<u8>,
+}
+
+impl Notices {
+    /// Takes bytes, cut anywhere; what they tell is appended to `told`.
+    pub fn push(&mut self, bytes: &[u8], told: &mut Vec<Notice>) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            // Text is passed over as a whole.
+            if self.state == State::Text {
+                let Some(at) = memchr::memchr2(ESCAPE, BELL, rest) else {
+                    return;
+                };
+                rest = &rest[at..];
+            }
+            self.take(rest[0], told);
+            rest = &rest[1..];
+        }
+    }
+
+    fn take(&mut self, byte: u8, told: &mut Vec<Notice>) {
+        self.state = match (self.state, byte) {
+            (State::Text, BELL) => {
+                // A program that rings all the time says no more by it.
+                if told.last() != Some(&Notice::Bell) {
+                    told.push(Notice::Bell);
+                }
+                State::Text
+            }
+            (State::Text, ESCAPE) => State::Escape,
+            (State::Text, _) => State::Text,
+            (State::Escape, b']') => {
+                self.sequence.clear();
+                State::Command
+            }
+            // DCS, SOS, PM and APC.
+            (State::Escape, b'P' | b'X' | b'^' | b'_') => State::Other,
+            (State::Escape, ESCAPE) => State::Escape,
+            (State::Escape, _) => State::Text,
+            (State::Command, BELL) => self.end(told),
+            (State::Command, ESCAPE) => State::CommandEscape,
+            // A cancelled string.
+            (State::Command | State::Other, 0x18 | 0x1a) => State::Text,
+            (State::Command, byte) => {
+                if self.sequence.len() <= SEQUENCE_BYTES_MAX {
+                    self.sequence.push(byte);
+                }
+                State::Command
+            }
+            (State::CommandEscape, b'\\') => self.end(told),
+            (State::CommandEscape | State::OtherEscape, b']') => {
+                self.sequence.clear();
+                State::Command
+            }
+            (State::CommandEscape, _) => State::Text,
+            (State::Other, ESCAPE) => State::OtherEscape,
+            (State::Other, _) => State::Other,
+            (State::OtherEscape, b'\\') => State::Text,
+            (State::OtherEscape, _) => State::Other,
+        };
+    }
+
+    fn end(&mut self, told: &mut Vec<Notice>) -> State {
+        if self.sequence.len() <= SEQUENCE_BYTES_MAX {
+            let text = String::from_utf8_lossy(&self.sequence);
+            told.extend(read(&text));
+        }
+        State::Text
+    }
+}
+
+fn read(sequence: &str) -> Option<Notice> {
+    let (code, rest) = sequence.split_once(';')?;
+    match code {
+        "0" | "2" => Some(Notice::Title(rest.to_owned())),
+        "9" => match rest.strip_prefix("4;") {
+            Some(progress) => {
+                let state = progress.split(';').next();
+                Some(Notice::Progress(!matches!(state, Some("0" | "") | None)))
+            }
+            // Other numbers are ConEmu's, and no notifications.
+            None if rest.split(';').next().is_some_and(is_number) => None,
+            None => Some(Notice::Notification(rest.to_owned())),
+        },
+        "777" => {
+            let text = rest.strip_prefix("notify;")?;
+            Some(Notice::Notification(text.replacen(';', ": ", 1)))
+        }
+        _ => None,
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn told(bytes: &[u8]) -> Vec<Notice> {
+        let mut told = Vec::new();
+        Notices::default().push(bytes, &mut told);
+        told
+    }
+
+    #[test]
+    fn titles_notifications_progress_and_bells_are_found() {
+        let bytes = b"a\x1b]0;work \xe2\xa0\x8b\x07b\x1b]2;t\x1b\\\x1b]9;Approval requested\x07\
+            \x1b]9;4;3;0\x07\x1b]9;4;0;\x07\x1b]777;notify;Claude;needs you\x07\x07c\x1b]133;A\x07";
+        assert_eq!(
+            told(bytes),
+            [
+                Notice::Title("work ⠋".into()),
+                Notice::Title("t".into()),
+                Notice::Notification("Approval requested".into()),
+                Notice::Progress(true),
+                Notice::Progress(false),
+                Notice::Notification("Claude: needs you".into()),
+                Notice::Bell,
+            ]
+        );
+    }
+
+    #[test]
+    fn other_strings_hide_what_is_in_them() {
+        assert_eq!(
+            told(b"\x1bP\x07\x1b]0;no\x07"),
+            [Notice::Title("no".into())]
+        );
+        assert_eq!(told(b"\x1bPa\x07b\x1b\\\x07"), [Notice::Bell]);
+        assert_eq!(told(b"\x1b]0;never ends"), []);
+        let long = format!("\x1b]0;{}\x07\x07", "x".repeat(SEQUENCE_BYTES_MAX + 9));
+        assert_eq!(told(long.as_bytes()), [Notice::Bell]);
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_change_nothing(bytes in "[a\u{1b}\u{7}\\]P\\\\0-9;]{0,60}", cut in 0_usize..60) {
+            let bytes = bytes.as_bytes();
+            let cut = cut.min(bytes.len());
+            let (mut notices, mut pieces) = (Notices::default(), Vec::new());
+            notices.push(&bytes[..cut], &mut pieces);
+            notices.push(&bytes[cut..], &mut pieces);
+            prop_assert_eq!(pieces, told(bytes));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Where the lines of a look stand that neither a row nor the screen tells: by their texts (pure).
+//!
+//! What no byte tells may move every line: `send-keys -R` scrolls a screen off, `clear-history` takes
+//! away what rows are counted from. Both may come between two looks, so that the stream has written
+//! over lines that tmux still has. Until there the stream is right: the first of tmux's lines read as
+//! they were said, and tell the numbers of all. Where they do not, most lines decide, and a gap says
+//! that this may not be the story.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::track::lines::Logical;
+
+/// A text that was said more often tells no place.
+const PLACES_MAX: usize = 64;
+
+/// So many lines at the top must read as they were said to tell the place.
+const TOP_LINES: usize = 2;
+
+/// Where lines stand by their texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ByText {
+    /// One of the lines that read as they were said.
+    pub at: usize,
+    /// Its number.
+    pub number: i64,
+    /// The first lines tell it, and they stand nowhere else.
+    pub is_sure: bool,
+}
+
+/// Finds the place where the most of the first `lines` read as they were said, or, where none do, the
+/// most of all; of several the last. Of the first line tmux may have the end only, if it `is_cut`.
+pub(super) fn by_text(
+    known: &BTreeMap<i64, &str>,
+    lines: &[Logical],
+    is_cut: bool,
+) -> Option<ByText> {
+    let mut places: HashMap<&str, Vec<i64>> = HashMap::new();
+    for (number, text) in known {
+        places.entry(text.trim_end()).or_default().push(*number);
+    }
+    // How many read the same, and the first of them, for each number of the first line.
+    let mut same: BTreeMap<i64, (usize, usize)> = BTreeMap::new();
+    for (at, line) in lines.iter().enumerate() {
+        let text = line.text.trim_end();
+        let numbers = places.get(text).filter(|numbers| {
+            let is_blank = text.is_empty();
+            !is_blank && numbers.len() <= PLACES_MAX
+        });
+        for number in numbers.into_iter().flatten() {
+            same.entry(number - at as i64).or_insert((0, at)).0 += 1;
+        }
+    }
+    let at_top = |first: i64| same_at_top(known, first, lines, is_cut);
+    let (top, _) = same
+        .keys()
+        .map(|first| (at_top(*first), *first))
+        .max()
+        .filter(|(top, _)| *top >= TOP_LINES)
+        .unwrap_or_default();
+    let candidates = same
+        .iter()
+        .filter(|(first, _)| top == 0 || at_top(**first) == top);
+    let (&first, &(_, at)) = candidates.clone().max_by_key(|(_, (count, _))| *count)?;
+    Some(ByText {
+        at,
+        number: first + at as i64,
+        is_sure: top > 0 && candidates.count() == 1,
+    })
+}
+
+/// How many of the first lines that could be known read as they were said, blank ones left out.
+fn same_at_top(known: &BTreeMap<i64, &str>, first: i64, lines: &[Logical], is_cut: bool) -> usize {
+    let pairs = (first..).zip(lines).filter_map(|(number, line)| {
+        let (said, text) = (known.get(&number)?.trim_end(), line.text.trim_end());
+        let is_end = is_cut && number == first && !text.is_empty() && said.ends_with(text);
+        (!said.is_empty() || !text.is_empty()).then_some(is_end || said == text)
+    });
+    pairs.take_while(|same| *same).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(texts: &[&str]) -> Vec<Logical> {
+        let line = |(start, text): (i64, &&str)| Logical {
+            start,
+            rows: 1,
+            text: (*text).to_owned(),
+        };
+        (0..).zip(texts).map(line).collect()
+    }
+
+    fn known(first: i64, texts: &[&'static str]) -> BTreeMap<i64, &'static str> {
+        (first..).zip(texts.iter().copied()).collect()
+    }
+
+    #[test]
+    fn lines_stand_where_most_of_them_read_as_they_were_said() {
+        let said = known(19, &["cc a", "mixed", "", "x", "cc b", "cc c", "-"]);
+        let shown = lines(&["cc d", "", "", "cc b", "cc c", "-", "", "done"]);
+        let place = ByText {
+            at: 3,
+            number: 23,
+            is_sure: false,
+        };
+        assert_eq!(by_text(&said, &shown, true), Some(place));
+        assert_eq!(by_text(&said, &lines(&["", "other"]), true), None);
+    }
+
+    #[test]
+    fn repeated_lines_tell_no_place_alone() {
+        let said = known(1, &["ok", "ok", "ok"]);
+        let place = by_text(&said, &lines(&["ok"]), false);
+        let place = place.map(|place| (place.number, place.is_sure));
+        assert_eq!(place, Some((3, false)));
+    }
+
+    #[test]
+    fn the_first_lines_tell_the_place() {
+        let said = known(1, &["cc one", "cc b", "", "mixed", "x", "y", "z"]);
+        // One line more than was said, so that most of them stand elsewhere.
+        let shown = lines(&["one", "cc b", "", "right", "more", "x", "y", "z"]);
+        let place = by_text(&said, &shown, true);
+        let first = place.map(|place| (place.number - place.at as i64, place.is_sure));
+        assert_eq!(first, Some((1, true)));
+        // The whole line is another one.
+        let place = by_text(&said, &shown, false);
+        assert!(place.is_some_and(|place| !place.is_sure));
+    }
+}

@@ -1,0 +1,401 @@
+//! Real agents in panes, against a stand-in for their APIs: states, questions and conversations.
+//!
+//! Runs where the lab of the shared material is installed (`../shared/agents-lab/lab install`, into
+//! `$TD_LAB`), as root, in a network namespace of its own; elsewhere it says loudly that it is skipped.
+//! `TD_LAB_AGENTS` names the agents to try, and `joins` for several at once; all by default. `TD_LAB_EVENTS` prints what was reported.
+
+mod joins;
+mod scenes;
+mod status;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use td_observe::TdEvent;
+use td_observe::agent::StateRules;
+
+use crate::observed::Observed;
+use crate::stream::drain;
+use crate::support::{TmuxServer, within};
+use scenes::{AGENTS, ANSWER, Agent, Counts, Scene, Step};
+use status::StatusRecorder;
+
+/// Set inside of the namespace.
+const INSIDE: &str = "TD_LAB_INSIDE";
+
+/// How long an agent may take to start, and for one step: real programs on a busy machine.
+const START: Duration = Duration::from_secs(60);
+const STEP: Duration = Duration::from_secs(40);
+
+/// How long a person takes from a text to the Enter key, and from a dialogue to the answer.
+const TYPING: Duration = Duration::from_millis(700);
+
+fn lab() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/agents-lab/lab")
+}
+
+fn lab_directory() -> PathBuf {
+    let given = std::env::var_os("TD_LAB").map(PathBuf::from);
+    given.unwrap_or_else(|| std::env::temp_dir().join("td-agents-lab"))
+}
+
+#[test]
+fn real_agents_are_read_as_what_they_are() {
+    let is_installed = lab().is_file() && lab_directory().join("node_modules").is_dir();
+    if !is_installed || !rustix::process::geteuid().is_root() {
+        eprintln!(
+            "!!! skipped: no real agents: install them with {} install, and be root",
+            lab().display()
+        );
+        return;
+    }
+    let status = Command::new(lab())
+        .arg("in")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "lab::inside", "--nocapture"])
+        .env(INSIDE, "1")
+        .env("TD_LAB", lab_directory())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn inside() {
+    if std::env::var_os(INSIDE).is_none() {
+        // It is the other test's to start.
+        return;
+    }
+    let wanted = std::env::var("TD_LAB_AGENTS").unwrap_or_default();
+    let is_wanted = |name| wanted.is_empty() || wanted.split(',').any(|it| it == name);
+    for agent in AGENTS.iter().filter(|agent| is_wanted(agent.lab)) {
+        eprintln!("== {}", agent.lab);
+        Session::new(agent).play();
+    }
+    if is_wanted("joins") {
+        eprintln!("== several at once");
+        joins::play();
+    }
+}
+
+struct Session<'a> {
+    agent: &'a Agent,
+    server: TmuxServer,
+    observed: Observed,
+    pane: String,
+    /// Events that were taken into account.
+    at: usize,
+    status: StatusRecorder,
+}
+
+impl<'a> Session<'a> {
+    fn new(agent: &'a Agent) -> Self {
+        let server = TmuxServer::new();
+        server.new_session("keeper", 80, 24, "exec cat");
+        let mut observed = Observed::start(&server, |watch| {
+            watch.stream(drain()).states(StateRules::builtin())
+        });
+        observed.until_started(1);
+        let home = lab_directory().join(format!("home-{}", agent.lab));
+        let status = StatusRecorder::start(home.join(".claude/sessions"));
+        let command = format!("exec {} agent {}", lab().display(), agent.lab);
+        let pane = server.new_session("agent", 110, 36, &command);
+        let session = Self {
+            agent,
+            server,
+            observed,
+            pane,
+            at: 0,
+            status,
+        };
+        session.start();
+        session
+    }
+
+    /// Waits until it is ready; a question at its first start is answered.
+    fn start(&self) {
+        let shows = || match self.screen() {
+            screen if screen.contains(self.agent.ready) => Ok(screen),
+            screen => {
+                if screen.contains("Do you trust the files in this folder?") {
+                    self.key("Enter");
+                }
+                Err(screen)
+            }
+        };
+        let screen = within(START, shows)
+            .unwrap_or_else(|screen| panic!("{} starts: {screen}", self.agent.lab));
+        // It is asked once it is ready, if it is.
+        let asks = || match self.screen().contains("(Y)es/(N)o") {
+            true => Ok(()),
+            false => Err(()),
+        };
+        if self.agent.lab == "aider" && within(3 * TYPING, asks).is_ok() {
+            self.server
+                .tmux(&["send-keys", "-t", &self.pane, "n", "Enter"]);
+        }
+        drop(screen);
+    }
+
+    fn play(mut self) {
+        self.settle();
+        for scene in self.agent.scenes {
+            self.scene(scene);
+        }
+        self.observed.stop();
+        self.check();
+        if std::env::var_os("TD_LAB_EVENTS").is_some() {
+            eprintln!("{}", self.told());
+        }
+        let changes = self.status.stop();
+        status::check(self.agent.lab, &changes, &self.observed.seen, &self.pane);
+    }
+
+    /// What is shown while it starts is no scene.
+    fn settle(&mut self) {
+        let observed = &mut self.observed;
+        let idle = within(STEP, || {
+            observed.take_ready();
+            let mut states = observed.seen.iter().rev();
+            let last = states.find_map(|envelope| match &envelope.event {
+                TdEvent::AgentState { state, .. } => Some(state.as_str()),
+                _ => None,
+            });
+            (last == Some("idle")).then_some(()).ok_or(())
+        });
+        assert!(idle.is_ok(), "{}: {}", self.agent.lab, self.told());
+        // Codex turns its spinner while it starts.
+        let _ = within(4 * TYPING, || Err::<(), ()>(()));
+        self.observed.take_ready();
+        self.at = self.observed.seen.len();
+    }
+
+    fn scene(&mut self, scene: &Scene) {
+        let begun = self.at;
+        self.type_in(scene.text);
+        let mut may = Vec::new();
+        for step in scene.steps {
+            match *step {
+                Step::May(state) => may.push(state),
+                Step::Is(state) => {
+                    self.next_state(scene, &[state], &may);
+                    may.clear();
+                }
+                Step::Ends(states) => {
+                    self.next_state(scene, states, &may);
+                    may.clear();
+                }
+                Step::Asks(question) => {
+                    let asked = self.next_state(scene, &["waiting"], &may);
+                    may.clear();
+                    assert_eq!(asked, question, "{}: {}", self.agent.lab, self.told());
+                    let _ = within(TYPING, || Err::<(), ()>(()));
+                    self.key("Enter");
+                }
+                Step::Shows(text) => {
+                    self.until(text, |session| session.screen().contains(text));
+                }
+                Step::Key(key) => {
+                    // Two that come at once are another key.
+                    let _ = within(TYPING, || Err::<(), ()>(()));
+                    self.key(key);
+                }
+            }
+        }
+        self.until_counted(scene, begun, &may);
+        // An agent that was stopped gives the prompt back, to be mended.
+        self.key("C-u");
+    }
+
+    /// Waits until as much was reported as there is in the scene, and no more than that.
+    fn until_counted(&mut self, scene: &Scene, begun: usize, may: &[&str]) {
+        let mut counted = Counts::default();
+        let observed = &mut self.observed;
+        let is_all = within(STEP, || {
+            observed.take_ready();
+            counted = count(&observed.seen[begun..]);
+            let is_all = scene.counts.is_none_or(|counts| counts == counted);
+            is_all.then_some(()).ok_or(())
+        });
+        assert!(
+            is_all.is_ok(),
+            "{} {}: {counted:?} is not {:?}: {}",
+            self.agent.lab,
+            scene.text,
+            scene.counts,
+            self.told()
+        );
+        // What comes too much comes soon.
+        let _ = within(2 * TYPING, || Err::<(), ()>(()));
+        self.observed.take_ready();
+        let seen = &self.observed.seen[begun..];
+        let counted = count(seen);
+        let is_right = scene.counts.is_none_or(|counts| counts == counted);
+        assert!(is_right, "{counted:?}: {}", self.told());
+        let prompts = seen.iter().filter(|envelope| {
+            matches!(&envelope.event, TdEvent::PromptSent { prompt_summary, .. } if prompt_summary == scene.text)
+        });
+        let expected = usize::from(scene.text.starts_with("SCN:"));
+        assert_eq!(prompts.count(), expected, "{}: {}", scene.text, self.told());
+        let later = self.observed.seen[self.at..].iter();
+        let states = later.filter_map(|envelope| match &envelope.event {
+            TdEvent::AgentState { state, .. } => Some(state.as_str()),
+            _ => None,
+        });
+        for state in states {
+            assert!(
+                may.contains(&state),
+                "{} {}: {state}: {}",
+                self.agent.lab,
+                scene.text,
+                self.told()
+            );
+        }
+        self.at = self.observed.seen.len();
+    }
+
+    /// Every event is of this agent in this pane, and no row of its screen is among them.
+    fn check(&self) {
+        let lab = self.agent.lab;
+        for envelope in &self.observed.seen {
+            match &envelope.event {
+                TdEvent::PromptSent { pane, .. } | TdEvent::TurnCompleted { pane, .. } => {
+                    let pane = pane.as_ref().map(|pane| pane.as_str());
+                    assert_eq!(pane, Some(self.pane.as_str()), "{lab}");
+                }
+                TdEvent::AgentState { agent, .. } => {
+                    let agent = agent.as_deref().map(String::as_str);
+                    assert_eq!(agent, Some(self.agent.name), "{lab}");
+                }
+                TdEvent::OutputUpdate { pane, chunk, .. } if pane.as_str() == self.pane => {
+                    assert!(!chunk.contains(ANSWER), "{lab}: its screen: {chunk:?}");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn type_in(&self, text: &str) {
+        self.server
+            .tmux(&["send-keys", "-t", &self.pane, "-l", text]);
+        let last = text.rsplit(' ').next().unwrap_or(text);
+        self.until("the text in its input", |session| {
+            session.screen().contains(last)
+        });
+        // Agents take what comes faster than a person types for a paste, in which Enter is a line end.
+        let _ = within(TYPING, || Err::<(), ()>(()));
+        self.key("Enter");
+    }
+
+    fn key(&self, key: &str) {
+        self.server.tmux(&["send-keys", "-t", &self.pane, key]);
+    }
+
+    fn screen(&self) -> String {
+        self.server.screen(&self.pane)
+    }
+
+    #[track_caller]
+    fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let shows = || is_so(self).then_some(()).ok_or_else(|| self.screen());
+        within(STEP, shows).unwrap_or_else(|screen| panic!("{}: {what}: {screen}", self.agent.lab));
+    }
+
+    /// Waits for the agent's next state, which is one of these, or may be one of others before; what it asks.
+    #[track_caller]
+    fn next_state(&mut self, scene: &Scene, expected: &[&str], may: &[&str]) -> String {
+        let (lab, text) = (self.agent.lab, scene.text);
+        loop {
+            let at = self.at;
+            let observed = &mut self.observed;
+            let next = within(STEP, || {
+                observed.take_ready();
+                let mut later = observed.seen.iter().enumerate().skip(at);
+                let next = later.find_map(|(at, envelope)| match &envelope.event {
+                    TdEvent::AgentState { state, asks, .. } => {
+                        let asks = asks.as_deref().cloned().unwrap_or_default();
+                        Some((at, state.clone(), asks))
+                    }
+                    _ => None,
+                });
+                next.ok_or(())
+            });
+            let Ok((at, state, asks)) = next else {
+                let (told, screen) = (self.told(), self.screen());
+                panic!("{lab} {text}: waited for {expected:?}: {told}\n{screen}");
+            };
+            self.at = at + 1;
+            if expected.contains(&state.as_str()) {
+                return asks;
+            }
+            assert!(
+                may.contains(&state.as_str()),
+                "{lab} {text}: {state} {asks}, not {expected:?}: {}\n{}",
+                self.told(),
+                self.screen()
+            );
+        }
+    }
+
+    fn told(&self) -> String {
+        let events = self
+            .observed
+            .seen
+            .iter()
+            .filter_map(|envelope| match &envelope.event {
+                TdEvent::AgentState {
+                    state,
+                    source,
+                    asks,
+                    detail,
+                    ..
+                } => Some(format!(
+                    "{} {state} {source:?} {asks:?} {detail:?}",
+                    envelope.ts
+                )),
+                TdEvent::PromptSent { prompt_summary, .. } => {
+                    Some(format!("{} > {prompt_summary}", envelope.ts))
+                }
+                TdEvent::TurnCompleted { marker, .. } => {
+                    Some(format!("{} turn: {marker}", envelope.ts))
+                }
+                TdEvent::TokenReceived { token, .. } => Some(format!(
+                    "{} {:?}",
+                    envelope.ts,
+                    token.chars().take(60).collect::<String>()
+                )),
+                TdEvent::ToolCallStarted { tool_name, .. } => {
+                    Some(format!("{} * {tool_name}", envelope.ts))
+                }
+                TdEvent::Error { message, .. } | TdEvent::Warning { message, .. } => {
+                    Some(format!("{} ! {message}", envelope.ts))
+                }
+                _ => None,
+            });
+        events.collect::<Vec<String>>().join("\n")
+    }
+}
+
+/// What is in these events.
+fn count(events: &[td_observe::Envelope]) -> Counts {
+    let mut counts = Counts::default();
+    let (mut results, mut ended) = (0, 0);
+    for envelope in events {
+        match &envelope.event {
+            TdEvent::TokenReceived { token, .. } if token.starts_with(ANSWER) => {
+                counts.answers += 1;
+            }
+            TdEvent::ToolCallStarted { .. } => counts.tools += 1,
+            TdEvent::ToolCallCompleted { .. } => results += 1,
+            TdEvent::TurnCompleted { .. } => counts.turns += 1,
+            TdEvent::AgentRegistered { .. } => counts.sub_agents += 1,
+            TdEvent::AgentCompleted { .. } => ended += 1,
+            _ => {}
+        }
+    }
+    // A tool without its result is not complete, nor a sub-agent without its end.
+    counts.tools = counts.tools.min(results);
+    counts.sub_agents = counts.sub_agents.min(ended);
+    counts
+}

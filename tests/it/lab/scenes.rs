@@ -1,0 +1,371 @@
+//! What each agent of the lab is put through, and what must be reported of it.
+
+/// What the model says where a prompt has `SCN:text`.
+pub const ANSWER: &str = "I will now describe what I have found";
+
+/// An agent, and what it is put through.
+pub struct Agent {
+    /// What the lab calls it.
+    pub lab: &'static str,
+    /// What it is reported as.
+    pub name: &'static str,
+    /// It is ready when its screen shows this.
+    pub ready: &'static str,
+    /// The scenes, in order.
+    pub scenes: &'static [Scene],
+}
+
+/// A prompt, and what follows.
+pub struct Scene {
+    /// What is typed.
+    pub text: &'static str,
+    pub steps: &'static [Step],
+    /// Answers that begin with [`ANSWER`], tools that are called, turns that end, sub-agents.
+    /// `None` where that differs from run to run.
+    pub counts: Option<Counts>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub answers: usize,
+    pub tools: usize,
+    pub turns: usize,
+    pub sub_agents: usize,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// The next state is this one.
+    Is(&'static str),
+    /// This state may come before the next one.
+    May(&'static str),
+    /// The next state is one of these.
+    Ends(&'static [&'static str]),
+    /// The next state is that it waits, and asks this; it is given the Enter key.
+    Asks(&'static str),
+    /// The screen shows this.
+    Shows(&'static str),
+    /// This key is typed.
+    Key(&'static str),
+}
+
+use Step::{Asks, Ends, Is, Key, May, Shows};
+
+const NONE: Counts = Counts {
+    answers: 0,
+    tools: 0,
+    turns: 0,
+    sub_agents: 0,
+};
+const ANSWERED: Counts = Counts {
+    answers: 1,
+    turns: 1,
+    ..NONE
+};
+
+/// Counts of an answer after so many tools.
+const fn after(tools: usize) -> Counts {
+    Counts { tools, ..ANSWERED }
+}
+
+const TEXT: Scene = Scene {
+    text: "SCN:text hello",
+    steps: &[Is("working"), Is("done")],
+    counts: Some(ANSWERED),
+};
+
+const AGAIN: Scene = Scene {
+    text: "SCN:text again",
+    ..TEXT
+};
+
+const BASH: Scene = Scene {
+    text: "SCN:bash do it",
+    steps: &[
+        Is("working"),
+        Asks("touch made-by-agent.txt && ls"),
+        Is("working"),
+        Is("done"),
+    ],
+    counts: Some(after(1)),
+};
+
+/// Two dialogues, one after the other.
+const PAR: Scene = Scene {
+    text: "SCN:par both",
+    steps: &[
+        Is("working"),
+        Asks("touch par-a.txt"),
+        May("working"),
+        Asks("touch par-b.txt; date > par-c.txt"),
+        Is("working"),
+        Is("done"),
+    ],
+    counts: Some(after(2)),
+};
+
+/// The same where the screen alone tells: a state that it shows for less than a second is none.
+const PAR_ON_SCREEN: Scene = Scene {
+    steps: &[
+        May("working"),
+        Asks("touch par-a.txt"),
+        May("working"),
+        Asks("touch par-b.txt; date > par-c.txt"),
+        May("working"),
+        Is("done"),
+    ],
+    ..PAR
+};
+
+const THREE: Scene = Scene {
+    text: "SCN:three steps",
+    steps: &[Is("working"), Is("done")],
+    counts: Some(Counts {
+        tools: 3,
+        turns: 1,
+        ..NONE
+    }),
+};
+
+/// The same of an agent that asks before each.
+const THREE_ASKED: Scene = Scene {
+    steps: &[
+        Is("working"),
+        Asks("echo step 1; sleep 1"),
+        Is("working"),
+        Asks("echo step 2; sleep 1"),
+        Is("working"),
+        Asks("echo step 3; sleep 1"),
+        Is("working"),
+        Is("done"),
+    ],
+    ..THREE
+};
+
+const THREE_ON_SCREEN: Scene = Scene {
+    steps: &[
+        May("working"),
+        Asks("echo step 1; sleep 1"),
+        May("working"),
+        Asks("echo step 2; sleep 1"),
+        May("working"),
+        Asks("echo step 3; sleep 1"),
+        May("working"),
+        Is("done"),
+    ],
+    ..THREE
+};
+
+const ASK: Scene = Scene {
+    text: "SCN:ask me",
+    steps: &[
+        Is("working"),
+        Asks("Which colour shall it be?"),
+        Is("working"),
+        Is("done"),
+    ],
+    counts: Some(Counts {
+        tools: 1,
+        turns: 1,
+        ..NONE
+    }),
+};
+
+const TASK: Scene = Scene {
+    text: "SCN:task now",
+    // Where its status says idle between two turns, the first has ended.
+    steps: &[Is("working"), May("done"), May("working"), Is("done")],
+    counts: Some(Counts {
+        tools: 1,
+        turns: 2,
+        sub_agents: 1,
+        ..NONE
+    }),
+};
+
+/// The end of a job in the background begins a turn.
+const BGBASH: Scene = Scene {
+    text: "SCN:bgbash now",
+    steps: &[Is("working"), Is("done"), Is("working"), Is("done")],
+    counts: Some(Counts {
+        tools: 1,
+        turns: 2,
+        ..NONE
+    }),
+};
+
+const LONG: Scene = Scene {
+    text: "SCN:long please",
+    steps: &[
+        Is("working"),
+        Shows("Paragraph 1"),
+        Key("Escape"),
+        Is("idle"),
+    ],
+    counts: Some(NONE),
+};
+
+/// A request that is refused may be refused before anybody sees that it works.
+const E401: Scene = Scene {
+    text: "SCN:e401 no",
+    steps: &[May("working"), Is("error")],
+    counts: Some(NONE),
+};
+
+const E429: Scene = Scene {
+    text: "SCN:e429 no",
+    steps: &[May("working"), Is("limited")],
+    counts: Some(NONE),
+};
+
+const LIMIT: Scene = Scene {
+    text: "SCN:limit no",
+    ..E429
+};
+
+/// Of an agent that goes on trying until it is stopped.
+const LIMIT_STOPPED: Scene = Scene {
+    steps: &[May("working"), Is("limited"), Key("Escape"), May("idle")],
+    ..LIMIT
+};
+
+/// Some begin the answer anew before they give up.
+const CUT: Scene = Scene {
+    text: "SCN:cut it",
+    steps: &[Is("working"), Is("error")],
+    counts: None,
+};
+
+/// Claude may ask for the whole answer once more, which the stand-in gives.
+const CUT_TWICE: Scene = Scene {
+    steps: &[Is("working"), Ends(&["done", "error"])],
+    ..CUT
+};
+
+const CLEAR: Scene = Scene {
+    text: "/clear",
+    steps: &[May("idle")],
+    counts: Some(NONE),
+};
+
+const CLAUDE: Agent = Agent {
+    lab: "claude",
+    name: "claude",
+    ready: "for shortcuts",
+    scenes: &[
+        TEXT, BASH, PAR, ASK, THREE, TASK, BGBASH, LONG, E401, E429, LIMIT, CUT_TWICE, CLEAR, AGAIN,
+    ],
+};
+
+pub const AGENTS: &[Agent] = &[
+    CLAUDE,
+    Agent {
+        lab: "claude-inline",
+        ..CLAUDE
+    },
+    Agent {
+        lab: "codex",
+        name: "codex",
+        ready: "Ask Codex",
+        scenes: &[
+            TEXT, BASH, PAR, THREE, LONG, E401, E429, LIMIT, CUT, CLEAR, AGAIN,
+        ],
+    },
+    Agent {
+        lab: "gemini",
+        name: "gemini",
+        ready: "Type your message",
+        scenes: &[TEXT, BASH, PAR, THREE_ASKED, LONG, E401, CLEAR, AGAIN],
+    },
+    Agent {
+        lab: "qwen",
+        name: "qwen",
+        ready: "Type your message",
+        scenes: &[
+            TEXT,
+            BASH,
+            PAR,
+            THREE_ASKED,
+            LONG,
+            E401,
+            LIMIT_STOPPED,
+            CLEAR,
+            AGAIN,
+        ],
+    },
+    Agent {
+        lab: "aider",
+        name: "aider",
+        ready: "Repo-map",
+        scenes: &[
+            TEXT,
+            Scene {
+                steps: &[Is("working"), Shows("Paragraph 1"), Key("C-c"), Is("idle")],
+                ..LONG
+            },
+            E401,
+            Scene {
+                text: "/clear",
+                ..CLEAR
+            },
+            AGAIN,
+        ],
+    },
+    Agent {
+        lab: "opencode",
+        name: "opencode",
+        ready: "Ask anything",
+        scenes: &[
+            TEXT,
+            // Its screen must stand for a second to be a state.
+            Scene {
+                steps: &[
+                    May("working"),
+                    Asks("touch made-by-agent.txt && ls"),
+                    Is("working"),
+                    Is("done"),
+                ],
+                ..BASH
+            },
+            PAR_ON_SCREEN,
+            THREE_ON_SCREEN,
+            // It is stopped by the key twice.
+            Scene {
+                steps: &[
+                    Is("working"),
+                    Shows("Paragraph 1"),
+                    Key("Escape"),
+                    Shows("esc again to interrupt"),
+                    Key("Escape"),
+                    Is("idle"),
+                ],
+                ..LONG
+            },
+            E401,
+            Scene {
+                text: "/new",
+                ..CLEAR
+            },
+            AGAIN,
+        ],
+    },
+    Agent {
+        lab: "copilot",
+        name: "copilot",
+        ready: "/ commands",
+        scenes: &[
+            TEXT,
+            BASH,
+            PAR,
+            THREE_ASKED,
+            Scene {
+                steps: &[Is("working"), Shows("Paragraph 1"), Key("C-c"), Is("idle")],
+                ..LONG
+            },
+            E401,
+            CLEAR,
+            AGAIN,
+        ],
+    },
+];
