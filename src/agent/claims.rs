@@ -70,6 +70,8 @@ pub(crate) struct Claim {
     pub asks: Option<String>,
     /// What shows it, in one line.
     pub detail: String,
+    /// The turn of the conversation that it is about, counted from 1; 0 where the source counts none.
+    pub turn: u64,
 }
 
 /// The state of an agent, as it is reported.
@@ -90,6 +92,8 @@ struct Held {
 pub(crate) struct Claims {
     held: [Option<Held>; StateSource::ALL.len()],
     reported: Option<StateReport>,
+    /// The last turn that was known when a state was reported.
+    turn: u64,
     /// What the last dialogue asked.
     asked: Option<String>,
     /// What the dialogue on the screen asks.
@@ -130,14 +134,19 @@ impl Claims {
     /// else.
     pub fn changed(&mut self, now: Duration) -> Option<StateReport> {
         let report = self.resolve(now)?;
+        // A turn may begin and end between two looks: that it worked is not seen, that it ended is.
+        let ends = !is_busy(report.claim.state) && report.claim.state != ScreenState::Idle;
+        let is_next_turn = ends && report.claim.turn > self.turn;
         let is_same = self.reported.as_ref().is_some_and(|before| {
             before.claim.state == report.claim.state
                 // A question that is not known any more is no new one.
                 && is_same_question(before.claim.asks.as_deref(), report.claim.asks.as_deref())
         });
-        if is_same {
+        if is_same && !is_next_turn {
             return None;
         }
+        let known = self.get(StateSource::Transcript);
+        self.turn = known.map_or(self.turn, |held| held.claim.turn);
         if report.claim.state == ScreenState::Waiting {
             self.asked.clone_from(&report.claim.asks);
         }

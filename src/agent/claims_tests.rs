@@ -12,6 +12,7 @@ fn claim(state: ScreenState, asks: Option<&str>) -> Option<Claim> {
         is_confirmed: true,
         asks: asks.map(str::to_owned),
         detail: String::new(),
+        turn: 0,
     })
 }
 
@@ -40,6 +41,18 @@ fn an_idle_status_is_done_once_the_transcript_says_how_the_turn_ended() {
     claims.claim(Transcript, claim(Done, None), ms(1100));
     assert_eq!(states(&mut claims, 1100), Some((Transcript, Done, None)));
     assert_eq!(states(&mut claims, 1400), None, "once");
+}
+
+#[test]
+fn a_turn_that_ends_between_two_looks_like_the_one_before_is_reported() {
+    let mut claims = Claims::default();
+    let failed = |turn| claim(Error, None).map(|claim| Claim { turn, ..claim });
+    claims.claim(StatusFile, claim(Idle, None), ms(0));
+    claims.claim(Transcript, failed(1), ms(0));
+    assert_eq!(states(&mut claims, 0), Some((Transcript, Error, None)));
+    claims.claim(Transcript, failed(2), ms(5000));
+    assert_eq!(states(&mut claims, 5000), Some((Transcript, Error, None)));
+    assert_eq!(states(&mut claims, 5001), None, "once");
 }
 
 #[test]

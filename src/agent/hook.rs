@@ -47,6 +47,7 @@ impl HookFile {
             is_confirmed: true,
             asks: self.asks.as_deref().map(one_line),
             detail: one_line(self.error.as_deref().unwrap_or(&self.event)),
+            turn: 0,
         })
     }
 

@@ -181,6 +181,7 @@ impl States {
             is_confirmed: !judged.inferred && self.program.is_some(),
             asks: judged.asks.clone(),
             detail: format!("{}: {}", judged.rule, judged.line),
+            turn: 0,
         }
     }
 
@@ -190,6 +191,7 @@ impl States {
             is_confirmed: true,
             asks,
             detail: detail.trim().to_owned(),
+            turn: 0,
         }
     }
 

@@ -277,6 +277,13 @@ impl Console {
                 known.release(at, reading, show);
             });
         }
+        if let Some(pane) = pane {
+            match event {
+                TdEvent::TurnCompleted { .. } => self.pane_mut(id, pane).is_turn_over = true,
+                TdEvent::PromptSent { .. } => self.pane_mut(id, pane).is_turn_over = false,
+                _ => {}
+            }
+        }
         if let Some(lines) = conversation::lines(event, self.rows.look.verbose) {
             for line in lines {
                 self.rows.row(&label, '|', line.tone, &line.text, out);
@@ -333,11 +340,16 @@ impl Console {
                 self.note(event, &label, out);
             }
             TdEvent::AgentState {
-                pane: Some(pane), ..
+                pane: Some(pane),
+                state,
+                ..
             } => {
                 let agent = Some(needs::told(event).0).filter(|agent| *agent != SHELL);
                 self.of_pane(id, pane, at, out, |known, _, _| known.is_of(agent));
-                self.note(event, &label, out);
+                let is_shown = state == "done" && self.pane_mut(id, pane).is_turn_over;
+                if !is_shown || self.rows.look.verbose {
+                    self.note(event, &label, out);
+                }
             }
             TdEvent::PaneOpened {
                 pane,

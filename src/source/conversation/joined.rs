@@ -50,6 +50,8 @@ pub(super) struct Joined {
     hooked: Option<String>,
     claims: Vec<(StateSource, Option<Claim>)>,
     failure: Option<String>,
+    /// How many turns were begun.
+    turn: u64,
     /// The conversation that was found was not told of yet.
     is_new: bool,
 }
@@ -74,6 +76,7 @@ impl Joined {
             hooked: None,
             claims: Vec::new(),
             failure: None,
+            turn: 0,
             is_new: false,
         }
     }
@@ -157,8 +160,10 @@ impl Joined {
         }
         learnt.is_joined = std::mem::take(&mut self.is_new);
         for event in &learnt.events {
-            if let AgentEvent::AgentFailed { error, .. } = event {
-                self.failure = Some(error.clone());
+            match event {
+                AgentEvent::PromptSent { .. } => self.turn += 1,
+                AgentEvent::AgentFailed { error, .. } => self.failure = Some(error.clone()),
+                _ => {}
             }
         }
         let status_claim = status.as_ref().and_then(|status| {
@@ -167,6 +172,7 @@ impl Joined {
                 is_confirmed: true,
                 asks: None,
                 detail: status.waiting_for.clone().unwrap_or_default(),
+                turn: 0,
             })
         });
         self.claim(StateSource::StatusFile, status_claim, &mut learnt);
@@ -263,6 +269,7 @@ impl Joined {
                 (ScreenState::Error | ScreenState::Limited, Some(failure)) => failure.clone(),
                 _ => transcript.evidence().to_owned(),
             },
+            turn: self.turn,
         })
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Pane {
     screen: FullScreen,
     /// The agent whose screen it shows.
     agent: Option<String>,
+    /// The last turn of its agent has ended, and that was shown.
+    pub is_turn_over: bool,
     /// Something that an agent may have drawn stands there, until then.
     is_boxed_until: i64,
     /// Programs that are no agents draw lines, too: they are not held up again until then.

@@ -44,13 +44,15 @@ pub enum Step {
     Ends(&'static [&'static str]),
     /// The next state is that it waits, and asks this; it is given the Enter key.
     Asks(&'static str),
+    /// The same with one of these that was not asked yet, whichever the agent asks first.
+    AsksOneOf(&'static [&'static str]),
     /// The screen shows this.
     Shows(&'static str),
     /// This key is typed.
     Key(&'static str),
 }
 
-use Step::{Asks, Ends, Is, Key, May, Shows};
+use Step::{Asks, AsksOneOf, Ends, Is, Key, May, Shows};
 
 const NONE: Counts = Counts {
     answers: 0,
@@ -104,6 +106,21 @@ const PAR: Scene = Scene {
     ],
     counts: Some(after(2)),
 };
+
+/// The same of an agent that starts both at once: the one that comes first asks first.
+const PAR_AT_ONCE: Scene = Scene {
+    steps: &[
+        Is("working"),
+        AsksOneOf(BOTH),
+        May("working"),
+        AsksOneOf(BOTH),
+        Is("working"),
+        Is("done"),
+    ],
+    ..PAR
+};
+
+const BOTH: &[&str] = &["touch par-a.txt", "touch par-b.txt; date > par-c.txt"];
 
 /// The same where the screen alone tells: a state that it shows for less than a second is none.
 const PAR_ON_SCREEN: Scene = Scene {
@@ -269,7 +286,17 @@ pub const AGENTS: &[Agent] = &[
         name: "codex",
         ready: "Ask Codex",
         scenes: &[
-            TEXT, BASH, PAR, THREE, LONG, E401, E429, LIMIT, CUT, CLEAR, AGAIN,
+            TEXT,
+            BASH,
+            PAR_AT_ONCE,
+            THREE,
+            LONG,
+            E401,
+            E429,
+            LIMIT,
+            CUT,
+            CLEAR,
+            AGAIN,
         ],
     },
     Agent {
