@@ -54,6 +54,21 @@ pub fn other_ms(pid: u32) -> f64 {
     nanos as f64 / 1e6
 }
 
+/// What the threads of this process with this name have used, in ms; exact to what the scheduler knows.
+pub fn threads_ms(name: &str) -> f64 {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let nanos: u64 = tasks
+        .filter_map(|task| {
+            let path = task.ok()?.path();
+            let is_named = fs::read_to_string(path.join("comm")).ok()?.trim() == name;
+            is_named.then_some(())?;
+            let stat = fs::read_to_string(path.join("schedstat")).ok()?;
+            stat.split(' ').next()?.parse::<u64>().ok()
+        })
+        .sum();
+    nanos as f64 / 1e6
+}
+
 /// What all processors have done, for whomever, in ms.
 pub fn busy_ms() -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap();

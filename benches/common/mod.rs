@@ -10,6 +10,7 @@ pub mod support;
 
 pub mod cpu;
 pub mod drains;
+pub mod fake_agent;
 pub mod mixed;
 pub mod paired;
 pub mod panes;

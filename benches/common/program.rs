@@ -25,6 +25,8 @@ pub enum Program {
     Alive,
     /// Long lines as fast as they are taken, for ever.
     Flood,
+    /// Does for ever what Claude Code does at work: see [`super::fake_agent`].
+    Agent,
 }
 
 impl Program {
@@ -36,6 +38,7 @@ impl Program {
             Self::Paced { rate, time_ms } => format!("paced {rate} {time_ms}"),
             Self::Alive => "alive".to_owned(),
             Self::Flood => "flood".to_owned(),
+            Self::Agent => "agent".to_owned(),
         };
         format!("exec '{}' print-in-a-pane {arguments}", binary.display())
     }
@@ -60,6 +63,7 @@ impl Program {
             },
             "alive" => Self::Alive,
             "flood" => Self::Flood,
+            "agent" => Self::Agent,
             other => panic!("no program {other}"),
         }
     }
@@ -75,6 +79,7 @@ impl Program {
                 println!("end");
             }
             Self::Paced { rate, time_ms } => paced(rate, time_ms),
+            Self::Agent => super::fake_agent::run(),
             Self::Alive => {
                 thread::sleep(phase(1000));
                 for number in 0_u64.. {

@@ -4,24 +4,34 @@
 //!   records.
 //! - 200 files at rest, looked at again and again; and the first look at a file of 1 GiB beside that
 //!   at one of 1 MiB. What counts is processor time.
+//! - 20 agents at work in panes: what finding them, and reading their status files and transcripts,
+//!   takes of all that the observer does.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use td_observe::agent::StreamParser;
-use td_observe::{AgentRegistry, EventBus, Polling, Timestamp};
+use td_observe::agent::{StateRules, StreamParser};
+use td_observe::{AgentRegistry, Delivery, EventBus, Polling, TdEvent, Timestamp, Watch};
 
-use crate::common::cpu::own_ms;
+use crate::common::cpu::{own_ms, threads_ms};
+use crate::common::fake_agent;
+use crate::common::panes::watched;
 use crate::common::stats::{median, rounds};
 use crate::common::streams::{self, Stream};
+use crate::common::support::{CEILING, TmuxServer};
 use crate::common::table::{Bar, Row, Table};
 
 const ROUNDS: usize = 7;
 const SPEED_BAR: f64 = 300.0;
 const AGENTS: usize = 200;
 const LOOKS: u32 = 100;
+/// Agents in panes, and how long they are observed.
+const AT_WORK: usize = 20;
+const AT_WORK_FOR: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(100);
 /// As often they are looked at unless told otherwise.
 const EVERY_MS: f64 = 5_000.0;
 
@@ -30,6 +40,7 @@ pub fn run(table: &mut Table) {
     speed_rows(table);
     rest_row(table);
     size_row(table);
+    panes_row(table);
 }
 
 fn speed_rows(table: &mut Table) {
@@ -143,4 +154,47 @@ fn write_sparse(path: &Path, bytes: u64) {
     file.seek(SeekFrom::Start(bytes - tail.len() as u64))
         .unwrap();
     file.write_all(tail.as_bytes()).unwrap();
+}
+
+fn panes_row(table: &mut Table) {
+    let temp = tempfile::tempdir().unwrap();
+    let command = fake_agent::command(temp.path());
+    let server = TmuxServer::new();
+    for number in 0..AT_WORK {
+        server.new_session(&format!("agent{number}"), 80, 24, &command);
+    }
+    let watch = Watch::new(server.server()).states(StateRules::builtin());
+    let (engine, mut events) = watched(watch, AT_WORK);
+    // As soon as an agent is joined, its tools are reported.
+    let mut joined = HashSet::new();
+    let mut results = 0;
+    while joined.len() < AT_WORK {
+        if let Delivery::Event(envelope) = events.recv_timeout(CEILING).unwrap()
+            && matches!(envelope.event, TdEvent::ToolCallCompleted { .. })
+        {
+            joined.extend(envelope.event.pane().cloned());
+        }
+    }
+    let now = || (threads_ms("td-agents"), own_ms());
+    let (before, began) = (now(), Instant::now());
+    while began.elapsed() < AT_WORK_FOR {
+        if let Ok(Delivery::Event(envelope)) = events.recv_timeout(STEP) {
+            let is_result = matches!(envelope.event, TdEvent::ToolCallCompleted { .. });
+            results += usize::from(is_result);
+        }
+    }
+    let (after, seconds) = (now(), began.elapsed().as_secs_f64());
+    let (reading, all) = (after.0 - before.0, after.1 - before.1);
+    let percent = |ms: f64| ms / seconds / 10.0;
+    // One of three records is a tool's result.
+    let expected = AT_WORK as f64 * seconds * 2.0 / 3.0;
+    assert!(results as f64 > expected * 0.9, "{results} of {expected}");
+    table.row(&Row {
+        what: &format!("{AT_WORK} agents at work in panes: finding, joining and reading them"),
+        ours: format!("{:.2} % of a core", percent(reading)),
+        instead: format!("all that the observer does: {:.2} %", percent(all)),
+        ratio: None,
+        bar: Bar::Says("≤ 1 % of a core", percent(reading) <= 1.0),
+    });
+    engine.shutdown();
 }
