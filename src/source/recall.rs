@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::Timestamp;
 use crate::error::Result;
 use crate::event::{Envelope, PaneId, TdEvent};
 use crate::log::{LogReader, Query, RunDirectory, read_tail};
@@ -25,6 +26,9 @@ pub(crate) struct Recall {
     lines: BTreeMap<i64, String>,
     /// The number of the next line to be said.
     next: i64,
+    /// When something was said last: of its agent's conversation, and of anything.
+    conversed_at: Option<Timestamp>,
+    said_at: Option<Timestamp>,
 }
 
 impl Recall {
@@ -64,6 +68,10 @@ impl Recall {
         };
         let recall = recalls.entry(pane.clone()).or_insert_with(Self::begin);
         // A log is a file that anybody may have written: numbers that no pane reaches are damage.
+        recall.said_at = Some(envelope.ts);
+        if is_of_conversation(&envelope.event) {
+            recall.conversed_at = recall.said_at;
+        }
         let sound = |number: &i64| number.unsigned_abs() < NUMBERS_MAX;
         match &envelope.event {
             TdEvent::OutputUpdate {
@@ -90,9 +98,16 @@ impl Recall {
     /// A pane of which nothing has been said.
     pub fn begin() -> Self {
         Self {
-            lines: BTreeMap::new(),
             next: 1,
+            ..Self::default()
         }
+    }
+
+    /// From when on an earlier observer has reported nothing of the conversation in the pane; `None` where
+    /// there was none. What is reported was written before, so what it was about to report is not known
+    /// to have been: of its conversation, the last event counts.
+    pub fn conversation_ends(&self) -> Option<Timestamp> {
+        self.conversed_at.or(self.said_at)
     }
 
     /// Takes in what is said now.
@@ -166,6 +181,19 @@ impl Recall {
             self.lines.pop_first();
         }
     }
+}
+
+/// Whether it was read from the files of an agent.
+fn is_of_conversation(event: &TdEvent) -> bool {
+    matches!(
+        event,
+        TdEvent::PromptSent { .. }
+            | TdEvent::TokenReceived { .. }
+            | TdEvent::ResponseCompleted { .. }
+            | TdEvent::ToolCallStarted { .. }
+            | TdEvent::ToolCallCompleted { .. }
+            | TdEvent::TurnCompleted { .. }
+    )
 }
 
 #[cfg(test)]

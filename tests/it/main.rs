@@ -23,6 +23,7 @@ mod bus;
 mod churn;
 #[cfg(feature = "cli")]
 mod cli;
+mod conversations;
 mod embedding;
 #[cfg(feature = "cli")]
 mod ends;

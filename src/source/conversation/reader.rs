@@ -84,6 +84,8 @@ pub(in crate::source) struct Recipient {
     pub emitter: EventEmitter,
     /// What ends a turn, where that is asked for: an answer may hold it.
     pub markers: Option<Markers>,
+    /// Until when an earlier observer has reported the conversation.
+    pub reported_until: Option<Timestamp>,
     pub news: Sender<AgentNews>,
 }
 
@@ -329,9 +331,13 @@ impl Observed {
         let Some(agent) = found else { return };
         let age = i64::try_from(agent.age().as_micros()).unwrap_or(0);
         let started = Timestamp::from_micros(wall.micros().saturating_sub(age));
-        // Of an agent that was there before the pane was observed, what it did then is not reported.
+        // Of an agent that was there before the pane was observed, what it did then is not reported, but
+        // what it did while no observer was there.
         let since = match is_first_walk {
-            true => wall,
+            true => {
+                let reported = self.recipient.reported_until;
+                reported.map_or(wall, |until| until.max(started))
+            }
             false => started,
         };
         let joined = Joined::new(agent, started, since);

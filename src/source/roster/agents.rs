@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::super::conversation::{AgentNews, News, Recipient};
+use super::super::recall::Recall;
 use super::super::say::Out;
 use super::Roster;
 use crate::event::PaneId;
@@ -37,6 +38,11 @@ impl Roster {
                 .turns
                 .as_ref()
                 .map(|turns| turns.markers.clone()),
+            reported_until: self
+                .outfit
+                .recalls
+                .get(id)
+                .and_then(Recall::conversation_ends),
             news: self.agent_sender.clone(),
         };
         self.outfit.conversations.active(id, pid, &recipient);
