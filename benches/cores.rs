@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use td_observe::agent::{Screen, StateRules, StreamParser};
-use td_observe::log::parse_line;
+use td_observe::history::parse_line;
 use td_observe::redact::{Redactor, Rules};
 use td_observe::track::{Look, Row, Seam, StreamTracker, Tracker};
 use td_observe::{BusOptions, Cursor, Envelope, EventBus, SubscribeOptions, TdEvent, Timestamp};

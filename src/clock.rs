@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// Where time comes from: the system, or a test that moves it by hand. Cheap to clone.
 #[derive(Clone, Debug, Default)]

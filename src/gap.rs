@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::event::{Envelope, ExecutionId, TdEvent};
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// Numbers that are missing, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

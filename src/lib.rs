@@ -28,22 +28,22 @@
 //! | room | what it is for |
 //! | --- | --- |
 //! | `error` | one opaque [`Error`] with questions |
-//! | `stamp` | [`Timestamp`]: points in time as they are written (pure) |
+//! | `timestamp` | [`Timestamp`]: points in time as they are written (pure) |
 //! | `event` | [`TdEvent`], [`Envelope`], ids: the wire contract (pure) |
 //! | `clock` | [`Clock`] and [`FakeClock`]; the only file that reads time |
 //! | `thread` | named threads, stopped by dropping a guard; the only file that names `std::thread` |
 //! | `gap` | what was dropped, by number (pure) |
 //! | [`redact`] | secrets in text, as data: taken out before anybody sees them (pure) |
-//! | `cast` | recordings of terminals, asciicast v3: lines, a pane's bytes on a tape (pure) |
+//! | `recording` | recordings of terminals, asciicast v3: lines, a pane's bytes on a tape (pure) |
 //! | [`track`] | the heart: looks at a pane in; settled lines, revisions, gaps out (pure) |
 //! | [`agent`] | what agents write and show, as events: formats, tools, turns, where they stand (pure) |
 //! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`], the fan-out, the limiter |
-//! | [`log`] | line format, run directory, writer; knows no bus |
+//! | [`history`] | line format, run directory, writer; knows no bus |
 //! | `child` | the one way to run a child process |
 //! | [`tmux`] | the only room that knows tmux: targets, listing, captures, gateway |
 //! | [`process`] | child processes: what a command prints, while it prints it; jobs of others and how they ended; knows no tmux |
-//! | `source` | the coordinator, the pollers, commands that are observed, background agents |
-//! | [`ralph`] | the agentic loop: models, tools, an iteration's turns; knows no tmux |
+//! | `observe` | the coordinator, the pollers, commands that are observed, background agents |
+//! | [`agent_loop`] | the agentic loop: models, tools, an iteration's turns; knows no tmux |
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus |
 //! | `engine` | [`Builder`], [`Engine`], [`Report`]: puts it together, takes it apart in order |
 //!
@@ -59,7 +59,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod error;
-mod stamp;
+mod timestamp;
 
 mod event;
 
@@ -69,7 +69,7 @@ mod thread;
 mod gap;
 pub mod redact;
 
-mod cast;
+mod recording;
 
 pub mod track;
 
@@ -77,7 +77,7 @@ pub mod agent;
 
 pub mod bus;
 
-pub mod log;
+pub mod history;
 
 #[doc(hidden)]
 pub mod child;
@@ -85,16 +85,16 @@ pub mod tmux;
 
 pub mod process;
 
-mod source;
+mod observe;
 
-pub mod ralph;
+pub mod agent_loop;
 
 pub mod wait;
 
 mod engine;
 
 #[cfg(feature = "cli")]
-mod view;
+mod face;
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]
@@ -112,11 +112,11 @@ pub use event::{
     LineCount, MaybeLong, MaybePane, MaybePid, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow,
     ScreenRows, Style, Styles, TdEvent, UnknownEvent,
 };
-pub use source::{
+pub use observe::{
     AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Execution, Polling, Watch, WatchedAgents,
 };
-pub use stamp::{ParseTimestampError, Timestamp};
 pub use thread::Panicked;
+pub use timestamp::{ParseTimestampError, Timestamp};
 
 /// The examples of README, compiled.
 #[cfg(doctest)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use td_observe::log::{
+use td_observe::history::{
     DataDir, LogOptions, LogWriter, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
 use td_observe::{Clock, Envelope, ExecutionId, GapEvidence, IterationOutcome, TdEvent, Timestamp};

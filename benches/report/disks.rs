@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use td_observe::Builder;
-use td_observe::log::RunInfo;
+use td_observe::history::RunInfo;
 
 use crate::common::resources::Held;
 use crate::common::table::{Bar, Row, Table};

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use td_observe::Envelope;
-use td_observe::log::{LogReader, Query, Rotation, RunDirectory};
+use td_observe::history::{LogReader, Query, Rotation, RunDirectory};
 
 use crate::common::mixed::{NEEDLE, write_run};
 use crate::common::resources::peak_kb;

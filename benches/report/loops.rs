@@ -9,8 +9,8 @@ use std::time::Instant;
 use serde_json::Map;
 use td_observe::Builder;
 use td_observe::agent::Format;
+use td_observe::agent_loop::{CommandClient, LoopEngine, Spec};
 use td_observe::process::Command;
-use td_observe::ralph::{CommandClient, LoopEngine, Spec};
 
 use crate::common::paired;
 use crate::common::program::Program;

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Claim, ScreenState, one_line};
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// Session ids are UUIDs; a longer one is none.
 const SESSION_BYTES_MAX: usize = 128;

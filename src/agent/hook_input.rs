@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::hook::{HookFile, is_session};
 use super::{ScreenState, asks, is_limit, one_line};
 use crate::redact::Rules;
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// More of a tool's arguments is not looked at: what is asked stands at their beginning.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;

@@ -18,8 +18,8 @@ use crate::bus::ring::KeptOut;
 use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
 use crate::gap::Gap;
 use crate::redact::Redactor;
-use crate::stamp::Timestamp;
 use crate::thread::{Waker, park};
+use crate::timestamp::Timestamp;
 
 /// Events in a batch at most. Larger ones save no more locks worth having, and hold memory longer
 /// for those who keep one event of them.

@@ -18,7 +18,7 @@ use crate::bus::lane::Lane;
 use crate::bus::limit::Limiter;
 use crate::clock::Clock;
 use crate::event::{EventKind, ExecutionId, TdEvent};
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// Events that wait for the fan-out, which takes them in microseconds: only a machine that gives
 /// it no time at all fills this. With `SMALL_BYTES` each they take 8 MiB.

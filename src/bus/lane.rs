@@ -282,7 +282,7 @@ mod tests {
 
     use super::*;
     use crate::event::TdEvent;
-    use crate::stamp::Timestamp;
+    use crate::timestamp::Timestamp;
 
     fn batch(seqs: std::ops::Range<u64>, n: u64) -> Arc<[Envelope]> {
         seqs.map(|seq| {

@@ -252,7 +252,7 @@ mod tests {
 
     use super::*;
     use crate::event::{Cursor, ScreenRow, Style, Styles};
-    use crate::stamp::Timestamp;
+    use crate::timestamp::Timestamp;
 
     const INTERVAL: Duration = Duration::from_millis(100);
 

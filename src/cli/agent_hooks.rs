@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::failure::Failure;
 use crate::clock::Clock;
-use crate::source::HookFiles;
+use crate::observe::HookFiles;
 
 /// What hooks are given has a tool's answer in it, which may have megabytes; more is read and not
 /// taken.
@@ -76,7 +76,7 @@ pub(super) fn run(typed: &TypedHooks) -> Result<ExitCode, Failure> {
         }
         TypedHook::Show { agent } => Err(Failure::usage(format!(
             "hooks show {}: there are hooks for claude only",
-            crate::view::one_line(&agent.to_string_lossy())
+            crate::face::one_line(&agent.to_string_lossy())
         ))),
         TypedHook::Report => {
             report();
@@ -118,11 +118,11 @@ fn report() {
     let now = clock.wall();
     let input = match input(&clock) {
         Ok(input) => input,
-        Err(error) => return ::log::debug!("the hook's input cannot be read: {error}"),
+        Err(error) => return log::debug!("the hook's input cannot be read: {error}"),
     };
     let files = HookFiles::of(|name| std::env::var_os(name));
     if let Err(error) = files.report(&input, now) {
-        ::log::debug!("what the hook reports cannot be kept: {error}");
+        log::debug!("what the hook reports cannot be kept: {error}");
     }
 }
 

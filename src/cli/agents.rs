@@ -13,7 +13,7 @@ use super::live;
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
-use crate::source::AgentWatch;
+use crate::observe::AgentWatch;
 
 /// What is looked at, and how.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use env_logger::{Builder, Target};
 use log::LevelFilter;
 
-use crate::view::one_line;
+use crate::face::one_line;
 
 /// Starts them: warnings, more when asked for, or what `RUST_LOG` says.
 pub(super) fn start(verbose: u8) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 use crate::tmux::{Adaptive, Rhythm};
 
 /// Longer than anybody waits for anything here, and far from what clocks cannot add.

@@ -13,9 +13,9 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::event::{Envelope, PaneId};
-use crate::log::{Query, ReadReport};
+use crate::face::{Cast, CastOptions, Survey, Transcript, one_line};
+use crate::history::{Query, ReadReport};
 use crate::thread::{Stop, is_stopped};
-use crate::view::{Cast, CastOptions, Survey, Transcript, one_line};
 
 /// What is collected before it is written.
 const BUFFER_BYTES: usize = 64 * 1024;

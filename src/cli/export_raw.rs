@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
 use super::history::Ended;
-use crate::cast::Splice;
 use crate::event::PaneId;
-use crate::log::{RawFile, RunDirectory};
+use crate::face::{CastOptions, one_line};
+use crate::history::{RawFile, RunDirectory};
+use crate::recording::Splice;
 use crate::thread::{Stop, is_stopped};
-use crate::view::{CastOptions, one_line};
 
 /// The longest line that is read: our own are well below, and whatever a broken disk has made of one
 /// must not fill the memory.

@@ -13,7 +13,7 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::log::{DataDir, LogReader, Metadata, Query, ReadReport, RunDirectory};
+use crate::history::{DataDir, LogReader, Metadata, Query, ReadReport, RunDirectory};
 use crate::thread::{self, Stop, stop_pair};
 
 /// How long the output may take once the user has asked for the end.

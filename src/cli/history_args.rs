@@ -10,7 +10,7 @@ use super::duration::{
     Limit, Moment, parse_age_limit, parse_duration, parse_moment, parse_rotation, parse_size_limit,
     parse_speed,
 };
-use crate::log::SyncPolicy;
+use crate::history::SyncPolicy;
 
 /// How logs are begun anew and how much of them is kept; for every command that writes them.
 #[derive(Debug, Args)]

@@ -378,6 +378,6 @@ fn show(option: &str, line: &str) {
         std::io::stderr(),
         "[{}] {}",
         option.trim_start_matches('-'),
-        crate::view::one_line(line)
+        crate::face::one_line(line)
     );
 }

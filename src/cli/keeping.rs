@@ -8,7 +8,7 @@ use super::options::Options;
 use super::rule_files;
 use crate::clock::Clock;
 use crate::engine::Builder;
-use crate::log::{Retention, Rotation};
+use crate::history::{Retention, Rotation};
 use crate::redact::Rules;
 
 /// Rules of the user's own, in the data directory.

@@ -14,7 +14,7 @@ use crate::agent::StateRules;
 use crate::bus::SubscribeOptions;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::view::{Console, Look, Printing, Standing, Tree, TreeLook, View};
+use crate::face::{Console, Look, Printing, Standing, Tree, TreeLook, View};
 
 /// Text for people is merged for so long (`003…`).
 const CONSOLE_LIMIT: Duration = Duration::from_millis(100);

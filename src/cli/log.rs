@@ -14,10 +14,10 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::event::{Envelope, EventKind, TdEvent};
-use crate::log::{Follower, Metadata, Query, Record, RunDirectory, RunState};
-use crate::stamp::Timestamp;
+use crate::face::{Applied, Console, Finals, Look, Page, View};
+use crate::history::{Follower, Metadata, Query, Record, RunDirectory, RunState};
 use crate::thread::{Stop, is_stopped};
-use crate::view::{Applied, Console, Finals, Look, Page, View};
+use crate::timestamp::Timestamp;
 
 /// How often a log that is followed is looked at: soon enough for eyes, and nothing to the disk.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);

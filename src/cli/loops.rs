@@ -19,11 +19,11 @@ use super::loop_args::TypedLoop;
 use super::options::Options;
 use super::signals::Signals;
 use crate::agent::Format;
+use crate::agent_loop::{CommandClient, LoopEnd, LoopEngine, Progress, Spec};
 use crate::clock::Clock;
 use crate::event::ExecutionId;
-use crate::log::{DataDir, Metadata, RunDirectory};
+use crate::history::{DataDir, Metadata, RunDirectory};
 use crate::process::Command;
-use crate::ralph::{CommandClient, LoopEnd, LoopEngine, Progress, Spec};
 
 /// Iterations unless told otherwise.
 const ITERATIONS: u32 = 10;

@@ -97,7 +97,7 @@ fn print(text: &str) -> Result<(), Failure> {
     let written = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
-    crate::view::unless_broken_pipe(written)
+    crate::face::unless_broken_pipe(written)
         .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
 }
 
@@ -107,6 +107,6 @@ fn say(text: &str) {
     let _ = writeln!(
         std::io::stderr(),
         "td-observe: {}",
-        crate::view::one_line(text)
+        crate::face::one_line(text)
     );
 }

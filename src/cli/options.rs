@@ -10,7 +10,7 @@ use anstream::{AutoStream, ColorChoice};
 use super::args::{TypedOptions, When};
 use super::failure::Failure;
 use crate::event::PaneId;
-use crate::log::DataDir;
+use crate::history::DataDir;
 use crate::tmux::Server;
 
 /// Options that every subcommand has.

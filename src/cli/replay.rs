@@ -14,9 +14,9 @@ use super::log::{Shown, page};
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
-use crate::log::{Pace, Query};
-use crate::stamp::Timestamp;
+use crate::history::{Pace, Query};
 use crate::thread::{Stop, is_stopped};
+use crate::timestamp::Timestamp;
 
 /// Runs through the events at their pace.
 pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Failure> {

@@ -51,7 +51,7 @@ fn lines(report: &Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{LogReport, LostRun, LostTape, RawReport};
+    use crate::history::{LogReport, LostRun, LostTape, RawReport};
 
     #[test]
     fn a_quiet_end_says_nothing() {

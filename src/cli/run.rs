@@ -16,9 +16,9 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::engine::Engine;
+use crate::face::Printing;
+use crate::observe::Execution;
 use crate::process::{self, Command, Outcome, Screen, Stdin};
-use crate::source::Execution;
-use crate::view::Printing;
 
 /// What is run, and how.
 #[derive(Debug)]

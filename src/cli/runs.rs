@@ -11,8 +11,8 @@ use super::history_args::{RunsAction, TypedPrune, TypedRuns};
 use super::options::{Options, WhichServer};
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::log::{Retention, RunSummary};
-use crate::view::{one_line, push_line};
+use crate::face::{one_line, push_line};
+use crate::history::{Retention, RunSummary};
 
 /// Lists the runs, or removes some.
 pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failure> {

@@ -107,7 +107,7 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
                 let line = serde_json::json!({"agent": name, "rules": origin});
                 lines.push_str(&line.to_string());
             }
-            false => lines.push_str(&format!("{name:<10} {}", crate::view::one_line(&origin))),
+            false => lines.push_str(&format!("{name:<10} {}", crate::face::one_line(&origin))),
         }
         lines.push('\n');
     }
@@ -162,10 +162,10 @@ fn tell(options: &Options, judged: Option<&Judged>) -> Result<ExitCode, Failure>
         (Some(judged), false) => {
             let text = format!("{}: {}", judged.state, judged.evidence());
             let asks = (judged.asks.as_ref())
-                .map(|asks| format!("asks: {}\n", crate::view::one_line(asks)));
+                .map(|asks| format!("asks: {}\n", crate::face::one_line(asks)));
             format!(
                 "{}\n{}",
-                crate::view::one_line(&text),
+                crate::face::one_line(&text),
                 asks.unwrap_or_default()
             )
         }

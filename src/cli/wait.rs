@@ -13,9 +13,9 @@ use super::signals::Signals;
 use super::watch;
 use crate::agent::Markers;
 use crate::clock::Clock;
+use crate::face::unless_broken_pipe;
 use crate::thread::stop_pair;
 use crate::tmux::Target;
-use crate::view::unless_broken_pipe;
 use crate::wait::{Found, Needle, Wait, WaitEnd, Waited, Waits};
 
 /// The target failed, or ended before what was waited for.
@@ -148,7 +148,7 @@ fn tell(options: &Options, waited: &Waited) -> Result<(), Failure> {
         match &waited.end {
             // What was found is what one would go on with.
             WaitEnd::Found(found) | WaitEnd::Stopped(found) => match &found.text {
-                Some(text) => crate::view::one_line(text),
+                Some(text) => crate::face::one_line(text),
                 None => return Ok(()),
             },
             WaitEnd::Ended(why) => {

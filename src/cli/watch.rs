@@ -17,11 +17,11 @@ use super::signals::Signals;
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::event::PaneId;
+use crate::face::Standing;
+use crate::observe::Watch;
 use crate::redact::Rules;
-use crate::source::Watch;
 use crate::tmux::{Adaptive, DrainProgram, Rhythm, Server, Target};
 use crate::track::TmuxVersion;
-use crate::view::Standing;
 
 /// Panes whose first screen waits for the printer; what is beyond that is not shown, for these
 /// lines are a courtesy, and the poller must not wait.

@@ -14,7 +14,7 @@ use crate::bus::{EventBus, Kept, KeptLane, Nudge};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::log::{LogOptions, LogReport, LogWriter, NoticeKind, OpenRun, RunState};
+use crate::history::{LogOptions, LogReport, LogWriter, NoticeKind, OpenRun, RunState};
 use crate::thread::{self, Handle, Panicked};
 
 /// Orders that wait: one for each run that is opened or closed while a batch is written.
@@ -199,7 +199,7 @@ impl Work {
     /// Says what the log has to say, on stderr and as events.
     fn pass_notices(&mut self) {
         for notice in self.writer.take_notices() {
-            ::log::warn!("log of {}: {}", notice.execution_id, notice.what);
+            log::warn!("log of {}: {}", notice.execution_id, notice.what);
             if notice.kind != NoticeKind::NotKept {
                 // A bus that is being closed takes no more; it has been said on stderr.
                 let _ = self.bus.emit(notice.to_event());
@@ -214,7 +214,7 @@ mod tests {
     use crate::bus::BusOptions;
     use crate::clock::FakeClock;
     use crate::event::TdEvent;
-    use crate::log::{DataDir, LogReader, Query, RunInfo};
+    use crate::history::{DataDir, LogReader, Query, RunInfo};
 
     #[test]
     fn a_run_is_not_closed_before_what_was_emitted_is_written() {

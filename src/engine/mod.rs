@@ -17,21 +17,21 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 use serde_json::{Map, Value};
 
+use crate::agent_loop::{LoopEngine, LoopJob, Looping};
 use crate::bus::{BusOptions, EventBus, EventEmitter, SubscribeOptions, Subscription};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::log::{
+use crate::history::{
     DataDir, LogOptions, LogReport, RawReport, Retention, Rotation, RunDirectory, RunInfo,
     SyncPolicy,
 };
-use crate::process::Command;
-use crate::ralph::{LoopEngine, LoopJob, Looping};
-use crate::redact::Rules;
-use crate::source::{
+use crate::observe::{
     AgentWatch, AgentsJob, Context, Coordinator, Execution, Job, RunName, Source, Watch,
     WatchedAgents, poke,
 };
+use crate::process::Command;
+use crate::redact::Rules;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
 use keeper::Keeper;

@@ -12,12 +12,12 @@ use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, each_text_in};
-use crate::log::{
+use crate::history::{
     DataDir, IterationDirectory, OpenRun, RawReport, RawTapes, RunDirectory, RunIndex, RunInfo,
     RunState,
 };
+use crate::observe::{OpenedRun, RunName, Runs};
 use crate::redact::Rules;
-use crate::source::{OpenedRun, RunName, Runs};
 
 /// Opens runs, counts their users, and closes them with the last.
 pub(super) struct RunBook {
@@ -139,7 +139,7 @@ impl RunBook {
             }
         };
         for warning in opened.iter().flat_map(OpenRun::warnings) {
-            ::log::warn!("{warning}");
+            log::warn!("{warning}");
         }
         Some(opened)
     }
@@ -179,7 +179,7 @@ impl Runs for RunBook {
                 let emitter = self.bus.emitter_for(label);
                 if let Some(Err(error)) = failed {
                     let why = format!("observing without a log: {error:?}");
-                    ::log::warn!("{why}");
+                    log::warn!("{why}");
                     emitter.warning("log", &why);
                 }
                 (emitter, None)

@@ -7,7 +7,7 @@ use crate::bus::EventBus;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::TdEvent;
-use crate::log::{RawRecorder, RawReport, RawTapes, RunDirectory};
+use crate::history::{RawRecorder, RawReport, RawTapes, RunDirectory};
 use crate::redact::Rules;
 
 /// How long the end waits for a disk, as the log's does.
@@ -62,7 +62,7 @@ impl TapeBook {
     fn start(&self) -> Result<RawRecorder> {
         let bus = Arc::clone(&self.bus);
         RawRecorder::start(self.rules.clone(), self.clock.clone(), move |id, what| {
-            ::log::warn!("{id}: {what}");
+            log::warn!("{id}: {what}");
             // A bus that is being closed takes no more; it has been said on stderr.
             let _ = bus.emit(TdEvent::Warning {
                 execution_id: id.clone(),
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
     use crate::bus::Delivery;
-    use crate::log::{DataDir, RunInfo};
+    use crate::history::{DataDir, RunInfo};
 
     #[test]
     fn it_is_started_with_the_first_and_says_what_is_wrong() {

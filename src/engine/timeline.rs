@@ -6,7 +6,7 @@ use crate::bus::{Delivery, EventRef, RecvError, Subscription};
 use crate::clock::Clock;
 use crate::event::Envelope;
 use crate::gap::Gap;
-use crate::log::{Follower, Query, RunDirectory};
+use crate::history::{Follower, Query, RunDirectory};
 use crate::thread::park;
 
 /// How long to wait for the log to have what has been delivered already, without seeing it come on;
@@ -54,7 +54,7 @@ impl Timeline {
         let log = run.and_then(|run| match Follower::open(&run, Query::all()) {
             Ok(log) => Some(log),
             Err(error) => {
-                ::log::warn!("{error:?}");
+                log::warn!("{error:?}");
                 None
             }
         });
@@ -142,7 +142,7 @@ impl Timeline {
         loop {
             let found = match &mut self.log {
                 Some(log) => log.next().unwrap_or_else(|error| {
-                    ::log::warn!("{error:?}");
+                    log::warn!("{error:?}");
                     self.log = None;
                     None
                 }),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::TdEvent;
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// Reads an event and keeps its unknown fields in the map.
 struct EventSeed<'a>(&'a mut Map<String, Value>);

@@ -1,7 +1,7 @@
 //! What an agent prints: its records become events, every other line stays text (pure).
 
 use crate::agent::{AgentEvent, Format, Standing, StreamFormat, StreamParser};
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// Beyond so many blanks or NUL bytes a line is text: a process that died has left as many as a
 /// block of its file system.

@@ -18,8 +18,8 @@ use crate::bus::EventEmitter;
 use crate::child::{Attended, Inlet, Listener, OutputStream};
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::stamp::Timestamp;
 use crate::thread::Stop;
+use crate::timestamp::Timestamp;
 
 /// When the observer stops, a command has no longer than this, whatever its grace is otherwise.
 const STOP_GRACE: Duration = Duration::from_secs(5);

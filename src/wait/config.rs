@@ -6,7 +6,7 @@ use super::matcher::Needles;
 use super::needle::Needle;
 use crate::agent::Markers;
 use crate::event::PaneId;
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 use crate::tmux::Target;
 
 /// How often a wait looks, unless told otherwise: four times as often as a watch on its grid.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use td_observe::log::{
+use td_observe::history::{
     DataDir, LogOptions, LogWriter, NoticeKind, Retention, Rotation, RunDirectory, RunInfo,
     SyncPolicy,
 };

@@ -10,8 +10,27 @@ use super::source_text::Source;
 
 /// The rooms in reading order: each uses only what stands above it. `lib.rs` has the same order.
 const LAYERS: &[&str] = &[
-    "error", "stamp", "event", "clock", "thread", "gap", "redact", "cast", "track", "agent", "bus",
-    "log", "child", "tmux", "process", "source", "ralph", "wait", "engine", "view", "adapter",
+    "error",
+    "timestamp",
+    "event",
+    "clock",
+    "thread",
+    "gap",
+    "redact",
+    "recording",
+    "track",
+    "agent",
+    "bus",
+    "history",
+    "child",
+    "tmux",
+    "process",
+    "observe",
+    "agent_loop",
+    "wait",
+    "engine",
+    "face",
+    "adapter",
     "cli",
 ];
 
@@ -20,7 +39,7 @@ const PURE: &[&str] = &[
     "src/track/",
     "src/agent/",
     "src/redact/",
-    "src/cast/",
+    "src/recording/",
     "src/bus/limit.rs",
     "src/gap.rs",
     "src/process/collected.rs",
@@ -29,36 +48,36 @@ const PURE: &[&str] = &[
     "src/process/recorder.rs",
     "src/process/records.rs",
     "src/process/shell.rs",
-    "src/source/outcome.rs",
-    "src/ralph/model/request.rs",
-    "src/ralph/model/response.rs",
-    "src/ralph/model/http/body.rs",
-    "src/ralph/model/http/retry.rs",
-    "src/log/line.rs",
-    "src/log/pace.rs",
-    "src/log/read/query.rs",
-    "src/log/read/raw.rs",
-    "src/log/read/sieve.rs",
-    "src/log/read/sift.rs",
-    "src/log/rotate.rs",
-    "src/view/agents.rs",
-    "src/view/cast.rs",
-    "src/view/cast/",
-    "src/view/clean.rs",
-    "src/view/console.rs",
-    "src/view/console/",
-    "src/view/executions.rs",
-    "src/view/flow.rs",
-    "src/view/foot.rs",
-    "src/view/names.rs",
-    "src/view/open_lines.rs",
-    "src/view/sgr.rs",
-    "src/view/survey.rs",
-    "src/view/tone.rs",
-    "src/view/transcript.rs",
-    "src/view/tree.rs",
-    "src/view/words.rs",
-    "src/stamp.rs",
+    "src/observe/outcome.rs",
+    "src/agent_loop/model/request.rs",
+    "src/agent_loop/model/response.rs",
+    "src/agent_loop/model/http/body.rs",
+    "src/agent_loop/model/http/retry.rs",
+    "src/history/line.rs",
+    "src/history/pace.rs",
+    "src/history/read/query.rs",
+    "src/history/read/raw.rs",
+    "src/history/read/sieve.rs",
+    "src/history/read/sift.rs",
+    "src/history/rotate.rs",
+    "src/face/agents.rs",
+    "src/face/cast.rs",
+    "src/face/cast/",
+    "src/face/clean.rs",
+    "src/face/console.rs",
+    "src/face/console/",
+    "src/face/executions.rs",
+    "src/face/flow.rs",
+    "src/face/foot.rs",
+    "src/face/names.rs",
+    "src/face/open_lines.rs",
+    "src/face/sgr.rs",
+    "src/face/survey.rs",
+    "src/face/tone.rs",
+    "src/face/transcript.rs",
+    "src/face/tree.rs",
+    "src/face/words.rs",
+    "src/timestamp.rs",
 ];
 
 /// What no pure file names.
@@ -116,7 +135,7 @@ const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
         ],
         // A drain sees to it that nothing is printed there.
         &[
-            "src/view/",
+            "src/face/",
             "src/cli/",
             "src/main.rs",
             "src/tmux/pipe/drain.rs",
@@ -134,22 +153,22 @@ const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
 const TOKENS_ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     (
         &["print", "!"],
-        &["src/view/", "src/cli/", "src/main.rs"],
+        &["src/face/", "src/cli/", "src/main.rs"],
         "only view, cli and main.rs print",
     ),
     (
         &["println", "!"],
-        &["src/view/", "src/cli/", "src/main.rs"],
+        &["src/face/", "src/cli/", "src/main.rs"],
         "only view, cli and main.rs print",
     ),
     (
         &["eprint", "!"],
-        &["src/view/", "src/cli/", "src/main.rs"],
+        &["src/face/", "src/cli/", "src/main.rs"],
         "only view, cli and main.rs print",
     ),
     (
         &["eprintln", "!"],
-        &["src/view/", "src/cli/", "src/main.rs"],
+        &["src/face/", "src/cli/", "src/main.rs"],
         "only view, cli and main.rs print",
     ),
     (
@@ -167,16 +186,16 @@ const TOKENS_ONLY_IN: &[(&[&str], &[&str], &str)] = &[
 
 /// Rooms that do not know each other although the order would let them.
 const STRANGERS: &[(&str, &str)] = &[
-    ("log", "bus"),
+    ("history", "bus"),
     ("bus", "track"),
-    ("log", "track"),
+    ("history", "track"),
     ("child", "bus"),
-    ("child", "log"),
+    ("child", "history"),
     ("child", "track"),
     ("tmux", "bus"),
-    ("tmux", "log"),
-    ("ralph", "tmux"),
-    ("ralph", "track"),
+    ("tmux", "history"),
+    ("agent_loop", "tmux"),
+    ("agent_loop", "track"),
 ];
 
 /// Asynchronous runtimes and their executors, by the names of their packages.
@@ -358,9 +377,9 @@ fn each_rule_bites() {
     ]);
     let cases = [
         (
-            "src/log/writer.rs",
+            "src/history/writer.rs",
             "use crate::bus::Kept;",
-            "`log` does not know `bus`",
+            "`history` does not know `bus`",
         ),
         (
             "src/bus/mod.rs",
@@ -380,7 +399,7 @@ fn each_rule_bites() {
         (
             "src/engine/mod.rs",
             "use super::view;",
-            "`engine` uses `view`",
+            "`engine` uses `face`",
         ),
         (
             "src/engine/mod.rs",
@@ -410,7 +429,7 @@ fn each_rule_bites() {
         ),
         ("src/gap.rs", "fn f() { std::process::id(); }", "it is pure"),
         (
-            "src/log/line.rs",
+            "src/history/line.rs",
             "fn f() { let t = std::time::Instant::now(); }",
             "it is pure",
         ),
@@ -430,19 +449,23 @@ fn each_rule_bites() {
             "only clock.rs",
         ),
         ("src/bus/lane.rs", "use std::thread;", "only thread.rs"),
-        ("src/log/a.rs", "fn f() { println!(\"\"); }", "only view"),
         (
-            "src/log/a.rs",
+            "src/history/a.rs",
+            "fn f() { println!(\"\"); }",
+            "only view",
+        ),
+        (
+            "src/history/a.rs",
             "fn f() { std::io::stderr().flush(); }",
             "only view",
         ),
         (
-            "src/log/a.rs",
+            "src/history/a.rs",
             "use std::process::{self, Command};",
             "start processes",
         ),
         (
-            "src/log/a.rs",
+            "src/history/a.rs",
             "fn f() { process::Command::new(\"x\"); }",
             "start processes",
         ),
@@ -452,7 +475,7 @@ fn each_rule_bites() {
             "bounded",
         ),
         ("src/child.rs", "use std::sync::mpsc::channel;", "bounded"),
-        ("src/view/a.rs", "fn f() { unbounded(); }", "bounded"),
+        ("src/face/a.rs", "fn f() { unbounded(); }", "bounded"),
     ];
     for (file, code, rule) in cases {
         let found = violations(&Source::parse(file, &format!("//! X.\n{code}")), &roots);
@@ -471,36 +494,36 @@ fn each_rule_bites() {
 fn what_is_allowed_passes() {
     let cases = [
         (
-            "src/log/a.rs",
-            "use crate::event::TdEvent; use crate::log::line::header;",
+            "src/history/a.rs",
+            "use crate::event::TdEvent; use crate::history::line::header;",
         ),
         (
-            "src/log/a.rs",
+            "src/history/a.rs",
             "use super::line; fn f() { super::name::encode(); }",
         ),
         (
-            "src/log/line.rs",
+            "src/history/line.rs",
             "use std::io::Write; use std::borrow::Cow;",
         ),
         ("src/bus/lane.rs", "use crate::{TdEvent, event::Envelope};"),
         (
             "src/bus/lane.rs",
-            "/// `std::thread` and println!\nfn f() { let s = \"crate::log\"; }",
+            "/// `std::thread` and println!\nfn f() { let s = \"crate::history\"; }",
         ),
         (
             "src/bus/lane.rs",
-            "#[cfg(test)] mod tests { use std::thread; use crate::log; }",
+            "#[cfg(test)] mod tests { use std::thread; use crate::history; }",
         ),
         (
             "src/bus/lane.rs",
-            "#[cfg(all(test, unix))] use crate::log;\nfn f() {}",
+            "#[cfg(all(test, unix))] use crate::history;\nfn f() {}",
         ),
         (
             "src/child.rs",
             "fn f(c: &mut Command) { c.stdout(Stdio::piped()); } use std::process::Command;",
         ),
         (
-            "src/view/a.rs",
+            "src/face/a.rs",
             "use crate::engine::Engine; fn f() { println!(); io::stdout(); }",
         ),
         (

@@ -18,6 +18,7 @@ mod recordings;
 mod resources;
 mod support;
 
+mod agent_loop;
 mod bus;
 #[cfg(feature = "cli")]
 mod churn;
@@ -35,11 +36,9 @@ mod history;
 mod lab;
 mod law;
 mod layers;
-mod log;
 mod loops;
 mod printing;
 mod process;
-mod ralph;
 mod redact_samples;
 #[cfg(feature = "cli")]
 mod seen;
@@ -57,3 +56,4 @@ mod versions;
 mod wait;
 mod watch;
 mod wire;
+mod writer;

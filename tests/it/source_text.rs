@@ -15,7 +15,7 @@ pub struct Token {
 /// A file's tokens, less what stands under `#[cfg(test)]`.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// From the package's root: `src/log/mod.rs`.
+    /// From the package's root: `src/history/mod.rs`.
     pub file: String,
     /// The file's module path: `["log", "line"]`; empty for the crate's root.
     pub module: Vec<String>,

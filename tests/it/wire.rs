@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use td_observe::log::{DataDir, LogOptions, LogWriter, RunInfo, parse_line};
+use td_observe::history::{DataDir, LogOptions, LogWriter, RunInfo, parse_line};
 use td_observe::{
     Cursor, Envelope, EventKind, FakeClock, GapEvidence, IterationOutcome, ScreenRow, Styles,
     TdEvent, Timestamp,

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use td_observe::log::{LogReader, Query, RunDirectory};
+use td_observe::history::{LogReader, Query, RunDirectory};
 
 use super::flood::{Counted, END, until_end};
 use crate::common::cpu::whole_ms;

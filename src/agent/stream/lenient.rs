@@ -12,7 +12,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::agent::summary::Beginning;
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// What a visitor returns for the kinds of values that it does not look for.
 macro_rules! otherwise {

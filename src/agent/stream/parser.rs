@@ -16,7 +16,7 @@ use super::qwen::Session as QwenSession;
 use super::scribe::Scribe;
 use super::sse::{Anthropic, Chat, Responses, SseEvents};
 use super::standing::{Expected, Standing};
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// Turns what an agent writes into events.
 ///

@@ -7,7 +7,7 @@ use super::format::StreamFormat;
 use super::standing::{Expected, Standing};
 use super::tools::{Tools, When};
 use crate::agent::summary::{result, summary, tool_result};
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// What warnings of this room are about.
 const CONTEXT: &str = "agent output";

@@ -1,7 +1,7 @@
 //! Tools that have begun and not answered yet, by id (pure).
 
 use super::recent::{Recent, hash};
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// Tools that may be open: an answer to one that began longer ago is one to an unknown tool.
 const OPEN_MAX: usize = 1_024;

@@ -15,7 +15,7 @@ use super::{keeping, live, watch};
 use crate::agent::StateRules;
 use crate::clock::Clock;
 use crate::engine::Builder;
-use crate::source::Watch;
+use crate::observe::Watch;
 use crate::tmux::{DrainProgram, Target};
 
 use server::{Place, PrivateServer};

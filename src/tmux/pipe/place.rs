@@ -17,7 +17,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::error::{Error, Result};
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// What the names of the directories begin with.
 const PREFIX: &str = "td-observe-";

@@ -1,7 +1,7 @@
 //! Any bytes as a line of a log: what can be read is written and read alike from then on.
 
 use td_observe::Envelope;
-use td_observe::log::parse_line;
+use td_observe::history::parse_line;
 
 pub fn run(bytes: &[u8]) {
     let Ok(envelope) = parse_line(bytes) else {

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::fs;
 
-use td_observe::log::{LogReader, Query, parse_line};
+use td_observe::history::{LogReader, Query, parse_line};
 use td_observe::{Envelope, TdEvent, Timestamp};
 
 pub fn run(bytes: &[u8]) {

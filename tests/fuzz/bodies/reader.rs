@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime};
 use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
-use td_observe::log::{Follower, LogReader, Query, ReadReport, Record, RunDirectory, parse_line};
+use td_observe::history::{
+    Follower, LogReader, Query, ReadReport, Record, RunDirectory, parse_line,
+};
 use td_observe::{Envelope, TdEvent, Timestamp};
 
 const TYPES: [&str; 8] = [

@@ -7,9 +7,9 @@ use std::process::Command;
 use td_observe::{Envelope, TdEvent};
 
 use super::{Counted, Counting, of_run, runs_of};
-use crate::log::SmallDisk;
 use crate::observed::{Observed, Replay, shown};
 use crate::support::TmuxServer;
+use crate::writer::SmallDisk;
 
 /// A counting pane that is watched with a log on a disk of its own, where that can be had.
 struct Job {

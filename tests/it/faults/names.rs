@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use td_observe::TdEvent;
-use td_observe::log::encode_name;
+use td_observe::history::encode_name;
 use td_observe::tmux::Target;
 use td_observe::track::TmuxVersion;
 

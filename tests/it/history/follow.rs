@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use td_observe::Envelope;
-use td_observe::log::{DataDir, Follower, Query, Rotation, RunDirectory};
+use td_observe::history::{DataDir, Follower, Query, Rotation, RunDirectory};
 
 use super::{accounted, event, events_of, files};
 use crate::bench::{Bench, token};

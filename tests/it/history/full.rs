@@ -5,12 +5,12 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use td_observe::TdEvent;
-use td_observe::log::DataDir;
+use td_observe::history::DataDir;
 
 use super::{accounted, events_of, files, values};
 use crate::cli::{Running, assert_code, on, program, run, text};
-use crate::log::SmallDisk;
 use crate::support::{CEILING, TmuxServer};
+use crate::writer::SmallDisk;
 
 /// More than waits for a disk in memory, as it is printed.
 const FLOOD_BYTES: usize = 14 * 1024 * 1024;

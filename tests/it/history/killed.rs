@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::Value;
 use td_observe::Envelope;
-use td_observe::log::DataDir;
+use td_observe::history::DataDir;
 
 use super::{accounted, events_of, files, values};
 use crate::cli::{Running, assert_code, on, program, run};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use td_observe::log::{DataDir, Rotation, RunInfo};
+use td_observe::history::{DataDir, Rotation, RunInfo};
 use td_observe::{Builder, Delivery, Engine, Envelope, EventEmitter, RecvError, TdEvent, Timeline};
 
 use super::{accounted, paths, read};

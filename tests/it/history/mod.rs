@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use td_observe::log::{Rotation, RunDirectory, parse_line};
+use td_observe::history::{Rotation, RunDirectory, parse_line};
 use td_observe::{Envelope, TdEvent, Timestamp};
 
 use crate::bench::Bench;
@@ -210,7 +210,7 @@ fn record(data: &Path, id: &str, lines: &[(i64, &str)]) -> RunDirectory {
     let now = bench.now();
     bench
         .log
-        .close_run(id, td_observe::log::RunState::Completed, None, now);
+        .close_run(id, td_observe::history::RunState::Completed, None, now);
     let run = bench.run(id);
     bench.finish();
     run

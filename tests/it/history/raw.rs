@@ -7,14 +7,16 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use td_observe::log::{DataDir, RawFile, RawRecorder, RawReport, RawTapes, RunDirectory, RunInfo};
+use td_observe::history::{
+    DataDir, RawFile, RawRecorder, RawReport, RawTapes, RunDirectory, RunInfo,
+};
 use td_observe::redact::Rules;
 use td_observe::{Clock, PaneId, Timestamp};
 
 use super::{assert_wrong_usage, record};
 use crate::cli::{assert_code, run, text};
-use crate::log::SmallDisk;
 use crate::support::CEILING;
+use crate::writer::SmallDisk;
 
 fn at(millis: i64) -> Timestamp {
     super::at(millis)

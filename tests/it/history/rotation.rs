@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use td_observe::FakeClock;
-use td_observe::log::{LogReader, NoticeKind, Query, Rotation};
+use td_observe::history::{LogReader, NoticeKind, Query, Rotation};
 
 use super::{accounted, events_of, files, plain_files, read};
 use crate::bench::{Bench, token};

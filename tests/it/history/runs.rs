@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Output;
 
 use serde::Deserialize;
-use td_observe::log::{DataDir, Retention, Rotation, RunInfo, RunState, encode_name};
+use td_observe::history::{DataDir, Retention, Rotation, RunInfo, RunState, encode_name};
 use td_observe::{Builder, Timestamp};
 
 use super::{assert_wrong_usage, at, record};

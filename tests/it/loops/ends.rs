@@ -2,7 +2,7 @@
 
 use rustix::process::{Signal, test_kill_process};
 use td_observe::IterationOutcome;
-use td_observe::log::RunState;
+use td_observe::history::RunState;
 
 use super::*;
 use crate::support::{CEILING, wait_for};

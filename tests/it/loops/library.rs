@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use td_observe::agent::Format;
-use td_observe::process::Command;
-use td_observe::ralph::{
+use td_observe::agent_loop::{
     Block, Cancel, CommandClient, LlmClient, LlmError, LoopEnd, LoopEngine, Request, Response,
     Spec, StreamChunk, Tool, ToolCall, ToolError, Toolbox,
 };
+use td_observe::process::Command;
 use td_observe::{Builder, EventBus};
 
 use super::*;

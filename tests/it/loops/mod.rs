@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use td_observe::log::{DataDir, Metadata, RunDirectory};
+use td_observe::history::{DataDir, Metadata, RunDirectory};
 use td_observe::{Envelope, IterationOutcome, TdEvent};
 
 use crate::cli::{Running, assert_code, program, text};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use td_observe::log::DataDir;
+use td_observe::history::DataDir;
 use td_observe::process::{Command, Outcome};
 use td_observe::{Envelope, EventBus, TdEvent};
 

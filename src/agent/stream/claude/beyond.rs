@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::standing::{Expected, Standing};
 use super::background::{Launch, Notification, Tasks};
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// When the agent has itself woken.
 #[derive(Clone, Copy, Debug)]

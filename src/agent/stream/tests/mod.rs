@@ -11,7 +11,7 @@ mod qwen;
 mod sse;
 
 use super::{AgentEvent, Format, Standing, StreamFormat, StreamParser};
-use crate::stamp::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// What a stream says, an event a line, as short as can be compared.
 fn told(format: Format, text: &str) -> Vec<String> {

@@ -1,0 +1,365 @@
+//! What a loop is to do: a task in phases, each with its check; read from TOML or Markdown (pure).
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::summary::summary;
+use crate::error::{Error, Result};
+
+/// The longest text of a spec: it goes into each prompt.
+const SPEC_BYTES_MAX: usize = 1 << 20;
+
+/// More phases than anybody writes down.
+const PHASES_MAX: usize = 1_000;
+
+/// A task in phases.
+///
+/// ```
+/// use td_observe::agent_loop::Spec;
+/// let spec = Spec::from_markdown("
+/// ## Add OAuth
+/// As RFC 6749 has it.
+///
+/// ### Storage
+/// Keep the tokens.
+/// Check: `cargo test storage`
+///
+/// ### Routes
+/// Check: `cargo test routes`
+/// ").unwrap();
+/// assert_eq!(spec.task, "Add OAuth\n\nAs RFC 6749 has it.");
+/// assert_eq!(spec.phases[0].name, "Storage");
+/// assert_eq!(spec.phases[0].task, "Keep the tokens.");
+/// assert_eq!(spec.phases[1].check.as_deref(), Some("cargo test routes"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// What is to be done in all.
+    pub task: String,
+    /// One after the other; never none.
+    pub phases: Vec<Phase>,
+}
+
+/// A part of the task, which is done when its check passes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Phase {
+    /// What it is called.
+    pub name: String,
+    /// What is to be done in it; empty where the name says it.
+    pub task: String,
+    /// The shell command that exits with 0 when it is done; that of the loop unless it has its own.
+    pub check: Option<String>,
+    /// Iterations at most; as many as the loop has unless it has its own bound.
+    pub max_iterations: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    task: String,
+    check: Option<String>,
+    #[serde(default)]
+    phase: Vec<WrittenPhase>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPhase {
+    name: String,
+    #[serde(default)]
+    task: String,
+    check: Option<String>,
+    max_iterations: Option<u32>,
+}
+
+impl Spec {
+    /// A task of one phase, which is called as the task begins.
+    #[must_use]
+    pub fn of_task(task: impl Into<String>) -> Self {
+        let task = task.into();
+        let first = task.lines().find(|line| !line.trim().is_empty());
+        let name = summary(first.unwrap_or("task").trim());
+        let phase = Phase {
+            name,
+            ..Phase::default()
+        };
+        Self {
+            task,
+            phases: vec![phase],
+        }
+    }
+
+    /// Reads `task`, `check`, and `[[phase]]`s with `name`, `task`, `check` and `max_iterations`.
+    /// Without phases the task is one.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` for text that is no such TOML: where, and why.
+    pub fn from_toml(text: &str) -> Result<Self> {
+        bounded(text)?;
+        let written: Written = toml::from_str(text)
+            .map_err(|error| Error::invalid("the spec is not as expected").because(error))?;
+        let phases = written.phase.into_iter().map(|phase| Phase {
+            name: phase.name.trim().to_owned(),
+            task: phase.task.trim().to_owned(),
+            check: phase.check,
+            max_iterations: phase.max_iterations,
+        });
+        Self {
+            task: written.task.trim().to_owned(),
+            phases: phases.collect(),
+        }
+        .checked(written.check)
+    }
+
+    /// Reads headings: the first one, with the text below it, is the task, and each heading one
+    /// level below it begins a phase. A line `Check: COMMAND`, the command in backticks or not, gives
+    /// its phase a check, or above all phases the spec; `Max iterations: N` bounds a phase. What
+    /// stands in fenced blocks of code is text.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` where there is no heading, and for phases that cannot be used.
+    pub fn from_markdown(text: &str) -> Result<Self> {
+        bounded(text)?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut title: Option<(usize, String)> = None;
+        let mut intro = Part::default();
+        let mut phases: Vec<(String, Part)> = Vec::new();
+        let mut fence: Option<&str> = None;
+        for (number, line) in (1..).zip(text.lines()) {
+            let part = match phases.last_mut() {
+                Some((_, part)) => part,
+                None => &mut intro,
+            };
+            let start = line.trim_start();
+            match fence {
+                Some(mark) if start.starts_with(mark) => fence = None,
+                None if start.starts_with("```") => fence = Some("```"),
+                None if start.starts_with("~~~") => fence = Some("~~~"),
+                Some(_) => {}
+                None => match (heading(line), &title) {
+                    (Some((level, name)), None) => {
+                        title = Some((level, name.to_owned()));
+                        continue;
+                    }
+                    (Some((level, name)), Some((top, _))) if level == top + 1 => {
+                        phases.push((name.to_owned(), Part::default()));
+                        continue;
+                    }
+                    (Some((level, name)), Some((top, _))) if level <= *top => {
+                        return Err(Error::invalid(format!(
+                            "line {number}: a second heading of the first level, {name:?}: a spec has \
+                             one task; phases have headings one level below it"
+                        )));
+                    }
+                    _ => {
+                        if part.set(line, number)? {
+                            continue;
+                        }
+                    }
+                },
+            }
+            part.text.push_str(line);
+            part.text.push('\n');
+        }
+        let Some((_, title)) = title else {
+            return Err(Error::invalid(
+                "the spec has no heading: write the task as `# TASK`, phases as `## PHASE`",
+            ));
+        };
+        let task = format!("{title}\n\n{}", intro.text.trim());
+        let phases = phases.into_iter().map(|(name, part)| Phase {
+            name,
+            task: part.text.trim().to_owned(),
+            check: part.check,
+            max_iterations: part.max_iterations,
+        });
+        Self {
+            task: task.trim().to_owned(),
+            phases: phases.collect(),
+        }
+        .checked(intro.check)
+    }
+
+    /// Whether its one phase says nothing beside the task.
+    pub(super) fn is_one_task(&self) -> bool {
+        let alone = Self::of_task(self.task.as_str());
+        let says = |spec: &Self| {
+            let said = spec.phases.iter();
+            said.map(|phase| (phase.name.clone(), phase.task.clone()))
+                .collect::<Vec<_>>()
+        };
+        says(self) == says(&alone)
+    }
+
+    /// Gives phases without a check of their own this one.
+    #[must_use]
+    pub fn check(mut self, check: &str) -> Self {
+        for phase in &mut self.phases {
+            phase.check.get_or_insert_with(|| check.to_owned());
+        }
+        self
+    }
+
+    fn checked(mut self, check: Option<String>) -> Result<Self> {
+        if self.task.is_empty() {
+            return Err(Error::invalid("the task of the spec is empty"));
+        }
+        if self.phases.is_empty() {
+            self.phases = Self::of_task(self.task.clone()).phases;
+        }
+        if self.phases.len() > PHASES_MAX {
+            return Err(Error::invalid(format!("more than {PHASES_MAX} phases")));
+        }
+        if let Some(check) = check {
+            self = self.check(&check);
+        }
+        for phase in &self.phases {
+            let wrong = match phase {
+                Phase { name, .. } if name.is_empty() => "a phase has no name".to_owned(),
+                Phase {
+                    name,
+                    check: Some(check),
+                    ..
+                } if check.trim().is_empty() => format!("the check of phase {name:?} is empty"),
+                Phase {
+                    name,
+                    max_iterations: Some(0),
+                    ..
+                } => format!("phase {name:?} may have no iteration"),
+                _ => continue,
+            };
+            return Err(Error::invalid(wrong));
+        }
+        Ok(self)
+    }
+}
+
+/// What stands below a heading.
+#[derive(Default)]
+struct Part {
+    text: String,
+    check: Option<String>,
+    max_iterations: Option<u32>,
+}
+
+impl Part {
+    /// Whether the line sets something.
+    fn set(&mut self, line: &str, number: usize) -> Result<bool> {
+        // In a list or not, in bold or not.
+        let line = line.trim().trim_start_matches(['-', '*', '+', ' ']);
+        let Some((name, value)) = line.split_once(':') else {
+            return Ok(false);
+        };
+        let value = value.trim_start_matches('*').trim();
+        match name.trim_end_matches('*').to_ascii_lowercase().as_str() {
+            "check" => {
+                let command = value.trim_matches('`').trim();
+                if self.check.replace(command.to_owned()).is_some() {
+                    return Err(Error::invalid(format!(
+                        "line {number}: a second check; join them with &&"
+                    )));
+                }
+            }
+            "max iterations" => {
+                let max = value.parse().map_err(|_| {
+                    Error::invalid(format!("line {number}: {value:?} is no number"))
+                })?;
+                self.max_iterations = Some(max);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// The level and the text of a heading (CommonMark 4.2, without the closing marks).
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let rest = line.trim_start_matches('#');
+    let level = line.len() - rest.len();
+    let text = rest.strip_prefix(' ')?.trim().trim_end_matches('#').trim();
+    ((1..=6).contains(&level) && !text.is_empty()).then_some((level, text))
+}
+
+fn bounded(text: &str) -> Result<()> {
+    match text.len() > SPEC_BYTES_MAX {
+        true => Err(Error::invalid(format!(
+            "the spec is longer than {} KiB",
+            SPEC_BYTES_MAX >> 10
+        ))),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_spec_is_written_in_toml() {
+        let spec = Spec::from_toml(
+            "task = 'Add OAuth'\ncheck = 'make test'\n[[phase]]\nname = 'one'\n\
+             [[phase]]\nname = 'two'\ntask = 'more'\ncheck = 'true'\nmax_iterations = 3\n",
+        )
+        .unwrap();
+        assert_eq!(spec.phases.len(), 2);
+        assert_eq!(spec.phases[0].check.as_deref(), Some("make test"));
+        let two = Phase {
+            name: "two".into(),
+            task: "more".into(),
+            check: Some("true".into()),
+            max_iterations: Some(3),
+        };
+        assert_eq!(spec.phases[1], two);
+        let alone = Spec::from_toml("task = \"\"\"\nDo it\nwell\"\"\"").unwrap();
+        assert_eq!(alone.phases[0].name, "Do it");
+        assert_eq!(alone.phases[0].task, "");
+    }
+
+    #[test]
+    fn code_in_a_spec_is_no_heading_and_no_check() {
+        let text = "# Task\n```\n# no heading\nCheck: rm -rf /\n```\n## One\n- **Check:** `a | b`\n\
+                    * Max iterations: 2\ntext\n### part of one\n~~~\n## not\n~~~\n";
+        let spec = Spec::from_markdown(text).unwrap();
+        assert_eq!(spec.task, "Task\n\n```\n# no heading\nCheck: rm -rf /\n```");
+        let [one] = spec.phases.as_slice() else {
+            panic!("{spec:?}")
+        };
+        assert_eq!(one.check.as_deref(), Some("a | b"));
+        assert_eq!(one.max_iterations, Some(2));
+        assert_eq!(one.task, "text\n### part of one\n~~~\n## not\n~~~");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, why) in [
+            ("no heading", "no heading"),
+            ("# a\n# b", "line 2: a second heading"),
+            ("# a\n## b\nCheck: x\nCheck: y", "line 4: a second check"),
+            ("# a\n## b\nMax iterations: many", "line 3: \"many\""),
+            ("# a\n## b\nMax iterations: 0", "no iteration"),
+            ("# a\n## b\nCheck: ``", "is empty"),
+        ] {
+            let error = Spec::from_markdown(text).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+            assert!(error.is_invalid_input());
+        }
+        for text in [
+            "",
+            "task = ''",
+            "task = 'a'\nphases = 1",
+            "task = 'a'\n[[phase]]\nname=''",
+        ] {
+            assert!(Spec::from_toml(text).unwrap_err().is_invalid_input());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_much(text in "(#{0,3} ?[a-z`*:~ ]{0,12}\n|Check: `x`\n|```\n){0,20}") {
+            for spec in [Spec::from_markdown(&text), Spec::from_toml(&text)].into_iter().flatten() {
+                prop_assert!(!spec.phases.is_empty() && !spec.task.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Tools that a model may call, and what becomes of a call that cannot be answered.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::model::{Cancel, ToolCall, ToolSpec};
+use crate::error::Error;
+use crate::thread::catching;
+
+/// Bytes of a result: more than a model should read at once. Whoever has more is to be asked for a
+/// part of it.
+const RESULT_BYTES_MAX: usize = 256 * 1024;
+
+/// What is shown of a result that is too large.
+const SHOWN_BYTES: usize = 4 * 1024;
+
+/// Something that a model may do.
+///
+/// ```
+/// use serde_json::{Value, json};
+/// use td_observe::agent_loop::{Cancel, Tool, ToolError};
+///
+/// struct Add;
+///
+/// impl Tool for Add {
+///     fn name(&self) -> &str {
+///         "add"
+///     }
+///
+///     fn description(&self) -> &str {
+///         "Adds two numbers."
+///     }
+///
+///     fn input_schema(&self) -> Value {
+///         json!({
+///             "type": "object",
+///             "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+///             "required": ["a", "b"],
+///         })
+///     }
+///
+///     fn call(&mut self, input: &Value, _cancel: &Cancel) -> Result<String, ToolError> {
+///         match (input["a"].as_f64(), input["b"].as_f64()) {
+///             (Some(a), Some(b)) => Ok((a + b).to_string()),
+///             _ => Err(ToolError::failed("a and b must be numbers")),
+///         }
+///     }
+/// }
+/// ```
+pub trait Tool: Send {
+    /// The name that the model calls it by; each tool of a box has its own.
+    fn name(&self) -> &str;
+
+    /// What it is for, in words for the model.
+    fn description(&self) -> &str;
+
+    /// The JSON schema of its input, an object. What comes in is not checked against it.
+    fn input_schema(&self) -> Value;
+
+    /// Does it. What takes long ends early when `cancel` says so.
+    ///
+    /// # Errors
+    /// [`ToolError::failed`] is told to the model, which may try something else;
+    /// [`ToolError::fatal`] ends the iteration.
+    fn call(&mut self, input: &Value, cancel: &Cancel) -> Result<String, ToolError>;
+}
+
+/// Why a tool has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    message: String,
+    is_fatal: bool,
+}
+
+impl ToolError {
+    /// This call failed: the model is told.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            is_fatal: false,
+        }
+    }
+
+    /// The tool cannot go on, and neither can the iteration.
+    pub fn fatal(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            is_fatal: true,
+        }
+    }
+
+    /// Whether the iteration cannot go on.
+    pub fn is_fatal(&self) -> bool {
+        self.is_fatal
+    }
+}
+
+impl From<Error> for ToolError {
+    fn from(error: Error) -> Self {
+        // With its causes.
+        Self::failed(format!("{error:?}"))
+    }
+}
+
+impl From<std::io::Error> for ToolError {
+    fn from(error: std::io::Error) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolOutcome {
+    /// What the model is told.
+    pub content: String,
+    /// Whether that is an error.
+    pub is_error: bool,
+    /// Whether the iteration cannot go on.
+    pub is_fatal: bool,
+}
+
+impl ToolOutcome {
+    fn error(content: impl Into<String>) -> Self {
+        Self {
+            content: content.into(),
+            is_error: true,
+            is_fatal: false,
+        }
+    }
+}
+
+/// The tools of a conversation.
+#[derive(Default)]
+pub struct Toolbox {
+    tools: Vec<Box<dyn Tool>>,
+    result_bytes_max: Option<usize>,
+}
+
+impl Toolbox {
+    /// Without tools.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one more. Of two with the same name the later one is called.
+    pub fn with(mut self, tool: impl Tool + 'static) -> Self {
+        self.tools.retain(|other| other.name() != tool.name());
+        self.tools.push(Box::new(tool));
+        self
+    }
+
+    /// How many bytes a result may have; 256 KiB unless told otherwise. A larger one is an error
+    /// result that says so and shows its beginning.
+    pub fn result_bytes_max(mut self, bytes: usize) -> Self {
+        self.result_bytes_max = Some(bytes);
+        self
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// The tools, as a model is told of them.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        let specs = self.tools.iter().map(|tool| ToolSpec {
+            name: tool.name().to_owned(),
+            description: tool.description().to_owned(),
+            input_schema: tool.input_schema(),
+        });
+        specs.collect()
+    }
+
+    /// Answers a call. Whatever goes wrong is a result: an unknown tool, an input that is no JSON,
+    /// a tool that fails or panics, a result that is too large.
+    pub fn call(&mut self, call: &ToolCall, cancel: &Cancel) -> ToolOutcome {
+        let Some(tool) = self.tools.iter_mut().find(|tool| tool.name() == call.name) else {
+            let names: Vec<&str> = self.tools.iter().map(|tool| tool.name()).collect();
+            let there_are = match names.is_empty() {
+                true => "there are none".to_owned(),
+                false => format!("there are {}", names.join(", ")),
+            };
+            return ToolOutcome::error(format!("no tool is called {:?}: {there_are}", call.name));
+        };
+        let input = match &call.input {
+            Ok(input) => input,
+            Err(broken) => return ToolOutcome::error(broken.to_string()),
+        };
+        let bytes_max = self.result_bytes_max.unwrap_or(RESULT_BYTES_MAX);
+        match catching("tool", || tool.call(input, cancel)) {
+            Ok(Ok(content)) if content.len() > bytes_max => {
+                ToolOutcome::error(too_large(&content, bytes_max))
+            }
+            Ok(Ok(content)) => ToolOutcome {
+                content,
+                is_error: false,
+                is_fatal: false,
+            },
+            Ok(Err(error)) => ToolOutcome {
+                is_fatal: error.is_fatal,
+                ..ToolOutcome::error(match error.message.len() > bytes_max {
+                    true => too_large(&error.message, bytes_max),
+                    false => error.message,
+                })
+            },
+            Err(panicked) => ToolOutcome::error(format!("the tool panicked: {}", panicked.message)),
+        }
+    }
+}
+
+fn too_large(content: &str, bytes_max: usize) -> String {
+    let end = SHOWN_BYTES.min(bytes_max);
+    let end = (0..=end).rev().find(|at| content.is_char_boundary(*at));
+    format!(
+        "the result has {} bytes, and {bytes_max} at most are taken: ask for a part of it. It \
+         begins:\n{}",
+        content.len(),
+        &content[..end.unwrap_or_default()]
+    )
+}
+
+impl fmt::Debug for Toolbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.tools.iter().map(|tool| tool.name());
+        f.debug_list().entries(names).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::model::BrokenInput;
+    use super::*;
+
+    /// Does what its input says.
+    struct Obedient;
+
+    impl Tool for Obedient {
+        fn name(&self) -> &str {
+            "obey"
+        }
+
+        fn description(&self) -> &str {
+            "Does what it is told."
+        }
+
+        fn input_schema(&self) -> Value {
+            json!({"type": "object"})
+        }
+
+        fn call(&mut self, input: &Value, _: &Cancel) -> Result<String, ToolError> {
+            let text = input["text"].as_str().unwrap_or_default();
+            match input["do"].as_str() {
+                Some("fail") => Err(ToolError::failed(text)),
+                Some("stop") => Err(ToolError::fatal(text)),
+                Some("panic") => panic!("{text}"),
+                _ => Ok(text.to_owned()),
+            }
+        }
+    }
+
+    fn called(name: &str, input: Result<Value, BrokenInput>) -> ToolOutcome {
+        let mut toolbox = Toolbox::new().with(Obedient).result_bytes_max(12);
+        let call = ToolCall {
+            id: "1".into(),
+            name: name.into(),
+            input,
+        };
+        toolbox.call(&call, &Cancel::new())
+    }
+
+    #[test]
+    fn whatever_goes_wrong_is_a_result() {
+        let broken = BrokenInput {
+            text: "{".into(),
+            why: "it ends".into(),
+        };
+        for (name, input, says, is_error, is_fatal) in [
+            ("obey", Ok(json!({"text": "yes"})), "yes", false, false),
+            (
+                "obey",
+                Ok(json!({"do": "fail", "text": "no"})),
+                "no",
+                true,
+                false,
+            ),
+            (
+                "obey",
+                Ok(json!({"do": "stop", "text": "gone"})),
+                "gone",
+                true,
+                true,
+            ),
+            (
+                "obey",
+                Ok(json!({"do": "panic", "text": "ouch"})),
+                "panicked: ouch",
+                true,
+                false,
+            ),
+            (
+                "obey",
+                Ok(json!({"text": "ééééééé"})),
+                "14 bytes",
+                true,
+                false,
+            ),
+            ("obey", Err(broken), "no JSON object: it ends", true, false),
+            ("other", Ok(json!({})), "there are obey", true, false),
+        ] {
+            let outcome = called(name, input);
+            assert!(outcome.content.contains(says), "{outcome:?}");
+            assert_eq!(
+                (outcome.is_error, outcome.is_fatal),
+                (is_error, is_fatal),
+                "{outcome:?}"
+            );
+        }
+        let none = Toolbox::new().call(
+            &ToolCall {
+                id: String::new(),
+                name: "x".into(),
+                input: Ok(json!({})),
+            },
+            &Cancel::new(),
+        );
+        assert!(none.content.contains("there are none"), "{none:?}");
+    }
+}

@@ -1,0 +1,146 @@
+//! Text that is safe to show: control characters made visible, and cut to a width (pure).
+
+use std::fmt::Write;
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Columns from one tab stop to the next, as terminals have them.
+const TAB_COLUMNS: usize = 8;
+
+/// Adds `text` as it may be shown on one line: tabs become blanks, other control characters are
+/// written as `less` writes them (`^[`, `<9b>`), and so are those that turn the direction of
+/// writing around, with which a line can look like another.
+pub(super) fn push_clean(out: &mut String, text: &str) {
+    push_clean_at(out, text, 0);
+}
+
+/// The same for text that does not stand at the beginning of its line, but in this column, which
+/// is where tabs count from.
+pub(super) fn push_clean_at(out: &mut String, text: &str, column: usize) {
+    if is_printable(text) || !text.contains(is_unsafe) {
+        return out.push_str(text);
+    }
+    // What stands before it is counted: a line of many tabs is not measured from its beginning
+    // for each.
+    let (mut column, mut counted) = (column, out.len());
+    for c in text.chars() {
+        match c {
+            '\t' => {
+                column += out[counted..].width();
+                let blanks = TAB_COLUMNS - column % TAB_COLUMNS;
+                out.extend(std::iter::repeat_n(' ', blanks));
+                column += blanks;
+                counted = out.len();
+            }
+            c if !is_unsafe(c) => out.push(c),
+            '\0'..='\x1f' | '\x7f' => {
+                out.push('^');
+                // The letter that is typed with the control key.
+                out.push(char::from(c as u8 ^ 0x40));
+            }
+            c => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "<{:x}>", u32::from(c));
+            }
+        }
+    }
+}
+
+/// `text` as one safe line: line ends become blanks.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    push_clean(&mut out, &text.trim_end().replace(['\n', '\r'], " "));
+    out
+}
+
+/// Whether the text is printable ASCII and nothing else, which most text is. All bytes are looked
+/// at, without a way out: that is what a compiler makes wide instructions of.
+pub(super) fn is_printable(text: &str) -> bool {
+    text.bytes().fold(true, |so_far, byte| {
+        so_far & (byte.wrapping_sub(b' ') < 0x5f)
+    })
+}
+
+/// The same for lines.
+pub(super) fn are_printable(lines: &str) -> bool {
+    lines.bytes().fold(true, |so_far, byte| {
+        so_far & ((byte.wrapping_sub(b' ') < 0x5f) | (byte == b'\n'))
+    })
+}
+
+/// As much of the start of `text` as fits into so many columns.
+pub(super) fn cut(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > columns {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}'
+        )
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Text full of what is dangerous.
+    pub(in crate::face) fn nasty() -> impl Strategy<Value = String> {
+        let one = prop_oneof![
+            4 => any::<char>(),
+            2 => (0_u32..0xa0).prop_map(|code| char::from_u32(code).unwrap()),
+            1 => Just('\u{202e}'),
+            1 => Just('漢'),
+        ];
+        prop::collection::vec(one, 0..40).prop_map(|chars| chars.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_dangerous_is_left(text in nasty()) {
+            let mut out = String::new();
+            push_clean(&mut out, &text);
+            prop_assert!(!out.contains(is_unsafe), "{out:?}");
+            prop_assert!(!one_line(&text).contains(is_unsafe));
+        }
+
+        #[test]
+        fn what_is_cut_fits(text in nasty(), columns in 0_usize..30) {
+            let mut clean = String::new();
+            push_clean(&mut clean, &text);
+            let short = cut(&clean, columns);
+            let used: usize = short.chars().map(|c| c.width().unwrap_or(0)).sum();
+            prop_assert!(used <= columns && clean.starts_with(short));
+        }
+    }
+
+    #[test]
+    fn controls_are_shown_as_less_shows_them() {
+        for (text, shown) in [
+            ("plain, ünï, 漢字", "plain, ünï, 漢字"),
+            ("a\tb", "a       b"),
+            ("12345678\tb", "12345678        b"),
+            ("漢\tb\t\tc", "漢      b               c"),
+            ("\u{1b}[31mred\u{7f}", "^[[31mred^?"),
+            ("a\u{9b}31m", "a<9b>31m"),
+            ("\u{202e}txt.exe", "<202e>txt.exe"),
+            ("\r", "^M"),
+        ] {
+            let mut out = String::new();
+            push_clean(&mut out, text);
+            assert_eq!(out, shown, "{text:?}");
+        }
+        assert_eq!(one_line("a\nb\n"), "a b");
+        assert_eq!(cut("漢字x", 3), "漢");
+    }
+}

@@ -1,0 +1,919 @@
+//! What the console shows for what happened.
+
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
+
+use super::*;
+use crate::event::{GapEvidence, Style, Styles};
+use crate::face::clean::tests::nasty;
+use crate::face::samples::{completed, output};
+use crate::timestamp::Timestamp;
+
+fn started(session: &str, panes: &[&str]) -> TdEvent {
+    TdEvent::SessionStarted {
+        execution_id: "x".into(),
+        session: session.into(),
+        panes: panes.iter().map(|pane| PaneId::from(*pane)).collect(),
+    }
+}
+
+fn ended(session: &str) -> TdEvent {
+    TdEvent::SessionEnded {
+        execution_id: "x".into(),
+        session: session.into(),
+        reason: "closed".into(),
+        exit_status: None,
+    }
+}
+
+fn update(first_line: i64, chunk: &str) -> TdEvent {
+    TdEvent::OutputUpdate {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        first_line,
+        chunk: chunk.into(),
+        is_complete: false,
+        reason: None,
+        exit_status: None,
+        styles: Default::default(),
+    }
+}
+
+fn revised(line: i64, text: &str) -> TdEvent {
+    TdEvent::OutputRevised {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        line,
+        text: text.into(),
+        styles: Default::default(),
+    }
+}
+
+fn gap(lost_lines: Option<u64>) -> TdEvent {
+    TdEvent::OutputGap {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        first_line: 1,
+        lost_lines,
+        reason: "history_trimmed".into(),
+        evidence: GapEvidence::Confirmed,
+    }
+}
+
+fn turn(evidence: Option<&str>) -> TdEvent {
+    TdEvent::TurnCompleted {
+        execution_id: "x".into(),
+        marker: "END".into(),
+        summary: "It is done.".into(),
+        pane: Some("%1".into()),
+        evidence: evidence.map(str::to_owned),
+        agent_id: None,
+    }
+}
+
+fn screen() -> TdEvent {
+    TdEvent::ScreenUpdate {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        width: 80,
+        height: 24,
+        cursor: Default::default(),
+        rows: Vec::new(),
+    }
+}
+
+fn show(console: &mut Console, event: TdEvent) -> String {
+    let mut out = String::new();
+    console.event(
+        &Envelope::new(Some(1), Timestamp::default(), event),
+        &mut out,
+    );
+    out
+}
+
+/// The last of the rows at the foot.
+fn live(console: &Console, columns: usize) -> Option<String> {
+    console.live((columns, 24), 0).pop()
+}
+
+fn shown(events: impl IntoIterator<Item = TdEvent>) -> String {
+    let mut console = Console::default();
+    events
+        .into_iter()
+        .map(|event| show(&mut console, event))
+        .collect()
+}
+
+#[test]
+fn each_event_has_its_line() {
+    for (events, expected) in [
+        (
+            vec![update(1, "a\n\nb\n")],
+            "job | [watching 1 pane]\njob | a\njob |\njob | b\n",
+        ),
+        (
+            vec![gap(Some(12))],
+            "job | [watching 1 pane]\njob | … 12 lines lost (history_trimmed)\n",
+        ),
+        (
+            vec![gap(None)],
+            "job | [watching 1 pane]\njob | … lines lost (history_trimmed)\n",
+        ),
+        (
+            vec![screen(), screen(), update(1, "a\n"), screen()],
+            "job | [watching 1 pane]\njob | a\njob | [full-screen program]\n",
+        ),
+        // A settled line that changes waits until it rests; this one vanishes before that.
+        (
+            vec![
+                revised(1, "50%"),
+                update(1, "100%\n"),
+                revised(1, "done"),
+                revised(1, ""),
+            ],
+            "job | [watching 1 pane]\njob | 100%\n",
+        ),
+        (
+            vec![update(1, "a\n"), turn(None), turn(Some("inferred"))],
+            "job | [watching 1 pane]\njob | a\njob | [turn completed]\njob | [turn completed (inferred)]\n",
+        ),
+        // An unanswered prompt is what a session ends with.
+        (
+            vec![update(1, "a\n"), revised(2, "Deploy? "), ended("job")],
+            "job | [watching 1 pane]\njob | a\njob | Deploy? \njob | [ended: closed]\n",
+        ),
+    ] {
+        let events = [started("job", &["%1"])].into_iter().chain(events);
+        assert_eq!(shown(events), expected);
+    }
+}
+
+#[test]
+fn executions_have_their_lines() {
+    let started = || TdEvent::ExecutionStarted {
+        execution_id: "make@17".into(),
+        command: "make\ntest".into(),
+        cwd: "/".into(),
+        pane: None,
+        pid: None,
+    };
+    let check = |line: &str| TdEvent::ValidationOutput {
+        execution_id: "make@17".into(),
+        iteration: 1,
+        line: line.into(),
+        is_stderr: true,
+    };
+    let checked = || TdEvent::ValidationCompleted {
+        execution_id: "make@17".into(),
+        iteration: 1,
+        exit_code: 1,
+        duration_ms: 30,
+    };
+    for (events, expected) in [
+        (
+            vec![
+                started(),
+                output("stdout", "first\n\n"),
+                output("stderr", "problem\n"),
+                completed(Some(7), None),
+            ],
+            "make@17 | [running: make^Jtest]\nmake@17 | first\nmake@17 |\nmake@17 | [stderr] problem\nmake@17 | [exit code 7 after 1.5 s]\n",
+        ),
+        // An open line waits for its end, or for the execution's.
+        (
+            vec![
+                output("stdout", "10%\r"),
+                output("log", "x\n"),
+                output("stdout", "50%"),
+                completed(None, Some(9)),
+            ],
+            "make@17 | [log] x\nmake@17 | 50%\nmake@17 | [signal 9 (KILL) after 1.5 s]\n",
+        ),
+        (
+            vec![check("no"), checked()],
+            "make@17 | [stderr] no\nmake@17 | [check: exit code 1 after 0.03 s]\n",
+        ),
+    ] {
+        assert_eq!(shown(events), expected);
+    }
+    let mut console = Console::new(Look {
+        coloured: true,
+        ..Look::default()
+    });
+    let line = show(&mut console, output("stdout", "\u{1b}[32mgreen\u{1b}[2J\n"));
+    assert!(
+        line.ends_with("make@17\u{1b}[0m | \u{1b}[32mgreen\u{1b}[0m\n"),
+        "{line:?}"
+    );
+}
+
+#[test]
+fn the_open_line_of_an_execution_is_live_below_those_of_panes() {
+    let mut console = Console::default();
+    show(&mut console, started("job", &["%1"]));
+    show(&mut console, revised(1, "10%"));
+    show(&mut console, output("stderr", "a long open line"));
+    assert_eq!(
+        live(&console, 80).unwrap(),
+        "make@17 | [stderr] a long open line"
+    );
+    assert_eq!(live(&console, 20).unwrap(), "make@17 | [stderr] a");
+    assert_eq!(live(&console, 9).unwrap(), "job | 10%");
+    show(&mut console, revised(1, "20%"));
+    assert_eq!(
+        console.live((80, 24), 0),
+        ["job | 20%", "make@17 | [stderr] a long open line"]
+    );
+    show(&mut console, update(1, "all\n"));
+    assert_eq!(
+        live(&console, 80).unwrap(),
+        "make@17 | [stderr] a long open line"
+    );
+    let mut out = String::new();
+    console.lagged(2, &mut out);
+    assert_eq!(
+        out,
+        "make@17 | [stderr] a long open line\n… 2 events were not shown: reading was too slow\n"
+    );
+    assert_eq!(live(&console, 80), None);
+}
+
+#[test]
+fn a_gap_that_is_only_possible_is_for_those_who_ask() {
+    let possible = || TdEvent::OutputGap {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        first_line: 7,
+        lost_lines: None,
+        reason: "ambiguous".into(),
+        evidence: GapEvidence::Possible,
+    };
+    assert_eq!(shown([possible()]), "");
+    let mut verbose = Console::new(Look {
+        verbose: true,
+        ..Look::default()
+    });
+    assert_eq!(
+        show(&mut verbose, possible()),
+        "x | … lines may be missing (ambiguous)\n"
+    );
+}
+
+/// What is shown of events at these milliseconds; at the end nothing more comes.
+fn played(events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
+    play(Console::default(), events)
+}
+
+fn play(mut console: Console, events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
+    let mut out = String::new();
+    for (ms, event) in events {
+        let ts = Timestamp::from_micros(ms * 1000);
+        console.event(&Envelope::new(Some(1), ts, event), &mut out);
+    }
+    console.finish(&mut out);
+    out
+}
+
+#[test]
+fn a_full_screen_program_is_told_once_after_its_command_line() {
+    for (events, expected) in [
+        // The line settles while the program draws.
+        (
+            vec![
+                (0, revised(1, "$ vi")),
+                (100, screen()),
+                (200, update(1, "$ vim x\n")),
+                (300, screen()),
+                (400, screen()),
+            ],
+            "x | $ vim x\nx | [full-screen program]\n",
+        ),
+        // It does not settle in time, and not again when it does.
+        (
+            vec![
+                (0, update(1, "above\n")),
+                (10, revised(2, "$ less x")),
+                (100, screen()),
+                (900, screen()),
+                (950, update(2, "$ less x\n")),
+                (999, screen()),
+            ],
+            "x | above\nx | $ less x\nx | [full-screen program]\n",
+        ),
+        // It has left before that, and its prompt is back; another one begins.
+        (
+            vec![
+                (0, revised(1, "$ top")),
+                (100, screen()),
+                (200, revised(2, "$ ")),
+                (300, update(1, "$ top\n")),
+                (310, revised(2, "$ vi")),
+                (400, screen()),
+                (9000, screen()),
+            ],
+            "x | $ top\nx | [full-screen program]\nx | $ vi\nx | [full-screen program]\n",
+        ),
+        // All in one chunk.
+        (
+            vec![
+                (0, revised(3, "$ git log")),
+                (100, screen()),
+                (200, update(1, "a\nb\n$ git log\n$ ls\nc\n")),
+            ],
+            "x | a\nx | b\nx | $ git log\nx | [full-screen program]\nx | $ ls\nx | c\n",
+        ),
+    ] {
+        assert_eq!(played(events), expected);
+    }
+}
+
+#[test]
+fn a_line_that_changes_comes_again_once_it_has_rested() {
+    for (events, expected) in [
+        // A transient state and its twin in the log are one; what says nothing new is not shown.
+        (
+            vec![
+                (0, update(1, "a: 0%\nb\n")),
+                (100, revised(1, "a: 10%")),
+                (200, revised(1, "a: 90%")),
+                (300, revised(1, "a: done")),
+                (1300, revised(1, "a: done")),
+                (4000, update(3, "c\n")),
+                (4100, revised(1, "a: done")),
+                (4200, revised(2, "b")),
+                (9000, update(4, "d\n")),
+            ],
+            "x | a: 0%\nx | b\nx ~ a: done\nx | c\nx | d\n",
+        ),
+        // Back to what it was is no change.
+        (
+            vec![
+                (0, update(1, "a\n")),
+                (10, revised(1, "b")),
+                (20, revised(1, "a")),
+            ],
+            "x | a\n",
+        ),
+        // The last state is not lost at the end, and neither are open lines, with blank ones between.
+        (
+            vec![
+                (0, update(1, "a\n")),
+                (10, revised(1, "b")),
+                (20, revised(2, "Which?")),
+                (20, revised(3, "")),
+                (20, revised(4, "  1. this")),
+                (20, revised(5, "")),
+            ],
+            "x | a\nx ~ b\nx | Which?\nx |\nx |   1. this\n",
+        ),
+    ] {
+        assert_eq!(played(events), expected);
+    }
+}
+
+/// A console on a terminal, and what it adds.
+struct Terminal {
+    console: Console,
+    out: String,
+}
+
+impl Terminal {
+    fn new(rows: usize) -> Self {
+        let mut console = Console::default();
+        console.fit((79, rows));
+        let out = String::new();
+        Self { console, out }
+    }
+
+    fn at(&mut self, ms: i64, event: TdEvent) {
+        let ts = Timestamp::from_micros(ms * 1000);
+        let event = Envelope::new(Some(1), ts, event);
+        self.console.event(&event, &mut self.out);
+        self.console.is_written(0);
+    }
+}
+
+#[test]
+fn a_terminal_rewrites_several_rows_in_place() {
+    let mut terminal = Terminal::new(24);
+    terminal.at(0, update(1, "a: 0%\nb: 0%\n"));
+    terminal.at(100, revised(1, "a: 10%"));
+    terminal.at(100, revised(2, "b: 20%"));
+    terminal.at(100, revised(3, "in all: 15%"));
+    assert_eq!(
+        terminal.console.live((79, 24), 200_000),
+        ["x | in all: 15%"]
+    );
+    assert_eq!(
+        terminal.console.rewrite().unwrap(),
+        "\r\x1b[2A\x1b[2Kx | a: 10%\n\x1b[2Kx | b: 20%\n"
+    );
+    // A row that is blank for a moment stays; one that stays blank is taken away.
+    terminal.at(200, revised(1, ""));
+    assert_eq!(terminal.console.rewrite(), None);
+    terminal.at(300, revised(1, "a: 11%"));
+    terminal.at(300, revised(2, ""));
+    assert_eq!(
+        terminal.console.rewrite().unwrap(),
+        "\r\x1b[2A\x1b[2Kx | a: 11%\n\x1b[1B"
+    );
+    terminal.at(5000, update(3, "all done\n"));
+    assert_eq!(
+        terminal.console.rewrite().unwrap(),
+        "\r\x1b[2A\x1b[Jx | all done\n"
+    );
+    assert_eq!(terminal.out, "x | a: 0%\nx | b: 0%\nx | all done\n");
+    // What was only printed and then erased is not taken away.
+    terminal.at(6000, revised(3, ""));
+    terminal.at(9000, update(4, "more\n"));
+    assert_eq!(terminal.console.rewrite(), None);
+}
+
+#[test]
+fn rows_that_the_cursor_cannot_reach_are_live_at_the_foot_and_come_again() {
+    let mut terminal = Terminal::new(3);
+    terminal.at(0, update(1, "a: 0%\nb: 0%\nc\nd\n"));
+    terminal.at(100, revised(1, "a: 10%"));
+    terminal.at(100, revised(2, "b: 20%"));
+    terminal.at(100, revised(3, "C"));
+    let foot = |terminal: &Terminal, rows| terminal.console.live((79, rows), 200_000);
+    assert_eq!(foot(&terminal, 24), ["x | a: 10%", "x | b: 20%"]);
+    terminal.at(200, revised(1, "a: 11%"));
+    // On a low terminal the row that changed last.
+    assert_eq!(foot(&terminal, 3), ["x | a: 11%"]);
+    assert_eq!(terminal.console.due(200_000), Some(1_600_000));
+    terminal.at(5000, update(5, "all done\n"));
+    assert_eq!(foot(&terminal, 24), [""; 0]);
+    assert_eq!(
+        terminal.out,
+        "x | a: 0%\nx | b: 0%\nx | c\nx | d\nx ~ a: 11%\nx ~ b: 20%\nx | all done\n"
+    );
+}
+
+/// What is shown where there is no terminal, and what of it before the end.
+fn piped(events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
+    let opened = TdEvent::PaneOpened {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        width: 80,
+        height: 8,
+        command: "sh".into(),
+    };
+    play(
+        Console::default().holding(),
+        [(0, opened)].into_iter().chain(events),
+    )
+}
+
+#[test]
+fn a_pipe_has_a_display_once_as_it_reads_at_last() {
+    let gap = || TdEvent::OutputGap {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        first_line: 5,
+        lost_lines: Some(2),
+        reason: "dropped".into(),
+        evidence: GapEvidence::Confirmed,
+    };
+    for (events, expected) in [
+        // Rewritten until it rests; what follows comes behind it.
+        (
+            vec![
+                (0, update(1, "title\na 0\nb 0\n")),
+                (100, revised(2, "a 1")),
+                (200, revised(3, "b 2")),
+                (300, revised(2, "a 3")),
+                (310, update(4, "done\n")),
+                (2000, update(5, "more\n")),
+            ],
+            "x | title\nx | a 3\nx | b 2\nx | done\nx | more\n",
+        ),
+        // It grows, its rows change now and then only, and it takes rows away at its end.
+        (
+            vec![
+                (0, update(1, "a 0\nb\n")),
+                (150, revised(1, "a 1")),
+                (700, update(3, "c 0\n")),
+                (850, revised(3, "c 1")),
+                (2000, revised(1, "a 2")),
+                (2100, revised(1, "all")),
+                (2100, revised(3, "")),
+            ],
+            "x | all\nx | b\n",
+        ),
+        // A state that stood too long to be held: the last comes again, before what follows.
+        (
+            vec![
+                (0, update(1, "a 0\nb 0\n")),
+                (1000, revised(1, "a 1")),
+                (1900, revised(2, "b 2")),
+                (2000, update(3, "done\n")),
+                (9000, update(4, "more\n")),
+            ],
+            "x | a 0\nx | b 0\nx ~ a 1\nx ~ b 2\nx | done\nx | more\n",
+        ),
+        // What scrolls off the screen is not held, nor what comes before a gap.
+        (
+            vec![
+                (0, update(1, "a 0\n")),
+                (100, revised(1, "a 1")),
+                (100, update(2, "2\n3\n4\n")),
+                (110, gap()),
+                (120, update(7, "7\n8\n")),
+            ],
+            "x | a 1\nx | 2\nx | 3\nx | 4\nx | … 2 lines lost (dropped)\nx | 7\nx | 8\n",
+        ),
+        // A line that is erased once it is printed was printed.
+        (
+            vec![
+                (0, update(1, "a\n\nb\n")),
+                (100, revised(1, "")),
+                (100, revised(3, "")),
+            ],
+            "x | a\nx |\nx | b\n",
+        ),
+    ] {
+        assert_eq!(piped(events), expected);
+    }
+}
+
+#[test]
+fn a_pipe_waits_a_moment_for_lines_that_may_be_rewritten() {
+    let mut console = Console::default().holding();
+    let mut out = String::new();
+    let event = |ms: i64, event| Envelope::new(Some(1), Timestamp::from_micros(ms * 1000), event);
+    let opened = TdEvent::PaneOpened {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        width: 80,
+        height: 4,
+        command: "sh".into(),
+    };
+    console.event(&event(0, opened), &mut out);
+    console.event(&event(0, update(1, "1\n2\n3\n4\n5\n6\n")), &mut out);
+    // Three rows of four are above the cursor's.
+    assert_eq!(take(&mut out), "x | 1\nx | 2\nx | 3\n");
+    assert_eq!(console.due(0), Some(250_000));
+    console.rest(249_999, &mut out);
+    assert_eq!(out, "");
+    console.rest(250_000, &mut out);
+    assert_eq!(take(&mut out), "x | 4\nx | 5\nx | 6\n");
+    assert_eq!(console.due(250_000), None);
+    // A message above a display that never rests is not held for ever.
+    console.event(&event(1000, update(7, "a\nb\n")), &mut out);
+    console.event(&event(1100, revised(7, "message")), &mut out);
+    for ms in (1100..9000).step_by(100) {
+        console.event(&event(ms, revised(8, &format!("at {ms}"))), &mut out);
+    }
+    assert_eq!(take(&mut out), "x | message\n");
+    console.rest(8_900_000 + 1_500_000, &mut out);
+    assert_eq!(out, "x | at 8900\n");
+}
+
+#[test]
+fn what_needs_a_person_stands_at_the_foot() {
+    let state = |state: &str, evidence: &str| TdEvent::AgentState {
+        execution_id: "x".into(),
+        agent_id: None,
+        pane: Some("%1".into()),
+        state: state.into(),
+        evidence: evidence.into(),
+        agent: None,
+        source: None,
+        asks: None,
+        detail: None,
+    };
+    let mut console = Console::default();
+    console.fit((79, 24));
+    show(&mut console, started("job", &["%1"]));
+    show(&mut console, update(1, "make: *** [all] Error 2\n"));
+    let foot = |console: &Console, at| console.live((40, 24), at);
+    let heading = format!("── 1 needs you {}", "─".repeat(25));
+    assert_eq!(
+        foot(&console, 0),
+        [heading.as_str(), "job ! make: *** [all] Error 2"]
+    );
+    show(
+        &mut console,
+        state("waiting", "claude choice (confirmed): ❯ 1. Yes"),
+    );
+    assert_eq!(
+        foot(&console, 0),
+        [heading.as_str(), "job ! claude waits for you: ❯ 1. Yes"]
+    );
+    show(
+        &mut console,
+        state("working", "claude status (confirmed): ✻ Herding…"),
+    );
+    assert_eq!(foot(&console, 29_000_000).len(), 2);
+    assert_eq!(console.due(0), Some(30_000_000));
+    assert_eq!(foot(&console, 30_000_000), [""; 0]);
+    show(
+        &mut console,
+        state("limited", "codex limit (confirmed): ■ Quota exceeded."),
+    );
+    show(&mut console, ended("job"));
+    assert_eq!(foot(&console, 0), [""; 0]);
+}
+
+#[test]
+fn lines_that_are_wider_than_the_terminal_keep_their_label_and_colour() {
+    let mut console = Console::new(Look {
+        coloured: true,
+        ..Look::default()
+    });
+    console.fit((20, 24));
+    show(&mut console, started("job", &["%1"]));
+    let label = |line: &str| line[..line.find(" ").unwrap()].to_owned();
+    let lines = show(&mut console, update(1, "0123456789abcdefghij漢字\nshort\n"));
+    let lines: Vec<&str> = lines.lines().collect();
+    let texts: Vec<&str> = lines
+        .iter()
+        .map(|line| line.split_once(' ').unwrap().1)
+        .collect();
+    assert_eq!(texts, ["| 0123456789abcd", "┆ efghij漢字", "| short"]);
+    assert!(lines.iter().all(|line| label(line) == label(lines[0])));
+    let lines = show(&mut console, update(3, "error: not found, nothing\n"));
+    let red = "\u{1b}[1m\u{1b}[31m";
+    assert_eq!(lines.matches(red).count(), 2, "{lines:?}");
+    // What programs of ours print in colour.
+    let lines = show(
+        &mut console,
+        output("stdout", "\u{1b}[32mgreen is the colour of it\n"),
+    );
+    let texts: Vec<&str> = lines
+        .lines()
+        .map(|line| line.split_once(' ').unwrap().1)
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "| \u{1b}[32mgreen is t\u{1b}[0m",
+            "┆ \u{1b}[32mhe colour \u{1b}[0m",
+            "┆ \u{1b}[32mof it\u{1b}[0m"
+        ]
+    );
+}
+
+const CLAUDE: &str = "\
+❯ fix the failing test
+
+● I will create a file.
+
+────────────────────────────────────────
+❯
+────────────────────────────────────────
+  ? for shortcuts
+";
+
+#[test]
+fn the_decoration_of_agents_is_left_out() {
+    let state = |ms, evidence: &str| {
+        let state = TdEvent::AgentState {
+            execution_id: "x".into(),
+            agent_id: None,
+            pane: Some("%1".into()),
+            state: "idle".into(),
+            evidence: evidence.into(),
+            agent: None,
+            source: None,
+            asks: None,
+            detail: None,
+        };
+        (ms, state)
+    };
+    let console = || Console::default().without_decoration(StateRules::builtin());
+    // Known after its first rows: they wait for that.
+    let events = vec![
+        (0, update(1, CLAUDE)),
+        (200, revised(4, "✻ Herding… (1s · esc to interrupt)")),
+        (1100, state(0, "claude empty-input (confirmed): ❯").1),
+        (1200, revised(4, "● All is well now.")),
+        // The box has moved down.
+        (
+            1200,
+            update(
+                9,
+                "────────────────────────────────────────\n  ? for shortcuts\n",
+            ),
+        ),
+        (9000, state(0, "shell prompt (inferred): $").1),
+        (9100, update(11, "──────────────────\n\nmine\n")),
+    ];
+    assert_eq!(
+        play(console(), events.clone()),
+        "x | ❯ fix the failing test\nx | ● I will create a file.\nx | ● All is well now.\n\
+         x | ──────────────────\nx |\nx | mine\n"
+    );
+    let verbose = Console::new(Look {
+        verbose: true,
+        ..Look::default()
+    });
+    let all = play(verbose.without_decoration(StateRules::builtin()), events);
+    assert!(all.contains("x |   ? for shortcuts\n"), "{all}");
+    // A box that no agent drew is shown, late.
+    let events = vec![
+        (
+            0,
+            update(1, "╭────────────────────╮\n│ a table            │\n"),
+        ),
+        (9000, update(3, "end\n")),
+    ];
+    assert_eq!(
+        play(console(), events),
+        "x | ╭────────────────────╮\nx | │ a table            │\nx | end\n"
+    );
+}
+
+#[test]
+fn rows_of_an_agent_that_move_are_shown_once() {
+    let console = Console::default().without_decoration(StateRules::builtin());
+    let opened = TdEvent::PaneOpened {
+        execution_id: "x".into(),
+        pane: "%1".into(),
+        width: 80,
+        height: 24,
+        command: "claude".into(),
+    };
+    let events = vec![
+        (0, opened),
+        (0, update(1, "● First.\n● Second.\n")),
+        // Something is put in above; all that follows is drawn again one row further down.
+        (5000, revised(1, "● Before.")),
+        (5000, revised(2, "● First.")),
+        (5000, update(3, "● Second.\n")),
+    ];
+    assert_eq!(
+        play(console, events),
+        "x | ● First.\nx | ● Second.\nx ~ ● Before.\n"
+    );
+}
+
+#[test]
+fn panes_are_named_where_there_are_several() {
+    let events = [started("job", &["%1", "%2"]), update(1, "a\n")];
+    assert_eq!(shown(events), "job | [watching 2 panes]\njob %1 | a\n");
+}
+
+#[test]
+fn the_live_line_is_the_last_one_that_is_not_settled() {
+    let mut console = Console::new(Look {
+        aligned: true,
+        ..Look::default()
+    });
+    show(&mut console, started("job", &["%1"]));
+    assert_eq!(live(&console, 80), None);
+    show(&mut console, revised(1, "10%"));
+    show(&mut console, revised(1, "[####      ] 40%"));
+    assert_eq!(live(&console, 80).unwrap(), "job | [####      ] 40%");
+    assert_eq!(live(&console, 10).unwrap(), "job | [###");
+    assert_eq!(live(&console, 3), None);
+    show(&mut console, update(1, "all\n"));
+    assert_eq!(live(&console, 80), None);
+}
+
+#[test]
+fn colours_are_of_the_session_and_end_with_it() {
+    let mut console = Console::new(Look {
+        coloured: true,
+        ..Look::default()
+    });
+    show(&mut console, started("job", &["%1"]));
+    let line = show(&mut console, update(1, "a\n"));
+    assert!(
+        line.starts_with("\u{1b}[") && line.ends_with("job\u{1b}[0m | a\n"),
+        "{line:?}"
+    );
+    assert_eq!(line, show(&mut console, update(2, "a\n")));
+}
+
+proptest! {
+    /// Whatever names and lines hold, no control character but the line end comes out.
+    #[test]
+    fn nothing_reaches_the_terminal(name in nasty(), pane in nasty(), text in nasty()) {
+        let pane = PaneId::from(pane);
+        let id = crate::event::ExecutionId::from(name.as_str());
+        let mut console = Console::new(Look { verbose: true, ..Look::default() });
+        let events = [
+            TdEvent::SessionStarted { execution_id: id.clone(), session: name.clone(), panes: vec![pane.clone(), "%9".into()] },
+            TdEvent::PaneOpened { execution_id: id.clone(), pane: pane.clone(), width: 1, height: 1, command: text.clone() },
+            TdEvent::OutputUpdate {
+                execution_id: id.clone(), pane: pane.clone(), first_line: 1, chunk: text.clone(),
+                is_complete: true, reason: Some(text.clone()), exit_status: Some(3),
+                styles: Default::default(),
+            },
+            TdEvent::Warning { execution_id: id.clone(), context: text.clone(), message: text.clone() },
+            TdEvent::ExecutionStarted { execution_id: id.clone(), command: text.clone(), cwd: text.clone() , pane: None, pid: None},
+            TdEvent::ExecutionOutput { execution_id: id.clone(), stream: text.clone(), text: text.clone() },
+            TdEvent::ValidationOutput { execution_id: id.clone(), iteration: 1, line: text.clone(), is_stderr: true },
+            TdEvent::OutputRevised { execution_id: id.clone(), pane: pane.clone(), line: 99, text: text.clone(), styles: Default::default() },
+        ];
+        let mut out = String::new();
+        for event in events {
+            out.push_str(&show(&mut console, event));
+        }
+        let live = live(&console, 40).unwrap_or_default();
+        out.push_str(&show(&mut console, TdEvent::SessionEnded {
+            execution_id: id, session: name, reason: text, exit_status: None,
+        }));
+        prop_assert!(!live.contains(char::is_control), "{:?}", live);
+        prop_assert!(!out.contains(|c: char| c.is_control() && c != '\n'), "{:?}", out);
+        prop_assert!(live.width() <= 40);
+    }
+}
+
+#[test]
+fn lines_are_shown_in_the_colours_that_they_were_written_in() {
+    let style = |line, from, to, sgr: &str| Style {
+        line,
+        from,
+        to,
+        sgr: sgr.to_owned(),
+    };
+    let styled = |event: TdEvent, with: Vec<Style>| match event {
+        TdEvent::OutputUpdate {
+            execution_id,
+            pane,
+            first_line,
+            chunk,
+            is_complete,
+            reason,
+            exit_status,
+            ..
+        } => TdEvent::OutputUpdate {
+            execution_id,
+            pane,
+            first_line,
+            chunk,
+            is_complete,
+            reason,
+            exit_status,
+            styles: Styles::new(with),
+        },
+        TdEvent::OutputRevised {
+            execution_id,
+            pane,
+            line,
+            text,
+            ..
+        } => TdEvent::OutputRevised {
+            execution_id,
+            pane,
+            line,
+            text,
+            styles: Styles::new(with),
+        },
+        other => other,
+    };
+    let event = || {
+        let styles = vec![style(0, 0, 3, "31"), style(2, 0, 6, "1;32")];
+        styled(update(1, "red plain\nnone\nabcdefghijkl\n"), styles)
+    };
+    let look = Look {
+        coloured: true,
+        ..Look::default()
+    };
+    let mut console = Console::new(look);
+    let shown = show(&mut console, event());
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(
+        lines[0].ends_with(" | \x1b[31mred\x1b[0m plain"),
+        "{shown:?}"
+    );
+    assert!(lines[1].ends_with(" | none"), "{shown:?}");
+    assert!(
+        lines[2].ends_with(" | \x1b[1;32mabcdef\x1b[0mghijkl"),
+        "{shown:?}"
+    );
+    // What is open at the foot, too.
+    show(
+        &mut console,
+        styled(revised(4, "go on"), vec![style(0, 3, 5, "4")]),
+    );
+    let foot = live(&console, 40).unwrap();
+    assert!(foot.ends_with(" | go \x1b[4mon\x1b[0m"), "{foot:?}");
+    // Without colours all is as it would be without styles.
+    let mut plain = Console::new(Look::default());
+    let mut bare = Console::new(Look::default());
+    let without = styled(event(), Vec::new());
+    assert_eq!(show(&mut plain, event()), show(&mut bare, without));
+    // A line that goes on in another row has its colour there, too, and the label its own.
+    let mut narrow = Console::new(look);
+    narrow.fit((24, 24));
+    let wrapped = show(
+        &mut narrow,
+        styled(
+            update(1, &format!("{}\n", "abcd".repeat(10))),
+            vec![style(0, 0, 40, "35")],
+        ),
+    );
+    let rows: Vec<&str> = wrapped.lines().collect();
+    assert!(
+        rows.len() > 1 && rows.iter().all(|row| row.ends_with("\x1b[0m")),
+        "{wrapped:?}"
+    );
+    assert!(
+        rows.iter().all(|row| row.contains("\x1b[35m")),
+        "{wrapped:?}"
+    );
+}

@@ -1,0 +1,281 @@
+//! `td-chores`: compresses closed files and removes runs that are not kept, on a thread of its own.
+//!
+//! The log writer sends and never waits: what finds no room, or fails, stays as it is and is
+//! offered again when its run is opened the next time. `td-chores` receives; it blocks on the disk
+//! and on an empty queue. It ends when the writer closes the queue, or, in the middle of a file, as
+//! soon as it is told to: a file that is half compressed is given up.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use rustix::fs::{FlockOperation, OFlags, Timestamps, flock, futimens};
+
+use crate::error::{Error, Result};
+use crate::history::dir::{DataDir, Entered, FileId, RunDirectory};
+use crate::history::files::all_closed;
+use crate::history::prune::Retention;
+use crate::history::rotate::Closed;
+use crate::history::sync::sync_directory;
+use crate::thread::{self, Handle};
+use crate::timestamp::Timestamp;
+
+/// Chores that wait, most of them runs whose files wait to be compressed: as many as are written at once, as a rule.
+const QUEUE_MAX: usize = 256;
+/// What is read between two looks whether to give up: some milliseconds of work.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// What is to be done when there is time.
+#[derive(Debug)]
+pub(super) enum Chore {
+    /// Compress all closed files of a run.
+    Compress(RunDirectory),
+    /// Remove the runs that are not kept, as of a time.
+    Prune(DataDir, Retention, Timestamp),
+}
+
+/// The writer's side.
+#[derive(Debug)]
+pub(super) struct Chores {
+    jobs: Sender<Chore>,
+    gives_up: Arc<AtomicBool>,
+    thread: Handle<()>,
+}
+
+impl Chores {
+    pub(super) fn start() -> Result<Self> {
+        let (jobs, queue) = bounded(QUEUE_MAX);
+        let gives_up = Arc::new(AtomicBool::new(false));
+        let given_up = Arc::clone(&gives_up);
+        let thread = thread::spawn("td-chores", move || serve(&queue, &given_up))?;
+        Ok(Self {
+            jobs,
+            gives_up,
+            thread,
+        })
+    }
+
+    /// Hands over a chore if there is room for it.
+    pub(super) fn offer(&self, chore: Chore) {
+        // Without room, or without the thread: see the module's first comment.
+        let (Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) =
+            self.jobs.try_send(chore);
+    }
+
+    /// Gives up what is being done, and waits for the end until the deadline.
+    pub(super) fn finish(self, deadline: Instant) {
+        self.gives_up.store(true, Ordering::Relaxed);
+        drop(self.jobs);
+        // A thread that hangs in a disk that does not answer is left to the system.
+        if let Ok(Err(panicked)) = self.thread.join_deadline(deadline) {
+            log::error!("{panicked}");
+        }
+    }
+}
+
+fn serve(queue: &Receiver<Chore>, gives_up: &AtomicBool) {
+    for chore in queue {
+        if gives_up.load(Ordering::Relaxed) {
+            return;
+        }
+        let done = match chore {
+            Chore::Compress(run) => compress_all(&run, gives_up),
+            Chore::Prune(data, retention, now) => prune(&data, retention, now, gives_up),
+        };
+        if let Err(error) = done {
+            // The plain file is as good, but for its size; and so is too much history.
+            log::warn!("{error:?}");
+        }
+    }
+}
+
+fn prune(
+    data: &DataDir,
+    retention: Retention,
+    now: Timestamp,
+    gives_up: &AtomicBool,
+) -> Result<()> {
+    let gives_up = || gives_up.load(Ordering::Relaxed);
+    let pruned = data.prune_unless(retention, now, &gives_up)?;
+    for run in pruned.runs {
+        log::info!("removed the run {}: too much history", run.execution_id);
+    }
+    for problem in pruned.problems {
+        log::warn!("{problem:?}");
+    }
+    Ok(())
+}
+
+/// Compresses all closed files of a run that are not.
+fn compress_all(run: &RunDirectory, gives_up: &AtomicBool) -> Result<()> {
+    let entered = run.enter()?;
+    let failed = |cause| Error::file("cannot compress the log in", run.path(), cause);
+    let mut plain = all_closed(&entered).map_err(failed)?;
+    plain.retain(|closed| !closed.is_gzip);
+    plain.sort();
+    for closed in plain {
+        if gives_up.load(Ordering::Relaxed) {
+            break;
+        }
+        compress(&entered, closed.number, gives_up).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Puts a compressed file in the place of a plain one. At every moment one of them is there, whole.
+fn compress(entered: &Entered, number: u32, gives_up: &AtomicBool) -> io::Result<()> {
+    let (plain, packed) = (Closed::plain(number).name(), Closed::gzip(number).name());
+    let temporary = format!("{packed}.tmp");
+    let from = entered.file(&plain, OFlags::RDONLY)?;
+    let into = entered.file(&temporary, OFlags::WRONLY | OFlags::CREATE)?;
+    if flock(&into, FlockOperation::NonBlockingLockExclusive).is_err()
+        || entered.identity(&temporary)? != Some(FileId::of(&into)?)
+    {
+        // Another process is at it, or was when we opened it, and it has its name by now.
+        return Ok(());
+    }
+    match pack(&from, &into, gives_up) {
+        Ok(true) => {}
+        // What is half done is in nobody's way, and costs room.
+        given_up => {
+            entered.remove(&temporary)?;
+            return given_up.map(drop);
+        }
+    }
+    match entered.rename_new(&temporary, &packed) {
+        // The name of the one, before the other's is gone.
+        Ok(()) => sync_directory(entered.path())?,
+        // A crash left both; what else has the name is not to be lost.
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
+            entered.remove(&temporary)?;
+            let there = entered.file(&packed, OFlags::RDONLY)?;
+            if unpacked_bytes(&there)? != from.metadata()?.len() as u32 {
+                return Err(io::Error::other(format!(
+                    "{packed} is there already, and is another file"
+                )));
+            }
+        }
+        Err(cause) => return Err(cause),
+    }
+    entered.remove(&plain)
+}
+
+/// How long a compressed file is when it is unpacked, modulo 2^32, as its end says (RFC 1952).
+fn unpacked_bytes(file: &File) -> io::Result<u32> {
+    let mut end = [0; 4];
+    let at = file.metadata()?.len().saturating_sub(4);
+    file.read_exact_at(&mut end, at)?;
+    Ok(u32::from_le_bytes(end))
+}
+
+/// Writes all that is compressed, and makes it survive; `false` when it was given up.
+fn pack(mut from: &File, into: &File, gives_up: &AtomicBool) -> io::Result<bool> {
+    // What another process left there.
+    into.set_len(0)?;
+    let mut encoder = GzEncoder::new(into, Compression::default());
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let read = match from.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
+            Err(cause) => return Err(cause),
+        };
+        if gives_up.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        encoder.write_all(piece.get(..read).unwrap_or_default())?;
+    }
+    encoder.finish()?;
+    keep_times(from, into)?;
+    into.sync_all()?;
+    Ok(true)
+}
+
+/// The compressed file was written when the plain one was: readers tell its age by it.
+fn keep_times(from: &File, into: &File) -> io::Result<()> {
+    let about = rustix::fs::fstat(from)?;
+    let time = |second, nanosecond| rustix::fs::Timespec {
+        tv_sec: second,
+        // Below a milliard.
+        tv_nsec: nanosecond as _,
+    };
+    let times = Timestamps {
+        last_access: time(about.st_atime, about.st_atime_nsec),
+        last_modification: time(about.st_mtime, about.st_mtime_nsec),
+    };
+    Ok(futimens(into.as_fd(), &times)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn one_of_the_two_is_always_there() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        run.create().unwrap();
+        let text = "a line of a log\n".repeat(50_000);
+        let at = |name: String| run.path().join(name);
+        fs::write(at(Closed::plain(1).name()), &text).unwrap();
+        fs::write(at(Closed::gzip(1).name() + ".tmp"), "left by another").unwrap();
+        // Told to give up at once: nothing has changed, but for what was left.
+        let entered = run.enter().unwrap();
+        compress(&entered, 1, &AtomicBool::new(true)).unwrap();
+        assert_eq!(
+            fs::read_to_string(at(Closed::plain(1).name())).unwrap(),
+            text
+        );
+        assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
+        compress_all(&run, &AtomicBool::new(false)).unwrap();
+        assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
+        let packed = File::open(at(Closed::gzip(1).name())).unwrap();
+        let mut unpacked = String::new();
+        flate2::read::GzDecoder::new(packed)
+            .read_to_string(&mut unpacked)
+            .unwrap();
+        assert_eq!(unpacked, text);
+    }
+
+    #[test]
+    fn what_a_crash_left_twice_is_there_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        run.create().unwrap();
+        let at = |name: String| run.path().join(name);
+        let plain = at(Closed::plain(1).name());
+        fs::write(&plain, "the same").unwrap();
+        compress_all(&run, &AtomicBool::new(false)).unwrap();
+        fs::write(&plain, "the same").unwrap();
+        compress_all(&run, &AtomicBool::new(false)).unwrap();
+        assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
+        // Another one is neither lost nor put over the first.
+        fs::write(&plain, "something else").unwrap();
+        assert!(compress_all(&run, &AtomicBool::new(false)).is_err());
+        assert_eq!(fs::read_to_string(&plain).unwrap(), "something else");
+        assert!(at(Closed::gzip(1).name()).exists());
+    }
+
+    #[test]
+    fn a_file_that_another_process_compresses_is_left_to_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        run.create().unwrap();
+        let plain = run.path().join(Closed::plain(1).name());
+        fs::write(&plain, "x").unwrap();
+        let other = File::create(run.path().join(Closed::gzip(1).name() + ".tmp")).unwrap();
+        flock(&other, FlockOperation::LockExclusive).unwrap();
+        compress_all(&run, &AtomicBool::new(false)).unwrap();
+        assert!(plain.exists());
+    }
+}

@@ -1,0 +1,458 @@
+//! The data directory and its run directories: where they are, how they are made and entered.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::fs::{Access, CWD, Mode, OFlags};
+
+use crate::error::{Error, Result};
+use crate::event::ExecutionId;
+#[cfg(feature = "cli")]
+use crate::history::files::closed_files;
+use crate::history::metadata::Metadata;
+use crate::history::name::{decode_name, encode_name};
+use crate::history::sync::sync_directory;
+
+/// How many runs may be open at once: each holds a lock, and a lock a file descriptor. See the
+/// module's first comment for the sum.
+pub const RUNS_MAX: usize = 236;
+
+/// Numbers beyond which labels are not tried: somebody with so many equal names has another problem.
+pub(super) const LABELS_MAX: u32 = 10_000;
+
+/// The directory that holds all runs, `~/.taskdaemon` by default. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct DataDir {
+    root: Arc<Path>,
+    /// Runs that are open through this value and its clones.
+    open_runs: Arc<AtomicUsize>,
+}
+
+impl DataDir {
+    /// The data directory at a path. Nothing is touched yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into().into(),
+            open_runs: Arc::default(),
+        }
+    }
+
+    /// Where it is when no path was given: what `TD_DATA_DIR` says, else `.taskdaemon` at home.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use td_observe::history::DataDir;
+    /// let path = DataDir::default_path(None, Some("/home/ann".into())).unwrap();
+    /// assert_eq!(path, Path::new("/home/ann/.taskdaemon"));
+    /// ```
+    ///
+    /// # Errors
+    /// When neither is set (empty counts as not set).
+    pub fn default_path(td_data_dir: Option<OsString>, home: Option<OsString>) -> Result<PathBuf> {
+        let set = |value: Option<OsString>| value.filter(|value| !value.is_empty());
+        match (set(td_data_dir), set(home)) {
+            (Some(path), _) => Ok(path.into()),
+            (None, Some(home)) => Ok(Path::new(&home).join(".taskdaemon")),
+            (None, None) => Err(Error::invalid(
+                "no data directory: neither TD_DATA_DIR nor HOME is set; use --data-dir",
+            )),
+        }
+    }
+
+    /// The path of the data directory.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// The directory that holds the run directories.
+    pub fn runs_path(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    /// Makes the directory and finds out now whether runs can be kept in it.
+    ///
+    /// # Errors
+    /// When it cannot be made or not be written to.
+    pub fn prepare(&self) -> Result<()> {
+        let runs = self.runs_path();
+        let is_new = !runs.is_dir();
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&runs)
+            .map_err(|cause| Error::file("cannot create the data directory", &runs, cause))?;
+        if is_new {
+            // Its names are to survive a power cut; what cannot be synced can be used all the same.
+            for directory in [Some(self.path()), self.path().parent()]
+                .into_iter()
+                .flatten()
+            {
+                if let Err(cause) = sync_directory(directory) {
+                    log::debug!("cannot sync {directory:?}: {cause}");
+                }
+            }
+        }
+        rustix::fs::access(&runs, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|cause| Error::file("cannot write to the data directory", &runs, cause.into()))
+    }
+
+    /// The run directory of an execution. Nothing is touched yet.
+    pub fn run(&self, execution_id: &ExecutionId) -> RunDirectory {
+        RunDirectory {
+            path: self.runs_path().join(encode_name(execution_id)).into(),
+            execution_id: execution_id.clone(),
+            data: self.clone(),
+        }
+    }
+
+    /// The first of `label`, `label-2`, `label-3`… that has no run directory yet.
+    ///
+    /// # Errors
+    /// When ten thousand of them exist.
+    pub fn name_for(&self, label: &str) -> Result<ExecutionId> {
+        (1..=LABELS_MAX)
+            .map(|n| numbered(label, n))
+            .find(|id| !self.run(id).exists())
+            .ok_or_else(|| Error::other(format!("too many runs are called {label:?}")))
+    }
+
+    /// The directories that may be runs.
+    pub(super) fn run_directories(&self) -> Result<Vec<RunDirectory>> {
+        let path = self.runs_path();
+        let failed = |cause| Error::file("cannot list", &path, cause);
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(cause) => return Err(failed(cause)),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if let (true, Some(name)) = (is_directory, entry.file_name().to_str()) {
+                found.extend(self.directory_of(&entry.path(), name));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The run that a directory of this name is of. A name that was cut does not tell; its metadata
+    /// do.
+    fn directory_of(&self, path: &Path, name: &str) -> Option<RunDirectory> {
+        if let Some(id) = decode_name(name) {
+            return Some(self.run(&id.into()));
+        }
+        let metadata = Metadata::read_in(&Entered::open(path).ok()?).ok()??;
+        (encode_name(&metadata.execution_id) == name).then(|| self.run(&metadata.execution_id))
+    }
+
+    /// Takes room for one more open run; given back when the slot is dropped.
+    pub(super) fn take_slot(&self) -> Result<RunSlot> {
+        let taken = self
+            .open_runs
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
+                (open < RUNS_MAX).then_some(open + 1)
+            });
+        match taken {
+            Ok(_) => Ok(RunSlot(Arc::clone(&self.open_runs))),
+            Err(_) => Err(Error::other(format!(
+                "{RUNS_MAX} runs are being written already"
+            ))),
+        }
+    }
+}
+
+/// The `n`th choice for a label.
+pub(super) fn numbered(label: &str, n: u32) -> ExecutionId {
+    if n <= 1 {
+        label.into()
+    } else {
+        format!("{label}-{n}").into()
+    }
+}
+
+/// Room for one open run.
+#[derive(Debug)]
+pub(super) struct RunSlot(Arc<AtomicUsize>);
+
+impl Drop for RunSlot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The directory of one execution: `runs/{execution_id}`, safely spelt.
+#[derive(Clone, Debug)]
+pub struct RunDirectory {
+    path: Arc<Path>,
+    execution_id: ExecutionId,
+    data: DataDir,
+}
+
+impl RunDirectory {
+    /// The run in a directory, wherever it is: one that was copied, say. Its execution is what its
+    /// metadata say, else its name.
+    ///
+    /// # Errors
+    /// When it is no directory, or its metadata cannot be used.
+    pub fn at(path: &Path) -> Result<Self> {
+        let entered = Entered::open(path)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let execution_id = match Metadata::read_in(&entered)? {
+            Some(metadata) => metadata.execution_id,
+            None => decode_name(&name)
+                .unwrap_or_else(|| name.into_owned())
+                .into(),
+        };
+        // Its data directory, if it is in one; nothing else is asked of it.
+        let root = path.parent().and_then(Path::parent).unwrap_or(path);
+        Ok(Self {
+            path: path.into(),
+            execution_id,
+            data: DataDir::new(root),
+        })
+    }
+
+    /// Whether anything of a run is there: its metadata, or a file of its log.
+    #[cfg(feature = "cli")]
+    pub(crate) fn has_history(&self) -> bool {
+        self.enter().is_ok_and(|entered| {
+            let is_there = |name| !matches!(entered.identity(name), Ok(None));
+            is_there(METADATA)
+                || is_there(EVENTS)
+                || closed_files(&entered).is_ok_and(|files| !files.is_empty())
+        })
+    }
+
+    /// The execution whose history this is.
+    pub fn execution_id(&self) -> &ExecutionId {
+        &self.execution_id
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All events of the execution.
+    pub fn events_path(&self) -> PathBuf {
+        self.path.join(EVENTS)
+    }
+
+    /// What is known about the execution.
+    pub fn metadata_path(&self) -> PathBuf {
+        self.path.join(METADATA)
+    }
+
+    /// The files of one iteration of a loop: `iterations/{n}`.
+    pub fn iteration_path(&self, iteration: u32) -> PathBuf {
+        self.path.join("iterations").join(iteration.to_string())
+    }
+
+    /// Whether something stands at the path already.
+    pub fn exists(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok()
+    }
+
+    pub(super) fn data(&self) -> &DataDir {
+        &self.data
+    }
+
+    /// Makes the directory, and those above it, and enters it.
+    pub(super) fn create(&self) -> Result<Entered> {
+        // Most often all is there, or only the last one is missing.
+        let made = match DirBuilder::new().mode(0o700).create(&self.path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                self.data.prepare()?;
+                DirBuilder::new().mode(0o700).create(&self.path)
+            }
+            made => made,
+        };
+        match made {
+            Ok(()) => {}
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(cause) => {
+                return Err(Error::file(
+                    "cannot create the run directory",
+                    &self.path,
+                    cause,
+                ));
+            }
+        }
+        self.enter()
+    }
+
+    /// Opens the directory, if it is one: a symbolic link could lead anywhere.
+    pub(super) fn enter(&self) -> Result<Entered> {
+        Entered::open(&self.path)
+    }
+}
+
+pub(super) const EVENTS: &str = "events.jsonl";
+pub(super) const METADATA: &str = "metadata.json";
+pub(super) const LOCK: &str = "lock";
+
+/// A run directory that is open: names in it cannot lead elsewhere, even if the path changes.
+#[derive(Debug)]
+pub(super) struct Entered {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Entered {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Ok(fd) => Ok(Self {
+                fd,
+                path: path.to_owned(),
+            }),
+            Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP) => Err(Error::invalid(
+                "the run directory is a symbolic link or a file, which is not followed:",
+            )
+            .at(path)),
+            Err(cause) => Err(Error::file(
+                "cannot open the run directory",
+                path,
+                cause.into(),
+            )),
+        }
+    }
+
+    /// Opens a directory in the directory, if it is one.
+    pub(super) fn enter(&self, name: &str) -> Result<Self> {
+        let failed = |cause| Error::file("cannot open", &self.join(name), cause);
+        self.enter_io(name).map_err(failed)
+    }
+
+    /// The same, for whoever asks what went wrong.
+    pub(super) fn enter_io(&self, name: &str) -> io::Result<Self> {
+        let path = self.join(name);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(self.fd.as_fd(), name, flags, Mode::empty())?;
+        Ok(Self { fd, path })
+    }
+
+    /// Opens a regular file in the directory; never through a symbolic link, and without waiting
+    /// for a peer should it be a named pipe.
+    pub(super) fn file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = File::from(rustix::fs::openat(self.fd.as_fd(), name, flags, mode)?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
+        }
+        Ok(file)
+    }
+
+    /// Which file stands under a name now; `None` when there is none.
+    pub(super) fn identity(&self, name: &str) -> io::Result<Option<FileId>> {
+        match self.file(name, OFlags::RDONLY) {
+            Ok(file) => FileId::of(&file).map(Some),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    /// Removes a file, if it is there.
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::unlinkat(self.fd.as_fd(), name, rustix::fs::AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(cause) => Err(cause.into()),
+        }
+    }
+
+    /// Gives a file another name, which no other has.
+    pub(super) fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat_with(
+            self.fd.as_fd(),
+            from,
+            self.fd.as_fd(),
+            to,
+            rustix::fs::RenameFlags::NOREPLACE,
+        )?)
+    }
+
+    /// Puts a file in the place of another.
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(
+            self.fd.as_fd(),
+            from,
+            self.fd.as_fd(),
+            to,
+        )?)
+    }
+
+    /// The open directory.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Where it is, for messages.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of a file in the directory, for messages.
+    pub(super) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+/// Which file it is, whatever it is called: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId(u64, u64);
+
+impl FileId {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self(metadata.dev(), metadata.ino()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_data_directory_is() {
+        let path = |env: Option<&str>, home: Option<&str>| {
+            DataDir::default_path(env.map(Into::into), home.map(Into::into)).ok()
+        };
+        assert_eq!(path(Some("/data"), Some("/home/ann")), Some("/data".into()));
+        assert_eq!(
+            path(Some(""), Some("/home/ann")),
+            Some("/home/ann/.taskdaemon".into())
+        );
+        assert_eq!(path(None, None), None);
+    }
+
+    #[test]
+    fn a_label_that_is_taken_gets_a_number() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::new(temp.path());
+        for expected in ["job@1", "job@1-2", "job@1-3"] {
+            let id = data.name_for("job@1").unwrap();
+            assert_eq!(id, *expected);
+            data.run(&id).create().unwrap();
+        }
+    }
+
+    #[test]
+    fn slots_are_given_back() {
+        let data = DataDir::new("/nowhere");
+        let slots: Vec<_> = (0..RUNS_MAX).map(|_| data.take_slot().unwrap()).collect();
+        assert!(data.clone().take_slot().is_err());
+        drop(slots);
+        assert!(data.take_slot().is_ok());
+    }
+}

@@ -1,0 +1,133 @@
+//! The line format: an envelope as one line of JSON, and back (pure).
+
+use crate::event::{Envelope, ExecutionId, SCHEMA, TdEvent};
+use crate::timestamp::{StampFormatter, Timestamp};
+
+/// A line beyond this is not read whole, so that a broken file cannot take all memory. Events are
+/// bounded by the way to the log (64 MiB), and text at most doubles in JSON, but for control
+/// characters.
+pub(super) const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Writes lines; keeps the text of the current second, which most lines share.
+#[derive(Default)]
+pub(crate) struct LineWriter {
+    stamp: StampFormatter,
+}
+
+impl LineWriter {
+    /// Appends the envelope as one line. When it cannot be written as JSON (no event of ours is
+    /// like that), `out` is as before.
+    ///
+    /// # Errors
+    /// What the serialiser says.
+    pub(crate) fn push(
+        &mut self,
+        out: &mut Vec<u8>,
+        envelope: &Envelope,
+    ) -> Result<(), serde_json::Error> {
+        let start = out.len();
+        let written = write_line(&mut self.stamp, out, envelope);
+        if written.is_err() {
+            out.truncate(start);
+        }
+        written
+    }
+}
+
+fn write_line(
+    stamp: &mut StampFormatter,
+    out: &mut Vec<u8>,
+    envelope: &Envelope,
+) -> Result<(), serde_json::Error> {
+    match (envelope.seq, &envelope.extra) {
+        (Some(seq), None) => {
+            out.extend_from_slice(br#"{"seq":"#);
+            serde_json::to_writer(&mut *out, &seq)?;
+            out.extend_from_slice(br#","ts":""#);
+            stamp.push(out, envelope.ts);
+            out.push(b'"');
+            if envelope.n != 1 {
+                out.extend_from_slice(br#","n":"#);
+                serde_json::to_writer(&mut *out, &envelope.n)?;
+            }
+            out.extend_from_slice(br#","event":"#);
+            envelope.event.write_json(out)?;
+            out.push(b'}');
+        }
+        // What was read from elsewhere: rare, so the long way is good enough.
+        _ => serde_json::to_writer(&mut *out, envelope)?,
+    }
+    out.push(b'\n');
+    Ok(())
+}
+
+/// The header line of a file; not part of the stream, so its number is 0.
+pub(crate) fn header(
+    execution_id: &ExecutionId,
+    ts: Timestamp,
+    (host, pid): (&str, u32),
+    first_seq: u64,
+) -> Envelope {
+    let event = TdEvent::LogOpened {
+        execution_id: execution_id.clone(),
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        host: host.to_owned(),
+        pid,
+        first_seq,
+    };
+    Envelope::new(Some(0), ts, event)
+}
+
+/// Reads one line, with or without its line feed. Lines of older logs are read too, and what this
+/// version does not know is kept.
+///
+/// ```
+/// let line = br#"{"ts":"2026-01-21T10:00:01Z","event":{"type":"IterationStarted","execution_id":"abc123","iteration":1}}"#;
+/// assert_eq!(td_observe::history::parse_line(line).unwrap().event.execution_id(), "abc123");
+/// ```
+///
+/// # Errors
+/// When the line is not an envelope: torn, or written by somebody else.
+pub fn parse_line(line: &[u8]) -> Result<Envelope, serde_json::Error> {
+    serde_json::from_slice(line.trim_ascii_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gap::Gap;
+
+    fn line_of(envelope: &Envelope) -> String {
+        let mut out = Vec::new();
+        LineWriter::default().push(&mut out, envelope).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_what_serde_writes() {
+        for line in [
+            r#"{"seq":42,"ts":"2026-01-21T10:00:01.123456Z","event":{"type":"IterationStarted","execution_id":"abc123","iteration":1}}"#,
+            r#"{"seq":7,"ts":"2026-01-21T10:00:01.000000Z","n":3,"event":{"type":"TokenReceived","execution_id":"a\"b","iteration":1,"token":"x\n\u0000"}}"#,
+            r#"{"seq":8,"ts":"2026-01-21T10:00:01.000000Z","event":{"type":"FromTheFuture","execution_id":"a","what":[1,{"x":null}]}}"#,
+            r#"{"seq":9,"ts":"2026-01-21T10:00:01.000000Z","event":{"type":"IterationStarted","execution_id":"a","iteration":1,"mood":"good"},"trace":"t-1"}"#,
+        ] {
+            let envelope = parse_line(line.as_bytes()).unwrap();
+            assert_eq!(line_of(&envelope), format!("{line}\n"));
+            assert_eq!(
+                line_of(&envelope).trim_end(),
+                serde_json::to_string(&envelope).unwrap()
+            );
+        }
+    }
+
+    #[test]
+    fn the_lines_of_the_seed_are_read() {
+        let line = br#"{"ts":"2026-01-21T10:00:00Z","event":{"type":"LoopStarted","execution_id":"abc123","loop_type":"Phase","task":"Add auth"}}"#;
+        let envelope = parse_line(line).unwrap();
+        assert_eq!(envelope.seq, None);
+        assert!(matches!(&envelope.event,
+            TdEvent::LoopStarted { task_description, .. } if task_description == "Add auth"));
+        assert_eq!(Gap::of(&envelope), None);
+    }
+}

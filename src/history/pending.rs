@@ -1,0 +1,344 @@
+//! The lines of one run that are on their way to its file, and the numbers of those that had no room (pure).
+
+use crate::event::{Envelope, ExecutionId, TdEvent};
+use crate::gap::Gap;
+use crate::history::line::{LineWriter, parse_line};
+
+/// Buffers kept for the next batch; a batch seldom has more runs with much to say.
+const SPARES_MAX: usize = 4;
+/// A buffer that grew beyond this is given back to the system.
+const SPARE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How many bytes may wait, this run's lines included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// For output text.
+    pub(super) text: usize,
+    /// For life-cycle events, which have reserved room.
+    pub(super) life: usize,
+}
+
+impl Limits {
+    /// While writing works, lines wait for the end of their batch only.
+    pub(super) const NONE: Self = Self {
+        text: usize::MAX,
+        life: usize::MAX,
+    };
+}
+
+/// Used buffers, so that a batch needs no new memory.
+#[derive(Debug, Default)]
+pub(super) struct Spares(Vec<Vec<u8>>);
+
+impl Spares {
+    fn take(&mut self) -> Vec<u8> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    fn give(&mut self, mut buffer: Vec<u8>) {
+        if self.0.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&buffer.capacity()) {
+            buffer.clear();
+            self.0.push(buffer);
+        }
+    }
+}
+
+/// Lines that wait, in order; a gap stands for what came behind them and had no room.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    lines: Vec<u8>,
+    gap: Option<Gap>,
+    /// Text was dropped: all text is, until everything that waits is written. Else short texts
+    /// would slip in between long ones, each with a gap before it.
+    shedding: bool,
+    /// How many events were left out since that was last asked, here or on the way here.
+    dropped: u64,
+}
+
+/// A gap that was put behind the lines for one try.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    mark: usize,
+    gap: Option<Gap>,
+}
+
+impl Pending {
+    pub(super) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.gap.is_none()
+    }
+
+    pub(super) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Puts the event behind the others if it fits, else its number into the gap.
+    pub(super) fn push(
+        &mut self,
+        writer: &mut LineWriter,
+        spares: &mut Spares,
+        id: &ExecutionId,
+        envelope: &Envelope,
+        limits: Limits,
+    ) {
+        let is_text = envelope.event.is_text();
+        if self.lines.capacity() == 0 {
+            self.lines = spares.take();
+        }
+        let start = self.lines.len();
+        let limit = if is_text { limits.text } else { limits.life };
+        let written = if is_text && self.shedding {
+            false
+        } else {
+            self.write_gap(writer, id);
+            writer.push(&mut self.lines, envelope).is_ok() && self.lines.len() <= limit
+        };
+        if written {
+            self.gap = None;
+        } else {
+            self.lines.truncate(start);
+            self.lines.shrink_to(limits.life);
+            self.shedding |= is_text;
+            if let Some(gap) = Gap::of(envelope) {
+                self.note_missing(gap);
+            }
+        }
+        self.dropped += match (&envelope.event, Gap::of(envelope)) {
+            // What the bus had to leave out.
+            (TdEvent::LogGap { .. }, Some(gap)) => gap.last - gap.first + 1,
+            _ => u64::from(!written),
+        };
+    }
+
+    /// How many events were left out since this was last asked.
+    pub(super) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Numbers whose events will not be in the file. They follow on each other: a gap is written
+    /// before the next line is.
+    pub(super) fn note_missing(&mut self, gap: Gap) {
+        match &mut self.gap {
+            Some(open) => open.widen(gap),
+            None => self.gap = Some(gap),
+        }
+    }
+
+    /// Puts a header before everything else.
+    pub(super) fn push_front(&mut self, writer: &mut LineWriter, header: &Envelope) {
+        let mut line = Vec::new();
+        // A header is always JSON; without one the lines are worth no less.
+        if writer.push(&mut line, header).is_ok() {
+            self.lines.splice(..0, line);
+        }
+    }
+
+    /// The first number that waits, a missing one included.
+    pub(super) fn first_seq(&self) -> Option<u64> {
+        let mut lines = self.lines.split(|&byte| byte == b'\n');
+        let first = lines.find_map(numbers).or(self.gap)?;
+        Some(first.first)
+    }
+
+    /// The numbers from the first that waits to the last; `None` when nothing with a number waits.
+    pub(super) fn seq_range(&self) -> Option<(u64, u64)> {
+        let mut backwards = self.lines.rsplit(|&byte| byte == b'\n');
+        let last = self.gap.or_else(|| backwards.find_map(numbers))?;
+        Some((self.first_seq()?, last.last))
+    }
+
+    /// Writes the gap behind the lines, for one try: it may still grow if that fails.
+    pub(super) fn seal(&mut self, writer: &mut LineWriter, id: &ExecutionId) -> Sealed {
+        let mark = self.lines.len();
+        self.write_gap(writer, id);
+        Sealed {
+            mark,
+            gap: self.gap.take(),
+        }
+    }
+
+    /// After a try that wrote only the first `kept` bytes.
+    pub(super) fn unseal(&mut self, sealed: Sealed, kept: usize) {
+        if kept <= sealed.mark {
+            self.lines.truncate(sealed.mark);
+            self.gap = sealed.gap;
+        }
+        self.lines.drain(..kept.min(self.lines.len()));
+    }
+
+    /// After a try that wrote everything.
+    pub(super) fn clear(&mut self, spares: &mut Spares) {
+        spares.give(std::mem::take(&mut self.lines));
+        self.gap = None;
+        self.shedding = false;
+    }
+
+    /// Drops what is beyond the limits: called when writing has begun to fail, because until then
+    /// there were none.
+    pub(super) fn shed(
+        &mut self,
+        writer: &mut LineWriter,
+        spares: &mut Spares,
+        id: &ExecutionId,
+        limits: Limits,
+    ) {
+        if self.lines.len() <= limits.text {
+            return;
+        }
+        let before = std::mem::take(self);
+        self.dropped = before.dropped;
+        for line in before
+            .lines
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            let Ok(envelope) = parse_line(line) else {
+                continue;
+            };
+            match (&envelope.event, Gap::of(&envelope)) {
+                // Counted before; it is written again before the next line.
+                (TdEvent::LogGap { .. }, Some(gap)) => self.note_missing(gap),
+                _ => self.push(writer, spares, id, &envelope, limits),
+            }
+        }
+        if let Some(gap) = before.gap {
+            self.note_missing(gap);
+        }
+    }
+
+    /// Appends the gap as a line and keeps it: whoever calls decides whether the line stays.
+    fn write_gap(&mut self, writer: &mut LineWriter, id: &ExecutionId) {
+        if let Some(gap) = self.gap {
+            // A gap is always JSON.
+            let _ = writer.push(&mut self.lines, &gap.envelope(id.clone()));
+        }
+    }
+}
+
+/// The numbers that a line stands for.
+fn numbers(line: &[u8]) -> Option<Gap> {
+    Gap::of(&parse_line(line).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::timestamp::Timestamp;
+
+    fn envelope(seq: u64, is_text: bool, size: usize) -> Envelope {
+        let execution_id = ExecutionId::from("a");
+        let event = if is_text {
+            TdEvent::TokenReceived {
+                execution_id,
+                iteration: 1,
+                token: "x".repeat(size),
+                pane: None,
+            }
+        } else {
+            TdEvent::Warning {
+                execution_id,
+                context: "c".into(),
+                message: "y".repeat(size),
+            }
+        };
+        Envelope::new(Some(seq), Timestamp::default(), event)
+    }
+
+    /// Checks that the lines and their gaps account for each number once, in order.
+    fn accounted(lines: &[u8]) -> u64 {
+        let mut next = 1;
+        for line in lines
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            let Gap { first, last, .. } = numbers(line).unwrap();
+            assert_eq!(first, next, "{}", String::from_utf8_lossy(lines));
+            assert!(last >= first);
+            next = last + 1;
+        }
+        next
+    }
+
+    proptest! {
+        /// Whatever is pushed and however tries fail: each number is in the file once, as itself
+        /// or in a gap, in order, and what waits stays within its bounds.
+        #[test]
+        fn every_number_is_accounted_for(
+            steps in proptest::collection::vec((0..10u8, any::<bool>(), 0..300usize), 1..120),
+        ) {
+            let (mut pending, mut writer, mut spares) =
+                (Pending::default(), LineWriter::default(), Spares::default());
+            let (id, mut file, mut seq) = (ExecutionId::from("a"), Vec::new(), 0);
+            let mut limits = Limits::NONE;
+            for (what, is_text, size) in steps {
+                match what {
+                    0..7 => {
+                        seq += 1;
+                        pending.push(&mut writer, &mut spares, &id, &envelope(seq, is_text, size), limits);
+                        prop_assert!(pending.len() <= limits.life);
+                    }
+                    7..9 => {
+                        let sealed = pending.seal(&mut writer, &id);
+                        let lines = pending.lines();
+                        let cut = (size * lines.len() / 300).min(lines.len());
+                        let kept = lines[..cut].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+                        file.extend_from_slice(&lines[..kept]);
+                        pending.unseal(sealed, kept);
+                        limits = Limits { text: 1000, life: 1500 };
+                        pending.shed(&mut writer, &mut spares, &id, limits);
+                        prop_assert!(pending.len() <= limits.life);
+                    }
+                    _ => {
+                        let _ = pending.seal(&mut writer, &id);
+                        file.extend_from_slice(pending.lines());
+                        pending.clear(&mut spares);
+                        prop_assert!(pending.is_empty());
+                        limits = Limits::NONE;
+                    }
+                }
+            }
+            let _ = pending.seal(&mut writer, &id);
+            file.extend_from_slice(pending.lines());
+            prop_assert_eq!(accounted(&file), seq + 1);
+        }
+    }
+
+    #[test]
+    fn life_has_room_where_text_has_none() {
+        let (mut pending, mut writer, mut spares) =
+            (Pending::default(), LineWriter::default(), Spares::default());
+        let id = ExecutionId::from("a");
+        let limits = Limits {
+            text: 1000,
+            life: 2000,
+        };
+        for seq in 1..=5 {
+            pending.push(
+                &mut writer,
+                &mut spares,
+                &id,
+                &envelope(seq, true, 400),
+                limits,
+            );
+        }
+        assert_eq!(pending.seq_range(), Some((1, 5)));
+        pending.push(
+            &mut writer,
+            &mut spares,
+            &id,
+            &envelope(6, false, 10),
+            limits,
+        );
+        pending.push(&mut writer, &mut spares, &id, &envelope(7, true, 1), limits);
+        let text = String::from_utf8(pending.lines().to_vec()).unwrap();
+        let gap = r#"{"seq":5,"ts":"1970-01-01T00:00:00.000000Z","event":{"type":"LogGap","execution_id":"a","first_seq":2,"last_seq":5}}"#;
+        assert_eq!(text.lines().nth(1), Some(gap));
+        assert_eq!(text.lines().count(), 3);
+        assert_eq!(pending.seq_range(), Some((1, 7)));
+    }
+}

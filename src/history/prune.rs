@@ -1,0 +1,232 @@
+//! Which runs are kept, and removing the others.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::history::dir::DataDir;
+use crate::history::lock::RunLock;
+use crate::history::runs::{RunSummary, Standing};
+use crate::timestamp::Timestamp;
+
+/// What begins the name of a run that is being removed: no run's name begins with a dot.
+const REMOVED: &str = ".removed-";
+
+/// How much history is kept. Runs that are being written are always kept; of the others the oldest
+/// go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Runs whose last event is longer ago than this go.
+    pub age_max: Option<Duration>,
+    /// So many runs stay at most.
+    pub runs_max: Option<usize>,
+    /// All runs together take so many bytes at most.
+    pub bytes_max: Option<u64>,
+}
+
+impl Default for Retention {
+    /// 10 GiB: months of many panes, and still a small part of a disk.
+    fn default() -> Self {
+        Self {
+            bytes_max: Some(10 * 1024 * 1024 * 1024),
+            ..Self::EVERYTHING
+        }
+    }
+}
+
+impl Retention {
+    /// Nothing is ever removed.
+    pub const EVERYTHING: Self = Self {
+        age_max: None,
+        runs_max: None,
+        bytes_max: None,
+    };
+
+    /// The runs that go, the oldest first.
+    pub(super) fn choose<'a>(&self, runs: &'a [RunSummary], now: Timestamp) -> Vec<&'a RunSummary> {
+        let mut ended: Vec<&RunSummary> = runs
+            .iter()
+            .filter(|run| run.state != Standing::Running)
+            .collect();
+        ended.sort_by_key(|run| run.last_event);
+        let mut count = runs.len();
+        let mut bytes: u64 = runs.iter().map(|run| run.size_bytes).sum();
+        let goes = |run: &&&RunSummary| {
+            let age = now.micros().saturating_sub(run.last_event.micros());
+            let is_old = self
+                .age_max
+                .is_some_and(|max| i128::from(age) > max.as_micros() as i128);
+            let is_one_too_many = self.runs_max.is_some_and(|max| count > max)
+                || self.bytes_max.is_some_and(|max| bytes > max);
+            let goes = is_old || is_one_too_many;
+            if goes {
+                count -= 1;
+                bytes -= run.size_bytes;
+            }
+            goes
+        };
+        let mut goes = goes;
+        // The younger ones are no older than the first that stays.
+        ended.iter().take_while(|run| goes(run)).copied().collect()
+    }
+}
+
+/// What pruning did, or would do.
+#[derive(Debug, Default)]
+pub struct Pruned {
+    /// The runs that are gone, or would be, the oldest first.
+    pub runs: Vec<RunSummary>,
+    /// What could not be removed, and why.
+    pub problems: Vec<Error>,
+}
+
+impl DataDir {
+    /// The runs that retention would remove now.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed.
+    pub fn prunable(&self, retention: Retention, now: Timestamp) -> Result<Pruned> {
+        let list = self.runs(now)?;
+        Ok(Pruned {
+            runs: retention
+                .choose(&list.runs, now)
+                .into_iter()
+                .cloned()
+                .collect(),
+            problems: list.problems,
+        })
+    }
+
+    /// Removes the runs that retention does not keep. One that somebody begins to write meanwhile
+    /// stays.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed.
+    pub fn prune(&self, retention: Retention, now: Timestamp) -> Result<Pruned> {
+        self.prune_unless(retention, now, &|| false)
+    }
+
+    /// The same, until it is to be given up, which it can be at any moment.
+    pub(super) fn prune_unless(
+        &self,
+        retention: Retention,
+        now: Timestamp,
+        gives_up: &dyn Fn() -> bool,
+    ) -> Result<Pruned> {
+        self.remove_rests();
+        let list = self.runs_unless(now, gives_up)?;
+        let mut pruned = Pruned {
+            runs: Vec::new(),
+            problems: list.problems,
+        };
+        for run in retention.choose(&list.runs, now) {
+            // With a part of the list, the oldest of it may be young.
+            if gives_up() {
+                break;
+            }
+            match self.remove(run) {
+                Ok(()) => pruned.runs.push(run.clone()),
+                Err(error) if error.is_locked() => {}
+                Err(error) => pruned.problems.push(error),
+            }
+        }
+        Ok(pruned)
+    }
+
+    fn remove(&self, run: &RunSummary) -> Result<()> {
+        let path = run.directory.path();
+        let failed = |cause| Error::file("cannot remove the run in", path, cause);
+        let entered = run.directory.enter()?;
+        // Nobody begins to write it while it goes; whoever waits for the lock finds another one.
+        let lock = RunLock::take(&run.directory, &entered)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // A name of its own, also where the run's is as long as names may be.
+        let short: String = name.chars().take(32).collect();
+        let going = self
+            .runs_path()
+            .join(format!("{REMOVED}{}-{short}", std::process::id()));
+        fs::rename(path, &going).map_err(failed)?;
+        drop(lock);
+        fs::remove_dir_all(&going).map_err(failed)
+    }
+
+    /// What an earlier pruning was cut off in.
+    fn remove_rests(&self) {
+        let Ok(entries) = fs::read_dir(self.runs_path()) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(REMOVED) {
+                match fs::remove_dir_all(entry.path()) {
+                    Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                        log::warn!("cannot remove {:?}: {cause}", entry.path());
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::history::metadata::RunState;
+
+    fn run(number: usize, ended_s: i64, size_bytes: u64, is_running: bool) -> RunSummary {
+        let ts = Timestamp::from_micros(ended_s * 1_000_000);
+        RunSummary {
+            execution_id: format!("run-{number}").into(),
+            kind: String::new(),
+            label: String::new(),
+            state: match is_running {
+                true => Standing::Running,
+                false => Standing::Ended(RunState::Completed),
+            },
+            started: ts,
+            last_event: ts,
+            duration_ms: 0,
+            events: 1,
+            size_bytes,
+            exit_status: None,
+            directory: DataDir::new("/nowhere").run(&format!("run-{number}").into()),
+        }
+    }
+
+    proptest! {
+        /// What stays is within the limits, or is all being written; and what goes was the oldest.
+        #[test]
+        fn the_limits_hold_and_the_youngest_stay(
+            runs in proptest::collection::vec((0..100_i64, 0..100_u64, any::<bool>()), 0..20),
+            age_s in proptest::option::of(0..100_u64),
+            runs_max in proptest::option::of(0..20_usize),
+            bytes_max in proptest::option::of(0..1000_u64),
+        ) {
+            let runs: Vec<RunSummary> = runs
+                .into_iter()
+                .enumerate()
+                .map(|(number, (ended, size, is_running))| run(number, ended, size, is_running))
+                .collect();
+            let now = Timestamp::from_micros(100_000_000);
+            let retention = Retention { age_max: age_s.map(Duration::from_secs), runs_max, bytes_max };
+            let gone = retention.choose(&runs, now);
+            prop_assert!(gone.iter().all(|run| run.state != Standing::Running));
+            let is_gone = |run: &&RunSummary| gone.iter().any(|gone| gone.execution_id == run.execution_id);
+            let stays: Vec<&RunSummary> = runs.iter().filter(|run| !is_gone(run)).collect();
+            let ended: Vec<_> = stays.iter().filter(|run| run.state != Standing::Running).collect();
+            if let Some(youngest) = gone.iter().map(|run| run.last_event).max() {
+                prop_assert!(ended.iter().all(|run| run.last_event >= youngest));
+            }
+            if !ended.is_empty() {
+                prop_assert!(runs_max.is_none_or(|max| stays.len() <= max));
+                prop_assert!(bytes_max.is_none_or(|max| stays.iter().map(|run| run.size_bytes).sum::<u64>() <= max));
+                let oldest = ended.iter().map(|run| run.last_event.micros()).min().unwrap();
+                prop_assert!(age_s.is_none_or(|age| (100_000_000 - oldest) as u64 <= age * 1_000_000));
+            }
+            prop_assert!(retention != Retention::EVERYTHING || gone.is_empty());
+        }
+    }
+}

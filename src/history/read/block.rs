@@ -1,0 +1,316 @@
+//! Blocks of whole lines: out of a part of a file, or out of a stream such as a compressed one.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+
+use crate::history::line::LINE_BYTES_MAX;
+
+/// How much is looked at in one piece: it stays in a core's own cache between being copied out of
+/// the kernel and being searched.
+pub(super) const BLOCK_BYTES: usize = 256 * 1024;
+
+/// What is read beyond a part's end to complete its last line.
+const REST_BYTES: usize = 64 * 1024;
+
+/// Lines in a row, as they stand in their file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) bytes: Vec<u8>,
+    /// Bytes at the start that belong to a line before the first.
+    skip: usize,
+    /// Where its first line begins in the file, unpacked; in bytes.
+    pub(super) offset: u64,
+    /// Its last line has no end, and nothing comes after it.
+    pub(super) is_torn: bool,
+    /// Lines that were too long to be read, which are not in the bytes.
+    pub(super) too_long: u64,
+}
+
+impl Block {
+    fn clear(&mut self, offset: u64) {
+        self.bytes.clear();
+        (self.skip, self.offset, self.is_torn, self.too_long) = (0, offset, false, 0);
+    }
+
+    /// The lines, each with its end but for a torn one.
+    pub(super) fn lines(&self) -> &[u8] {
+        self.bytes.get(self.skip..).unwrap_or_default()
+    }
+
+    /// Leaves the first bytes out.
+    fn skip(&mut self, bytes: usize) {
+        self.skip += bytes;
+        self.offset += bytes as u64;
+    }
+}
+
+/// Reads all lines that begin in a part of a file; `len` is where the file ends for this reader.
+pub(super) fn read_part(
+    file: &File,
+    part: std::ops::Range<u64>,
+    len: u64,
+    block: &mut Block,
+) -> io::Result<()> {
+    let end = part.end.min(len);
+    // One byte before tells whether a line begins at the start.
+    let from = part.start.saturating_sub(1);
+    block.clear(from);
+    append(file, from, end, &mut block.bytes)?;
+    if part.start > 0 {
+        match memchr::memchr(b'\n', &block.bytes) {
+            Some(at) => block.skip(at + 1),
+            None => block.clear(end),
+        }
+    }
+    complete(file, len, block)
+}
+
+/// Reads on to the end of the last line.
+fn complete(file: &File, len: u64, block: &mut Block) -> io::Result<()> {
+    let mut end = block.offset + block.lines().len() as u64;
+    let line = memchr::memrchr(b'\n', &block.bytes).map_or(block.skip, |at| at + 1);
+    while block.lines().last().is_some_and(|&last| last != b'\n') {
+        let before = block.bytes.len();
+        append(
+            file,
+            end,
+            len.min(end + REST_BYTES as u64),
+            &mut block.bytes,
+        )?;
+        let added = block.bytes.get(before..).unwrap_or_default();
+        if added.is_empty() {
+            block.is_torn = true;
+            break;
+        }
+        match memchr::memchr(b'\n', added) {
+            Some(at) => block.bytes.truncate(before + at + 1),
+            None => end += added.len() as u64,
+        }
+        if (block.bytes.len() - line) as u64 > LINE_BYTES_MAX {
+            block.bytes.truncate(line);
+            block.too_long += 1;
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Appends the bytes of a part of a file, fewer where it is shorter now.
+fn append(file: &File, start: u64, end: u64, out: &mut Vec<u8>) -> io::Result<()> {
+    let before = out.len();
+    // A part is some hundred kilobytes.
+    out.resize(before + end.saturating_sub(start) as usize, 0);
+    let mut filled = before;
+    let outcome = loop {
+        let rest = out.get_mut(filled..).unwrap_or_default();
+        if rest.is_empty() {
+            break Ok(());
+        }
+        match file.read_at(rest, start + (filled - before) as u64) {
+            Ok(0) => break Ok(()),
+            Ok(read) => filled += read,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => break Err(cause),
+        }
+    };
+    out.truncate(filled);
+    outcome
+}
+
+/// Blocks of a stream, one after the other.
+pub(super) struct Stream {
+    from: Box<dyn Read + Send>,
+    /// The start of a line whose end has not come yet.
+    carry: Vec<u8>,
+    /// Where the carried bytes begin.
+    offset: u64,
+    /// In a line that is too long: it is passed over up to its end.
+    skipping: bool,
+    /// What ended it, to be told behind what came before.
+    failed: Option<io::Error>,
+}
+
+impl Stream {
+    pub(super) fn new(from: Box<dyn Read + Send>) -> Self {
+        Self {
+            from,
+            carry: Vec::new(),
+            offset: 0,
+            skipping: false,
+            failed: None,
+        }
+    }
+
+    /// The next block; `false` at the end. After an error the stream is at its end.
+    pub(super) fn next(&mut self, block: &mut Block) -> io::Result<bool> {
+        block.clear(self.offset);
+        std::mem::swap(&mut block.bytes, &mut self.carry);
+        loop {
+            let before = block.bytes.len();
+            let read = (&mut self.from)
+                .take(BLOCK_BYTES as u64)
+                .read_to_end(&mut block.bytes);
+            let added = block.bytes.len() - before;
+            // What came before an error is as good as ever, a line without its end too. Asked again,
+            // an unpacker does not always repeat that its checksum is wrong.
+            if let Err(cause) = read {
+                self.from = Box::new(io::empty());
+                self.failed = Some(cause);
+            }
+            if self.skipping {
+                match memchr::memchr(b'\n', &block.bytes) {
+                    Some(at) => {
+                        block.skip(at + 1);
+                        self.skipping = false;
+                    }
+                    None => {
+                        block.offset += block.bytes.len() as u64;
+                        block.bytes.clear();
+                    }
+                }
+            }
+            if added == 0 {
+                block.is_torn = !block.lines().is_empty();
+                self.offset = block.offset + block.lines().len() as u64;
+                if block.is_torn || block.too_long > 0 {
+                    return Ok(true);
+                }
+                return self.failed.take().map_or(Ok(false), Err);
+            }
+            // What was carried has no line end.
+            let new = block.bytes.get(before..).unwrap_or_default();
+            if let Some(at) = memchr::memrchr(b'\n', new).map(|at| before + at) {
+                self.carry = block.bytes.split_off(at + 1);
+                self.offset = block.offset + block.lines().len() as u64;
+                return Ok(true);
+            }
+            if block.bytes.len() as u64 > LINE_BYTES_MAX {
+                block.offset += block.lines().len() as u64;
+                (block.bytes, block.skip) = (Vec::new(), 0);
+                block.too_long += 1;
+                self.skipping = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file_with(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    /// Gives bytes in pieces of these sizes.
+    struct Pieces(Vec<u8>, Vec<usize>);
+
+    impl Read for Pieces {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let size = self.1.pop().unwrap_or(usize::MAX).max(1);
+            let size = size.min(self.0.len()).min(out.len());
+            out[..size].copy_from_slice(&self.0[..size]);
+            self.0.drain(..size);
+            Ok(size)
+        }
+    }
+
+    proptest! {
+        /// However a file is cut into parts, its lines are read once, in order.
+        #[test]
+        fn parts_make_the_whole(text in "[ab\n]{0,60}", step in 1..20_u64) {
+            let file = file_with(text.as_bytes());
+            let len = text.len() as u64;
+            let (mut all, mut block) = (String::new(), Block::default());
+            for start in (0..len).step_by(step as usize) {
+                read_part(&file, start..start + step, len, &mut block).unwrap();
+                let lines = std::str::from_utf8(block.lines()).unwrap();
+                if !lines.is_empty() {
+                    prop_assert_eq!(block.offset, all.len() as u64);
+                }
+                all.push_str(lines);
+                let is_last = all.len() == text.len();
+                prop_assert_eq!(block.is_torn, is_last && !lines.is_empty() && !text.ends_with('\n'));
+                prop_assert!(block.is_torn || lines.is_empty() || lines.ends_with('\n'));
+            }
+            prop_assert_eq!(all, text);
+        }
+
+        #[test]
+        fn so_do_blocks(text in "[ab\n]{0,60}", sizes in proptest::collection::vec(1..9_usize, 0..40)) {
+            let mut stream = Stream::new(Box::new(Pieces(text.clone().into_bytes(), sizes)));
+            let (mut all, mut block) = (String::new(), Block::default());
+            while stream.next(&mut block).unwrap() {
+                prop_assert_eq!(block.offset, all.len() as u64);
+                all.push_str(std::str::from_utf8(block.lines()).unwrap());
+                prop_assert!(block.is_torn || block.lines().ends_with(b"\n"));
+            }
+            prop_assert_eq!(all, text);
+        }
+    }
+
+    #[test]
+    fn a_file_that_shrinks_is_at_its_end() {
+        let file = file_with(b"one\ntwo\n");
+        let mut block = Block::default();
+        read_part(&file, 4..400, 400, &mut block).unwrap();
+        assert_eq!(block.lines(), b"two\n");
+        read_part(&file, 300..400, 400, &mut block).unwrap();
+        assert!(block.lines().is_empty());
+    }
+
+    #[test]
+    fn what_came_before_an_error_is_read_and_then_it_is_told() {
+        /// Says it once only.
+        struct Broken(bool);
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                match std::mem::replace(&mut self.0, true) {
+                    false => Err(io::Error::other("broken")),
+                    true => Ok(0),
+                }
+            }
+        }
+        for (text, blocks) in [
+            ("", &[][..]),
+            ("one\n", &["one\n"]),
+            ("one\ntwo", &["one\n", "two"]),
+        ] {
+            let mut stream = Stream::new(Box::new(text.as_bytes().chain(Broken(false))));
+            let mut block = Block::default();
+            for lines in blocks {
+                assert!(stream.next(&mut block).unwrap());
+                assert_eq!(block.lines(), lines.as_bytes());
+            }
+            assert!(stream.next(&mut block).is_err(), "{text:?}");
+            assert!(!stream.next(&mut block).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_memory() {
+        struct Endless(u64);
+        impl Read for Endless {
+            fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+                let size = (out.len() as u64).min(self.0) as usize;
+                out[..size].fill(b'x');
+                self.0 -= size as u64;
+                Ok(size)
+            }
+        }
+        let from = Endless(LINE_BYTES_MAX + 2 * BLOCK_BYTES as u64).chain(&b"\nshort\n"[..]);
+        let mut stream = Stream::new(Box::new(from));
+        let mut block = Block::default();
+        assert!(stream.next(&mut block).unwrap());
+        assert!(block.lines() == b"short\n" && block.too_long == 1);
+        assert!(block.bytes.capacity() < 4 * BLOCK_BYTES);
+        assert!(!stream.next(&mut block).unwrap());
+    }
+}

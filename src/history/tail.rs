@@ -1,0 +1,285 @@
+//! The end of a log that somebody else left: repairing a torn last line, finding the last number, reading the last lines.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::event::{Envelope, TdEvent};
+use crate::gap::Gap;
+use crate::history::line::{LINE_BYTES_MAX, parse_line};
+use crate::timestamp::Timestamp;
+
+/// What is read at a time; a few hundred lines.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Numbers beyond this are nonsense, as from a damaged file: counting on from them would soon end.
+/// It is also the last whole number that every JSON reader keeps exactly.
+pub(super) const SEQ_MAX: u64 = 1 << 53;
+
+/// What was done to the last line of a log when it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repair {
+    /// Nothing: it was whole.
+    #[default]
+    Whole,
+    /// It was a whole event without its line feed, which it has now.
+    Completed,
+    /// It was torn, and was cut off.
+    Cut {
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// It is torn and could not be mended; the next line begins on a line of its own.
+    Left,
+}
+
+/// Makes the file end with a whole line, or with nothing.
+pub(super) fn repair(file: &File) -> io::Result<Repair> {
+    let len = file.metadata()?.len();
+    let mut last = [0];
+    if len == 0 || (file.read_at(&mut last, len - 1)? == 1 && last == *b"\n") {
+        return Ok(Repair::Whole);
+    }
+    let start = line_start(file, len)?;
+    let whole = match read_range(file, start, len)? {
+        Some(line) => parse_line(&line).is_ok(),
+        None => false,
+    };
+    // The file is open for appending, so the line feed goes to its end.
+    let mended = if whole {
+        io::Write::write_all(&mut &*file, b"\n").map(|()| Repair::Completed)
+    } else {
+        file.set_len(start)
+            .map(|()| Repair::Cut { bytes: len - start })
+    };
+    // A full disk takes no line feed; the writer puts it before its first line then.
+    Ok(mended.unwrap_or(Repair::Left))
+}
+
+/// The last number that the file accounts for; `None` when it has no numbered line. Broken lines
+/// are passed over.
+pub(super) fn last_seq(file: &File) -> io::Result<Option<u64>> {
+    last_of(file, |envelope| {
+        accounted_for(envelope).filter(|&seq| seq < SEQ_MAX)
+    })
+}
+
+/// When the last event of the file happened.
+pub(super) fn last_ts(file: &File) -> io::Result<Option<Timestamp>> {
+    last_of(file, |envelope| {
+        let is_header = matches!(envelope.event, TdEvent::LogOpened { .. });
+        (!is_header).then_some(envelope.ts)
+    })
+}
+
+/// What the last event tells that tells anything.
+fn last_of<T>(file: &File, tell: impl Fn(&Envelope) -> Option<T>) -> io::Result<Option<T>> {
+    let mut end = file.metadata()?.len();
+    while end > 0 {
+        // The line feed before `end` belongs to the line that is looked for.
+        let start = line_start(file, end - 1)?;
+        if let Some(line) = read_range(file, start, end)?
+            && let Ok(envelope) = parse_line(&line)
+            && let Some(told) = tell(&envelope)
+        {
+            return Ok(Some(told));
+        }
+        end = start;
+    }
+    Ok(None)
+}
+
+fn accounted_for(envelope: &Envelope) -> Option<u64> {
+    match &envelope.event {
+        // Nothing came after the header: the numbers before it are used.
+        TdEvent::LogOpened { first_seq, .. } => Some(first_seq.saturating_sub(1)),
+        _ => Gap::of(envelope).map(|gap| gap.last),
+    }
+}
+
+/// When the first line of the file was written, if it is one.
+pub(super) fn first_ts(file: &File) -> io::Result<Option<Timestamp>> {
+    // A header has some hundred bytes; a log that begins with a longer line has no age.
+    let mut start = vec![0; CHUNK_BYTES];
+    let read = file.read_at(&mut start, 0)?;
+    start.truncate(read);
+    let line = start.split(|&byte| byte == b'\n').next();
+    let envelope = line.and_then(|line| parse_line(line).ok());
+    Ok(envelope.map(|envelope| envelope.ts))
+}
+
+/// Where the line begins that `end` lies in: behind the last line feed before it.
+pub(super) fn line_start(file: &File, end: u64) -> io::Result<u64> {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut chunk_end = end;
+    while chunk_end > 0 {
+        let start = chunk_end.saturating_sub(CHUNK_BYTES as u64);
+        // At most CHUNK_BYTES, so it fits.
+        let chunk = &mut buffer[..(chunk_end - start) as usize];
+        file.read_exact_at(chunk, start)?;
+        if let Some(at) = chunk.iter().rposition(|&byte| byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        chunk_end = start;
+    }
+    Ok(0)
+}
+
+/// The bytes of a line, unless it is absurdly long.
+fn read_range(file: &File, start: u64, end: u64) -> io::Result<Option<Vec<u8>>> {
+    if end - start > LINE_BYTES_MAX {
+        return Ok(None);
+    }
+    // At most LINE_BYTES_MAX, which fits.
+    let mut bytes = vec![0; (end - start) as usize];
+    file.read_exact_at(&mut bytes, start)?;
+    Ok(Some(bytes))
+}
+
+/// The last events of a log, in the order of the file, from at most its last `bytes_max` bytes.
+/// Headers are left out, and so are broken lines, the first one included when it is cut by the
+/// bound. A log that does not exist has no events.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn read_tail(path: &Path, bytes_max: u64) -> Result<Vec<Envelope>> {
+    let failed = |cause| Error::file("cannot read", path, cause);
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(cause) => return Err(failed(cause)),
+    };
+    let len = file.metadata().map_err(failed)?.len();
+    // One byte more shows whether the first line begins where the bound lies.
+    let start = len.saturating_sub(bytes_max.saturating_add(1));
+    let Some(bytes) = read_range(&file, start, len).map_err(failed)? else {
+        return Err(Error::invalid("so many bytes are not read at once of").at(path));
+    };
+    let whole = match (start, bytes.iter().position(|&byte| byte == b'\n')) {
+        (0, _) if len <= bytes_max => bytes.as_slice(),
+        (_, Some(at)) => bytes.get(at + 1..).unwrap_or_default(),
+        (_, None) => &[],
+    };
+    Ok(whole
+        .split(|&byte| byte == b'\n')
+        .filter_map(|line| parse_line(line).ok())
+        .filter(|envelope| !matches!(envelope.event, TdEvent::LogOpened { .. }))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+
+    use super::*;
+    use crate::history::line::{LineWriter, header};
+
+    fn text(seq: u64, text: &str) -> String {
+        let event = TdEvent::Warning {
+            execution_id: "a".into(),
+            context: "c".into(),
+            message: text.to_owned(),
+        };
+        line(&Envelope::new(Some(seq), Timestamp::default(), event))
+    }
+
+    fn line(envelope: &Envelope) -> String {
+        let mut out = Vec::new();
+        LineWriter::default().push(&mut out, envelope).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn file_with(dir: &Path, content: &[u8]) -> File {
+        let path = dir.join("events.jsonl");
+        fs::write(&path, content).unwrap();
+        OpenOptions::new()
+            .read(true)
+            .append(true)
+            .open(path)
+            .unwrap()
+    }
+
+    #[test]
+    fn cut_at_every_byte_nothing_whole_is_lost() {
+        let temp = tempfile::tempdir().unwrap();
+        let lines = [text(1, "one"), text(2, "zwei ü"), text(3, "three")];
+        let all = lines.concat();
+        for cut in 0..=all.len() {
+            let file = file_with(temp.path(), &all.as_bytes()[..cut]);
+            let repair = repair(&file).unwrap();
+            let mut whole = 0;
+            let mut seq = None;
+            for (n, line) in lines.iter().enumerate() {
+                if whole + line.len() - 1 > cut {
+                    break;
+                }
+                whole += line.len();
+                seq = Some(n as u64 + 1);
+            }
+            let content = fs::read_to_string(temp.path().join("events.jsonl")).unwrap();
+            assert_eq!(content, all[..whole], "cut at {cut}");
+            assert_eq!(last_seq(&file).unwrap(), seq, "cut at {cut}");
+            match repair {
+                Repair::Whole => assert_eq!(whole, cut),
+                Repair::Completed => assert_eq!(whole, cut + 1),
+                Repair::Cut { bytes } => assert_eq!(whole as u64, cut as u64 - bytes),
+                Repair::Left => panic!("left at {cut}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_number_is_found_behind_anything() {
+        let temp = tempfile::tempdir().unwrap();
+        let gap = TdEvent::LogGap {
+            execution_id: "a".into(),
+            first_seq: 5,
+            last_seq: 90,
+        };
+        let gap = line(&Envelope::new(Some(90), Timestamp::default(), gap));
+        let header = line(&header(&"a".into(), Timestamp::default(), ("h", 1), 501));
+        let big = "x".repeat(3 * CHUNK_BYTES);
+        let seed =
+            "{\"ts\":\"2026-01-21T10:00:00Z\",\"event\":{\"type\":\"X\",\"execution_id\":\"a\"}}\n";
+        for (content, expected) in [
+            (String::new(), None),
+            ("\n\n".to_owned(), None),
+            ("garbage\n".to_owned(), None),
+            (seed.to_owned(), None),
+            (header.clone(), Some(500)),
+            (text(4, "x") + &gap, Some(90)),
+            (text(4, "x") + "garbage\n\n\0\0\0\n{\"seq\":9}\n", Some(4)),
+            (text(4, "x") + &big + "\n", Some(4)),
+            (text(4, "x") + &text(5, &big), Some(5)),
+            (text(500, "x") + &header, Some(500)),
+            (text(4, "x") + seed, Some(4)),
+            (text(4, "x") + &text(u64::MAX, "x"), Some(4)),
+        ] {
+            let file = file_with(temp.path(), content.as_bytes());
+            assert_eq!(last_seq(&file).unwrap(), expected, "{:.80}", content);
+        }
+    }
+
+    #[test]
+    fn the_tail_is_read_within_its_bound() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("events.jsonl");
+        assert!(read_tail(&path, 100).unwrap().is_empty());
+        let last = text(3, "three") + "broken\n" + &text(4, "four");
+        let all = text(1, "one") + &text(2, "two") + &last;
+        fs::write(&path, &all).unwrap();
+        let seqs = |bytes_max: usize| -> Vec<u64> {
+            let tail = read_tail(&path, bytes_max as u64).unwrap();
+            tail.iter().filter_map(|envelope| envelope.seq).collect()
+        };
+        assert_eq!(seqs(all.len()), [1, 2, 3, 4]);
+        assert_eq!(seqs(usize::MAX), [1, 2, 3, 4]);
+        assert_eq!(seqs(all.len() - 1), [2, 3, 4]);
+        assert_eq!(seqs(last.len()), [3, 4]);
+        assert_eq!(seqs(last.len() - 1), [4]);
+        assert_eq!(seqs(1), [] as [u64; 0]);
+        fs::write(&path, all + "{\"seq\":5,\"ts\":\"20").unwrap();
+        assert_eq!(seqs(usize::MAX), [1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,457 @@
+//! The writer of all runs: batches of events in, one write a run and batch out.
+//!
+//! It runs on its caller's thread, takes `now` as an argument and answers with deadlines. It never
+//! fails and never waits, but for the disk itself and [`SyncPolicy::Always`].
+
+mod closing;
+
+use std::fmt;
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::{Envelope, ExecutionId};
+use crate::history::active::{ActiveRun, RETRY_INTERVAL, Tools};
+use crate::history::chores::{Chore, Chores};
+use crate::history::dir::DataDir;
+use crate::history::line::LineWriter;
+use crate::history::metadata::{RunState, host};
+use crate::history::notice::{LogReport, LostRun, Notice, NoticeKind};
+use crate::history::pending::Spares;
+use crate::history::prune::Retention;
+use crate::history::rotate::Rotation;
+use crate::history::run::OpenRun;
+use crate::history::sync::{Closing, Job, SyncPolicy, Syncer};
+
+/// How many event files are open at once; see the module's first comment for the sum.
+pub const FILES_MAX: usize = 96;
+/// Executions without an open run that are told apart; beyond it they are counted only.
+const STRANGERS_MAX: usize = 1024;
+/// How often runs that begin make a look for those that are not kept: it reads all their metadata.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
+/// How long the end may wait for a disk.
+const END_WAIT: Duration = Duration::from_secs(5);
+
+/// How a writer works.
+#[derive(Clone, Debug, Default)]
+pub struct LogOptions {
+    /// How soon lines are made to survive a power cut; a second by default.
+    pub sync: SyncPolicy,
+    /// When a log goes on in a new file.
+    pub rotation: Rotation,
+    /// How much history is kept beside what is being written. It is looked after when runs begin
+    /// and when a log goes on in a new file.
+    pub retention: Retention,
+}
+
+/// Writes the events of all open runs, as they are: secrets are taken out before, by the bus
+/// ([`BusOptions::redact`](crate::BusOptions::redact)).
+///
+/// ```
+/// use td_observe::history::{DataDir, LogOptions, LogWriter, RunInfo};
+/// use td_observe::{Clock, Envelope, TdEvent};
+///
+/// let temp = tempfile::tempdir().unwrap();
+/// let clock = Clock::system();
+/// let run = DataDir::new(temp.path()).run(&"job".into());
+/// let mut log = LogWriter::start(LogOptions::default(), clock.clone())?;
+/// log.attach(run.open(RunInfo::default(), clock.wall())?, clock.now());
+/// let event = TdEvent::IterationStarted { execution_id: "job".into(), iteration: 1 };
+/// log.append(&[Envelope::new(Some(1), clock.wall(), event)], clock.now());
+/// assert!(log.finish(clock.now()).lost.is_empty());
+/// assert_eq!(td_observe::history::read_tail(&run.events_path(), 1024)?.len(), 1);
+/// # Ok::<(), td_observe::Error>(())
+/// ```
+#[must_use = "a writer that is not finished loses what waits in it"]
+pub struct LogWriter {
+    runs: FxHashMap<ExecutionId, ActiveRun>,
+    tools: Tools,
+    policy: SyncPolicy,
+    sync_at: Option<Instant>,
+    syncer: Syncer,
+    chores: Chores,
+    retention: Retention,
+    /// When runs that are not kept were last looked for.
+    pruned_at: Option<Instant>,
+    /// Closed runs that `td-sync` had no room for; at most as many as runs can be open.
+    closing: Vec<Closing>,
+    strangers: FxHashSet<ExecutionId>,
+    /// Executions that are observed without a log: their events are left out.
+    passed_over: FxHashSet<ExecutionId>,
+    not_kept: u64,
+    /// Some run fails, or waits for `td-sync` to close it: looking at all of them with every tick
+    /// would make each batch dearer the more runs are open.
+    needs_look: bool,
+    /// Counts uses of runs, to find the one that was used least recently.
+    uses: u64,
+    /// Runs that have lines of the batch; kept for its memory.
+    touched: Vec<ExecutionId>,
+}
+
+impl fmt::Debug for LogWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogWriter")
+            .field("runs", &self.runs.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl LogWriter {
+    /// A writer without runs.
+    ///
+    /// # Errors
+    /// When the system has no threads for `td-sync` and `td-chores`.
+    pub fn start(options: LogOptions, clock: Clock) -> Result<Self> {
+        Ok(Self {
+            runs: FxHashMap::default(),
+            tools: Tools {
+                writer: LineWriter::default(),
+                spares: Spares::default(),
+                clock,
+                host: host(),
+                held: 0,
+                bytes_written: 0,
+                notices: Vec::new(),
+                rotation: options.rotation,
+            },
+            policy: options.sync,
+            sync_at: None,
+            syncer: Syncer::start()?,
+            chores: Chores::start()?,
+            retention: options.retention,
+            pruned_at: None,
+            closing: Vec::new(),
+            strangers: FxHashSet::default(),
+            passed_over: FxHashSet::default(),
+            not_kept: 0,
+            needs_look: false,
+            uses: 0,
+            touched: Vec::new(),
+        })
+    }
+
+    /// Takes a run and writes its header line. Its events are written from now on.
+    pub fn attach(&mut self, run: OpenRun, now: Instant) {
+        let run = ActiveRun::new(run, &self.tools.clock);
+        let id = run.id().clone();
+        self.strangers.remove(&id);
+        self.passed_over.remove(&id);
+        self.make_room_for_a_file();
+        // What another writer had no time for.
+        self.chores.offer(Chore::Compress(run.directory().clone()));
+        let is_due = |at: Instant| now >= at + PRUNE_INTERVAL;
+        if self.pruned_at.is_none_or(is_due) {
+            self.prune(run.directory().data().clone(), now);
+        }
+        // The lock makes sure that there is no other of this name.
+        self.runs.insert(id.clone(), run);
+        self.flush(&id, now);
+        self.sync_written(std::slice::from_ref(&id), now);
+    }
+
+    /// Leaves the events of an execution out, and does not count them as lost: it is observed
+    /// without a log until a run of it is attached or closed.
+    pub fn pass_over(&mut self, execution_id: ExecutionId) {
+        self.passed_over.insert(execution_id);
+    }
+
+    /// Whether the execution has an open run here.
+    pub fn is_attached(&self, execution_id: &str) -> bool {
+        self.runs.contains_key(execution_id)
+    }
+
+    /// Writes a batch: one write for each run that it has events of. Events without a number are
+    /// for viewers only and left out.
+    pub fn append(&mut self, batch: &[Envelope], now: Instant) {
+        let mut touched = std::mem::take(&mut self.touched);
+        let same_run =
+            |a: &Envelope, b: &Envelope| a.event.execution_id() == b.event.execution_id();
+        for group in batch.chunk_by(same_run) {
+            let mut rest = group;
+            while let Some(first) = rest.first() {
+                let id = first.event.execution_id();
+                let Some(run) = self.runs.get_mut(id) else {
+                    self.count_strangers(rest);
+                    break;
+                };
+                if !std::mem::replace(&mut run.is_touched, true) {
+                    touched.push(run.id().clone());
+                }
+                rest = run.push(&mut self.tools, rest);
+                if !rest.is_empty() {
+                    self.flush(id, now);
+                }
+            }
+        }
+        for id in &touched {
+            self.flush(id, now);
+            if let Some(run) = self.runs.get_mut(id) {
+                run.is_touched = false;
+            }
+        }
+        self.sync_written(&touched, now);
+        touched.clear();
+        self.touched = touched;
+    }
+
+    /// Does what is due: tries again what failed, syncs. The answer is when to call next; calls
+    /// in between do no harm.
+    pub fn tick(&mut self, now: Instant) -> Option<Instant> {
+        let retry_at = if self.needs_look {
+            self.retry(now)
+        } else {
+            None
+        };
+        if self.sync_at.is_some_and(|at| at <= now) {
+            self.sync_at = None;
+            self.sync_dirty(now);
+        }
+        let close_at = (!self.closing.is_empty()).then(|| now + RETRY_INTERVAL);
+        [retry_at, close_at, self.sync_at]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// What there is to say since the last question: for stderr, and as events.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        for notice in self.syncer.problems() {
+            // Said once a run: a disk that does not sync does not sync every second.
+            let told = self
+                .runs
+                .get_mut(&notice.execution_id)
+                .is_some_and(|run| std::mem::replace(&mut run.is_unsafe_told, true));
+            if !told {
+                self.tools
+                    .say(&notice.execution_id, notice.kind, notice.what);
+            }
+        }
+        std::mem::take(&mut self.tools.notices)
+    }
+
+    /// Writes what waits, syncs, closes all runs and ends `td-sync`. Runs that were not closed are
+    /// marked as detached. Waits at most five seconds for a disk that does not answer.
+    pub fn finish(mut self, now: Instant) -> LogReport {
+        let ids: Vec<_> = self.runs.keys().cloned().collect();
+        let mut lost = Vec::new();
+        let mut jobs: Vec<_> = self
+            .closing
+            .drain(..)
+            .map(|closing| Job::Close(Box::new(closing)))
+            .collect();
+        for id in ids {
+            if let Some(run) = self.runs.get_mut(&id) {
+                run.retry_now(now);
+            }
+            self.flush(&id, now);
+            let Some(mut run) = self.runs.remove(&id) else {
+                continue;
+            };
+            if let Some((first_seq, last_seq, why)) = run.unwritten() {
+                let path = run.directory().path().to_owned();
+                lost.push(LostRun {
+                    execution_id: id,
+                    path,
+                    first_seq,
+                    last_seq,
+                    why,
+                });
+            }
+            if !run.is_ending {
+                run.end(RunState::Detached, None);
+            }
+            let closing = run.into_closing(&self.tools.clock, self.policy != SyncPolicy::Never);
+            jobs.push(Job::Close(Box::new(closing)));
+        }
+        let mut problems = self.take_notices();
+        let (last_problems, all_done) = self.syncer.finish(jobs, now + END_WAIT);
+        self.chores.finish(now + END_WAIT);
+        problems.extend(last_problems);
+        if !all_done {
+            let what =
+                "the disk did not answer in time: the last lines may not be on it".to_owned();
+            problems.push(Notice {
+                execution_id: "".into(),
+                kind: NoticeKind::NotSafe,
+                what,
+            });
+        }
+        LogReport {
+            bytes_written: self.tools.bytes_written,
+            lost,
+            not_kept: self.not_kept,
+            problems,
+        }
+    }
+
+    fn count_strangers(&mut self, group: &[Envelope]) {
+        let Some(first) = group.first() else { return };
+        if self.passed_over.contains(first.event.execution_id()) {
+            return;
+        }
+        self.not_kept += group
+            .iter()
+            .filter(|envelope| envelope.seq.is_some())
+            .count() as u64;
+        let id = first.event.execution_id();
+        if self.strangers.len() < STRANGERS_MAX && !self.strangers.contains(id) {
+            let id = ExecutionId::from(id);
+            let what = format!(
+                "the events of {:?} are not logged: it has no open run",
+                &*id
+            );
+            self.tools.say(&id, NoticeKind::NotKept, what);
+            self.strangers.insert(id);
+        }
+    }
+
+    /// Tries again what failed, closes what ends; the answer is when the next try is due.
+    fn retry(&mut self, now: Instant) -> Option<Instant> {
+        let is_due = |run: &&ActiveRun| run.retry_at().is_some_and(|at| at <= now);
+        let due: Vec<_> = self
+            .runs
+            .values()
+            .filter(is_due)
+            .map(|run| run.id().clone())
+            .collect();
+        for id in &due {
+            self.flush(id, now);
+        }
+        self.sync_written(&due, now);
+        self.close_ended();
+        let retry_at = self.runs.values().filter_map(ActiveRun::retry_at).min();
+        // A run that ends and is still here fails too.
+        self.needs_look = retry_at.is_some() || !self.closing.is_empty();
+        retry_at
+    }
+
+    fn flush(&mut self, id: &str, now: Instant) {
+        let Some(mut run) = self.runs.get_mut(id) else {
+            return;
+        };
+        if !run.is_due(now) {
+            return;
+        }
+        if !run.is_open() {
+            self.make_room_for_a_file();
+            let Some(again) = self.runs.get_mut(id) else {
+                return;
+            };
+            run = again;
+        }
+        self.uses += 1;
+        run.used_at = self.uses;
+        run.flush(&mut self.tools, now);
+        self.needs_look |= run.retry_at().is_some();
+        if let Some(file) = run.closed_file.take() {
+            if self.policy != SyncPolicy::Never {
+                let (id, done) = (run.id().clone(), None);
+                // Without room the compressed file is synced, soon enough.
+                let _ = self.syncer.offer(Job::Data { id, file, done });
+            }
+            let directory = run.directory().clone();
+            self.prune(directory.data().clone(), now);
+            self.chores.offer(Chore::Compress(directory));
+        }
+    }
+
+    /// Has the runs removed that are not kept.
+    fn prune(&mut self, data: DataDir, now: Instant) {
+        self.pruned_at = Some(now);
+        if self.retention != Retention::EVERYTHING {
+            let chore = Chore::Prune(data, self.retention, self.tools.clock.wall());
+            self.chores.offer(chore);
+        }
+    }
+
+    /// Closes the file that was used least recently, if as many as may be are open.
+    fn make_room_for_a_file(&mut self) {
+        let is_open = |run: &&mut ActiveRun| run.is_open();
+        if self.runs.values_mut().filter(is_open).count() < FILES_MAX {
+            return;
+        }
+        if let Some(run) = self
+            .runs
+            .values_mut()
+            .filter(is_open)
+            .min_by_key(|run| run.used_at)
+            && let Some(file) = run.close_file()
+            && run.is_dirty
+            && self.policy != SyncPolicy::Never
+        {
+            let job = Job::Data {
+                id: run.id().clone(),
+                file,
+                done: None,
+            };
+            // Without room it stays dirty and is opened again to be synced.
+            run.is_dirty = self.syncer.offer(job).is_err();
+        }
+    }
+
+    /// Sees to it that what was written to these runs is synced when the policy says.
+    fn sync_written(&mut self, ids: &[ExecutionId], now: Instant) {
+        match self.policy {
+            SyncPolicy::Never => {}
+            SyncPolicy::Interval(interval) => {
+                let is_dirty = |run: &ActiveRun| run.is_dirty || run.is_directory_dirty;
+                if self.sync_at.is_none()
+                    && ids.iter().filter_map(|id| self.runs.get(id)).any(is_dirty)
+                {
+                    self.sync_at = Some(now + interval);
+                }
+            }
+            SyncPolicy::Always => {
+                let mut files: Vec<(ExecutionId, Arc<File>)> = Vec::new();
+                for id in ids {
+                    if let Some(run) = self.runs.get_mut(id)
+                        && std::mem::take(&mut run.is_dirty)
+                        && let Some(file) = run.file_to_sync()
+                    {
+                        files.push((id.clone(), file));
+                    }
+                }
+                if !files.is_empty() {
+                    self.syncer.sync_now(files);
+                }
+                self.sync_dirty(now);
+            }
+        }
+    }
+
+    /// Hands everything that is not synced to `td-sync`, as far as it has room.
+    fn sync_dirty(&mut self, now: Instant) {
+        let mut full = false;
+        for run in self.runs.values_mut() {
+            if run.is_directory_dirty {
+                let path = run.directory().path().to_owned();
+                let job = Job::Directory {
+                    id: run.id().clone(),
+                    path,
+                };
+                run.is_directory_dirty = self.syncer.offer(job).is_err();
+            }
+            if run.is_dirty {
+                let sent = run.file_to_sync().is_none_or(|file| {
+                    self.syncer
+                        .offer(Job::Data {
+                            id: run.id().clone(),
+                            file,
+                            done: None,
+                        })
+                        .is_ok()
+                });
+                run.is_dirty = !sent;
+            }
+            full |= run.is_directory_dirty || run.is_dirty;
+            full |= !closing::hand_remark(run, &self.syncer, &self.tools.clock);
+        }
+        if full {
+            self.sync_at = Some(now + RETRY_INTERVAL);
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! What an agent's file says: what was added to it, or its end, and what stands before that.
+
+use std::fs::File;
+use std::io;
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+
+use super::last_line::LastLine;
+use crate::agent::{AgentEvent, Expected, Format, Standing, StreamFormat, StreamParser};
+use crate::observe::conversation::first_line;
+use crate::observe::file_bytes::read_at;
+use crate::timestamp::Timestamp;
+
+/// How much of the end of a file is read at first, and how much where that does not tell: a record
+/// may be a megabyte long, an image.
+pub(super) const TAILS: [u64; 3] = [256 * 1024, 1024 * 1024, FILE_BYTES_MAX];
+
+/// The most that is read of a file at once.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// How far before its end a transcript is searched for tasks that still run, once, before it is
+/// said that its agent has completed. Nearly all transcripts are smaller.
+const EARLIER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// By so much of its beginning it is known whose transcript it is.
+const HEAD_BYTES: u64 = 64 * 1024;
+
+/// Turns that one look reports: more are no person's.
+const TURNS_MAX: usize = 1_000;
+
+/// What the records of a conversation with a person say of one of its turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TurnEnd {
+    Completed {
+        marker: String,
+        summary: String,
+        is_inferred: bool,
+    },
+    Failed {
+        error: String,
+    },
+}
+
+/// What has been read.
+#[derive(Debug)]
+pub(super) struct Content {
+    parser: StreamParser,
+    /// Turns that ended earlier are not reported.
+    since: Timestamp,
+    /// Turns that were not reported yet.
+    turns: Vec<TurnEnd>,
+    /// The last turn that ended before, as long as nothing follows it.
+    turn_before: Option<TurnEnd>,
+    /// From where on, and up to where it was read.
+    start: u64,
+    offset: u64,
+    /// What stands before `start` was searched, from there on.
+    searched_from: Option<u64>,
+    /// Its beginning is not a sub-agent's.
+    is_main: bool,
+    error: String,
+    last_line: LastLine,
+}
+
+impl Content {
+    /// Of what was written before `since`, only how it ends is of concern.
+    pub fn new(since: Timestamp) -> Self {
+        Self {
+            parser: parser(Format::Auto),
+            since,
+            turns: Vec::new(),
+            turn_before: None,
+            start: 0,
+            offset: 0,
+            searched_from: None,
+            is_main: false,
+            error: String::new(),
+            last_line: LastLine::default(),
+        }
+    }
+
+    /// Up to where it was read.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub fn format(&self) -> Option<StreamFormat> {
+        self.parser.format()
+    }
+
+    /// Where the agent stands.
+    pub fn standing(&self) -> Standing {
+        match self.is_beside() {
+            // It waits for the sub-agent that wrote all of the end.
+            true => Standing::Working,
+            false => self.parser.standing(),
+        }
+    }
+
+    pub fn expected(&self) -> Expected {
+        self.parser.expected()
+    }
+
+    pub fn evidence(&self) -> &str {
+        self.parser.evidence()
+    }
+
+    /// Whether it is a conversation with a person, which may go on after any end.
+    pub fn is_interactive(&self) -> bool {
+        match self.format() {
+            Some(StreamFormat::ClaudeTranscript) => !self.is_sub_agents(),
+            Some(
+                StreamFormat::CodexRollout
+                | StreamFormat::GeminiSession
+                | StreamFormat::QwenSession
+                | StreamFormat::AiderHistory,
+            ) => true,
+            _ => false,
+        }
+    }
+
+    fn is_sub_agents(&self) -> bool {
+        !self.is_main && self.parser.is_sub_agents() == Some(true)
+    }
+
+    /// The turns that have ended since this was asked last.
+    pub fn take_turns(&mut self) -> Vec<TurnEnd> {
+        let turns = std::mem::take(&mut self.turns);
+        match self.is_interactive() {
+            true => turns,
+            false => Vec::new(),
+        }
+    }
+
+    /// The agent has ended its turn, as silence tells where its records do not.
+    pub fn turn_over(&mut self) {
+        let mut events = Vec::new();
+        self.parser.turn_over(Timestamp::default(), &mut events);
+        self.note(events, true, true);
+    }
+
+    /// The last turn, which ended before it was observed.
+    pub fn take_turn_before(&mut self) -> Option<TurnEnd> {
+        self.turn_before.take().filter(|_| self.is_interactive())
+    }
+
+    /// What it failed with, where it said so.
+    pub fn error(&self) -> &str {
+        &self.error
+    }
+
+    /// What the agent said last; of what nobody can read, the last line.
+    pub fn answer(&self) -> String {
+        match self.parser.answer() {
+            "" if !is_known(self.format()) => self.last_line.text(),
+            answer => answer.to_owned(),
+        }
+    }
+
+    /// Whether the last record is not whole.
+    pub fn is_open(&self) -> bool {
+        self.parser.is_open()
+    }
+
+    /// So many bytes before the end may tell of tasks that still run, and nobody has looked.
+    pub fn unread(&self) -> u64 {
+        match self.format() {
+            // No other format has such tasks.
+            Some(StreamFormat::ClaudeTranscript) => self.searched_from.unwrap_or(self.start),
+            _ => 0,
+        }
+    }
+
+    /// Whether that is to be searched now: its agent has finished, if there is nothing there.
+    pub fn is_to_be_searched(&self) -> bool {
+        let is_done = self.standing() == Standing::Done;
+        is_done && self.searched_from.is_none() && self.unread() > 0
+    }
+
+    /// Only a sub-agent's records were read, of a file that is not a sub-agent's.
+    fn is_beside(&self) -> bool {
+        self.is_main && self.parser.is_sub_agents() == Some(true)
+    }
+
+    /// Reads what was added; or the end, where that is too much or nothing was read before. Says
+    /// how much it read.
+    pub fn read(&mut self, file: &File, bytes: u64) -> io::Result<u64> {
+        let added = bytes - self.offset.min(bytes);
+        // While the format is not known, all that tells is read together.
+        if self.offset == 0 || added > FILE_BYTES_MAX || self.parser.format().is_none() {
+            return self.read_end(file, bytes);
+        }
+        let piece = read_at(file, self.offset, added)?;
+        self.offset += piece.len() as u64;
+        self.parse(&piece, true);
+        Ok(added)
+    }
+
+    fn read_end(&mut self, file: &File, bytes: u64) -> io::Result<u64> {
+        let mut read = 0;
+        let mut is_sub_agents = None;
+        for tail in TAILS {
+            let start = bytes.saturating_sub(tail);
+            let piece = read_at(file, start, bytes - start)?;
+            read += bytes - start;
+            let is_last = start == 0 || tail == FILE_BYTES_MAX;
+            // Back to the start of a line, or of a word.
+            let line = match memchr::memchr(b'\n', &piece) {
+                _ if start == 0 => 0,
+                Some(at) => at + 1,
+                None if is_last => piece.iter().take_while(|byte| **byte != b' ').count(),
+                None => continue,
+            };
+            let end = start + piece.len() as u64;
+            let piece = &piece[line..];
+            self.begin(parser(Format::Auto), end - piece.len() as u64);
+            let since = self.since;
+            let new = first_line(piece, |time| time >= since);
+            self.parse(&piece[..new], false);
+            self.parse(&piece[new..], true);
+            if self.parser.format().is_none() && piece.trim_ascii_start().starts_with(b"{") {
+                // So few records that none tells whose they are: what any of them may say counts.
+                let known = std::mem::replace(&mut self.parser, parser(Format::Json));
+                self.tell(piece, false);
+                if !matches!(self.parser.standing(), Standing::Done | Standing::Failed) {
+                    self.parser = known;
+                }
+            }
+            self.offset = end;
+            if self.start > 0 && self.parser.is_sub_agents() == Some(true) {
+                let is_known = match is_sub_agents {
+                    Some(known) => known,
+                    None => begins_as_sub_agents(file)?,
+                };
+                is_sub_agents = Some(is_known);
+                self.is_main = !is_known;
+            }
+            let tells = self.parser.standing() != Standing::Unknown
+                || self.parser.format() == Some(StreamFormat::Text);
+            if is_last || (tells && !self.is_beside()) {
+                break;
+            }
+        }
+        Ok(read)
+    }
+
+    fn begin(&mut self, parser: StreamParser, start: u64) {
+        *self = Self {
+            parser,
+            start,
+            ..Self::new(self.since)
+        };
+    }
+
+    /// Searches what stands before the end for tasks that were begun there. Says how much it read.
+    pub fn search(&mut self, file: &File) -> io::Result<u64> {
+        let from = self.start.saturating_sub(EARLIER_BYTES_MAX);
+        let earlier = read_at(file, from, self.start - from)?;
+        self.searched_from = Some(from);
+        let mut done = match memchr::memchr(b'\n', &earlier) {
+            Some(at) if from > 0 => at + 1,
+            _ => 0,
+        };
+        // Lines in which no such field stands need not be parsed: what the field says is read.
+        for found in TASKS.iter().flat_map(|regex| regex.find_iter(&earlier)) {
+            if found.start() < done {
+                continue;
+            }
+            let begin = memchr::memrchr(b'\n', &earlier[..found.start()]).map_or(0, |at| at + 1);
+            let end = memchr::memchr(b'\n', &earlier[found.end()..]);
+            let end = end.map_or(earlier.len(), |at| found.end() + at);
+            self.parser.recall(&earlier[begin.max(done)..end]);
+            done = end;
+        }
+        Ok(self.start - from)
+    }
+
+    fn parse(&mut self, piece: &[u8], is_new: bool) {
+        self.tell(piece, is_new);
+        if !is_known(self.format()) {
+            self.last_line.push(piece);
+        }
+    }
+
+    fn tell(&mut self, piece: &[u8], is_new: bool) {
+        let mut events = Vec::new();
+        // The times of records are nobody's concern here.
+        let now = Timestamp::default();
+        self.parser.push(piece, now, &mut events);
+        self.parser.settle(now, &mut events);
+        self.note(events, is_new, false);
+    }
+
+    fn note(&mut self, events: Vec<AgentEvent>, is_new: bool, is_inferred: bool) {
+        for event in events {
+            let turn = match event {
+                AgentEvent::AgentFailed { error, .. } => {
+                    self.error.clone_from(&error);
+                    TurnEnd::Failed { error }
+                }
+                AgentEvent::TurnCompleted { marker, summary } => TurnEnd::Completed {
+                    is_inferred: is_inferred || marker.starts_with("inferred"),
+                    marker,
+                    summary,
+                },
+                AgentEvent::PromptSent { .. } => {
+                    self.turn_before = None;
+                    continue;
+                }
+                _ => continue,
+            };
+            if !is_new {
+                self.turn_before = Some(turn);
+            } else if self.turns.len() < TURNS_MAX {
+                self.turns.push(turn);
+            }
+        }
+    }
+}
+
+/// What stands in records that tell of tasks.
+static TASKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let fields = "async_launched|backgroundTaskId|shellId|task_id|task-notification";
+    Regex::new(&format!("(?-u){fields}")).ok()
+});
+
+/// Whether a format's records say where an agent stands.
+pub(super) fn is_known(format: Option<StreamFormat>) -> bool {
+    !matches!(
+        format,
+        None | Some(StreamFormat::Json) | Some(StreamFormat::Text)
+    )
+}
+
+/// Whether the first conversation that the file begins with is a sub-agent's.
+fn begins_as_sub_agents(file: &File) -> io::Result<bool> {
+    let head = read_at(file, 0, HEAD_BYTES)?;
+    let mut parser = StreamParser::of(StreamFormat::ClaudeTranscript);
+    parser.push(&head, Timestamp::default(), &mut Vec::new());
+    Ok(parser.is_sub_agents() == Some(true))
+}
+
+fn parser(format: Format) -> StreamParser {
+    let bytes_max = usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX);
+    StreamParser::with_record_bytes_max(format, bytes_max)
+}

@@ -1,0 +1,364 @@
+//! The output file of an agent: whether it has changed, is the same file, and what is wrong with it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+
+use super::content::{Content, TurnEnd};
+use super::verdict::{Facts, HOLD, Verdict, judge};
+use crate::agent::Standing;
+use crate::observe::file_bytes::read_at;
+use crate::timestamp::Timestamp;
+
+/// A file of this size is worth a word: something writes without end.
+const ENORMOUS_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// By so many of its first bytes a file is known again.
+const FINGERPRINT_BYTES: u64 = 1024;
+
+/// What a look has found.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    pub verdict: Option<Verdict>,
+    /// What was not said before.
+    pub warnings: Vec<String>,
+    /// Turns of a conversation with a person that have ended, and not been reported.
+    pub turns: Vec<TurnEnd>,
+    /// It has changed, but nothing more may be read in this tick.
+    pub is_starved: bool,
+}
+
+/// When a file is looked at, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub now: Instant,
+    pub wall: Timestamp,
+    pub stable: Duration,
+}
+
+/// A file that is looked at again and again.
+#[derive(Debug)]
+pub(super) struct OutputFile {
+    path: PathBuf,
+    seen: Option<Seen>,
+    looked_at: Option<Instant>,
+    changed_at: Option<Instant>,
+    fingerprint: Vec<u8>,
+    content: Content,
+    /// One of its turns was reported.
+    has_turns: bool,
+    is_compressed: bool,
+    /// Since when a task's file that was there is missing.
+    gone_at: Option<Instant>,
+    told: BTreeSet<&'static str>,
+}
+
+/// By this it is seen whether a file has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Seen {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Seen {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+
+    fn is_same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
+    /// How long ago it was written to, where both clocks agree that this is the past.
+    fn age(&self, wall: Timestamp) -> Option<Duration> {
+        let (seconds, nanos) = self.modified;
+        let modified = seconds.checked_mul(1_000_000)?.checked_add(nanos / 1_000)?;
+        let age = wall.micros().checked_sub(modified)?;
+        u64::try_from(age).ok().map(Duration::from_micros)
+    }
+}
+
+impl OutputFile {
+    /// A file of which the turns that end from `since` on are reported; of those before, the last,
+    /// when the agent has ended with it.
+    pub fn new(path: PathBuf, since: Timestamp) -> Self {
+        Self {
+            path,
+            seen: None,
+            looked_at: None,
+            changed_at: None,
+            fingerprint: Vec::new(),
+            content: Content::new(since),
+            has_turns: false,
+            is_compressed: false,
+            gone_at: None,
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// Whether it may have more to report after the agent has ended.
+    pub fn is_interactive(&self) -> bool {
+        self.content.is_interactive()
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Looks at it. Of a file that has not changed nothing is read; what is read is taken from
+    /// `bytes_left`.
+    pub fn look(&mut self, moment: Moment, bytes_left: &mut u64) -> Looked {
+        let mut looked = Looked::default();
+        if let Err(error) = self.read_and_judge(moment, bytes_left, &mut looked) {
+            let message = format!("{} cannot be read: {error}", self.path.display());
+            self.warn("unreadable", message, &mut looked);
+        }
+        self.looked_at = Some(moment.now);
+        self.take_turns(&mut looked);
+        looked
+    }
+
+    /// What is to be reported of turns: each end once, and with the end of the agent one, at least.
+    fn take_turns(&mut self, looked: &mut Looked) {
+        let is_over = matches!(looked.verdict, Some(Verdict::Completed { .. }));
+        if is_over {
+            self.content.turn_over();
+        }
+        looked.turns = self.content.take_turns();
+        if is_over && looked.turns.is_empty() && !self.has_turns {
+            looked.turns.extend(self.content.take_turn_before());
+        }
+        self.has_turns |= !looked.turns.is_empty();
+    }
+
+    fn read_and_judge(
+        &mut self,
+        moment: Moment,
+        bytes_left: &mut u64,
+        looked: &mut Looked,
+    ) -> io::Result<()> {
+        if !self.read_changes(moment, bytes_left, looked)? {
+            return Ok(());
+        }
+        if self.content.is_to_be_searched() && self.quiet(moment) >= HOLD {
+            if *bytes_left == 0 {
+                looked.is_starved = true;
+                return Ok(());
+            }
+            let file = self.open()?;
+            if self.seen != Some(Seen::of(&file.metadata()?)) {
+                // Changed since: the next look sees how.
+                return Ok(());
+            }
+            let read = self.content.search(&file)?;
+            *bytes_left = bytes_left.saturating_sub(read);
+        }
+        looked.verdict = self.judge(moment);
+        Ok(())
+    }
+
+    fn open(&self) -> io::Result<File> {
+        // It may have become a pipe, which would be waited for.
+        let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(&self.path)
+    }
+
+    /// What the file was compressed to, where it was: an agent's program does that with what was
+    /// idle for days.
+    fn compressed(&self) -> Option<PathBuf> {
+        ["zst", "gz"].into_iter().find_map(|extension| {
+            let mut name = self.path.clone().into_os_string();
+            name.push(".");
+            name.push(extension);
+            Some(PathBuf::from(name)).filter(|path| path.is_file())
+        })
+    }
+
+    /// Whether there is something to judge.
+    fn read_changes(
+        &mut self,
+        moment: Moment,
+        bytes_left: &mut u64,
+        looked: &mut Looked,
+    ) -> io::Result<bool> {
+        let shown = self.path.display().to_string();
+        let metadata = match fs::metadata(&self.path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(path) = self.compressed() {
+                    let path = path.display();
+                    let message =
+                        format!("{shown} was compressed to {path}: what it says is not read");
+                    self.warn("compressed", message, looked);
+                    self.content = Content::new(moment.wall);
+                    return Ok(self.seen.is_some());
+                }
+                if self.seen.is_some() && self.is_gone_task() {
+                    looked.verdict = self.deleted(moment);
+                } else if self.seen.is_some() {
+                    let message = format!("{shown} is gone, and is waited for");
+                    self.warn("gone", message, looked);
+                } else if fs::symlink_metadata(&self.path).is_ok() {
+                    let message = format!("{shown} is a symbolic link to nothing");
+                    self.warn("link", message, looked);
+                }
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        self.gone_at = None;
+        if !metadata.is_file() {
+            let message = format!("{shown} is no regular file, and is not read");
+            self.warn("kind", message, looked);
+            return Ok(false);
+        }
+        if metadata.len() == 0 && self.seen.is_none() {
+            return Ok(false);
+        }
+        if self.seen == Some(Seen::of(&metadata)) {
+            // One that was emptied says nothing until it is written to again.
+            return Ok(metadata.len() > 0);
+        }
+        if *bytes_left == 0 {
+            looked.is_starved = true;
+            return Ok(false);
+        }
+        let file = self.open()?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Ok(false);
+        }
+        let seen = Seen::of(&metadata);
+        self.recognise(&file, seen, moment, looked)?;
+        if seen.bytes > ENORMOUS_BYTES {
+            let message = format!("{shown} has {} bytes: only its end is read", seen.bytes);
+            self.warn("enormous", message, looked);
+        }
+        if self.is_compressed {
+            let message = format!("{shown} is compressed: what it says is not read");
+            self.warn("compressed", message, looked);
+        } else {
+            let read = self.content.read(&file, seen.bytes)?;
+            *bytes_left = bytes_left.saturating_sub(read);
+        }
+        // What has changed since the last look did so after it, whatever the clock of the file says.
+        let age = seen.age(moment.wall).unwrap_or_default();
+        let by_file = moment.now.checked_sub(age).unwrap_or(moment.now);
+        self.changed_at = Some(match self.looked_at.filter(|_| self.seen.is_some()) {
+            Some(looked_at) => by_file.max(looked_at),
+            None => by_file,
+        });
+        self.seen = Some(seen);
+        Ok(seen.bytes > 0)
+    }
+
+    /// Whether it is the output of a task, `tasks/ID.output`, that was deleted. A link whose target is
+    /// missing is still there.
+    fn is_gone_task(&self) -> bool {
+        let directory = self.path.parent().and_then(Path::file_name);
+        directory.is_some_and(|name| name == "tasks")
+            && self.path.extension().is_some_and(|end| end == "output")
+            && fs::symlink_metadata(&self.path).is_err()
+    }
+
+    /// How a task has ended whose file was deleted: Claude Code does that when the task ends. A file
+    /// that is being replaced is missing for a moment only.
+    fn deleted(&mut self, moment: Moment) -> Option<Verdict> {
+        let gone_at = *self.gone_at.get_or_insert(moment.now);
+        if moment.now.saturating_duration_since(gone_at) < HOLD {
+            return None;
+        }
+        let why = "its output file was deleted, as it is when a task ends";
+        let content = &self.content;
+        Some(match content.standing() {
+            Standing::Failed => Verdict::Failed {
+                error: match content.error() {
+                    "" => content.evidence().to_owned(),
+                    error => error.to_owned(),
+                },
+                evidence: format!("{}; {why}", content.evidence()),
+            },
+            _ => Verdict::Completed {
+                result: content.answer(),
+                evidence: why.to_owned(),
+            },
+        })
+    }
+
+    /// Begins anew where it is not the file that it was.
+    fn recognise(
+        &mut self,
+        file: &File,
+        seen: Seen,
+        moment: Moment,
+        looked: &mut Looked,
+    ) -> io::Result<()> {
+        let head = read_at(file, 0, seen.bytes.min(FINGERPRINT_BYTES))?;
+        let known = self.seen.is_none_or(|before| before.is_same_file(&seen));
+        let why = if seen.bytes < self.content.offset() {
+            Some(("truncated", "has become shorter"))
+        } else if !known || !head.starts_with(&self.fingerprint) {
+            Some(("replaced", "was replaced by another file"))
+        } else {
+            None
+        };
+        if let Some((what, words)) = why {
+            let message = format!("{} {words}, and is read anew", self.path.display());
+            self.warn(what, message, looked);
+            // What it says of earlier turns was said before, in the file that it was.
+            self.content = Content::new(moment.wall);
+        }
+        let magics: [&[u8]; 2] = [b"\x28\xb5\x2f\xfd", b"\x1f\x8b"];
+        self.is_compressed = magics.iter().any(|magic| head.starts_with(magic));
+        self.fingerprint = head;
+        Ok(())
+    }
+
+    /// For how long nothing was written.
+    fn quiet(&self, moment: Moment) -> Duration {
+        let changed_at = self.changed_at.unwrap_or(moment.now);
+        moment.now.saturating_duration_since(changed_at)
+    }
+
+    fn judge(&self, moment: Moment) -> Option<Verdict> {
+        let content = &self.content;
+        let facts = Facts {
+            standing: content.standing(),
+            expected: content.expected(),
+            format: content.format(),
+            evidence: content.evidence(),
+            answer: &content.answer(),
+            error: content.error(),
+            is_open: content.is_open(),
+            unread: content.unread(),
+            quiet: self.quiet(moment),
+        };
+        judge(&facts, moment.stable)
+    }
+
+    /// Says something that was not said before.
+    fn warn(&mut self, what: &'static str, message: String, looked: &mut Looked) {
+        if self.told.insert(what) {
+            looked.warnings.push(message);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,0 +1,270 @@
+//! Background agents as a source of an engine: found, looked at until all have ended, and counted.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+use serde_json::{Map, Value};
+
+use super::places::{Found, Places};
+use super::registry::{AgentRegistry, AgentStatus, Polling};
+use crate::bus::EventEmitter;
+use crate::error::{Error, Result};
+use crate::event::ExecutionId;
+use crate::history::{RunInfo, RunState};
+use crate::observe::{Context, RunName, Source};
+use crate::thread::is_stopped;
+use crate::timestamp::Timestamp;
+
+/// So many directories are searched for new files each time that files are looked at: it takes less
+/// than a millisecond.
+const SMALL_DIRECTORIES: usize = 500;
+
+/// How often more are searched: 20,000 directories take some 30 ms.
+const SEARCH_EVERY: Duration = Duration::from_secs(5);
+
+/// Which agents' files are looked at, and how.
+///
+/// ```
+/// use std::time::Duration;
+/// use td_observe::AgentWatch;
+/// # fn main() -> td_observe::Result<()> {
+/// let watch = AgentWatch::new()
+///     .place("tasks/*.output")?
+///     .every(Duration::from_secs(1));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "give it to Engine::watch_agents"]
+pub struct AgentWatch {
+    places: Places,
+    polling: Polling,
+    execution_id: Option<ExecutionId>,
+    follows: bool,
+}
+
+impl AgentWatch {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A file, which need not be there yet; a directory, of which all `*.jsonl` and `*.output` are
+    /// agents' files, also those in directories below; or a pattern with `*` and `?` in its last part.
+    /// New files are found while others are under way.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` when it is neither.
+    pub fn place(mut self, path: impl AsRef<Path>) -> Result<Self> {
+        self.places.add(path.as_ref())?;
+        Ok(self)
+    }
+
+    /// The homes of all agents that are known: Claude Code, Codex, Gemini CLI and Qwen Code. `variable`
+    /// has the environment: `HOME`, and `CLAUDE_CONFIG_DIR`, `CODEX_HOME`, `GEMINI_CLI_HOME` and
+    /// `QWEN_RUNTIME_DIR`, where they are set. Of the sessions there those count that were written to
+    /// in the last 10 minutes, and those that are written to from now on.
+    pub fn homes(mut self, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        self.places.add_homes(variable);
+        self
+    }
+
+    /// Goes on when all have ended, until the engine is shut down: sessions with a person have more
+    /// turns, and more agents may come.
+    pub fn follow(mut self) -> Self {
+        self.follows = true;
+        self
+    }
+
+    /// The homes of agents that are there.
+    #[cfg(feature = "cli")]
+    pub(crate) fn existing_homes(&self) -> Vec<String> {
+        self.places.homes()
+    }
+
+    /// Places where nothing is to be found yet, in words.
+    #[cfg(feature = "cli")]
+    pub(crate) fn empty_places(&self) -> Vec<String> {
+        self.places.empty()
+    }
+
+    /// How often all are looked at; 5 s unless told otherwise.
+    pub fn every(mut self, interval: Duration) -> Self {
+        self.polling.every = interval;
+        self
+    }
+
+    /// How long a file must be unchanged where its records do not say whether the agent is done;
+    /// 10 s unless told otherwise.
+    pub fn stable(mut self, quiet: Duration) -> Self {
+        self.polling.stable = quiet;
+        self
+    }
+
+    /// The name of the run; `agents@SECONDS` unless told otherwise.
+    pub fn execution_id(mut self, id: impl Into<ExecutionId>) -> Self {
+        self.execution_id = Some(id.into());
+        self
+    }
+}
+
+/// What has become of all agents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AgentsReport {
+    /// How many have completed.
+    pub completed: usize,
+    /// How many have failed.
+    pub failed: usize,
+    /// How many had not ended when the engine was shut down.
+    pub running: usize,
+}
+
+/// Agents that an engine looks at; from [`Engine::watch_agents`](crate::Engine::watch_agents).
+#[derive(Debug)]
+pub struct WatchedAgents {
+    report: Receiver<Result<AgentsReport>>,
+}
+
+impl WatchedAgents {
+    /// Waits until all have ended, or the engine is shut down.
+    ///
+    /// # Errors
+    /// When the run cannot be opened; `is_gone()` when the thread panicked, which is in the
+    /// engine's report then.
+    pub fn wait(self) -> Result<AgentsReport> {
+        self.report
+            .recv()
+            .unwrap_or_else(|_| Err(Error::gone("the agents are not looked at any more")))
+    }
+}
+
+/// The source.
+pub(crate) struct AgentsJob {
+    watch: AgentWatch,
+    done: Sender<Result<AgentsReport>>,
+}
+
+impl AgentsJob {
+    /// # Errors
+    /// When there is nothing to look at, or the interval is zero.
+    pub fn new(watch: AgentWatch) -> Result<(Self, WatchedAgents)> {
+        if watch.places.is_empty() {
+            return Err(Error::invalid("there are no agents to look at"));
+        }
+        if watch.polling.every.is_zero() {
+            return Err(Error::invalid("the interval is zero"));
+        }
+        // With room for the one answer: nobody may be waiting for it.
+        let (done, report) = bounded(1);
+        Ok((Self { watch, done }, WatchedAgents { report }))
+    }
+}
+
+impl Source for AgentsJob {
+    fn name(&self) -> String {
+        "td-agents".to_owned()
+    }
+
+    fn run(self: Box<Self>, context: Context) {
+        let report = look(self.watch, &context);
+        // Whoever waits for it may have left.
+        let _ = self.done.send(report);
+    }
+}
+
+fn look(watch: AgentWatch, context: &Context) -> Result<AgentsReport> {
+    let AgentWatch {
+        mut places,
+        mut polling,
+        execution_id,
+        follows,
+    } = watch;
+    polling.clock = context.clock.clone();
+    let every = polling.every;
+    let name = match execution_id {
+        Some(id) => RunName::Exactly(id),
+        None => {
+            let seconds = context.clock.wall().micros().div_euclid(1_000_000);
+            RunName::Labelled(format!("agents@{seconds}"))
+        }
+    };
+    let since = context.clock.wall();
+    let found = places.find(since);
+    let mut searched_at = context.clock.now();
+    let emitter = context.runs.open(name, info(&found.new))?.emitter;
+    let agents = AgentRegistry::new(emitter.clone(), polling);
+    take(&agents, &emitter, found, since);
+    let mut has_told_full = false;
+    let report = loop {
+        // Asked before the look: the last look comes after the stop.
+        let is_last = is_stopped(&context.stop);
+        let now = context.clock.now();
+        if is_last || is_due(&places, searched_at, now) {
+            take(&agents, &emitter, places.find(context.clock.wall()), since);
+            searched_at = now;
+        }
+        if places.are_full() && !std::mem::replace(&mut has_told_full, true) {
+            emitter.warning("agents", "there are more files than are looked at");
+        }
+        agents.poll_now();
+        let report = AgentsReport {
+            completed: agents.count(AgentStatus::Completed),
+            failed: agents.count(AgentStatus::Failed),
+            running: agents.count(AgentStatus::Running),
+        };
+        let is_over = !follows && report.running == 0 && report.completed + report.failed > 0;
+        if is_last || is_over {
+            break report;
+        }
+        let next = context.clock.after(every);
+        select_biased! {
+            recv(context.stop) -> _ => {}
+            recv(next) -> _ => {}
+        }
+    };
+    let (state, exit_status) = match report {
+        AgentsReport { failed: 1.., .. } => (RunState::Failed, Some(1)),
+        AgentsReport { running: 0, .. } => (RunState::Completed, Some(0)),
+        _ => (RunState::Detached, None),
+    };
+    let id = emitter.execution_id().clone();
+    context.runs.close(&id, state, exit_status);
+    Ok(report)
+}
+
+/// Whether new files are to be searched for.
+fn is_due(places: &Places, searched_at: Instant, now: Instant) -> bool {
+    let is_small = places.directories() <= SMALL_DIRECTORIES;
+    is_small || now.saturating_duration_since(searched_at) >= SEARCH_EVERY
+}
+
+fn take(agents: &AgentRegistry, emitter: &EventEmitter, found: Found, since: Timestamp) {
+    for warning in found.warnings {
+        emitter.warning("agents", &warning);
+    }
+    for name in found.gone {
+        agents.cleanup(&name);
+    }
+    for (name, path) in found.new {
+        let path = std::path::absolute(&path).unwrap_or(path);
+        // The places give each name once.
+        if let Err(error) = agents.register_since(&name, path, since) {
+            log::warn!("{error}");
+        }
+    }
+}
+
+fn info(files: &[(String, PathBuf)]) -> RunInfo {
+    let mut extra = Map::new();
+    let shown = files.iter().map(|(_, path)| path.to_string_lossy().into());
+    extra.insert("files".to_owned(), Value::Array(shown.take(100).collect()));
+    RunInfo {
+        kind: "agents".to_owned(),
+        label: "agents".to_owned(),
+        identity: None,
+        extra,
+    }
+}

@@ -1,0 +1,380 @@
+//! The agents that are registered: who is looked at, and whose end was told.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crossbeam_channel::select_biased;
+
+use super::content::TurnEnd;
+use super::file::{Moment, OutputFile};
+use super::verdict::Verdict;
+use crate::bus::EventEmitter;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::event::TdEvent;
+use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
+use crate::timestamp::Timestamp;
+
+/// What is read in one tick, of all files: a tick is to be over long before the next one.
+const TICK_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// So long the end of the ticker is waited for, which may hang in a look at a dead network.
+const TICKER_END: Duration = Duration::from_secs(5);
+
+/// How files are polled.
+#[derive(Clone, Debug)]
+pub struct Polling {
+    /// How often all files are looked at; 5 s unless told otherwise.
+    pub every: Duration,
+    /// How long a file must be unchanged where its records do not say whether the agent is done;
+    /// 10 s unless told otherwise.
+    pub stable: Duration,
+    /// Where time comes from.
+    pub clock: Clock,
+}
+
+impl Default for Polling {
+    fn default() -> Self {
+        Self {
+            every: Duration::from_secs(5),
+            stable: Duration::from_secs(10),
+            clock: Clock::system(),
+        }
+    }
+}
+
+/// How far an agent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AgentStatus {
+    /// It works, as far as is known.
+    Running,
+    /// It has completed, and that was told.
+    Completed,
+    /// It has failed, and that was told.
+    Failed,
+}
+
+/// Background agents: each is registered once, and its end is told once.
+///
+/// An agent with an output file ends when its file says so: its records are read as
+/// [`StreamParser`](crate::agent::StreamParser) reads them, from the end of the file. Where they do not
+/// say, a file that was not changed for a while is taken for an end, and the evidence begins with
+/// `inferred`; never while a tool or a background task is under way. What may still follow is waited
+/// for: the lines of hooks for `stable`, the next prompt of a human who stopped the agent three times
+/// as long, the rest of a record or the verdict on a goal six times. Files that are not there yet are
+/// waited for, too. A session with a person goes on after its first end: each of its turns that ends
+/// is a `TurnCompleted`, the first one before the `AgentCompleted`, and each failure after the first
+/// end an `Error`. A file that is deleted, replaced, truncated, compressed or that cannot be read gives a
+/// `Warning`, once, and is looked at all the same; but a task whose `tasks/ID.output` is deleted has
+/// ended.
+///
+/// ```no_run
+/// use td_observe::{AgentRegistry, EventBus, Polling};
+///
+/// # fn main() -> td_observe::Result<()> {
+/// let bus = EventBus::new(10_000);
+/// let agents = AgentRegistry::new(bus.emitter_for("agents"), Polling::default());
+/// agents.start_polling()?;
+/// agents.register("tests", "/tmp/claude/tasks/a31559.output")?;
+/// // …
+/// agents.stop_polling();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AgentRegistry {
+    shared: Arc<Shared>,
+    ticker: Mutex<Option<(StopGuard, Handle<()>)>>,
+}
+
+impl AgentRegistry {
+    /// Without agents, and without a ticker.
+    pub fn new(emitter: EventEmitter, polling: Polling) -> Self {
+        let shared = Shared {
+            emitter,
+            polling,
+            book: Mutex::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            ticker: Mutex::new(None),
+        }
+    }
+
+    /// A new agent, whose output file is part of the next tick: `AgentRegistered`.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` when there is an agent of this name.
+    pub fn register(&self, id: &str, output_file: impl Into<PathBuf>) -> Result<()> {
+        let since = self.shared.polling.clock.wall();
+        self.register_since(id, output_file.into(), since)
+    }
+
+    /// The same of an agent whose turns are reported that end from `since` on.
+    pub(super) fn register_since(
+        &self,
+        id: &str,
+        output_file: PathBuf,
+        since: Timestamp,
+    ) -> Result<()> {
+        let file = OutputFile::new(output_file, since);
+        let mut book = self.shared.book();
+        if book.agents.contains_key(id) {
+            let what = format!("there is an agent {id} already");
+            return Err(Error::invalid(what));
+        }
+        let shown = file.path().to_string_lossy();
+        self.shared.emitter.agent_registered(id, &shown);
+        let entry = Entry {
+            status: AgentStatus::Running,
+            file: Some(Box::new(file)),
+        };
+        book.agents.insert(id.to_owned(), entry);
+        Ok(())
+    }
+
+    /// The agent has completed, as somebody else knows: `AgentCompleted`. False where it is not
+    /// known, or has ended before.
+    pub fn complete(&self, id: &str, result: &str) -> bool {
+        let verdict = Verdict::Completed {
+            result: result.to_owned(),
+            evidence: "complete() was called".to_owned(),
+        };
+        self.shared
+            .settle(&mut self.shared.book(), id, verdict, |_| false)
+    }
+
+    /// The agent has failed, as somebody else knows: `AgentFailed`. False where it is not known, or
+    /// has ended before.
+    pub fn fail(&self, id: &str, error: &str) -> bool {
+        let verdict = Verdict::Failed {
+            error: error.to_owned(),
+            evidence: "fail() was called".to_owned(),
+        };
+        self.shared
+            .settle(&mut self.shared.book(), id, verdict, |_| false)
+    }
+
+    /// Forgets an agent: its file is not looked at any more, and nothing is told of it. False where
+    /// it is not known.
+    pub fn cleanup(&self, id: &str) -> bool {
+        self.shared.book().agents.remove(id).is_some()
+    }
+
+    /// How far an agent is; `None` where it is not known.
+    pub fn status(&self, id: &str) -> Option<AgentStatus> {
+        let book = self.shared.book();
+        book.agents.get(id).map(|entry| entry.status)
+    }
+
+    /// How many agents are this far.
+    pub fn count(&self, status: AgentStatus) -> usize {
+        let book = self.shared.book();
+        let entries = book.agents.values();
+        entries.filter(|entry| entry.status == status).count()
+    }
+
+    /// Looks at all files now, on this thread.
+    pub fn poll_now(&self) {
+        self.shared.tick();
+    }
+
+    /// Starts the ticker, one thread for all agents; does nothing where it runs.
+    ///
+    /// # Errors
+    /// When the system has no threads to give.
+    pub fn start_polling(&self) -> Result<()> {
+        let mut ticker = self.ticker();
+        if ticker.is_none() {
+            let shared = Arc::clone(&self.shared);
+            let (running, stop) = stop_pair();
+            let thread = thread::spawn("td-agents", move || shared.run(&stop))?;
+            *ticker = Some((running, thread));
+        }
+        Ok(())
+    }
+
+    /// Stops the ticker and waits for its end; it can be started again.
+    pub fn stop_polling(&self) {
+        let Some((running, ticker)) = self.ticker().take() else {
+            return;
+        };
+        drop(running);
+        let deadline = self.shared.polling.clock.now() + TICKER_END;
+        match ticker.join_deadline(deadline) {
+            Ok(Ok(())) => {}
+            Ok(Err(panicked)) => log::error!("{panicked}"),
+            Err(ticker) => log::warn!("{} hangs in a look at a file", ticker.name()),
+        }
+    }
+
+    fn ticker(&self) -> MutexGuard<'_, Option<(StopGuard, Handle<()>)>> {
+        // What a panic leaves behind here is whole.
+        self.ticker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for AgentRegistry {
+    fn drop(&mut self) {
+        self.stop_polling();
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    emitter: EventEmitter,
+    polling: Polling,
+    book: Mutex<Book>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    agents: BTreeMap<String, Entry>,
+    /// Whose turn it is first in the next tick: it got nothing in the last one.
+    starved: Option<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    status: AgentStatus,
+    /// `None` while it is looked at, and when nothing more is reported of the agent.
+    file: Option<Box<OutputFile>>,
+}
+
+impl Shared {
+    fn book(&self) -> MutexGuard<'_, Book> {
+        // What a panic leaves behind here is whole.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, stop: &Stop) {
+        let clock = &self.polling.clock;
+        loop {
+            self.tick();
+            let next = clock.after(self.polling.every);
+            select_biased! {
+                recv(stop) -> _ => return,
+                recv(next) -> _ => {}
+            }
+        }
+    }
+
+    fn tick(&self) {
+        let mut bytes_left = TICK_BYTES_MAX;
+        let ids = self.book().looked_at();
+        for id in ids {
+            // Taken out, so that nobody waits for the disk who registers or asks.
+            let taken = self.book().agents.get_mut(&id).and_then(Entry::take);
+            let Some((before, mut file)) = taken else {
+                continue;
+            };
+            let clock = &self.polling.clock;
+            let moment = Moment {
+                now: clock.now(),
+                wall: clock.wall(),
+                stable: self.polling.stable,
+            };
+            let looked = file.look(moment, &mut bytes_left);
+            let mut book = self.book();
+            let is_same = |entry: &&mut Entry| entry.status == before;
+            let Some(entry) = book.agents.get_mut(&id).filter(is_same) else {
+                // Ended or forgotten meanwhile.
+                continue;
+            };
+            entry.file = Some(file);
+            let is_running = before == AgentStatus::Running;
+            for warning in looked.warnings.iter().filter(|_| is_running) {
+                self.emitter.warning(&format!("agent {id}"), warning);
+            }
+            for turn in looked.turns {
+                self.report(&id, turn, is_running);
+            }
+            if looked.is_starved && book.starved.is_none() {
+                book.starved = Some(id.clone());
+            }
+            if let Some(verdict) = looked.verdict.filter(|_| is_running) {
+                self.settle(&mut book, &id, verdict, |file| file.is_interactive());
+            }
+        }
+    }
+
+    /// Reports the end of a turn. A failure that is an agent's first end is that end.
+    fn report(&self, id: &str, turn: TurnEnd, is_running: bool) {
+        match turn {
+            TurnEnd::Completed {
+                marker,
+                summary,
+                is_inferred,
+            } => {
+                let evidence = match is_inferred {
+                    true => "inferred",
+                    false => "transcript",
+                };
+                self.emitter.emit(TdEvent::TurnCompleted {
+                    execution_id: self.emitter.execution_id().clone(),
+                    marker,
+                    summary,
+                    pane: None,
+                    evidence: Some(evidence.to_owned()),
+                    agent_id: Some(Box::new(id.to_owned())),
+                });
+            }
+            TurnEnd::Failed { error } if !is_running => {
+                self.emitter.error(&format!("agent {id}"), &error);
+            }
+            TurnEnd::Failed { .. } => {}
+        }
+    }
+
+    /// Tells the end of an agent, if it was not told. Under the lock: it is told once.
+    /// Its file is looked at any further where `goes_on` says so.
+    fn settle(
+        &self,
+        book: &mut Book,
+        id: &str,
+        verdict: Verdict,
+        goes_on: impl Fn(&OutputFile) -> bool,
+    ) -> bool {
+        let Some(entry) = book.agents.get_mut(id) else {
+            return false;
+        };
+        if entry.status != AgentStatus::Running {
+            return false;
+        }
+        entry.file = entry.file.take().filter(|file| goes_on(file));
+        entry.status = match verdict {
+            Verdict::Completed { result, evidence } => {
+                self.emitter.agent_completed(id, &result, &evidence);
+                AgentStatus::Completed
+            }
+            Verdict::Failed { error, evidence } => {
+                self.emitter.agent_failed(id, &error, &evidence);
+                AgentStatus::Failed
+            }
+        };
+        true
+    }
+}
+
+impl Book {
+    /// Those who are looked at, from the one whose turn it is.
+    fn looked_at(&mut self) -> Vec<String> {
+        let first = self.starved.take().unwrap_or_default();
+        let (before, from): (Vec<_>, Vec<_>) = self
+            .agents
+            .iter()
+            .filter(|(_, entry)| entry.file.is_some())
+            .map(|(id, _)| id.clone())
+            .partition(|id| *id < first);
+        from.into_iter().chain(before).collect()
+    }
+}
+
+impl Entry {
+    fn take(&mut self) -> Option<(AgentStatus, Box<OutputFile>)> {
+        Some((self.status, self.file.take()?))
+    }
+}

@@ -1,0 +1,260 @@
+//! The files below a directory, listed again and again at little cost: of a directory that has not
+//! changed only the time is asked.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::timestamp::Timestamp;
+
+/// Directories below directories: Codex has `YEAR/MONTH/DAY`, Claude Code `PROJECT/SESSION/subagents`
+/// and below that workflows.
+const DEPTH_MAX: usize = 8;
+
+/// Directories of a tree: years of sessions have a few thousand.
+const DIRECTORIES_MAX: usize = 20_000;
+
+/// Files of a tree whose names are kept, 200 bytes each.
+const FILES_MAX: usize = 50_000;
+
+/// What was listed so short after the last change may lack a change of the same tick of the file
+/// system's clock.
+const SETTLED_MICROS: i64 = 2_000_000;
+
+/// A directory that has not changed for a day is asked every sixth time only: it is a session's or a
+/// day's that is over. The first two levels, where sessions begin, are asked each time.
+const OLD_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
+const OLD_EVERY: u32 = 6;
+const ASKED_DEPTH: usize = 1;
+
+/// The files of a directory that are an agent's, by how their names end.
+const EXTENSIONS: [&str; 2] = ["jsonl", "output"];
+
+/// What a search has come upon.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    pub files: Vec<PathBuf>,
+    /// What is wrong, and with what.
+    pub warnings: Vec<(PathBuf, String)>,
+}
+
+/// A directory and all that are below it.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    root: PathBuf,
+    /// The name of the directories whose files count; all, where there is none.
+    only_in: Option<&'static str>,
+    listings: HashMap<PathBuf, Listing>,
+    /// How often it was listed.
+    count: u32,
+}
+
+/// What stands in one directory.
+#[derive(Clone, Debug, Default)]
+struct Listing {
+    modified: (i64, i64),
+    /// It need not be read again before it changes.
+    is_settled: bool,
+    files: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
+}
+
+impl Tree {
+    pub fn new(root: PathBuf, only_in: Option<&'static str>) -> Self {
+        Self {
+            root,
+            only_in,
+            listings: HashMap::new(),
+            count: 0,
+        }
+    }
+
+    #[cfg(any(test, feature = "cli"))]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// How many directories it has, as far as is known.
+    pub fn directories(&self) -> usize {
+        self.listings.len()
+    }
+
+    /// Its agents' files, those of a directory in order and before those below. A directory that is
+    /// not there has none yet; what is no file, or a link to nothing, is passed over until it is one;
+    /// links to directories are not followed.
+    pub fn list(&mut self, wall: Timestamp, listed: &mut Listed) {
+        let mut before = std::mem::take(&mut self.listings);
+        let long_ago = wall.micros().saturating_sub(OLD_MICROS);
+        let asks_old = self.count.is_multiple_of(OLD_EVERY);
+        self.count = self.count.wrapping_add(1);
+        let mut open = vec![(self.root.clone(), 0)];
+        let mut count = 0;
+        while let Some((directory, depth)) = open.pop() {
+            if self.listings.len() >= DIRECTORIES_MAX || count >= FILES_MAX {
+                let message = format!(
+                    "{} has more than is looked at: {DIRECTORIES_MAX} directories, {FILES_MAX} files",
+                    self.root.display()
+                );
+                listed.warnings.push((self.root.clone(), message));
+                break;
+            }
+            let listing = match before.remove(&directory) {
+                Some(listing)
+                    if !asks_old && depth > ASKED_DEPTH && listing.is_old(long_ago)
+                        || listing.is_of(&directory) =>
+                {
+                    listing
+                }
+                _ => match Listing::read(&directory, self.only_in, wall, listed) {
+                    Ok(listing) => listing,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => {
+                        let message = format!("{} cannot be read: {error}", directory.display());
+                        listed.warnings.push((directory, message));
+                        continue;
+                    }
+                },
+            };
+            count += listing.files.len();
+            listed.files.extend(listing.files.iter().cloned());
+            if depth < DEPTH_MAX {
+                let below = listing.directories.iter().rev();
+                open.extend(below.map(|below| (below.clone(), depth + 1)));
+            }
+            self.listings.insert(directory, listing);
+        }
+    }
+}
+
+impl Listing {
+    /// Whether it was settled then, and has not changed since.
+    fn is_old(&self, micros: i64) -> bool {
+        self.is_settled && self.modified.0 < micros.div_euclid(1_000_000)
+    }
+
+    /// Whether the directory has not changed since.
+    fn is_of(&self, directory: &Path) -> bool {
+        let metadata = fs::metadata(directory);
+        let modified = metadata.map(|metadata| (metadata.mtime(), metadata.mtime_nsec()));
+        self.is_settled && modified.is_ok_and(|modified| modified == self.modified)
+    }
+
+    fn read(
+        directory: &Path,
+        only_in: Option<&str>,
+        wall: Timestamp,
+        listed: &mut Listed,
+    ) -> io::Result<Self> {
+        // Asked before it is read: a change in between is seen the next time.
+        let metadata = fs::metadata(directory)?;
+        let entries = fs::read_dir(directory)?;
+        let seconds = wall
+            .micros()
+            .saturating_sub(SETTLED_MICROS)
+            .div_euclid(1_000_000);
+        let mut listing = Self {
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            is_settled: metadata.mtime() < seconds,
+            ..Self::default()
+        };
+        let counts = only_in.is_none_or(|name| directory.file_name().is_some_and(|it| it == name));
+        for entry in entries.flatten() {
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            if kind.is_dir() {
+                if listing.directories.len() < DIRECTORIES_MAX {
+                    listing.directories.push(entry.path());
+                }
+                continue;
+            }
+            let path = entry.path();
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            let is_agents = extension.is_some_and(|extension| EXTENSIONS.contains(&extension));
+            if !counts || !is_agents || listing.files.len() >= FILES_MAX {
+                continue;
+            }
+            // Most are files, which the directory says.
+            if kind.is_file() || path.is_file() {
+                listing.files.push(path);
+            } else if !path.is_dir() {
+                // What a link leads to comes without a change of the directory.
+                listing.is_settled = false;
+                let message = passed_over(&path);
+                listed.warnings.push((path, message));
+            }
+        }
+        listing.files.sort();
+        listing.directories.sort();
+        Ok(listing)
+    }
+}
+
+/// What is said of what is no file.
+pub(super) fn passed_over(path: &Path) -> String {
+    format!(
+        "{} is no regular file, or a link to nothing: it is passed over",
+        path.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// By this clock every directory was changed long ago.
+    const LATER: Timestamp = Timestamp::from_micros(i64::MAX / 2);
+
+    fn files(tree: &mut Tree, wall: Timestamp) -> Vec<String> {
+        let mut listed = Listed::default();
+        tree.list(wall, &mut listed);
+        let root = tree.root().to_owned();
+        let below = |path: &PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
+        listed.files.iter().map(below).collect()
+    }
+
+    #[test]
+    fn files_are_found_at_any_depth_and_as_they_come() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        fs::create_dir_all(at("p/s/subagents")).unwrap();
+        for name in [
+            "z.jsonl",
+            "p/s.jsonl",
+            "p/s/subagents/agent-1.jsonl",
+            "p/notes.txt",
+        ] {
+            fs::write(at(name), "").unwrap();
+        }
+        // A link to a directory above would have no end.
+        symlink(temp.path(), at("p/loop")).unwrap();
+        let mut tree = Tree::new(temp.path().to_owned(), None);
+        let all = ["z.jsonl", "p/s.jsonl", "p/s/subagents/agent-1.jsonl"];
+        for wall in [Timestamp::from_micros(0), LATER, LATER] {
+            assert_eq!(files(&mut tree, wall), all);
+        }
+        assert_eq!(tree.directories(), 4);
+        fs::write(at("p/s/subagents/agent-2.jsonl"), "").unwrap();
+        fs::remove_file(at("z.jsonl")).unwrap();
+        let found = (0..OLD_EVERY).map(|_| files(&mut tree, LATER));
+        let found: Vec<_> = found.map(|files| files.len()).collect();
+        assert_eq!((found[0], found.last()), (2, Some(&3)), "{found:?}");
+        let mut chats = Tree::new(temp.path().to_owned(), Some("subagents"));
+        assert_eq!(files(&mut chats, LATER).len(), 2);
+    }
+
+    #[test]
+    fn a_link_is_followed_when_its_target_comes() {
+        let temp = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
+        symlink(other.path().join("a.jsonl"), temp.path().join("a.output")).unwrap();
+        let mut tree = Tree::new(temp.path().to_owned(), None);
+        assert!(files(&mut tree, LATER).is_empty());
+        fs::write(other.path().join("a.jsonl"), "").unwrap();
+        assert_eq!(files(&mut tree, LATER), ["a.output"]);
+    }
+}

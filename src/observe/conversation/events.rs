@@ -1,0 +1,185 @@
+//! What an agent in a pane did, as events of the pane's run (pure).
+
+use super::sub_agents::SubAgentEvent;
+use crate::agent::{AgentEvent, Markers};
+use crate::event::{ExecutionId, PaneId, TdEvent};
+
+/// How much of what an agent says is looked through for a marker.
+const SAID_BYTES_MAX: usize = 16 * 1024;
+
+/// Turns what one agent did into events.
+#[derive(Debug, Default)]
+pub(in crate::observe) struct Telling {
+    /// Prompts since it is observed.
+    turn: u32,
+    /// The end of what the agent has said since the last prompt.
+    said: String,
+    /// The failure that was reported since the last prompt: agents try again, and fail again.
+    failure: Option<String>,
+    /// It is read off a screen, not from a transcript.
+    is_of_screen: bool,
+}
+
+impl Telling {
+    /// Of what an agent's screen shows.
+    pub fn of_screen() -> Self {
+        Self {
+            is_of_screen: true,
+            ..Self::default()
+        }
+    }
+
+    /// The event of a pane's run; `None` for what only a reader of files wants to know, and for what was
+    /// reported before.
+    pub fn event(
+        &mut self,
+        event: AgentEvent,
+        id: &ExecutionId,
+        (agent, markers): (&str, Option<&Markers>),
+        of: &PaneId,
+    ) -> Option<TdEvent> {
+        let event = match event {
+            // Interactive agents go on after an error.
+            AgentEvent::AgentFailed { error, .. } => {
+                if self.failure.as_ref() == Some(&error) {
+                    return None;
+                }
+                self.failure = Some(error.clone());
+                return Some(TdEvent::Error {
+                    execution_id: id.clone(),
+                    context: agent.to_owned(),
+                    message: error,
+                });
+            }
+            AgentEvent::AgentCompleted { .. } => return None,
+            AgentEvent::Warning { message, .. } => {
+                log::debug!("{of}: {agent}: {message}");
+                return None;
+            }
+            AgentEvent::PromptSent { .. } => {
+                self.turn = self.turn.saturating_add(1);
+                self.failure = None;
+                self.said.clear();
+                event
+            }
+            AgentEvent::TokenReceived { ref token } => {
+                self.said.push_str(token);
+                keep_end(&mut self.said);
+                event
+            }
+            // A marker that was asked for says more than how the agent calls the end.
+            AgentEvent::TurnCompleted { marker, summary } => {
+                let found = markers.and_then(|markers| markers.last_in(&self.said));
+                let marker = found.map_or(marker, str::to_owned);
+                self.said.clear();
+                AgentEvent::TurnCompleted { marker, summary }
+            }
+            event => event,
+        };
+        let evidence = match self.is_of_screen {
+            true => "screen",
+            false => "transcript",
+        };
+        let event = event.into_event(id, agent, self.turn);
+        Some(in_pane(event, of, evidence))
+    }
+}
+
+/// The event of what a sub-agent did.
+pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) -> Option<TdEvent> {
+    match event {
+        SubAgentEvent::Registered { id: agent_id, file } => Some(TdEvent::AgentRegistered {
+            execution_id: id.clone(),
+            agent_id,
+            output_file: file,
+            pane: Some(of.clone()),
+        }),
+        SubAgentEvent::Ended { id: agent_id, how } => {
+            let event = how.into_event(id, &agent_id, 0);
+            Some(in_pane(event, of, "transcript"))
+        }
+    }
+}
+
+/// Cuts a text to its end.
+fn keep_end(text: &mut String) {
+    if text.len() > SAID_BYTES_MAX {
+        let from = text.len() - SAID_BYTES_MAX;
+        let cut = (from..text.len()).find(|at| text.is_char_boundary(*at));
+        text.drain(..cut.unwrap_or(from));
+    }
+}
+
+fn in_pane(mut event: TdEvent, of: &PaneId, by: &str) -> TdEvent {
+    match &mut event {
+        TdEvent::TurnCompleted { pane, evidence, .. } => {
+            *pane = Some(of.clone());
+            *evidence = Some(by.to_owned());
+        }
+        TdEvent::PromptSent { pane, .. }
+        | TdEvent::TokenReceived { pane, .. }
+        | TdEvent::ResponseCompleted { pane, .. }
+        | TdEvent::ToolCallStarted { pane, .. }
+        | TdEvent::ToolCallCompleted { pane, .. }
+        | TdEvent::AgentCompleted { pane, .. }
+        | TdEvent::AgentFailed { pane, .. } => *pane = Some(of.clone()),
+        _ => {}
+    }
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(telling: &mut Telling, event: AgentEvent) -> Option<TdEvent> {
+        let markers = Markers::default();
+        let id = ExecutionId::from("x");
+        telling.event(event, &id, ("claude", Some(&markers)), &"%1".into())
+    }
+
+    fn said(token: &str) -> AgentEvent {
+        AgentEvent::TokenReceived {
+            token: token.into(),
+        }
+    }
+
+    fn turn() -> AgentEvent {
+        AgentEvent::TurnCompleted {
+            marker: "end_turn".into(),
+            summary: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_turn_has_the_marker_that_its_answer_has() {
+        let mut telling = Telling::default();
+        told(&mut telling, said("It is [Output Complete] soon."));
+        let marker = |event| match event {
+            Some(TdEvent::TurnCompleted { marker, .. }) => marker,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(marker(told(&mut telling, turn())), "end_turn");
+        told(&mut telling, said(&"long ".repeat(10_000)));
+        told(&mut telling, said("\n\n[Output Complete]\n"));
+        assert_eq!(marker(told(&mut telling, turn())), "[Output Complete]");
+        assert_eq!(marker(told(&mut telling, turn())), "end_turn", "once");
+    }
+
+    #[test]
+    fn a_failure_that_is_repeated_is_reported_once() {
+        let mut telling = Telling::default();
+        let failed = || AgentEvent::AgentFailed {
+            error: "429".into(),
+            evidence: String::new(),
+        };
+        assert!(told(&mut telling, failed()).is_some());
+        assert!(told(&mut telling, failed()).is_none());
+        let prompt = AgentEvent::PromptSent {
+            prompt_summary: "again".into(),
+            token_count: 0,
+        };
+        told(&mut telling, prompt);
+        assert!(told(&mut telling, failed()).is_some());
+    }
+}

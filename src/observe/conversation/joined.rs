@@ -1,0 +1,275 @@
+//! An agent in a pane, joined to its files: what they say now, as claims and events.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use super::places::{Located, Places};
+use super::status::Status;
+use super::sub_agents::{SubAgentEvent, SubAgents};
+use super::transcript::Transcript;
+use crate::agent::{
+    AgentEvent, Claim, HookFile, KnownAgent, ScreenState, Standing, StateSource, StreamFormat,
+    asks, is_limit,
+};
+use crate::observe::hook_files::HookFiles;
+use crate::process::RunningAgent;
+use crate::timestamp::Timestamp;
+
+/// How often the file of a conversation is looked for: `/clear` and `/resume` begin another one.
+const LOCATE_EVERY: Duration = Duration::from_millis(500);
+
+/// What was learnt of an agent in one round.
+#[derive(Debug, Default)]
+pub(super) struct Learnt {
+    pub events: Vec<AgentEvent>,
+    /// What its sub-agents did.
+    pub of_sub_agents: Vec<SubAgentEvent>,
+    /// What its sources claim now, where that has changed.
+    pub claims: Vec<(StateSource, Option<Claim>)>,
+    /// What its screen shows is to decide which of these is its conversation.
+    pub candidates: Vec<PathBuf>,
+    /// Its conversation was found since the last round.
+    pub is_joined: bool,
+}
+
+/// The files of one agent.
+#[derive(Debug)]
+pub(super) struct Joined {
+    pub agent: RunningAgent,
+    places: Option<Places>,
+    status: Option<Status>,
+    transcript: Option<Transcript>,
+    sub_agents: SubAgents,
+    started: Timestamp,
+    /// What happened before is not reported.
+    since: Timestamp,
+    located_at: Option<Instant>,
+    /// Where hooks leave what they report, and the session that they report of, where nothing else
+    /// names it.
+    hooks: HookFiles,
+    hooked: Option<String>,
+    claims: Vec<(StateSource, Option<Claim>)>,
+    failure: Option<String>,
+    /// How many turns were begun.
+    turn: u64,
+    /// The conversation that was found was not told of yet.
+    is_new: bool,
+}
+
+impl Joined {
+    /// An agent of which what happens from `since` on is reported.
+    pub fn new(agent: RunningAgent, started: Timestamp, since: Timestamp) -> Self {
+        let places = Places::of(&agent);
+        let status = places
+            .as_ref()
+            .and_then(|places| places.status_file(&agent));
+        Self {
+            places,
+            status: status.map(Status::new),
+            agent,
+            transcript: None,
+            sub_agents: SubAgents::default(),
+            started,
+            since,
+            located_at: None,
+            hooks: HookFiles::of(|name| std::env::var_os(name)),
+            hooked: None,
+            claims: Vec::new(),
+            failure: None,
+            turn: 0,
+            is_new: false,
+        }
+    }
+
+    /// The file of its conversation.
+    pub fn path(&self) -> Option<&std::path::Path> {
+        self.transcript.as_ref().map(Transcript::path)
+    }
+
+    /// Whether anything of it can be read.
+    pub fn has_places(&self) -> bool {
+        self.places.is_some()
+    }
+
+    /// The format of its conversation.
+    pub fn format(&self) -> StreamFormat {
+        self.places
+            .as_ref()
+            .map_or(StreamFormat::Text, Places::format)
+    }
+
+    /// What its screen shows has decided.
+    pub fn choose(&mut self, path: PathBuf) {
+        self.join(path);
+    }
+
+    /// Something else than its transcript says that its turn is over.
+    pub fn turn_over(&mut self, wall: Timestamp) -> Vec<AgentEvent> {
+        let mut events = Vec::new();
+        if let Some(transcript) = &mut self.transcript {
+            transcript.turn_over(wall, &mut events);
+        }
+        events
+    }
+
+    /// Reads what is new.
+    pub fn look(&mut self, now: Instant, wall: Timestamp) -> Learnt {
+        let mut learnt = Learnt::default();
+        let Some(places) = self.places.clone() else {
+            return learnt;
+        };
+        let status = self.status.as_mut();
+        let status = status.and_then(|status| status.read(&self.agent, wall).cloned());
+        let is_due = self
+            .located_at
+            .is_none_or(|at| now.saturating_duration_since(at) >= LOCATE_EVERY);
+        if is_due || self.names_another(status.as_ref().map(|status| status.session_id.as_str())) {
+            self.located_at = Some(now);
+            match places.locate(&self.agent, status.as_ref(), self.started) {
+                Located::File(path) => self.join(path),
+                Located::Nowhere => {}
+                // The one that is written to is the one that it has.
+                Located::OneOf(files) if self.path() == files.first().map(PathBuf::as_path) => {}
+                Located::OneOf(files) => learnt.candidates = files,
+            }
+            // The files of hooks of this directory, where no other file names the session.
+            let is_named = status.is_some() || self.path().is_some();
+            let found = || self.hooks.find(&self.agent.directory, self.started);
+            self.hooked = match is_named || !self.has_hooks() {
+                true => None,
+                false => found().map(|file| file.session_id),
+            };
+        }
+        if let Some(transcript) = &mut self.transcript
+            && let Err(error) = transcript.read(wall, &mut learnt.events)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            log::debug!("{}: {error}", transcript.path().display());
+        }
+        if let Some(path) = self
+            .transcript
+            .as_ref()
+            .filter(|_| places.has_sub_agents())
+            .map(Transcript::path)
+        {
+            if is_due {
+                self.sub_agents
+                    .find(path, self.since, &mut learnt.of_sub_agents);
+            }
+            self.sub_agents.look(wall, &mut learnt.of_sub_agents);
+        }
+        learnt.is_joined = std::mem::take(&mut self.is_new);
+        for event in &learnt.events {
+            match event {
+                AgentEvent::PromptSent { .. } => self.turn += 1,
+                AgentEvent::AgentFailed { error, .. } => self.failure = Some(error.clone()),
+                _ => {}
+            }
+        }
+        let status_claim = status.as_ref().and_then(|status| {
+            Some(Claim {
+                state: status.state()?,
+                is_confirmed: true,
+                asks: None,
+                detail: status.waiting_for.clone().unwrap_or_default(),
+                turn: 0,
+            })
+        });
+        self.claim(StateSource::StatusFile, status_claim, &mut learnt);
+        let transcript_claim = self.transcript_claim();
+        let session = status.as_ref().map(|status| status.session_id.as_str());
+        let hook = self.hook(session);
+        let hook_claim = hook.as_ref().and_then(|hook| {
+            let mut claim = hook.claim()?;
+            // A tool that waits for its result says more than that something is asked.
+            let asks = transcript_claim.as_ref().and_then(|it| it.asks.as_ref());
+            if hook.is_general() && asks.is_some() {
+                claim.asks = asks.cloned();
+            }
+            Some(claim)
+        });
+        self.claim(StateSource::Transcript, transcript_claim, &mut learnt);
+        self.claim(StateSource::Hook, hook_claim, &mut learnt);
+        learnt
+    }
+
+    /// Whether the session is another one than that of the file that is read.
+    fn names_another(&self, session: Option<&str>) -> bool {
+        let name = self.path().and_then(|path| path.file_stem());
+        session.is_some_and(|session| name.is_none_or(|name| name != session))
+    }
+
+    /// Only Claude Code has our hooks.
+    fn has_hooks(&self) -> bool {
+        self.agent.program.known() == Some(KnownAgent::Claude)
+    }
+
+    /// What hooks have reported of the session that its status file names, else its transcript.
+    fn hook(&self, session: Option<&str>) -> Option<HookFile> {
+        if !self.has_hooks() {
+            return None;
+        }
+        let stem = self.path().and_then(|path| path.file_stem()?.to_str());
+        let session = session.or(stem).or(self.hooked.as_deref())?;
+        // What an earlier process left that was killed says nothing of this one.
+        let is_its = |file: &HookFile| file.at().is_some_and(|at| at >= self.started);
+        self.hooks.read(session).filter(is_its)
+    }
+
+    fn join(&mut self, path: PathBuf) {
+        let Some(places) = &self.places else { return };
+        if self.path() == Some(&path) {
+            return;
+        }
+        self.transcript = Some(Transcript::new(path.clone(), places.format(), self.since));
+        self.failure = None;
+        self.is_new = true;
+        log::debug!(
+            "{} (pid {}) writes {}",
+            self.agent.program.name(),
+            self.agent.pid,
+            path.display()
+        );
+    }
+
+    fn claim(&mut self, source: StateSource, claim: Option<Claim>, learnt: &mut Learnt) {
+        let before = self.claims.iter_mut().find(|(of, _)| *of == source);
+        match before {
+            Some((_, before)) if *before == claim => return,
+            Some((_, before)) => before.clone_from(&claim),
+            None => self.claims.push((source, claim.clone())),
+        }
+        learnt.claims.push((source, claim));
+    }
+
+    fn transcript_claim(&self) -> Option<Claim> {
+        let transcript = self.transcript.as_ref()?;
+        let (state, is_confirmed) = match transcript.standing() {
+            Standing::Unknown => return None,
+            Standing::Working => (ScreenState::Working, true),
+            Standing::MaybeDone => (ScreenState::Done, false),
+            Standing::Done | Standing::Background { .. } => (ScreenState::Done, true),
+            Standing::Interrupted => (ScreenState::Idle, true),
+            Standing::Failed => match self.failure.as_deref().is_some_and(is_limit) {
+                true => (ScreenState::Limited, true),
+                false => (ScreenState::Error, true),
+            },
+        };
+        // With several tools open, the screen shows which one is asked about.
+        let mut open = transcript
+            .open_tools()
+            .chain(self.sub_agents.open_tools())
+            .filter(|_| state == ScreenState::Working);
+        let tool = open.next().filter(|_| open.next().is_none());
+        Some(Claim {
+            state,
+            is_confirmed,
+            asks: tool.and_then(|(name, arguments)| asks(name, arguments)),
+            detail: match (state, &self.failure) {
+                (ScreenState::Error | ScreenState::Limited, Some(failure)) => failure.clone(),
+                _ => transcript.evidence().to_owned(),
+            },
+            turn: self.turn,
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! The status file of an agent, which is read again when it has changed.
+
+use std::fs::{self, Metadata};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use crate::agent::{STATUS_BYTES_MAX, StatusFile};
+use crate::process::RunningAgent;
+use crate::timestamp::Timestamp;
+
+/// How old a change must be for the next one to have another time: the clock of files moves every 4 to 10
+/// milliseconds.
+const SETTLED_MICROS: i64 = 50_000;
+
+/// What an agent says of itself.
+#[derive(Debug)]
+pub(super) struct Status {
+    path: PathBuf,
+    /// Which change was read last.
+    seen: Option<Change>,
+    said: Option<StatusFile>,
+}
+
+/// What tells one change of a file from the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Change {
+    inode: u64,
+    bytes: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Change {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            seconds: metadata.mtime(),
+            nanoseconds: metadata.mtime_nsec(),
+        }
+    }
+
+    fn is_settled(self, now: Timestamp) -> bool {
+        let micros = self.seconds.saturating_mul(1_000_000);
+        let at = micros.saturating_add(self.nanoseconds / 1_000);
+        now.micros().saturating_sub(at) >= SETTLED_MICROS
+    }
+}
+
+impl Status {
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            seen: None,
+            said: None,
+        }
+    }
+
+    /// What it says now; `None` where there is no file, or another process wrote it.
+    pub fn read(&mut self, agent: &RunningAgent, now: Timestamp) -> Option<&StatusFile> {
+        let change = fs::metadata(&self.path)
+            .ok()
+            .map(|metadata| Change::of(&metadata));
+        if change.is_none() || change != self.seen {
+            self.said = change.and_then(|_| self.file(agent));
+            self.seen = change.filter(|change| change.is_settled(now));
+        }
+        self.said.as_ref()
+    }
+
+    fn file(&self, agent: &RunningAgent) -> Option<StatusFile> {
+        let mut bytes = Vec::new();
+        let opened = fs::File::open(&self.path).ok()?;
+        opened.take(STATUS_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        StatusFile::read(&bytes).filter(|status| status.is_of(agent.pid, agent.started))
+    }
+}

@@ -1,0 +1,292 @@
+//! Follows the file of a conversation: what was added becomes events, once and in order.
+//!
+//! Of a file that was there before, the end is read without a word, to learn in which state the agent
+//! is; a file of a gigabyte is not read whole.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::agent::{AgentEvent, Standing, StreamFormat, StreamParser};
+use crate::observe::file_bytes::read_at;
+use crate::timestamp::Timestamp;
+
+/// What is read of a file at once.
+const PIECE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How much before the first line that is reported is read to learn in which state the agent is.
+const BEFORE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How far from the end the first line that is reported is looked for.
+const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// How long nothing must be added for what was written last to be complete: agents write the parts of a
+/// message at once.
+const QUIET_MICROS: i64 = 300_000;
+
+/// A conversation in a file.
+#[derive(Debug)]
+pub(super) struct Transcript {
+    path: PathBuf,
+    /// Which file it is, and how far it was read.
+    identity: Option<(u64, u64)>,
+    offset: u64,
+    format: StreamFormat,
+    parser: StreamParser,
+    /// Lines that are older than this were there before.
+    since: Timestamp,
+    /// When something was read last, unless what it left open was settled since.
+    read_at: Option<Timestamp>,
+    /// The time of the latest record that was read, where records have one.
+    latest: Option<Timestamp>,
+    /// The file was replaced, and what it had before is written once more; what was known then.
+    rewritten: Option<Standing>,
+    /// Something was reported since the file was opened.
+    is_reported: bool,
+}
+
+impl Transcript {
+    /// A conversation of which what was written since is reported.
+    pub fn new(path: PathBuf, format: StreamFormat, since: Timestamp) -> Self {
+        Self {
+            path,
+            identity: None,
+            offset: 0,
+            format,
+            parser: StreamParser::of(format),
+            since,
+            read_at: None,
+            latest: None,
+            rewritten: None,
+            is_reported: false,
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// In which state its records leave the agent.
+    pub fn standing(&self) -> Standing {
+        let read = || self.parser.standing();
+        self.rewritten.unwrap_or_else(read)
+    }
+
+    /// What it says of that.
+    pub fn evidence(&self) -> &str {
+        self.parser.evidence()
+    }
+
+    /// The tools that wait for their results: names and arguments.
+    pub fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.parser.open_tools()
+    }
+
+    /// Nothing more is written: how it ended.
+    pub fn finish(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
+        self.parser.finish(now, events);
+    }
+
+    /// Something else than its records says that the turn is over.
+    pub fn turn_over(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
+        // The end of a turn of which nothing was reported is not reported either.
+        if self.is_reported && self.rewritten.is_none() {
+            self.parser.turn_over(now, events);
+        }
+    }
+
+    /// Reads what was added; the events of it, and whether there is more to read.
+    pub fn read(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<bool> {
+        let metadata = std::fs::metadata(&self.path)?;
+        let identity = (metadata.dev(), metadata.ino());
+        let is_known = self.identity == Some(identity) && metadata.len() >= self.offset;
+        if is_known && metadata.len() == self.offset {
+            let is_quiet = |at: &mut Timestamp| now.micros() - at.micros() >= QUIET_MICROS;
+            if self.read_at.take_if(is_quiet).is_some() {
+                // What was written once more is complete.
+                self.rewritten = None;
+                self.parser.settle(now, events);
+            }
+            return Ok(false);
+        }
+        let file = File::open(&self.path)?;
+        if !is_known {
+            let is_first = self.identity.replace(identity).is_none();
+            self.rewritten = (!is_first && self.latest.is_some()).then(|| self.standing());
+            self.parser = StreamParser::of(self.format);
+            self.offset = metadata.len().saturating_sub(TAIL_BYTES_MAX);
+            if self.rewritten.is_none() {
+                self.begin(&file, metadata.len())?;
+            }
+        }
+        let left = metadata.len().saturating_sub(self.offset);
+        let mut piece = read_at(&file, self.offset, left.min(PIECE_BYTES_MAX))?;
+        let mut new = 0;
+        if self.rewritten.is_some() {
+            // Nothing is reported twice: what is no later than what was read is passed over, a whole line
+            // at a time.
+            if let Some(end) = memchr::memrchr(b'\n', &piece) {
+                piece.truncate(end + 1);
+            }
+            new = first_line(&piece, |time| {
+                self.latest.is_none_or(|latest| time > latest)
+            });
+            self.parser.push(&piece[..new], now, &mut Vec::new());
+            if new < piece.len() {
+                self.rewritten = None;
+            }
+        }
+        self.offset += piece.len() as u64;
+        let before = events.len();
+        self.parser.push(&piece[new..], now, events);
+        self.is_reported |= events.len() > before;
+        self.latest = self.latest.max(last_time(&piece));
+        self.read_at = Some(now);
+        Ok(self.offset < metadata.len())
+    }
+
+    /// Reads, without reporting it, what stands before the first line that is new.
+    fn begin(&mut self, file: &File, bytes: u64) -> io::Result<()> {
+        let start = bytes.saturating_sub(TAIL_BYTES_MAX);
+        let tail = read_at(file, start, bytes - start)?;
+        // Begun in the middle of a line, its rest is no line.
+        let skipped = match start {
+            0 => 0,
+            _ => memchr::memchr(b'\n', &tail).map_or(tail.len(), |end| end + 1),
+        };
+        let since = self.since;
+        let new = skipped + first_line(&tail[skipped..], |time| time >= since);
+        let new = start + new as u64;
+        let from = new.saturating_sub(BEFORE_BYTES_MAX).max(start);
+        let before = &tail[(from - start) as usize..(new - start) as usize];
+        // Begun in the middle of a line, its rest is no record.
+        let cut = match from {
+            0 => 0,
+            _ => memchr::memchr(b'\n', before).map_or(before.len(), |at| at + 1),
+        };
+        self.parser
+            .push(&before[cut..], self.since, &mut Vec::new());
+        self.latest = last_time(before);
+        self.offset = new;
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
+struct Dated<'a> {
+    #[serde(borrow)]
+    timestamp: Option<&'a str>,
+}
+
+/// Where the first line begins whose time is new; lines without a time belong to the line before them.
+pub(in crate::observe) fn first_line(text: &[u8], is_new: impl Fn(Timestamp) -> bool) -> usize {
+    let mut at = 0;
+    while at < text.len() {
+        let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end + 1);
+        if time(&text[at..end]).is_some_and(&is_new) {
+            return at;
+        }
+        at = end;
+    }
+    text.len()
+}
+
+/// The time of the last line that has one.
+fn last_time(text: &[u8]) -> Option<Timestamp> {
+    let mut lines = text.rsplit(|byte| *byte == b'\n');
+    lines.find_map(time)
+}
+
+fn time(line: &[u8]) -> Option<Timestamp> {
+    let dated: Dated<'_> = serde_json::from_slice(line).ok()?;
+    dated.timestamp?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = "{\"timestamp\":\"2026-11-23T19:00:00.000Z\"}\n{\"mode\":1}\n\
+        {\"timestamp\":\"2026-11-23T19:00:02.000Z\"}\n{\"x\":1}\n";
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_first_line_that_is_new_is_found_by_its_time() {
+        let find = |since: &str| {
+            let since = at(since);
+            &LINES[first_line(LINES.as_bytes(), |time| time >= since)..]
+        };
+        assert_eq!(find("2026-11-23T18:00:00Z"), LINES);
+        let third = LINES.find("{\"timestamp\":\"2026-11-23T19:00:02").unwrap();
+        assert_eq!(find("2026-11-23T19:00:01Z"), &LINES[third..]);
+        assert_eq!(find("2026-11-23T20:00:00Z"), "");
+        assert_eq!(
+            last_time(LINES.as_bytes()),
+            Some(at("2026-11-23T19:00:02.000Z"))
+        );
+        assert_eq!(last_time(b"cut in the mid"), None);
+    }
+
+    const FIRST: &str = r#"{"id":"1","timestamp":"2026-11-23T19:00:00.000Z","type":"user","content":[{"text":"one"}]}"#;
+    const SECOND: &str =
+        r#"{"id":"2","timestamp":"2026-11-23T19:00:01.000Z","type":"gemini","content":"It is."}"#;
+    const THIRD: &str = r#"{"id":"3","timestamp":"2026-11-23T19:00:02.000Z","type":"user","content":[{"text":"two"}]}"#;
+
+    fn prompts(events: &[AgentEvent]) -> Vec<&str> {
+        let prompts = events.iter().filter_map(|event| match event {
+            AgentEvent::PromptSent { prompt_summary, .. } => Some(prompt_summary.as_str()),
+            _ => None,
+        });
+        prompts.collect()
+    }
+
+    #[test]
+    fn what_is_written_once_more_is_not_reported_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("session.jsonl");
+        let since = at("2026-11-23T18:59:00Z");
+        let mut transcript = Transcript::new(path.clone(), StreamFormat::GeminiSession, since);
+        let (mut events, mut now) = (Vec::new(), since);
+        let mut read = |transcript: &mut Transcript, text: &str| {
+            // Another file of the same name, as a program writes that replaces it.
+            let temporary = directory.path().join("new");
+            std::fs::write(&temporary, text).unwrap();
+            std::fs::rename(&temporary, &path).unwrap();
+            now = Timestamp::from_micros(now.micros() + 1_000);
+            transcript.read(now, &mut events).unwrap();
+            events.split_off(0)
+        };
+        let all = read(&mut transcript, &format!("{FIRST}\n{SECOND}\n"));
+        assert_eq!(prompts(&all), ["one"]);
+        assert_eq!(transcript.standing(), Standing::MaybeDone);
+        assert_eq!(read(&mut transcript, &format!("{FIRST}\n")), []);
+        assert_eq!(
+            transcript.standing(),
+            Standing::MaybeDone,
+            "not all of it is written"
+        );
+        let all = read(&mut transcript, &format!("{FIRST}\n{SECOND}\n{THIRD}\n"));
+        assert_eq!(prompts(&all), ["two"]);
+        assert_eq!(transcript.standing(), Standing::Working);
+    }
+
+    #[test]
+    fn the_end_of_a_turn_that_was_there_before_is_not_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("session.jsonl");
+        std::fs::write(&path, format!("{FIRST}\n{SECOND}\n")).unwrap();
+        let since = at("2026-11-23T20:00:00Z");
+        let mut transcript = Transcript::new(path, StreamFormat::GeminiSession, since);
+        let mut events = Vec::new();
+        transcript.read(since, &mut events).unwrap();
+        assert_eq!(transcript.standing(), Standing::MaybeDone);
+        transcript.turn_over(since, &mut events);
+        assert_eq!(events, []);
+    }
+}

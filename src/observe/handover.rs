@@ -1,0 +1,146 @@
+//! Panes that go from one session to another: handed over with all that is known of them, so that
+//! no line is said twice or missed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::pane::Pane;
+use super::recall::Recall;
+use crate::event::PaneId;
+use crate::tmux::SessionId;
+
+/// Who has which pane. Shared by all pollers of one tmux server; locked for a moment only.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Handover(Arc<Mutex<HashMap<PaneId, Holder>>>);
+
+#[derive(Debug)]
+enum Holder {
+    /// A session's poller has it.
+    Session(SessionId),
+    /// Its session had to let it go, and nobody has taken it yet.
+    Nobody(Box<Moving>),
+}
+
+/// A pane on its way.
+#[derive(Debug)]
+pub(super) struct Moving {
+    pub pane: Pane,
+    pub recall: Recall,
+}
+
+/// What a poller that finds a pane is told.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    /// Nobody had it before.
+    New,
+    /// Another session had it, and this is all that is known of it.
+    Moved(Box<Moving>),
+    /// Another session's poller has not let it go yet.
+    Held,
+}
+
+impl Handover {
+    /// Notes that a session's poller has a pane from now on.
+    pub fn hold(&self, pane: &PaneId, by: SessionId) {
+        self.holders().insert(pane.clone(), Holder::Session(by));
+    }
+
+    /// A pane that a session's poller finds.
+    pub fn arrive(&self, pane: &PaneId, at: SessionId) -> Arrival {
+        let mut holders = self.holders();
+        match holders.remove(pane) {
+            None => Arrival::New,
+            // After a crash: it knows its own panes from what it said.
+            Some(Holder::Session(holder)) if holder == at => Arrival::New,
+            Some(Holder::Nobody(moving)) => Arrival::Moved(moving),
+            Some(held @ Holder::Session(_)) => {
+                holders.insert(pane.clone(), held);
+                Arrival::Held
+            }
+        }
+    }
+
+    /// A pane that left its session for another.
+    pub fn leave(&self, id: &PaneId, pane: Pane, recall: Recall) {
+        let moving = Box::new(Moving { pane, recall });
+        self.holders().insert(id.clone(), Holder::Nobody(moving));
+    }
+
+    /// A pane that is watched no more.
+    pub fn forget(&self, pane: &PaneId) {
+        self.holders().remove(pane);
+    }
+
+    /// Forgets panes that are gone.
+    pub fn retain(&self, is_there: impl Fn(&PaneId) -> bool) {
+        self.holders().retain(|pane, _| is_there(pane));
+    }
+
+    fn holders(&self) -> MutexGuard<'_, HashMap<PaneId, Holder>> {
+        // Each change is one step: a panic leaves nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conversation::Conversations;
+    use super::*;
+    use crate::bus::EventBus;
+    use crate::observe::pane::{Begin, Manner};
+    use crate::observe::say::Out;
+    use crate::tmux::{PaneState, Seen};
+    use crate::track::Look;
+
+    fn pane() -> Pane {
+        let bus = EventBus::new(10);
+        let out = &mut Out {
+            emitter: &bus.emitter_for("one"),
+            recall: &mut Recall::begin(),
+            patient: None,
+            now: std::time::Instant::now(),
+        };
+        let manner = Manner {
+            begin: &Begin::Baseline,
+            settle: std::time::Duration::ZERO,
+            turns: None,
+            states: None,
+            conversations: &Conversations::default(),
+            shows_screen: false,
+        };
+        Pane::open(
+            &PaneState::default(),
+            &Look::default(),
+            Seen::default(),
+            manner,
+            out,
+        )
+    }
+
+    #[test]
+    fn a_pane_is_somebodys_on_its_way_or_nobodys() {
+        let (handover, id) = (Handover::default(), PaneId::from("%1"));
+        let [one, two] = ["$1", "$2"].map(|id| SessionId::parse(id).unwrap());
+        assert!(matches!(handover.arrive(&id, one), Arrival::New));
+        handover.hold(&id, one);
+        assert!(matches!(handover.arrive(&id, two), Arrival::Held));
+        assert!(
+            matches!(handover.arrive(&id, two), Arrival::Held),
+            "it is asked again"
+        );
+        handover.leave(&id, pane(), Recall::begin());
+        assert!(
+            matches!(handover.arrive(&id, two), Arrival::Moved(_)),
+            "once"
+        );
+        assert!(matches!(handover.arrive(&id, one), Arrival::New));
+        handover.hold(&id, two);
+        assert!(
+            matches!(handover.arrive(&id, two), Arrival::New),
+            "its own, after a crash"
+        );
+        handover.hold(&id, two);
+        handover.retain(|_| false);
+        assert!(matches!(handover.arrive(&id, one), Arrival::New), "gone");
+    }
+}

@@ -1,0 +1,353 @@
+//! A pane that is followed by its bytes: how that begins and ends, and what comes in between.
+
+use std::time::{Duration, Instant};
+
+use super::super::say::{Out, PIPE_CONTEXT};
+use super::super::stream::{Fed, Listed, Streaming};
+use super::{Follow, Pane, PipeNews};
+use crate::tmux::{
+    BASELINE_ROWS, Dropped, Margin, PaneState, SeamShot, SeamView, SeamWish, Shape, Token, Want,
+};
+use crate::track::{Look, Mark, Notice, Seam};
+
+/// What the bytes have made is shown to those who read screens this long after a change: as often as
+/// looks come at their fastest would be a waste, since agents are read in seconds.
+const GLANCE: Duration = Duration::from_millis(100);
+
+impl Pane {
+    pub(super) fn stream(&self) -> Option<&Streaming> {
+        match &self.follow {
+            Follow::Bytes(stream) => Some(stream),
+            Follow::Looks(_) => None,
+        }
+    }
+
+    fn stream_mut(&mut self) -> Option<&mut Streaming> {
+        match &mut self.follow {
+            Follow::Bytes(stream) => Some(stream),
+            Follow::Looks(_) => None,
+        }
+    }
+
+    /// The pipe that it is followed by, if it is.
+    pub fn pipe(&self) -> Option<&Token> {
+        self.stream().map(Streaming::token)
+    }
+
+    /// Whether its bytes may still come.
+    pub fn is_streamed(&self) -> bool {
+        self.stream().is_some_and(|stream| !stream.is_over())
+    }
+
+    /// Whether a pipe is to be opened, now.
+    pub fn wants_pipe(&self, now: Instant) -> bool {
+        self.piping.may_open(now)
+            && self.stream().is_none_or(Streaming::is_over)
+            && self.shape.dead.is_none()
+    }
+
+    /// Whether it is to be looked at, since nothing comes through its pipe any more.
+    pub fn wants_look(&self) -> bool {
+        self.stream().is_some_and(Streaming::is_over)
+    }
+
+    /// No pipe can be asked for.
+    pub fn has_no_place(&mut self, now: Instant) {
+        self.piping.cannot_open(now);
+    }
+
+    /// No pipe could be opened; `theirs`: because another program has one open.
+    pub fn has_no_pipe(&mut self, theirs: bool, out: &Out<'_>) {
+        match theirs {
+            true => {
+                let news = self.piping.was_taken(out.now);
+                self.report_pipe(news, out);
+            }
+            false => self.piping.cannot_open(out.now),
+        }
+    }
+
+    /// Whether the listing is to be asked if another program still has the pipe.
+    pub fn wants_pipe_recheck(&self, now: Instant) -> bool {
+        self.piping.wants_recheck(now)
+    }
+
+    /// What the listing has: whether there is a pipe.
+    pub(super) fn piped(&mut self, piped: bool, out: &Out<'_>) {
+        if self.stream().is_none() {
+            let news = self.piping.listed(piped, out.now);
+            self.report_pipe(news, out);
+        }
+    }
+
+    pub(super) fn report_pipe(&self, news: Option<PipeNews>, out: &Out<'_>) {
+        if let Some(news) = news {
+            let sentence = news.sentence(self.id.as_str());
+            out.emitter.warning(PIPE_CONTEXT, &sentence);
+        }
+    }
+
+    /// What to ask for to go on with its bytes, or to compare with them.
+    pub fn want_seam(&self, open: Option<String>) -> Want {
+        let margin = match &self.follow {
+            // A pipe is opened once, so the look before it must be deep enough for sure; by how much
+            // the history has grown since a pipe was lost nobody knows.
+            Follow::Looks(_) => Margin::All,
+            Follow::Bytes(stream) if stream.is_over() => Margin::All,
+            Follow::Bytes(stream) => Margin::Rows(BASELINE_ROWS.max(stream.rows_to_compare())),
+        };
+        // By how much the history has grown, the stream knows better.
+        let is_compared = self.stream().is_some_and(|stream| !stream.is_over());
+        Want::Seam(SeamWish {
+            margin,
+            seen: self.seen.clone().filter(|_| !self.deeper && !is_compared),
+            seam: SeamShot { open },
+        })
+    }
+
+    /// Whether a look is wanted to compare with what the bytes have made.
+    pub fn wants_check(&self, now: Instant) -> bool {
+        self.stream().is_some_and(|stream| stream.wants_look(now))
+    }
+
+    /// Goes on with its bytes, from a look that it has just taken in.
+    pub fn follow_bytes(&mut self, seam: &Seam, token: Token, times: (Instant, Instant)) {
+        if let Follow::Looks(tracker) = std::mem::take(&mut self.follow) {
+            let stream = Streaming::begin(*tracker, seam, token, times);
+            self.follow = Follow::Bytes(Box::new(stream));
+        }
+        self.piping.opened();
+    }
+
+    /// Goes on with looks, if it is followed by its bytes.
+    pub fn follow_looks(&mut self, out: &mut Out<'_>) {
+        if self.stream().is_none() {
+            return;
+        }
+        if let Follow::Bytes(stream) = std::mem::take(&mut self.follow) {
+            let (mut tracker, changes) = stream.into_looks(out.now);
+            tracker.settle_after(self.settle);
+            self.follow = Follow::Looks(Box::new(tracker));
+            (self.seen, self.bytes_after, self.glance_at) = (None, None, None);
+            self.deeper = false;
+            self.say(changes, out);
+        }
+    }
+
+    /// Its drain is there.
+    pub fn pipe_begun(&mut self) {
+        if let Some(stream) = self.stream_mut() {
+            stream.begun();
+        }
+        self.piping.drain_came();
+    }
+
+    /// Nothing more comes through its pipe.
+    pub fn pipe_over(&mut self, in_order: bool, out: &Out<'_>) {
+        let Some(stream) = self.stream_mut() else {
+            return;
+        };
+        stream.over(in_order);
+        self.piping.ended(in_order, out.now);
+        if !in_order {
+            let told = format!(
+                "the drain of pane {} is gone, and with it what it had",
+                self.id
+            );
+            out.emitter.warning("tmux", &told);
+        }
+    }
+
+    /// Takes bytes; what its shell has marked in them.
+    pub fn fed(&mut self, bytes: &[u8], out: &mut Out<'_>) -> Vec<Mark> {
+        // A program that has ended prints no more: this is another one's.
+        self.begin_anew(out);
+        let Some(stream) = self.stream_mut() else {
+            return Vec::new();
+        };
+        let fed = stream.feed(bytes, out.now);
+        let mut marks = Vec::new();
+        self.last_news = Some(out.now);
+        self.glance_after(out.now);
+        for one in fed {
+            match one {
+                Fed::Changes(changes) => self.say_of_stream(changes, out),
+                Fed::Mark(mark) => marks.push(mark),
+                Fed::Notice(notice) => {
+                    if let Notice::Title(title) = &notice {
+                        self.title.clone_from(title);
+                    }
+                    if let Some(states) = &mut self.states {
+                        states.noticed(&notice, out.now);
+                    }
+                }
+            }
+        }
+        marks
+    }
+
+    fn begin_anew(&mut self, out: &mut Out<'_>) {
+        if self.dead.is_none() || std::mem::replace(&mut self.has_begun_anew, true) {
+            return;
+        }
+        if let Some(stream) = self.stream_mut() {
+            let changes = stream.begin_anew(out.now);
+            self.say_of_stream(changes, out);
+        }
+    }
+
+    /// Bytes are missing here.
+    pub fn missed(&mut self, dropped: Dropped, out: &mut Out<'_>) {
+        if let Some(stream) = self.stream_mut() {
+            let changes = stream.dropped(dropped, out.now);
+            self.say_of_stream(changes, out);
+        }
+    }
+
+    /// A look to compare with; whether the drain is to be asked for a mark.
+    pub fn compare(&mut self, look: &Look, view: &SeamView, now: Instant) -> bool {
+        let seam = seam_of(look, view);
+        self.stream_mut()
+            .is_some_and(|stream| stream.looked(seam, now))
+    }
+
+    /// A look to compare with is asked for.
+    pub fn comparing(&mut self) {
+        if let Some(stream) = self.stream_mut() {
+            stream.looking();
+        }
+    }
+
+    /// It could not be taken, if it was asked for.
+    pub fn not_compared(&mut self, now: Instant) {
+        if let Some(stream) = self.stream_mut() {
+            stream.not_looked(now);
+        }
+    }
+
+    /// The drain's mark. What the pane shows, where it could be compared, and whether that was
+    /// something else than its bytes had made.
+    pub fn marked(&mut self, out: &mut Out<'_>) -> Option<(Seam, bool)> {
+        let compared = self.stream_mut()?.marked(out.now);
+        self.say_of_stream(compared.changes, out);
+        let seam = compared.seam?;
+        self.note_death(seam.look.dead, out);
+        Some((seam, compared.parted))
+    }
+
+    /// A look is wanted as soon as it can be had.
+    pub fn wants_look_soon(&mut self) {
+        if let Some(stream) = self.stream_mut() {
+            stream.part();
+        }
+    }
+
+    /// It is there, and followed by its bytes. Whether it has another size.
+    pub fn there(&mut self, state: &PaneState, out: &mut Out<'_>) -> bool {
+        self.piped(state.piped, out);
+        if self.stream().is_none() {
+            return false;
+        }
+        let old = self.shape;
+        if self.dead.is_some() && state.pid != self.shape.pid {
+            self.begin_anew(out);
+            self.opened(state, out);
+        }
+        self.shaped(state.shape(), out);
+        if let Some(stream) = self.stream_mut().filter(|_| state.dead.is_none()) {
+            let listed = Listed {
+                history_size: state.history_size,
+                cursor: state.cursor,
+                alternate: state.alternate,
+            };
+            stream.listed(listed, out.now);
+        }
+        (old.width, old.height) != (state.width, state.height)
+    }
+
+    /// Another size or another program make its screen anew.
+    pub(super) fn reshaped(&mut self, old: Shape) {
+        let new = self.shape;
+        let Some(stream) = self.stream_mut() else {
+            return;
+        };
+        if old != new {
+            stream.part();
+        }
+    }
+
+    /// Says what its bytes have settled by now. Whether a look is wanted.
+    pub(super) fn say_streamed(&mut self, out: &mut Out<'_>) -> bool {
+        let Some(stream) = self.stream_mut() else {
+            return false;
+        };
+        let was_over = stream.is_over();
+        let changes = stream.due(out.now);
+        let came_not = stream.is_over() && !was_over;
+        self.say_of_stream(changes, out);
+        if came_not {
+            // Said once, until one comes.
+            if self.piping.drain_did_not_come(out.now) {
+                let told = format!(
+                    "the drain of pane {} does not come: polling it instead",
+                    self.id
+                );
+                out.emitter.warning("tmux", &told);
+            }
+        }
+        if self.glance_at.is_some_and(|at| at <= out.now) {
+            self.glance_at = None;
+            self.glance(out);
+        }
+        came_not || self.wants_check(out.now)
+    }
+
+    fn say_of_stream(&mut self, changes: Vec<crate::track::Change>, out: &mut Out<'_>) {
+        if changes.is_empty() {
+            return;
+        }
+        if let (Some(turns), Follow::Bytes(stream)) = (&mut self.turns, &self.follow) {
+            turns.sees(&stream.look(), stream.tracker());
+            turns.hears();
+        }
+        self.say(changes, out);
+    }
+
+    /// What the screen shows, as text.
+    pub fn screen_text(&self) -> String {
+        match self.stream().map(Streaming::look) {
+            Some(look) => screen_text(&look),
+            None => self.screen.clone(),
+        }
+    }
+
+    fn glance_after(&mut self, now: Instant) {
+        if self.states.is_some() {
+            self.glance_at.get_or_insert(now + GLANCE);
+        }
+    }
+
+    fn glance(&mut self, out: &mut Out<'_>) {
+        if let Some(look) = self.stream().map(Streaming::look) {
+            self.judge(&look, out);
+        }
+    }
+}
+
+/// The rows of the screen, without the history.
+pub(super) fn screen_text(look: &Look) -> String {
+    let rows = look.rows[look.history_rows()..].iter();
+    rows.map(|row| row.text.as_str())
+        .collect::<Vec<&str>>()
+        .join("\n")
+}
+
+/// A look, and what it takes to go on from there.
+pub(in crate::observe) fn seam_of(look: &Look, view: &SeamView) -> Seam {
+    Seam {
+        look: look.clone(),
+        modes: view.modes.clone(),
+        pending: view.pending.clone(),
+        version: view.version,
+    }
+}

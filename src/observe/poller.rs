@@ -1,0 +1,448 @@
+//! The poller of one tmux session: asks the gateway for news of its panes, and says what changed.
+//!
+//! One thread a session, named after it. It gets [`Control`] messages from the coordinator and
+//! answers from the gateway, which is its ticker too, and sends events, which never waits. It
+//! blocks on the gateway's answer, together with its stop and with what it holds back for a while.
+//! It ends when the session or the server is gone, or when it is stopped; a panic is caught at its
+//! top, told, and it goes on after a while with what it had said.
+
+mod ends;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, never, select_biased};
+
+use super::roster::{Moment, Roster, Selection};
+use crate::bus::EventEmitter;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::event::PaneId;
+use crate::thread::{Panicked, Stop, catching, is_stopped};
+use crate::tmux::{
+    Drained, GatewayHandle, Left, Pending, Rhythm, ServerIdentity, SessionAnswer, SessionId,
+    SessionLook, When,
+};
+
+/// How long the poller keeps its place while the log has no room; tmux holds the lines meanwhile.
+const ROOM_WAIT: Duration = Duration::from_secs(5);
+
+/// After this time it is seen again whether the log has room, the server answers, or a pane was let
+/// go.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// How often new panes, sizes and ends are looked for, where bytes tell the rest: a new pane is seen
+/// in about the time in which its first lines would be, if it was polled.
+const STREAM_TICK: Duration = Duration::from_millis(200);
+
+/// So much of what drains bring is held while an answer is waited for; then they wait, too.
+const HELD_MAX: usize = 16;
+
+/// After a crash the poller comes back after this time, doubled with each crash up to the second.
+const BACK_OFF: Duration = Duration::from_millis(100);
+const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+
+/// What the coordinator tells a poller.
+#[derive(Debug)]
+pub(super) enum Control {
+    /// Look at once.
+    PollNow,
+    /// Watch these panes only, where it names some, and never those.
+    Select(Selection),
+}
+
+/// What a poller is started with.
+pub(super) struct Poller {
+    pub session_id: SessionId,
+    pub name: String,
+    pub server: ServerIdentity,
+    pub emitter: EventEmitter,
+    pub gateway: GatewayHandle,
+    pub clock: Clock,
+    pub rhythm: Rhythm,
+    pub stop: Stop,
+    pub control: Receiver<Control>,
+    pub roster: Roster,
+}
+
+/// How a poller's work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub reason: EndReason,
+    pub exit_status: Option<i32>,
+    /// One of its programs failed.
+    pub has_failed: bool,
+}
+
+/// Why a session is no longer observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndReason {
+    Closed,
+    ServerGone,
+    Detached,
+}
+
+impl EndReason {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::ServerGone => "server_gone",
+            Self::Detached => "detached",
+        }
+    }
+}
+
+impl Poller {
+    /// Runs to the session's end.
+    pub fn run(self) -> Ended {
+        let mut work = Work {
+            left: HashMap::new(),
+            started: false,
+            hung: false,
+            no_room_since: None,
+            poller: self,
+        };
+        let mut back_off = BACK_OFF;
+        loop {
+            match catching("poller", || work.observe()) {
+                Ok(ended) => {
+                    work.poller.roster.shutdown();
+                    return ended;
+                }
+                Err(panicked) => work.recover(&panicked, &mut back_off),
+            }
+        }
+    }
+}
+
+struct Work {
+    poller: Poller,
+    /// What became of the panes of a session that is gone.
+    left: HashMap<PaneId, Left>,
+    started: bool,
+    hung: bool,
+    no_room_since: Option<Instant>,
+}
+
+/// What a wait came to.
+enum Woken {
+    /// An answer.
+    Answered(Result<SessionAnswer>),
+    /// Nothing that needs an answer any more: the question is to be asked anew.
+    AskAgain,
+    /// Other looks are needed at once.
+    LookMore,
+    /// It is time to end.
+    Stopped,
+}
+
+impl Work {
+    /// Observes until the end. Called again after a panic.
+    fn observe(&mut self) -> Ended {
+        // The first look is taken at once: what is printed after it is seen.
+        let mut when = When::Now;
+        let reason = loop {
+            if is_stopped(&self.poller.stop) {
+                break EndReason::Detached;
+            }
+            if !self.has_room() {
+                match self.wait(None, Some(self.retry_at())) {
+                    Woken::Stopped => break EndReason::Detached,
+                    Woken::Answered(_) | Woken::AskAgain | Woken::LookMore => continue,
+                }
+            }
+            let asked = self.poller.gateway.ask_look(self.wishes(when));
+            let woken = match asked {
+                Ok(pending) => self.wait(Some(&pending), None),
+                Err(error) => Woken::Answered(Err(error)),
+            };
+            // Whatever comes between is a reason to look at once.
+            when = When::Now;
+            match woken {
+                Woken::Stopped => break EndReason::Detached,
+                Woken::AskAgain => {}
+                Woken::LookMore => {
+                    if let Some(reason) = self.look_more() {
+                        break reason;
+                    }
+                    when = When::News(self.rhythm());
+                }
+                Woken::Answered(Ok(answer)) => {
+                    let reason = self.answered(answer, false).or_else(|| self.look_more());
+                    if let Some(reason) = reason {
+                        break reason;
+                    }
+                    if !self.poller.roster.awaits_panes() {
+                        when = When::News(self.rhythm());
+                    } else if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
+                        break EndReason::Detached;
+                    }
+                }
+                Woken::Answered(Err(error)) => {
+                    if let Some(reason) = self.failed(&error) {
+                        break reason;
+                    }
+                    if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
+                        break EndReason::Detached;
+                    }
+                }
+            }
+        };
+        self.end(reason)
+    }
+
+    /// Waits for an answer, or until some time, and says meanwhile what was held back.
+    fn wait(&mut self, asked: Option<&Pending<SessionAnswer>>, until: Option<Instant>) -> Woken {
+        let nothing = never();
+        let no_arrivals = never();
+        let timer = until.map_or_else(never, |until| self.poller.clock.at(until));
+        loop {
+            let due = self.poller.roster.next_due(asked.is_some());
+            let due = due.map_or_else(never, |due| self.poller.clock.at(due));
+            let answers = asked.map_or(&nothing, Pending::answers);
+            let arrivals = self.poller.roster.arrivals().unwrap_or(&no_arrivals);
+            select_biased! {
+                recv(self.poller.stop) -> _ => return Woken::Stopped,
+                recv(self.poller.control) -> control => match control {
+                    Ok(Control::PollNow) => {
+                        self.poller.roster.wake(self.poller.clock.now());
+                        return Woken::AskAgain;
+                    }
+                    Ok(Control::Select(selection)) => {
+                        self.poller.roster.select(selection);
+                        return Woken::AskAgain;
+                    }
+                    // The coordinator is gone: so is the reason to observe.
+                    Err(_) => return Woken::Stopped,
+                },
+                recv(answers) -> answer => {
+                    return Woken::Answered(answer.unwrap_or_else(|_| Err(gateway_ended())));
+                }
+                recv(timer) -> _ => return Woken::AskAgain,
+                // One ring is as good as many, and the roster keeps the bell.
+                recv(self.poller.roster.exits()) -> _ => {
+                    let now = self.poller.clock.now();
+                    self.poller.roster.exited(now);
+                }
+                recv(self.poller.roster.agent_news()) -> told => {
+                    let now = self.poller.clock.now();
+                    if let Ok(told) = told {
+                        self.poller.roster.agent_told(told, now);
+                    }
+                }
+                recv(due) -> _ => {
+                    // Not when it was due: the observer may have stood still since.
+                    let now = self.poller.clock.now();
+                    let asks_otherwise = self.poller.roster.say_due(now);
+                    if asked.is_some() && self.poller.roster.needs_more(now) {
+                        return Woken::LookMore;
+                    }
+                    if asked.is_some() && asks_otherwise {
+                        return Woken::AskAgain;
+                    }
+                }
+                // Last: what has come is said in its time, however much comes.
+                recv(arrivals) -> arrival => {
+                    let now = self.poller.clock.now();
+                    // The thread that reads them has panicked: its panes are lost.
+                    let Ok(arrival) = arrival else {
+                        self.poller.roster.lost_pipes(now);
+                        return Woken::AskAgain;
+                    };
+                    if self.poller.roster.arrived(arrival, now) && asked.is_some() {
+                        return Woken::AskAgain;
+                    }
+                }
+            }
+        }
+    }
+
+    fn retry_at(&self) -> Instant {
+        self.poller.clock.now() + RETRY
+    }
+
+    /// Takes the looks that are needed beside those that tell what is new.
+    fn look_more(&mut self) -> Option<EndReason> {
+        let now = self.poller.clock.now();
+        if !self.poller.roster.needs_more(now) {
+            return None;
+        }
+        loop {
+            let reason = self.look_once_more();
+            if reason.is_some() || !self.poller.roster.has_found_late() {
+                return reason;
+            }
+        }
+    }
+
+    fn look_once_more(&mut self) -> Option<EndReason> {
+        let now = self.poller.clock.now();
+        let wishes = SessionLook {
+            wants: self.poller.roster.wants_more(now),
+            ..self.wishes(When::Now)
+        };
+        let mut held = Vec::new();
+        let asked = self.poller.gateway.ask_look(wishes);
+        let answer = asked.map(|pending| self.answer_to(&pending, &mut held));
+        let reason = match answer {
+            Ok(None) => Some(EndReason::Detached),
+            Ok(Some(Ok(answer))) => self.answered(answer, true),
+            Ok(Some(Err(error))) | Err(error) => self.failed(&error),
+        };
+        let now = self.poller.clock.now();
+        self.poller.roster.unanswered(now);
+        for arrival in held {
+            self.poller.roster.arrived(arrival, now);
+        }
+        reason
+    }
+
+    /// Waits for an answer, which may take a busy server long; what panes that are followed print is
+    /// said meanwhile. Everything else that has come is held for after the answer, which may be what
+    /// it follows.
+    fn answer_to(
+        &mut self,
+        pending: &Pending<SessionAnswer>,
+        held: &mut Vec<Drained>,
+    ) -> Option<Result<SessionAnswer>> {
+        let nothing = never();
+        let mut hears = true;
+        loop {
+            let arrivals = self.poller.roster.arrivals();
+            let arrivals = arrivals.filter(|_| hears && held.len() < HELD_MAX);
+            select_biased! {
+                recv(self.poller.stop) -> _ => return None,
+                recv(pending.answers()) -> answer => {
+                    return Some(answer.unwrap_or_else(|_| Err(gateway_ended())));
+                }
+                recv(arrivals.unwrap_or(&nothing)) -> arrival => {
+                    // The thread that reads them has panicked: that is noticed next.
+                    let Ok(arrival) = arrival else {
+                        hears = false;
+                        continue;
+                    };
+                    let is_next = held.iter().all(|before| before.token != arrival.token);
+                    if is_next && self.poller.roster.is_more_of_a_stream(&arrival) {
+                        let now = self.poller.clock.now();
+                        self.poller.roster.arrived(arrival, now);
+                    } else {
+                        held.push(arrival);
+                    }
+                }
+            }
+        }
+    }
+
+    /// In what rhythm to look for what is new.
+    fn rhythm(&self) -> Rhythm {
+        match self.poller.roster.is_streamed() {
+            true => Rhythm::Fixed(STREAM_TICK),
+            false => self.poller.rhythm,
+        }
+    }
+
+    fn wishes(&self, when: When) -> SessionLook {
+        SessionLook {
+            session_id: self.poller.session_id,
+            server: Some(self.poller.server.clone()),
+            name: Some(self.poller.name.clone()),
+            wants: self.poller.roster.wants(),
+            newcomers: self.poller.roster.newcomers(),
+            when,
+        }
+    }
+
+    fn answered(&mut self, answer: SessionAnswer, again: bool) -> Option<EndReason> {
+        let (name, panes, left) = match answer {
+            SessionAnswer::There {
+                name, panes, left, ..
+            } => (name, panes, left),
+            SessionAnswer::Gone { left } => {
+                self.left = left;
+                return Some(EndReason::Closed);
+            }
+            SessionAnswer::OtherServer => return Some(EndReason::ServerGone),
+        };
+        self.answers_again();
+        if name != self.poller.name {
+            self.poller
+                .emitter
+                .session_renamed(&self.poller.name, &name);
+            self.poller.name = name;
+        }
+        let first = !self.started;
+        // What is printed from the session's beginning on is seen: its panes are looked at first.
+        let begins = again || !self.poller.roster.is_to_open(&panes);
+        if first && begins {
+            self.started = true;
+            let ids: Vec<PaneId> = panes
+                .iter()
+                .map(|answer| answer.state().pane())
+                .filter(|id| self.poller.roster.shows(id))
+                .collect();
+            self.poller.emitter.session_started(&self.poller.name, ids);
+        }
+        let moment = Moment {
+            name: &self.poller.name,
+            first,
+            again,
+            now: self.poller.clock.now(),
+        };
+        self.poller.roster.answered(&panes, &left, moment);
+        None
+    }
+
+    /// A look failed: the server is gone, or does not answer, which is said once.
+    fn failed(&mut self, error: &Error) -> Option<EndReason> {
+        if error.is_gone() {
+            return Some(EndReason::ServerGone);
+        }
+        if !std::mem::replace(&mut self.hung, true) {
+            let message = format!("no look at the panes is possible: {error}");
+            self.poller.emitter.warning("tmux", &message);
+        }
+        None
+    }
+
+    fn answers_again(&mut self) {
+        if std::mem::take(&mut self.hung) {
+            self.poller
+                .emitter
+                .warning("tmux", "the tmux server answers again");
+        }
+    }
+
+    /// Whether the log has room; without it the poller keeps its place for a while.
+    fn has_room(&mut self) -> bool {
+        if self.poller.emitter.has_room() {
+            self.no_room_since = None;
+            return true;
+        }
+        let now = self.poller.clock.now();
+        let since = *self.no_room_since.get_or_insert(now);
+        now.saturating_duration_since(since) >= ROOM_WAIT
+    }
+
+    /// After a panic: says so and waits.
+    fn recover(&mut self, panicked: &Panicked, back_off: &mut Duration) {
+        log::error!(
+            "the poller of session {:?} crashed: {}",
+            self.poller.name,
+            panicked.message
+        );
+        let stop = &self.poller.stop;
+        select_biased! {
+            recv(stop) -> _ => {}
+            recv(self.poller.clock.after(*back_off)) -> _ => {}
+        }
+        *back_off = (*back_off * 2).min(BACK_OFF_MAX);
+        let source = format!("poller {}", self.poller.name);
+        self.poller
+            .emitter
+            .poller_restarted(&source, &panicked.message);
+    }
+}
+
+fn gateway_ended() -> Error {
+    Error::gone("the tmux gateway has ended")
+}

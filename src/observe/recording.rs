@@ -1,0 +1,75 @@
+//! Panes that are recorded: their bytes with the time, and their screens where bytes are missing.
+
+use std::collections::HashSet;
+
+use crate::clock::Clock;
+use crate::event::PaneId;
+use crate::history::RawTapes;
+use crate::tmux::Dropped;
+use crate::track::Seam;
+
+/// The recordings of a session's panes.
+pub(super) struct Recording {
+    tapes: RawTapes,
+    clock: Clock,
+    /// Panes that have a tape.
+    begun: HashSet<PaneId>,
+    /// Panes whose tape has a hole, and whose screen has not been drawn since.
+    torn: HashSet<PaneId>,
+}
+
+impl Recording {
+    pub fn new(tapes: RawTapes, clock: Clock) -> Self {
+        Self {
+            tapes,
+            clock,
+            begun: HashSet::new(),
+            torn: HashSet::new(),
+        }
+    }
+
+    /// Draws what a pane shows: bytes follow from there.
+    pub fn draw(&mut self, pane: &PaneId, seam: &Seam) {
+        let size = (seam.look.width, seam.look.height);
+        let now = self.clock.wall();
+        self.tapes.begin(pane, size, &seam.paint(), now);
+        self.torn.remove(pane);
+        self.begun.insert(pane.clone());
+    }
+
+    /// What comes next does not follow on what the tape has, if it has anything.
+    pub fn tear(&mut self, pane: &PaneId) {
+        if self.begun.contains(pane) && !self.is_torn(pane) {
+            self.dropped(pane, Dropped::default());
+        }
+    }
+
+    pub fn bytes(&mut self, pane: &PaneId, bytes: &[u8]) {
+        if !self.tapes.bytes(pane, bytes, self.clock.wall()) {
+            self.torn.insert(pane.clone());
+        }
+    }
+
+    /// Bytes never came.
+    pub fn dropped(&mut self, pane: &PaneId, dropped: Dropped) {
+        let now = self.clock.wall();
+        self.tapes
+            .dropped(pane, dropped.bytes, dropped.line_ends, now);
+        self.torn.insert(pane.clone());
+    }
+
+    pub fn resized(&self, pane: &PaneId, size: (u32, u32)) {
+        self.tapes.resized(pane, size, self.clock.wall());
+    }
+
+    pub fn ended(&mut self, pane: &PaneId, exit_status: Option<i32>) {
+        self.begun.remove(pane);
+        self.torn.remove(pane);
+        self.tapes.ended(pane, exit_status, self.clock.wall());
+    }
+
+    /// Whether a pane's screen is to be drawn anew.
+    pub fn is_torn(&self, pane: &PaneId) -> bool {
+        self.torn.contains(pane)
+    }
+}

@@ -1,0 +1,223 @@
+//! The state of the agent in a pane: its own files, its title, its notifications and its screen are
+//! weighed, and a change is reported.
+
+use std::time::{Duration, Instant};
+
+use crate::agent::{
+    AgentProgram, Claim, Claims, Judged, Screen, ScreenState, StateReport, StateRules, StateSource,
+    StateTracker, state_of_title,
+};
+use crate::tmux::foreground_program;
+use crate::track::{Look, Notice};
+
+/// How long a state must be shown on a screen to count: agents draw their screens anew between two steps,
+/// and show an empty box for a moment.
+const STANDS: Duration = Duration::from_secs(1);
+
+/// How long a question must be shown to count: a dialogue is drawn in steps.
+const QUESTION_STANDS: Duration = Duration::from_millis(200);
+
+/// The state of the agent in one pane.
+#[derive(Debug)]
+pub(super) struct States {
+    rules: StateRules,
+    tracker: StateTracker,
+    /// What the last screen says: it counts until another one says otherwise.
+    shown: Option<Judged>,
+    /// What the dialogue on the last screens asks, and since when.
+    question: Option<(String, Instant)>,
+    /// When that question will count.
+    question_due: Option<Instant>,
+    /// The agent whose process was found.
+    program: Option<AgentProgram>,
+    claims: Claims,
+    /// When there may be something to report, if nothing happens.
+    next: Option<Instant>,
+    /// The beginning of the clock of tracker and claims.
+    began: Instant,
+}
+
+/// A state to be reported.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reported {
+    pub agent: String,
+    pub report: StateReport,
+}
+
+impl States {
+    /// Begins without knowing anything.
+    pub fn new(rules: &StateRules, now: Instant) -> Self {
+        Self {
+            rules: rules.clone(),
+            tracker: StateTracker::new(STANDS),
+            shown: None,
+            question: None,
+            question_due: None,
+            program: None,
+            claims: Claims::default(),
+            next: None,
+            began: now,
+        }
+    }
+
+    /// The agent whose process was found.
+    pub fn program(&self) -> Option<&AgentProgram> {
+        self.program.as_ref()
+    }
+
+    /// An agent runs in the pane, or none does any more.
+    pub fn runs(&mut self, program: Option<AgentProgram>) {
+        if self.program != program {
+            self.program = program;
+            self.claims = Claims::default();
+            // What was shown is another program's.
+            self.tracker = StateTracker::new(STANDS);
+            self.shown = None;
+            self.question = None;
+        }
+    }
+
+    /// One of the agent's sources claims something else now.
+    pub fn claim(&mut self, source: StateSource, claim: Option<Claim>, now: Instant) {
+        self.claims.claim(source, claim, self.time(now));
+        self.next = Some(now);
+    }
+
+    /// The pane's title.
+    pub fn titled(&mut self, title: &str, now: Instant) {
+        let known = self.program.as_ref().and_then(AgentProgram::known);
+        let state = known.and_then(|agent| state_of_title(agent, title));
+        let claim = state.map(|state| self.by_itself(state, None, title));
+        self.claim(StateSource::Title, claim, now);
+    }
+
+    /// The program has told its terminal something.
+    pub fn noticed(&mut self, notice: &Notice, now: Instant) {
+        match notice {
+            Notice::Title(title) => self.titled(title, now),
+            // Of agents whose files and titles are known, both say more.
+            Notice::Progress(is_on) if matches!(self.program, Some(AgentProgram::Other(_))) => {
+                let state = match is_on {
+                    true => ScreenState::Working,
+                    false => ScreenState::Idle,
+                };
+                let claim = self.by_itself(state, None, "progress");
+                self.claim(StateSource::Notification, Some(claim), now);
+            }
+            Notice::Notification(text) if matches!(self.program, Some(AgentProgram::Other(_))) => {
+                let claim = self.by_itself(ScreenState::Waiting, Some(text.clone()), text);
+                let claim = Claim {
+                    is_confirmed: false,
+                    ..claim
+                };
+                self.claim(StateSource::Notification, Some(claim), now);
+            }
+            Notice::Progress(_) | Notice::Notification(_) | Notice::Bell => {}
+        }
+    }
+
+    /// Takes in a screen.
+    pub fn sees(&mut self, look: &Look, now: Instant) -> Option<Reported> {
+        // What the screen of a program shows that has ended is no state any more.
+        self.shown = match look.dead {
+            Some(_) => None,
+            None => self.judge(look),
+        };
+        let asks = self.shown.as_ref().and_then(|judged| judged.asks.clone());
+        let stood = self.question.take();
+        self.question = asks.map(|asks| match stood {
+            Some((before, since)) if before == asks => (before, since),
+            _ => (asks, now),
+        });
+        self.due(now)
+    }
+
+    /// When [`States::due`] will have something to report, if nothing happens.
+    pub fn next_due(&self) -> Option<Instant> {
+        let screen = self
+            .tracker
+            .deadline()
+            .and_then(|at| self.began.checked_add(at));
+        [screen, self.next, self.question_due]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// What is to be reported by now.
+    pub fn due(&mut self, now: Instant) -> Option<Reported> {
+        let at = self.time(now);
+        let stands = |since: &Instant| *since + QUESTION_STANDS <= now;
+        let question = self.question.as_ref();
+        let stood = question.filter(|(_, since)| stands(since));
+        self.claims
+            .shows_question(stood.map(|(asks, _)| asks.clone()));
+        self.question_due = question
+            .filter(|(_, since)| !stands(since))
+            .map(|(_, since)| *since + QUESTION_STANDS);
+        self.tracker.look(self.shown.clone(), at);
+        let screen = self.tracker.current().cloned();
+        let claim = screen.as_ref().map(|judged| self.of_screen(judged));
+        self.claims.claim(StateSource::Screen, claim, at);
+        let report = self.claims.changed(at);
+        let deadline = self.claims.deadline(at);
+        self.next = deadline.and_then(|at| self.began.checked_add(at));
+        let report = report?;
+        let agent = match (&self.program, screen) {
+            (Some(program), _) => program.name().to_owned(),
+            (None, Some(judged)) => judged.agent,
+            (None, None) => return None,
+        };
+        if let Some(text) = self.claims.disagreement(at) {
+            log::debug!("{agent}: {text}");
+        }
+        Some(Reported { agent, report })
+    }
+
+    fn of_screen(&self, judged: &Judged) -> Claim {
+        Claim {
+            state: judged.state,
+            // Without the agent's process, the screen alone says that there is one.
+            is_confirmed: !judged.inferred && self.program.is_some(),
+            asks: judged.asks.clone(),
+            detail: format!("{}: {}", judged.rule, judged.line),
+            turn: 0,
+        }
+    }
+
+    fn by_itself(&self, state: ScreenState, asks: Option<String>, detail: &str) -> Claim {
+        Claim {
+            state,
+            is_confirmed: true,
+            asks,
+            detail: detail.trim().to_owned(),
+            turn: 0,
+        }
+    }
+
+    fn judge(&self, look: &Look) -> Option<Judged> {
+        let screen = &look.rows[look.history_rows()..];
+        let rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
+        let program = foreground_program(look.pid);
+        let judged = self.rules.judge(&Screen {
+            rows: &rows,
+            cursor: Some(look.cursor),
+            program: program.as_deref(),
+        });
+        // Once a shell was at its prompt, the program that it runs tells that it is not any more.
+        let judged = judged.or_else(|| {
+            let running = self.rules.judge_program(program.as_deref()?)?;
+            let told = self.tracker.current()?;
+            (told.agent == running.agent).then_some(running)
+        });
+        // Another agent's rules say nothing of this one.
+        judged.filter(|judged| {
+            let runs = self.program.as_ref();
+            runs.is_none_or(|program| program.name() == judged.agent)
+        })
+    }
+
+    fn time(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began)
+    }
+}

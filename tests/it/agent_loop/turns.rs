@@ -1,0 +1,474 @@
+//! An iteration's turns: answers, tools, results, what is told of them, and how it ends.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use crossbeam_channel::{Sender, bounded};
+use serde_json::{Value, json};
+use td_observe::agent::{AgentEvent, Format};
+use td_observe::agent_loop::{
+    Block, Cancel, CommandClient, Conversation, Converse, LlmClient, LlmError, Part, Request,
+    Response, Role, StreamChunk, Tool, ToolCall, ToolError, Toolbox, TurnsEnd, Usage, converse,
+};
+use td_observe::process::Command;
+use td_observe::{Envelope, EventBus, IterationOutcome, TdEvent};
+
+use crate::support::CEILING;
+
+/// Answers as it was told to, and remembers what it was asked.
+#[derive(Default)]
+struct Scripted {
+    answers: VecDeque<Result<Response, LlmError>>,
+    asked: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Scripted {
+    fn new(answers: impl IntoIterator<Item = Result<Response, LlmError>>) -> Self {
+        Self {
+            answers: answers.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+}
+
+impl LlmClient for Scripted {
+    fn stream(
+        &mut self,
+        request: &Request,
+        chunks: &Sender<StreamChunk>,
+        _: &Cancel,
+    ) -> Result<Response, LlmError> {
+        self.asked.lock().unwrap().push(request.clone());
+        let answer = self.answers.pop_front().expect("an answer");
+        let text = match &answer {
+            Ok(response) => &response.text,
+            Err(error) => error.partial(),
+        };
+        for word in text.split_inclusive(' ') {
+            chunks
+                .send(StreamChunk::TextDelta(word.to_owned()))
+                .unwrap();
+        }
+        answer
+    }
+}
+
+fn says(text: &str, calls: &[(&str, Value)]) -> Result<Response, LlmError> {
+    let mut response = Response::text(text);
+    response.tool_calls = calls
+        .iter()
+        .enumerate()
+        .map(|(index, (name, input))| ToolCall {
+            id: format!("t{index}"),
+            name: (*name).to_owned(),
+            input: Ok(input.clone()),
+        })
+        .collect();
+    response.usage = Usage {
+        input_tokens: 10,
+        output_tokens: 1,
+    };
+    Ok(response)
+}
+
+/// Does what its input says.
+struct Obedient(Arc<Mutex<Vec<String>>>);
+
+impl Tool for Obedient {
+    fn name(&self) -> &str {
+        "obey"
+    }
+
+    fn description(&self) -> &str {
+        "Does what it is told."
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({"type": "object"})
+    }
+
+    fn call(&mut self, input: &Value, cancel: &Cancel) -> Result<String, ToolError> {
+        let text = input["text"].as_str().unwrap_or_default().to_owned();
+        self.0.lock().unwrap().push(text.clone());
+        match input["do"].as_str() {
+            Some("stop") => Err(ToolError::fatal(text)),
+            Some("cancel") => {
+                cancel.cancel();
+                Ok(text)
+            }
+            _ => Ok(text),
+        }
+    }
+}
+
+/// Converses with events: what it came to, and what was told.
+fn told(
+    client: &mut dyn LlmClient,
+    max_turns: u32,
+    cancel: &Cancel,
+) -> (Conversation, Vec<TdEvent>) {
+    let bus = EventBus::new(10_000);
+    let mut events = bus.subscribe();
+    let emitter = bus.emitter_for("loop");
+    let mut toolbox = Toolbox::new().with(Obedient(Arc::default()));
+    let conversation = converse(
+        client,
+        &mut toolbox,
+        Request::prompt("Do it.").system("Be quick."),
+        Converse::new().max_turns(max_turns).emitter(&emitter, 3),
+        cancel,
+    );
+    emitter.loop_completed(true, 1);
+    let mut seen = Vec::new();
+    loop {
+        let event = events.recv_timeout(CEILING).unwrap();
+        let Envelope { event, .. } = event.into_envelope().unwrap();
+        if matches!(event, TdEvent::LoopCompleted { .. }) {
+            return (conversation, seen);
+        }
+        seen.push(event);
+    }
+}
+
+fn names(events: &[TdEvent]) -> Vec<&str> {
+    let mut names: Vec<&str> = events.iter().map(TdEvent::type_name).collect();
+    // Tokens may be merged on their way.
+    names.dedup_by(|one, other| one == other && *one == "TokenReceived");
+    names
+}
+
+#[test]
+fn tools_are_run_and_their_results_go_back() {
+    let mut client = Scripted::new([
+        says(
+            "Let me see.",
+            &[("obey", json!({"text": "one"})), ("other", json!({}))],
+        ),
+        says("Done.", &[]),
+    ]);
+    let asked = Arc::clone(&client.asked);
+    let (conversation, events) = told(&mut client, 10, &Cancel::new());
+    assert!(
+        matches!(conversation.end, TurnsEnd::Ended),
+        "{conversation:?}"
+    );
+    assert_eq!(conversation.end.outcome(), None);
+    assert_eq!(conversation.text, "Let me see.\n\nDone.");
+    assert_eq!((conversation.turns, conversation.tool_calls), (2, 2));
+    let used = Usage {
+        input_tokens: 20,
+        output_tokens: 2,
+    };
+    assert_eq!(conversation.usage, used);
+    assert_eq!(
+        names(&events),
+        [
+            "PromptSent",
+            "TokenReceived",
+            "ResponseCompleted",
+            "ToolCallStarted",
+            "ToolCallCompleted",
+            "ToolCallStarted",
+            "ToolCallCompleted",
+            "PromptSent",
+            "TokenReceived",
+            "ResponseCompleted",
+        ]
+    );
+    assert!(
+        matches!(&events[0], TdEvent::PromptSent { iteration: 3, prompt_summary, .. } if prompt_summary == "Be quick.\n\nDo it.")
+    );
+    let successes: Vec<bool> = events
+        .iter()
+        .filter_map(|event| match event {
+            TdEvent::ToolCallCompleted { success, .. } => Some(*success),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(successes, [true, false]);
+    let asked = asked.lock().unwrap();
+    assert_eq!(asked[0].tools.len(), 1);
+    assert_eq!(asked[1].messages.len(), 3);
+    assert_eq!(asked[1].messages[1].role, Role::Assistant);
+    assert!(matches!(
+        &asked[1].messages[2].content[..],
+        [
+            Block::ToolResult { id: first, content, is_error: false },
+            Block::ToolResult { id: second, is_error: true, .. },
+        ] if first == "t0" && content == "one" && second == "t1"
+    ));
+    assert_eq!(conversation.messages.len(), 4);
+}
+
+#[test]
+fn without_an_emitter_nothing_is_different_and_every_part_is_heard_in_full() {
+    let long = "x".repeat(10_000);
+    let answers = || {
+        [
+            says("Let me see.", &[("obey", json!({"text": long}))]),
+            says("Done.", &[]),
+        ]
+    };
+    let (with, _) = told(&mut Scripted::new(answers()), 10, &Cancel::new());
+    let mut heard = Vec::new();
+    let mut hear = |part: Part<'_>| {
+        heard.push(match part {
+            Part::Prompt { turn, text } => format!("prompt {turn} {}", text.len()),
+            Part::Text(text) => format!("text {text}"),
+            Part::Response(response) => format!("response {}", response.text),
+            Part::ToolCall(call) => format!("call {}", call.input_text().len()),
+            Part::ToolResult { outcome, .. } => format!("result {}", outcome.content.len()),
+            other => format!("{other:?}"),
+        });
+    };
+    let without = converse(
+        &mut Scripted::new(answers()),
+        &mut Toolbox::new().with(Obedient(Arc::default())),
+        Request::prompt("Do it.").system("Be quick."),
+        Converse::new().max_turns(10).hear(&mut hear),
+        &Cancel::new(),
+    );
+    assert_eq!(without.text, with.text);
+    assert_eq!(without.messages, with.messages);
+    assert_eq!((without.turns, without.usage), (with.turns, with.usage));
+    assert_eq!(
+        heard,
+        [
+            "prompt 1 17",
+            "text Let ",
+            "text me ",
+            "text see.",
+            "response Let me see.",
+            "call 10011",
+            "result 10000",
+            "prompt 2 10000",
+            "text Done.",
+            "response Done.",
+        ]
+    );
+}
+
+#[test]
+fn it_ends_when_its_turns_are_used_up() {
+    let call = || says("Again.", &[("obey", json!({"text": "x"}))]);
+    let (conversation, _) = told(&mut Scripted::new([call(), call()]), 2, &Cancel::new());
+    assert!(matches!(conversation.end, TurnsEnd::MaxTurnsReached));
+    assert_eq!(
+        conversation.end.outcome(),
+        Some(IterationOutcome::MaxTurnsReached)
+    );
+    // The last tools are run: what they did is there for the check.
+    assert_eq!((conversation.turns, conversation.tool_calls), (2, 2));
+    let (conversation, events) = told(&mut Scripted::default(), 0, &Cancel::new());
+    assert!(matches!(conversation.end, TurnsEnd::MaxTurnsReached));
+    assert!(events.is_empty(), "{events:?}");
+}
+
+#[test]
+fn a_tool_that_cannot_go_on_ends_it() {
+    let calls = [
+        ("obey", json!({"do": "stop", "text": "the disk is gone"})),
+        ("obey", json!({"text": "never"})),
+    ];
+    let (conversation, events) = told(&mut Scripted::new([says("", &calls)]), 5, &Cancel::new());
+    let Some(IterationOutcome::ToolError { tool, error }) = conversation.end.outcome() else {
+        panic!("{conversation:?}");
+    };
+    assert_eq!((&*tool, &*error), ("obey", "the disk is gone"));
+    assert_eq!(
+        names(&events),
+        [
+            "PromptSent",
+            "ResponseCompleted",
+            "ToolCallStarted",
+            "ToolCallCompleted"
+        ]
+    );
+}
+
+#[test]
+fn an_answer_that_breaks_off_ends_it_with_what_had_come() {
+    let error = LlmError::message("the line is dead").with_partial(Response::text("Half an"));
+    let mut client = Scripted::new([says("One.", &[("obey", json!({"text": "x"}))]), Err(error)]);
+    let (conversation, events) = told(&mut client, 5, &Cancel::new());
+    let TurnsEnd::LlmError(error) = &conversation.end else {
+        panic!("{conversation:?}");
+    };
+    assert_eq!(error.partial(), "Half an");
+    assert_eq!(conversation.text, "One.\n\nHalf an");
+    let outcome = conversation.end.outcome();
+    assert_eq!(
+        outcome,
+        Some(IterationOutcome::LlmError {
+            error: "the line is dead".into()
+        })
+    );
+    assert!(
+        matches!(events.last(), Some(TdEvent::Error { message, .. }) if message == "the line is dead"),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn cancelled_in_a_tool_it_ends_before_the_next_one() {
+    let calls = [
+        ("obey", json!({"do": "cancel", "text": "last"})),
+        ("obey", json!({"text": "never"})),
+    ];
+    let (conversation, events) = told(&mut Scripted::new([says("", &calls)]), 5, &Cancel::new());
+    assert!(
+        matches!(&conversation.end, TurnsEnd::LlmError(error) if error.is_cancelled()),
+        "{conversation:?}"
+    );
+    assert_eq!(conversation.tool_calls, 1);
+    assert!(
+        !names(&events).contains(&"Error"),
+        "a wish is no error: {events:?}"
+    );
+    let cancel = Cancel::new();
+    cancel.cancel();
+    let (conversation, events) = told(&mut Scripted::default(), 5, &cancel);
+    assert_eq!(conversation.turns, 0);
+    assert!(events.is_empty(), "{events:?}");
+}
+
+/// Panics.
+struct Broken;
+
+impl LlmClient for Broken {
+    fn stream(
+        &mut self,
+        _: &Request,
+        _: &Sender<StreamChunk>,
+        _: &Cancel,
+    ) -> Result<Response, LlmError> {
+        panic!("on purpose")
+    }
+}
+
+#[test]
+fn who_panics_takes_nobody_with_him() {
+    let (conversation, events) = told(&mut Broken, 5, &Cancel::new());
+    let outcome = conversation.end.outcome();
+    assert!(
+        matches!(&outcome, Some(IterationOutcome::LlmError { error }) if error.contains("on purpose")),
+        "{outcome:?}"
+    );
+    assert_eq!(names(&events), ["PromptSent", "Error"]);
+    let mut hear = |part: Part<'_>| assert!(!matches!(part, Part::Text(_)), "on purpose");
+    let conversation = converse(
+        &mut Scripted::new([Ok(Response::text("one two three"))]),
+        &mut Toolbox::new(),
+        Request::prompt(""),
+        Converse::new().hear(&mut hear),
+        &Cancel::new(),
+    );
+    // The scripted client minds when nobody listens; others do not.
+    assert!(conversation.turns == 1, "{conversation:?}");
+}
+
+#[test]
+fn an_agent_of_its_own_tells_its_messages_itself_and_once() {
+    let output = concat!(
+        "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n",
+        "{\"type\":\"item.started\",\"item\":{\"id\":\"i\",\"type\":\"command_execution\",\"command\":\"ls\",\"status\":\"in_progress\"}}\n",
+        "{\"type\":\"item.completed\",\"item\":{\"id\":\"i\",\"type\":\"command_execution\",\"command\":\"ls\",\"aggregated_output\":\"a\",\"exit_code\":0,\"status\":\"completed\"}}\n",
+        "{\"type\":\"item.completed\",\"item\":{\"id\":\"j\",\"type\":\"agent_message\",\"text\":\"One file.\"}}\n",
+        "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":7,\"output_tokens\":2}}\n",
+    );
+    let command = Command::new("printf").args(["%s", output]);
+    let mut client = CommandClient::new(command.format(Format::Codex));
+    let (conversation, events) = told(&mut client, 5, &Cancel::new());
+    assert!(
+        matches!(conversation.end, TurnsEnd::Ended),
+        "{conversation:?}"
+    );
+    assert_eq!((conversation.turns, conversation.tool_calls), (1, 0));
+    assert_eq!(conversation.usage.input_tokens, 7);
+    assert_eq!(
+        names(&events),
+        [
+            "PromptSent",
+            "ToolCallStarted",
+            "ToolCallCompleted",
+            "TokenReceived",
+            "ResponseCompleted",
+            "TurnCompleted",
+            "AgentCompleted",
+        ]
+    );
+}
+
+#[test]
+fn a_token_is_an_event_before_the_next_one_is_said() {
+    /// Says a word when it is told to.
+    struct Slow(crossbeam_channel::Receiver<&'static str>);
+    impl LlmClient for Slow {
+        fn stream(
+            &mut self,
+            _: &Request,
+            chunks: &Sender<StreamChunk>,
+            _: &Cancel,
+        ) -> Result<Response, LlmError> {
+            let mut text = String::new();
+            for word in &self.0 {
+                text.push_str(word);
+                chunks
+                    .send(StreamChunk::TextDelta(word.to_owned()))
+                    .unwrap();
+            }
+            Ok(Response::text(text))
+        }
+    }
+    let (say, words) = bounded(0);
+    let bus = EventBus::new(1_000);
+    let mut events = bus.subscribe();
+    let emitter = bus.emitter_for("loop");
+    let talk = std::thread::spawn(move || {
+        converse(
+            &mut Slow(words),
+            &mut Toolbox::new(),
+            Request::prompt("p"),
+            Converse::new().emitter(&emitter, 1),
+            &Cancel::new(),
+        )
+    });
+    for word in ["one ", "two ", "three"] {
+        say.send(word).unwrap();
+        loop {
+            let event = events.recv_timeout(CEILING).unwrap().into_envelope();
+            if matches!(event, Some(Envelope { event: TdEvent::TokenReceived { token, .. }, .. }) if token == word)
+            {
+                break;
+            }
+        }
+    }
+    drop(say);
+    assert_eq!(talk.join().unwrap().text, "one two three");
+}
+
+#[test]
+fn agents_warnings_are_warnings() {
+    /// Warns.
+    struct Warns;
+    impl LlmClient for Warns {
+        fn stream(
+            &mut self,
+            _: &Request,
+            chunks: &Sender<StreamChunk>,
+            _: &Cancel,
+        ) -> Result<Response, LlmError> {
+            let warning = AgentEvent::Warning {
+                context: "model".into(),
+                message: "asked again".into(),
+            };
+            chunks.send(StreamChunk::Agent(warning)).unwrap();
+            Ok(Response::text("x"))
+        }
+    }
+    let (_, events) = told(&mut Warns, 1, &Cancel::new());
+    assert_eq!(
+        names(&events),
+        ["PromptSent", "Warning", "ResponseCompleted"]
+    );
+}
