@@ -140,7 +140,7 @@ const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
             "src/main.rs",
             "src/tmux/pipe/drain.rs",
         ],
-        "only view, cli and main.rs print",
+        "only face, cli and main.rs print",
     ),
     (
         &["mpsc::channel", "unbounded"],
@@ -154,22 +154,22 @@ const TOKENS_ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     (
         &["print", "!"],
         &["src/face/", "src/cli/", "src/main.rs"],
-        "only view, cli and main.rs print",
+        "only face, cli and main.rs print",
     ),
     (
         &["println", "!"],
         &["src/face/", "src/cli/", "src/main.rs"],
-        "only view, cli and main.rs print",
+        "only face, cli and main.rs print",
     ),
     (
         &["eprint", "!"],
         &["src/face/", "src/cli/", "src/main.rs"],
-        "only view, cli and main.rs print",
+        "only face, cli and main.rs print",
     ),
     (
         &["eprintln", "!"],
         &["src/face/", "src/cli/", "src/main.rs"],
-        "only view, cli and main.rs print",
+        "only face, cli and main.rs print",
     ),
     (
         &[".", "elapsed", "(", ")"],
@@ -383,22 +383,22 @@ fn each_rule_bites() {
         ),
         (
             "src/bus/mod.rs",
-            "use crate::{event::TdEvent, log::{DataDir}};",
-            "`bus` uses `log`",
+            "use crate::{event::TdEvent, history::{DataDir}};",
+            "`bus` uses `history`",
         ),
         (
             "src/bus/lane.rs",
-            "fn f() { super::super::log::x(); }",
-            "`bus` uses `log`",
+            "fn f() { super::super::history::x(); }",
+            "`bus` uses `history`",
         ),
         (
             "src/bus/lane.rs",
-            "mod a { use super::super::super::log; }",
-            "`bus` uses `log`",
+            "mod a { use super::super::super::history; }",
+            "`bus` uses `history`",
         ),
         (
             "src/engine/mod.rs",
-            "use super::view;",
+            "use super::face;",
             "`engine` uses `face`",
         ),
         (
@@ -452,12 +452,12 @@ fn each_rule_bites() {
         (
             "src/history/a.rs",
             "fn f() { println!(\"\"); }",
-            "only view",
+            "only face",
         ),
         (
             "src/history/a.rs",
             "fn f() { std::io::stderr().flush(); }",
-            "only view",
+            "only face",
         ),
         (
             "src/history/a.rs",
