@@ -11,7 +11,7 @@ use super::tapes::TapeBook;
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::{ExecutionId, each_text_in};
+use crate::event::{ExecutionId, for_each_json_text};
 use crate::history::{
     DataDir, IterationDirectory, OpenRun, RawReport, RawTapes, RunDirectory, RunIndex, RunInfo,
     RunState,
@@ -252,7 +252,7 @@ impl RunBook {
 
     fn mask(&self, extra: &mut Map<String, Value>) {
         for (_, value) in extra {
-            each_text_in(value, &mut |text| {
+            for_each_json_text(value, &mut |text| {
                 if let Cow::Owned(masked) = self.rules.text(text) {
                     *text = masked;
                 }
