@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
-use super::channel::Channel;
-use super::config::{Found, Wait, WaitEnd, Waited};
-use super::matcher::{Hit, Needles, What};
-use super::watched::{Begin, Watched};
+use super::channel_wait::ChannelWait;
+use super::config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
+use super::matcher::{LineMatch, MatchKind, Patterns};
+use super::pane::{BaselineMode, WaitedPane};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
@@ -24,7 +24,7 @@ use crate::track::Death;
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Work<'a> {
+pub(super) struct WaitDriver<'a> {
     wait: Wait,
     session_id: SessionId,
     /// What it was called last: as long as that is known, names need not be asked for.
@@ -36,7 +36,7 @@ pub(super) struct Work<'a> {
     stop: Stop,
     began: Instant,
     deadline: Option<Instant>,
-    panes: HashMap<PaneId, Watched>,
+    panes: HashMap<PaneId, WaitedPane>,
     /// Panes of the session that are not meant.
     left_out: HashSet<PaneId>,
     /// Lines of panes that are gone were lost.
@@ -44,14 +44,14 @@ pub(super) struct Work<'a> {
     /// The last look was not answered.
     unanswered: bool,
     /// What the end of a pane brought to light.
-    at_end: Option<(PaneId, Hit)>,
+    at_end: Option<(PaneId, LineMatch)>,
     last_lines: Vec<String>,
     exit_status: Option<i32>,
     is_first: bool,
 }
 
 /// What woke a wait.
-enum Woken {
+enum WakeReason {
     Answered(Result<SessionAnswer>),
     Signalled(Result<()>),
     TimeUp,
@@ -60,7 +60,7 @@ enum Woken {
 }
 
 /// What became of a look.
-enum Looked {
+enum PollResult {
     Decided(WaitEnd),
     Undecided,
     /// It was not answered in time.
@@ -68,7 +68,7 @@ enum Looked {
     Stopped,
 }
 
-impl<'a> Work<'a> {
+impl<'a> WaitDriver<'a> {
     /// A wait at a target that is in the listing.
     pub fn new(
         wait: &Wait,
@@ -107,38 +107,38 @@ impl<'a> Work<'a> {
     /// once. `None` when it is stopped.
     pub fn begin(&mut self) -> Result<Option<Option<WaitEnd>>> {
         Ok(match self.look_now(None)? {
-            Looked::Decided(end) => Some(Some(end)),
-            Looked::Undecided | Looked::Late => Some(None),
-            Looked::Stopped => None,
+            PollResult::Decided(end) => Some(Some(end)),
+            PollResult::Undecided | PollResult::Late => Some(None),
+            PollResult::Stopped => None,
         })
     }
 
-    /// Waits until something decides; `None` when it is stopped.
-    pub fn run(&mut self, channel: Option<&Channel>) -> Result<Option<WaitEnd>> {
+    /// Waiter until something decides; `None` when it is stopped.
+    pub fn run(&mut self, channel: Option<&ChannelWait>) -> Result<Option<WaitEnd>> {
         let no_channel = never();
         let signalled = channel.map_or(&no_channel, |channel| &channel.done);
         loop {
             let looked = match self.wake(signalled)? {
-                Woken::Stopped => return Ok(None),
-                Woken::Signalled(signalled) => return self.signalled(signalled).map(Some),
-                Woken::TimeUp => return self.last_look(),
-                Woken::Idle => match self.look_now(self.deadline)? {
+                WakeReason::Stopped => return Ok(None),
+                WakeReason::Signalled(signalled) => return self.signalled(signalled).map(Some),
+                WakeReason::TimeUp => return self.last_look(),
+                WakeReason::Idle => match self.look_now(self.deadline)? {
                     // What was printed since the look before was no silence.
-                    Looked::Undecided if self.is_idle() => {
-                        Looked::Decided(WaitEnd::Found(Found::of("idle")))
+                    PollResult::Undecided if self.is_idle() => {
+                        PollResult::Decided(WaitEnd::Matched(WaitMatch::of(WaitCondition::Idle)))
                     }
                     looked => looked,
                 },
-                Woken::Answered(answer) => match self.take_in(answer, false)? {
-                    Looked::Undecided => self.look_deeper(self.deadline)?,
+                WakeReason::Answered(answer) => match self.take_in(answer, false)? {
+                    PollResult::Undecided => self.look_deeper(self.deadline)?,
                     looked => looked,
                 },
             };
             match looked {
-                Looked::Decided(end) => return Ok(Some(end)),
-                Looked::Undecided => {}
-                Looked::Late => return self.last_look(),
-                Looked::Stopped => return Ok(None),
+                PollResult::Decided(end) => return Ok(Some(end)),
+                PollResult::Undecided => {}
+                PollResult::Late => return self.last_look(),
+                PollResult::Stopped => return Ok(None),
             }
         }
     }
@@ -149,54 +149,54 @@ impl<'a> Work<'a> {
         self.unanswered = true;
         let by = self.clock.now().checked_add(LAST_LOOK);
         Ok(match self.look_now(by)? {
-            Looked::Decided(end) => Some(end),
-            Looked::Undecided | Looked::Late => Some(self.time_up()),
-            Looked::Stopped => None,
+            PollResult::Decided(end) => Some(end),
+            PollResult::Undecided | PollResult::Late => Some(self.time_up()),
+            PollResult::Stopped => None,
         })
     }
 
     /// Takes a look at once, and a deeper one if need be.
-    fn look_now(&mut self, by: Option<Instant>) -> Result<Looked> {
+    fn look_now(&mut self, by: Option<Instant>) -> Result<PollResult> {
         match self.look(false, by)? {
-            Looked::Undecided => self.look_deeper(by),
+            PollResult::Undecided => self.look_deeper(by),
             looked => Ok(looked),
         }
     }
 
     /// Looks again at panes whose last look was too short, at all that tmux has of them.
-    fn look_deeper(&mut self, by: Option<Instant>) -> Result<Looked> {
+    fn look_deeper(&mut self, by: Option<Instant>) -> Result<PollResult> {
         match self.panes.values().any(|pane| pane.deeper) {
             true => self.look(true, by),
-            false => Ok(Looked::Undecided),
+            false => Ok(PollResult::Undecided),
         }
     }
 
-    fn look(&mut self, deepest: bool, by: Option<Instant>) -> Result<Looked> {
+    fn look(&mut self, deepest: bool, by: Option<Instant>) -> Result<PollResult> {
         let pending = self.ask(When::Now)?;
         let late = by.map_or_else(never, |at| self.clock.at(at));
         let answer = select_biased! {
-            recv(self.stop) -> _ => return Ok(Looked::Stopped),
+            recv(self.stop) -> _ => return Ok(PollResult::Stopped),
             recv(pending.answers()) -> answer => answer.unwrap_or_else(|_| Err(ended())),
-            recv(late) -> _ => return Ok(Looked::Late),
+            recv(late) -> _ => return Ok(PollResult::Late),
         };
         self.take_in(answer, deepest)
     }
 
-    /// Waits for news, or for anything else that decides.
-    fn wake(&self, signalled: &Receiver<Result<()>>) -> Result<Woken> {
+    /// Waiter for news, or for anything else that decides.
+    fn wake(&self, signalled: &Receiver<Result<()>>) -> Result<WakeReason> {
         let pending = self.ask(When::News(Rhythm::Fixed(self.wait.interval)))?;
         let time_up = self.deadline.map_or_else(never, |at| self.clock.at(at));
         let idle = self.idle_at().map_or_else(never, |at| self.clock.at(at));
         Ok(select_biased! {
-            recv(self.stop) -> _ => Woken::Stopped,
+            recv(self.stop) -> _ => WakeReason::Stopped,
             recv(pending.answers()) -> answer => {
-                Woken::Answered(answer.unwrap_or_else(|_| Err(ended())))
+                WakeReason::Answered(answer.unwrap_or_else(|_| Err(ended())))
             }
-            recv(signalled) -> signalled => Woken::Signalled(signalled.unwrap_or_else(|_| {
+            recv(signalled) -> signalled => WakeReason::Signalled(signalled.unwrap_or_else(|_| {
                 Err(Error::other("the wait for the channel crashed"))
             })),
-            recv(time_up) -> _ => Woken::TimeUp,
-            recv(idle) -> _ => Woken::Idle,
+            recv(time_up) -> _ => WakeReason::TimeUp,
+            recv(idle) -> _ => WakeReason::Idle,
         })
     }
 
@@ -228,7 +228,7 @@ impl<'a> Work<'a> {
     }
 
     /// Takes in what a look came to. A hung server is waited for, as long as there is time.
-    fn take_in(&mut self, answer: Result<SessionAnswer>, deepest: bool) -> Result<Looked> {
+    fn take_in(&mut self, answer: Result<SessionAnswer>, deepest: bool) -> Result<PollResult> {
         let end = match answer {
             Ok(answer) => {
                 self.unanswered = false;
@@ -237,7 +237,7 @@ impl<'a> Work<'a> {
             Err(error) if self.is_first => return Err(error),
             Err(error) if error.is_gone() => {
                 self.lose_all(&HashMap::new());
-                Some(self.gone("the tmux server is gone"))
+                Some(self.gone(TargetEnd::ServerGone))
             }
             Err(error) if error.is_timeout() => {
                 log::warn!("{error:?}");
@@ -246,7 +246,7 @@ impl<'a> Work<'a> {
             }
             Err(error) => return Err(error),
         };
-        Ok(end.map_or(Looked::Undecided, Looked::Decided))
+        Ok(end.map_or(PollResult::Undecided, PollResult::Decided))
     }
 
     /// Takes in an answer; what it decides.
@@ -260,15 +260,15 @@ impl<'a> Work<'a> {
             }
             SessionAnswer::Gone { left } => {
                 self.lose_all(&left);
-                return Some(self.gone("the session is gone"));
+                return Some(self.gone(TargetEnd::SessionGone));
             }
             SessionAnswer::OtherServer => {
                 self.lose_all(&HashMap::new());
-                return Some(self.gone("the tmux server is gone"));
+                return Some(self.gone(TargetEnd::ServerGone));
             }
         };
         let now = self.clock.now();
-        let mut hit: Option<(PaneId, Hit)> = None;
+        let mut hit: Option<(PaneId, LineMatch)> = None;
         let is_meant = |id: &PaneId| self.only.as_ref().is_none_or(|only| only.contains(id));
         for answer in &panes {
             let id = answer.state().pane();
@@ -294,12 +294,12 @@ impl<'a> Work<'a> {
                 Some(_) => None,
                 None => {
                     let begin = match (self.is_first, self.wait.include_existing) {
-                        (false, _) => Begin::Fresh,
-                        (true, true) => Begin::Existing,
-                        (true, false) => Begin::Baseline,
+                        (false, _) => BaselineMode::Fresh,
+                        (true, true) => BaselineMode::Existing,
+                        (true, false) => BaselineMode::Baseline,
                     };
                     let (pane, hit) =
-                        Watched::begin(look, (**seen).clone(), &self.wait, begin, now);
+                        WaitedPane::begin(look, (**seen).clone(), &self.wait, begin, now);
                     self.panes.insert(id.clone(), pane);
                     hit
                 }
@@ -321,12 +321,12 @@ impl<'a> Work<'a> {
             return Some(self.hit(pane, hit));
         }
         if self.panes.is_empty() {
-            return Some(self.gone("the pane is gone"));
+            return Some(self.gone(TargetEnd::PaneGone));
         }
         if self.panes.values().all(|pane| pane.dead.is_some()) {
             let deaths = self.panes.values().filter_map(|pane| pane.dead);
             self.exit_status = deaths.filter_map(Death::exit_status).next();
-            return Some(self.gone("the program has ended"));
+            return Some(self.gone(TargetEnd::ProgramEnded));
         }
         None
     }
@@ -353,37 +353,43 @@ impl<'a> Work<'a> {
         self.last_lines = pane.last_lines();
     }
 
-    fn hit(&mut self, pane: PaneId, hit: Hit) -> WaitEnd {
+    fn hit(&mut self, pane: PaneId, hit: LineMatch) -> WaitEnd {
         if let Some(shown) = self.panes.get(&pane) {
             self.last_lines = shown.last_lines();
         }
-        let Needles { wanted, stops } = &self.wait.needles;
-        let (condition, needle) = match &hit.what {
-            What::Wanted(needle) => ("text", wanted.get(*needle).map(ToString::to_string)),
-            What::Stop(needle) => ("text", stops.get(*needle).map(ToString::to_string)),
-            What::Turn(marker) => ("turn", Some(marker.clone())),
+        let Patterns { wanted, stops } = &self.wait.patterns;
+        let (condition, pattern) = match &hit.what {
+            MatchKind::Wanted(pattern) => (
+                WaitCondition::Text,
+                wanted.get(*pattern).map(ToString::to_string),
+            ),
+            MatchKind::Stop(pattern) => (
+                WaitCondition::Text,
+                stops.get(*pattern).map(ToString::to_string),
+            ),
+            MatchKind::Turn(marker) => (WaitCondition::Turn, Some(marker.clone())),
         };
-        let found = Found {
+        let found = WaitMatch {
             pane: Some(pane),
             line: (hit.line != i64::MAX).then_some(hit.line),
             text: Some(hit.text),
-            needle,
-            ..Found::of(condition)
+            pattern,
+            ..WaitMatch::of(condition)
         };
         match hit.what {
-            What::Stop(_) => WaitEnd::Stopped(found),
-            What::Wanted(_) | What::Turn(_) => WaitEnd::Found(found),
+            MatchKind::Stop(_) => WaitEnd::Stopped(found),
+            MatchKind::Wanted(_) | MatchKind::Turn(_) => WaitEnd::Matched(found),
         }
     }
 
-    fn gone(&mut self, why: &'static str) -> WaitEnd {
+    fn gone(&mut self, why: TargetEnd) -> WaitEnd {
         if let Some((pane, hit)) = self.at_end.take() {
             return self.hit(pane, hit);
         }
         match self.wait.exit {
-            true => WaitEnd::Found(Found {
+            true => WaitEnd::Matched(WaitMatch {
                 exit_status: self.exit_status,
-                ..Found::of("exit")
+                ..WaitMatch::of(WaitCondition::Exit)
             }),
             false => WaitEnd::Ended(why),
         }
@@ -397,7 +403,7 @@ impl<'a> Work<'a> {
     }
 
     fn has_lost(&self) -> bool {
-        let is_missing = |pane: &Watched| pane.has_lost || pane.deeper;
+        let is_missing = |pane: &WaitedPane| pane.has_lost || pane.deeper;
         self.lost_panes || self.unanswered || self.panes.values().any(is_missing)
     }
 
@@ -406,21 +412,21 @@ impl<'a> Work<'a> {
         let is_there = self.gateway.ask_listing(Programs::LeftOut)?.wait();
         match (signalled, is_there) {
             (Ok(()), Ok(listing)) if listing.server == self.identity => {
-                Ok(WaitEnd::Found(Found::of("channel")))
+                Ok(WaitEnd::Matched(WaitMatch::of(WaitCondition::Channel)))
             }
-            (_, Ok(_)) => Ok(self.gone("the tmux server is gone")),
-            (_, Err(error)) if error.is_gone() => Ok(self.gone("the tmux server is gone")),
+            (_, Ok(_)) => Ok(self.gone(TargetEnd::ServerGone)),
+            (_, Err(error)) if error.is_gone() => Ok(self.gone(TargetEnd::ServerGone)),
             (_, Err(error)) => Err(error),
         }
     }
 
-    pub fn waited(mut self, end: WaitEnd) -> Waited {
+    pub fn waited(mut self, end: WaitEnd) -> WaitOutcome {
         if self.last_lines.is_empty()
             && let Some(pane) = self.panes.values().max_by_key(|pane| pane.news_at)
         {
             self.last_lines = pane.last_lines();
         }
-        Waited {
+        WaitOutcome {
             end,
             ts: self.clock.wall(),
             elapsed: self.clock.now().saturating_duration_since(self.began),

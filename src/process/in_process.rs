@@ -1,4 +1,4 @@
-//! Work that this program does itself, seen as an execution: the same events as of a child process.
+//! InProcessExecution that this program does itself, seen as an execution: the same events as of a child process.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::clock::Clock;
 const PANICKED: i32 = 101;
 
 /// A piece of work that is under way; from [`EventEmitter::begin`]. Dropped without
-/// [`Work::finish`], as by a panic, it has failed.
+/// [`InProcessExecution::finish`], as by a panic, it has failed.
 ///
 /// ```
 /// use std::io::Write;
@@ -27,7 +27,7 @@ const PANICKED: i32 = 101;
 /// ```
 #[derive(Debug)]
 #[must_use = "dropped, the work has failed"]
-pub struct Work {
+pub struct InProcessExecution {
     emitter: EventEmitter,
     clock: Clock,
     began: Instant,
@@ -36,11 +36,11 @@ pub struct Work {
 
 impl EventEmitter {
     /// Begins a piece of work: `ExecutionStarted`.
-    pub fn begin(&self, command: &str) -> Work {
+    pub fn begin(&self, command: &str) -> InProcessExecution {
         let clock = Clock::system();
         let here = std::env::current_dir().unwrap_or_default();
         self.execution_started(command, &here.to_string_lossy(), None, None);
-        Work {
+        InProcessExecution {
             emitter: self.clone(),
             began: clock.now(),
             clock,
@@ -49,7 +49,7 @@ impl EventEmitter {
     }
 }
 
-impl Work {
+impl InProcessExecution {
     /// Where its output is written.
     pub fn stdout(&self) -> OutputWriter {
         self.emitter.writer(OutputStream::Stdout)
@@ -74,7 +74,7 @@ impl Work {
     }
 }
 
-impl Drop for Work {
+impl Drop for InProcessExecution {
     fn drop(&mut self) {
         if !self.is_finished {
             self.end(PANICKED);

@@ -3,18 +3,18 @@
 use std::time::{Duration, Instant};
 
 use super::config::Wait;
-use super::matcher::{Hit, Matcher, Numbers, Shown, What, first};
+use super::matcher::{LineMatch, MatchKind, Matcher, Numbering, PaneLines, first};
 use crate::agent::{Sights, Turn, TurnDetector};
 use crate::tmux::{Margin, Proof, Seen, Want, Wish};
 use crate::track::{Change, Death, GapReason, Look, Outcome, Tracker};
 
 /// A pane that is waited at.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct WaitedPane {
     tracker: Tracker,
     matcher: Matcher,
     /// Where turns end, if that is waited for.
-    turns: Option<Turns>,
+    turns: Option<TurnTracking>,
     seen: Seen,
     /// The last look was too short.
     pub deeper: bool,
@@ -27,7 +27,7 @@ pub(super) struct Watched {
 
 /// How a pane begins to be waited at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Begin {
+pub(super) enum BaselineMode {
     /// What stands there is not new.
     Baseline,
     /// What stands there counts, too.
@@ -36,31 +36,33 @@ pub(super) enum Begin {
     Fresh,
 }
 
-impl Watched {
+impl WaitedPane {
     /// Begins with a look; what matches at once.
     pub fn begin(
         look: &Look,
         seen: Seen,
         wait: &Wait,
-        begin: Begin,
+        begin: BaselineMode,
         now: Instant,
-    ) -> (Self, Option<Hit>) {
+    ) -> (Self, Option<LineMatch>) {
         let (tracker, changes) = match begin {
-            Begin::Baseline | Begin::Existing => (Tracker::baseline(look), Vec::new()),
-            Begin::Fresh => Tracker::fresh(look),
+            BaselineMode::Baseline | BaselineMode::Existing => {
+                (Tracker::baseline(look), Vec::new())
+            }
+            BaselineMode::Fresh => Tracker::fresh(look),
         };
-        let needles = wait.needles.clone();
-        let mut turns = wait.turn.clone().map(|markers| Turns {
+        let patterns = wait.patterns.clone();
+        let mut turns = wait.turn.clone().map(|markers| TurnTracking {
             detector: TurnDetector::new(markers),
             sights: Sights::new(look),
         });
-        if let Some(turns) = turns.as_mut().filter(|_| begin == Begin::Baseline) {
+        if let Some(turns) = turns.as_mut().filter(|_| begin == BaselineMode::Baseline) {
             let next = tracker.next_line();
             turns.detector.stood(tracker.standing(), next);
             turns.detector.stood_on_screen(look);
         }
         let mut changes = changes;
-        if begin == Begin::Existing && turns.is_some() {
+        if begin == BaselineMode::Existing && turns.is_some() {
             // As if all that has settled had just been said.
             let settled = tracker.standing();
             changes.extend(
@@ -73,16 +75,16 @@ impl Watched {
             );
         }
         let matcher = match begin {
-            Begin::Baseline => {
+            BaselineMode::Baseline => {
                 let standing: Vec<(i64, &str)> = tracker.standing().collect();
-                let mut matcher = Matcher::baseline(needles, &standing, cursor(&tracker, look));
+                let mut matcher = Matcher::baseline(patterns, &standing, cursor(&tracker, look));
                 if look.alternate {
                     let screen = &look.rows[look.history_rows()..];
                     matcher.baseline_screen(screen.iter().map(|row| row.text.as_str()));
                 }
                 matcher
             }
-            Begin::Existing | Begin::Fresh => Matcher::fresh(needles),
+            BaselineMode::Existing | BaselineMode::Fresh => Matcher::fresh(patterns),
         };
         let mut watched = Self {
             tracker,
@@ -95,8 +97,8 @@ impl Watched {
             news_at: now,
         };
         let hit = match begin {
-            Begin::Baseline => None,
-            Begin::Existing | Begin::Fresh => watched.matches(&changes, look),
+            BaselineMode::Baseline => None,
+            BaselineMode::Existing | BaselineMode::Fresh => watched.matches(&changes, look),
         };
         (watched, hit)
     }
@@ -116,7 +118,13 @@ impl Watched {
     }
 
     /// Takes in a look; `deepest` if there is no deeper one. What matches.
-    pub fn look(&mut self, look: &Look, seen: Seen, deepest: bool, now: Instant) -> Option<Hit> {
+    pub fn look(
+        &mut self,
+        look: &Look,
+        seen: Seen,
+        deepest: bool,
+        now: Instant,
+    ) -> Option<LineMatch> {
         let outcome = match deepest {
             true => Outcome::Changes(self.tracker.deepest_look(look)),
             false => self.tracker.look(look),
@@ -140,13 +148,13 @@ impl Watched {
         self.matcher.last_lines()
     }
 
-    fn matches(&mut self, changes: &[Change], look: &Look) -> Option<Hit> {
+    fn matches(&mut self, changes: &[Change], look: &Look) -> Option<LineMatch> {
         let lost = |change: &Change| match change {
             Change::Gap { reason, .. } => *reason != GapReason::ObserverAbsent,
             _ => false,
         };
         self.has_lost |= changes.iter().any(lost);
-        let shown = Shown {
+        let shown = PaneLines {
             changes,
             standing: self.tracker.standing().collect(),
             cursor: cursor(&self.tracker, look),
@@ -174,7 +182,7 @@ impl Watched {
 
     /// At this moment nothing had changed since the last look: what stood there has settled, and
     /// with it perhaps the end of a turn.
-    pub fn still(&mut self, proof: Proof) -> Option<Hit> {
+    pub fn still(&mut self, proof: Proof) -> Option<LineMatch> {
         let changes = self.tracker.still(proof.at, proof.bytes);
         let turns = self.turns.as_mut()?;
         let sight = turns.sights.still(proof.at);
@@ -182,7 +190,7 @@ impl Watched {
     }
 
     /// The pane is gone: what was seen of it last is final.
-    pub fn end(&mut self) -> Option<Hit> {
+    pub fn end(&mut self) -> Option<LineMatch> {
         let changes = self.tracker.end();
         let turns = self.turns.as_mut()?;
         let sight = turns.sights.still(Duration::MAX);
@@ -196,14 +204,14 @@ impl Watched {
 
 /// Where turns end in a pane.
 #[derive(Debug)]
-struct Turns {
+struct TurnTracking {
     detector: TurnDetector,
     sights: Sights,
 }
 
-fn of_turn(turn: &Turn) -> Hit {
-    Hit {
-        what: What::Turn(turn.marker.clone()),
+fn of_turn(turn: &Turn) -> LineMatch {
+    LineMatch {
+        what: MatchKind::Turn(turn.marker.clone()),
         // A full-screen program has no lines.
         line: turn.line.unwrap_or(i64::MAX),
         text: turn.summary.clone(),
@@ -220,25 +228,25 @@ fn is_hole(change: &Change) -> bool {
 }
 
 /// What became of the numbers of lines with these changes.
-fn numbers_after(changes: &[Change]) -> Numbers {
+fn numbers_after(changes: &[Change]) -> Numbering {
     let of = |change: &Change| match change {
         // What the tracker could not place it takes for known.
         Change::Gap {
             reason: GapReason::Resized,
             ..
-        } => Numbers::Lost,
+        } => Numbering::Lost,
         // Some of what it takes for new may have been on the screen before.
         Change::Gap {
             reason: GapReason::Cleared,
             ..
-        } => Numbers::Anew,
-        _ => Numbers::GoOn,
+        } => Numbering::Anew,
+        _ => Numbering::GoOn,
     };
     changes
         .iter()
         .map(of)
-        .find(|numbers| *numbers != Numbers::GoOn)
-        .unwrap_or(Numbers::GoOn)
+        .find(|numbers| *numbers != Numbering::GoOn)
+        .unwrap_or(Numbering::GoOn)
 }
 
 /// The line of the cursor, where the cursor stands at its end: there something may be typed.

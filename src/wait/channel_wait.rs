@@ -10,14 +10,14 @@ use crate::tmux::Server;
 
 /// A wait for a channel. Dropped, it waits no longer.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct ChannelWait {
     /// Gets a message when the channel was signalled, or the server is gone.
     pub done: Receiver<Result<()>>,
     running: Option<StopGuard>,
     thread: Option<Handle<()>>,
 }
 
-impl Channel {
+impl ChannelWait {
     /// Begins to wait.
     pub fn wait_for(server: &Server, name: &str, clock: &Clock) -> Result<Self> {
         let (running, stop) = stop_pair();
@@ -35,7 +35,7 @@ impl Channel {
     }
 }
 
-impl Drop for Channel {
+impl Drop for ChannelWait {
     fn drop(&mut self) {
         self.running = None;
         if let Some(thread) = self.thread.take()

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// A text or a regular expression that a line is to contain.
 #[derive(Clone, Debug)]
-pub struct Needle(Kind);
+pub struct Pattern(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
@@ -16,7 +16,7 @@ enum Kind {
     Regex(Regex),
 }
 
-impl Needle {
+impl Pattern {
     /// This text, anywhere in a line.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Needle {
     }
 }
 
-impl Needle {
+impl Pattern {
     /// Whether it stands in the end of a line whose beginning is not known: that is nowhere `^`.
     pub(super) fn is_in_end(&self, end: &str) -> bool {
         match &self.0 {
@@ -84,7 +84,7 @@ impl Needle {
     }
 }
 
-impl fmt::Display for Needle {
+impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Text(text) => write!(f, "{text:?}"),
@@ -99,7 +99,10 @@ mod tests {
 
     #[test]
     fn what_ends_in_the_new_part_is_new() {
-        let (text, regex) = (Needle::text("abab").unwrap(), Needle::regex("ab+").unwrap());
+        let (text, regex) = (
+            Pattern::text("abab").unwrap(),
+            Pattern::regex("ab+").unwrap(),
+        );
         for (line, from, has_text, has_regex) in [
             ("abab", 0, true, true),
             ("abab", 3, true, true),
@@ -113,24 +116,28 @@ mod tests {
             assert_eq!(text.is_in(line, from), has_text, "{line:?} {from}");
             assert_eq!(regex.is_in(line, from), has_regex, "{line:?} {from}");
         }
-        assert!(Needle::regex("^$").unwrap().is_in("", 0));
+        assert!(Pattern::regex("^$").unwrap().is_in("", 0));
     }
 
     #[test]
     fn the_end_of_a_line_has_no_beginning() {
         for (pattern, is_in) in [("^ERROR", false), ("ERROR$", true), (r"\bERR", true)] {
-            let regex = Needle::regex(pattern).unwrap();
+            let regex = Pattern::regex(pattern).unwrap();
             assert_eq!(regex.is_in_end("ERROR"), is_in, "{pattern}");
         }
-        assert!(Needle::text("ERR").unwrap().is_in_end("ERROR"));
+        assert!(Pattern::text("ERR").unwrap().is_in_end("ERROR"));
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for refused in [Needle::text(""), Needle::text("a\nb"), Needle::regex("a(")] {
+        for refused in [
+            Pattern::text(""),
+            Pattern::text("a\nb"),
+            Pattern::regex("a("),
+        ] {
             assert!(refused.unwrap_err().is_invalid_input());
         }
-        let error = Needle::regex("a(").unwrap_err().to_string();
+        let error = Pattern::regex("a(").unwrap_err().to_string();
         assert!(!error.contains('\n'), "{error}");
     }
 }

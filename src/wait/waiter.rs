@@ -6,39 +6,39 @@
 
 use crossbeam_channel::never;
 
-use super::channel::Channel;
-use super::config::{Wait, WaitEnd, Waited};
-use super::work::Work;
+use super::channel_wait::ChannelWait;
+use super::config::{Wait, WaitEnd, WaitOutcome};
+use super::driver::WaitDriver;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 use crate::tmux::{Gateway, Programs, Rhythm, Server};
 
-/// Waits at the panes of one tmux server. All that wait at the same time share its one gateway, and
+/// Waiter at the panes of one tmux server. All that wait at the same time share its one gateway, and
 /// with it the tmux processes.
 ///
 /// ```no_run
 /// use td_observe::tmux::{Server, Target};
-/// use td_observe::wait::{Needle, Wait, WaitEnd, Waits};
+/// use td_observe::wait::{Pattern, Wait, WaitEnd, Waiter};
 ///
 /// # fn main() -> td_observe::Result<()> {
-/// let waits = Waits::new(Server::default())?;
-/// let build = Wait::at(Target::parse("build")?).needle(Needle::text("BUILD SUCCESS")?);
-/// if let WaitEnd::Found(found) = waits.wait(&build)?.end {
+/// let waits = Waiter::new(Server::default())?;
+/// let build = Wait::at(Target::parse("build")?).pattern(Pattern::text("BUILD SUCCESS")?);
+/// if let WaitEnd::Matched(found) = waits.wait(&build)?.end {
 ///     println!("line {:?}: {:?}", found.line, found.text);
 /// }
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Waits {
+pub struct Waiter {
     server: Server,
     gateway: Gateway,
     clock: Clock,
 }
 
-impl Waits {
-    /// Waits at this server, which must be there when something is waited for.
+impl Waiter {
+    /// Waiter at this server, which must be there when something is waited for.
     ///
     /// # Errors
     /// When the system has no thread to give.
@@ -52,31 +52,31 @@ impl Waits {
         })
     }
 
-    /// Waits, in this thread. Whoever makes a program print what is waited for wants
-    /// [`Waits::begin`] instead: what is printed before this has looked for the first time does not
+    /// Waiter, in this thread. Whoever makes a program print what is waited for wants
+    /// [`Waiter::begin`] instead: what is printed before this has looked for the first time does not
     /// match.
     ///
     /// # Errors
     /// `is_invalid_input()` when there is no such target, or nothing is waited for; `is_gone()`
     /// without a server; `is_timeout()` when it is hung.
-    pub fn wait(&self, wait: &Wait) -> Result<Waited> {
+    pub fn wait(&self, wait: &Wait) -> Result<WaitOutcome> {
         self.begin(wait)?.finish()
     }
 
     /// Begins to wait, and comes back once it is known what stands on the panes: all that is
-    /// printed from now on is new. Between this and [`Begun::finish`] a command is sent whose
+    /// printed from now on is new. Between this and [`StartedWait::finish`] a command is sent whose
     /// answer is waited for, however fast it comes.
     ///
     /// ```no_run
     /// use std::process::Command;
     /// use std::time::Duration;
     /// use td_observe::tmux::{Server, Target};
-    /// use td_observe::wait::{Needle, Wait, Waits};
+    /// use td_observe::wait::{Pattern, Wait, Waiter};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let waits = Waits::new(Server::default())?;
+    /// let waits = Waiter::new(Server::default())?;
     /// let tested = Wait::at(Target::parse("build")?)
-    ///     .needle(Needle::regex("^test result:")?)
+    ///     .pattern(Pattern::regex("^test result:")?)
     ///     .timeout(Duration::from_secs(600));
     /// let begun = waits.begin(&tested)?;
     /// Command::new("tmux")
@@ -88,21 +88,21 @@ impl Waits {
     /// ```
     ///
     /// # Errors
-    /// As for [`Waits::wait`].
-    pub fn begin(&self, wait: &Wait) -> Result<Begun<'_>> {
+    /// As for [`Waiter::wait`].
+    pub fn begin(&self, wait: &Wait) -> Result<StartedWait<'_>> {
         self.begin_or_stop(wait, &never())?.ok_or_else(stopped)
     }
 
-    /// Waits until it is stopped; `None` then.
+    /// Waiter until it is stopped; `None` then.
     #[cfg(feature = "cli")]
-    pub(crate) fn wait_or_stop(&self, wait: &Wait, stop: &Stop) -> Result<Option<Waited>> {
+    pub(crate) fn wait_or_stop(&self, wait: &Wait, stop: &Stop) -> Result<Option<WaitOutcome>> {
         match self.begin_or_stop(wait, stop)? {
             Some(begun) => begun.finish_or_stop(),
             None => Ok(None),
         }
     }
 
-    fn begin_or_stop(&self, wait: &Wait, stop: &Stop) -> Result<Option<Begun<'_>>> {
+    fn begin_or_stop(&self, wait: &Wait, stop: &Stop) -> Result<Option<StartedWait<'_>>> {
         if !wait.waits_for_anything() {
             return Err(Error::invalid("nothing is waited for"));
         }
@@ -122,11 +122,11 @@ impl Waits {
             )));
         }
         let channel = match &wait.channel {
-            Some(name) => Some(Channel::wait_for(&self.server, name, &self.clock)?),
+            Some(name) => Some(ChannelWait::wait_for(&self.server, name, &self.clock)?),
             None => None,
         };
-        let mut work = Work::new(wait, &listing, gateway, &self.clock, stop, began);
-        Ok(work.begin()?.map(|decided| Begun {
+        let mut work = WaitDriver::new(wait, &listing, gateway, &self.clock, stop, began);
+        Ok(work.begin()?.map(|decided| StartedWait {
             work,
             channel,
             decided,
@@ -134,28 +134,28 @@ impl Waits {
     }
 }
 
-/// A wait that has begun: see [`Waits::begin`]. Its time, and its timeout, run since then. Dropped,
+/// A wait that has begun: see [`Waiter::begin`]. Its time, and its timeout, run since then. Dropped,
 /// it waits no longer.
 #[derive(Debug)]
 #[must_use = "what came of it, its finish tells"]
-pub struct Begun<'a> {
-    work: Work<'a>,
-    channel: Option<Channel>,
+pub struct StartedWait<'a> {
+    work: WaitDriver<'a>,
+    channel: Option<ChannelWait>,
     /// What the first look decided already.
     decided: Option<WaitEnd>,
 }
 
-impl Begun<'_> {
-    /// Waits, in this thread.
+impl StartedWait<'_> {
+    /// Waiter, in this thread.
     ///
     /// # Errors
     /// `is_gone()` when what it waits with has ended; `is_timeout()` or another when tmux gives no
     /// answer that can be read.
-    pub fn finish(self) -> Result<Waited> {
+    pub fn finish(self) -> Result<WaitOutcome> {
         self.finish_or_stop()?.ok_or_else(stopped)
     }
 
-    fn finish_or_stop(mut self) -> Result<Option<Waited>> {
+    fn finish_or_stop(mut self) -> Result<Option<WaitOutcome>> {
         let end = match self.decided {
             Some(end) => Some(end),
             None => self.work.run(self.channel.as_ref())?,
