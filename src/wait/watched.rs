@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::config::Wait;
 use super::matcher::{Hit, Matcher, Numbers, Shown, What, first};
-use crate::agent::{Sights, Turn, TurnDetector};
+use crate::agent::{RedrawDetector, Turn, TurnDetector};
 use crate::tmux::{Margin, Proof, Seen, Want, Wish};
 use crate::track::{Change, Death, GapReason, Look, Outcome, Tracker};
 
@@ -52,12 +52,12 @@ impl Watched {
         let needles = wait.needles.clone();
         let mut turns = wait.turn.clone().map(|markers| Turns {
             detector: TurnDetector::new(markers),
-            sights: Sights::new(look),
+            sights: RedrawDetector::new(look),
         });
         if let Some(turns) = turns.as_mut().filter(|_| begin == Begin::Baseline) {
             let next = tracker.next_line();
-            turns.detector.stood(tracker.standing(), next);
-            turns.detector.stood_on_screen(look);
+            turns.detector.set_baseline(tracker.standing(), next);
+            turns.detector.set_baseline_screen(look);
         }
         let mut changes = changes;
         if begin == Begin::Existing && turns.is_some() {
@@ -163,10 +163,10 @@ impl Watched {
             })
         });
         if let Some(turns) = &mut self.turns {
-            let sight = turns.sights.look(look, &self.tracker);
+            let sight = turns.sights.observe(look, &self.tracker);
             first(
                 &mut hit,
-                turns.detector.look(changes, sight).first().map(of_turn),
+                turns.detector.update(changes, sight).first().map(of_turn),
             );
         }
         hit
@@ -177,16 +177,16 @@ impl Watched {
     pub fn still(&mut self, proof: Proof) -> Option<Hit> {
         let changes = self.tracker.still(proof.at, proof.bytes);
         let turns = self.turns.as_mut()?;
-        let sight = turns.sights.still(proof.at);
-        turns.detector.look(&changes, sight).first().map(of_turn)
+        let sight = turns.sights.unchanged(proof.at);
+        turns.detector.update(&changes, sight).first().map(of_turn)
     }
 
     /// The pane is gone: what was seen of it last is final.
     pub fn end(&mut self) -> Option<Hit> {
         let changes = self.tracker.end();
         let turns = self.turns.as_mut()?;
-        let sight = turns.sights.still(Duration::MAX);
-        turns.detector.look(&changes, sight).first().map(of_turn)
+        let sight = turns.sights.unchanged(Duration::MAX);
+        turns.detector.update(&changes, sight).first().map(of_turn)
     }
 
     fn waits_to_settle(&self) -> bool {
@@ -198,7 +198,7 @@ impl Watched {
 #[derive(Debug)]
 struct Turns {
     detector: TurnDetector,
-    sights: Sights,
+    sights: RedrawDetector,
 }
 
 fn of_turn(turn: &Turn) -> Hit {
