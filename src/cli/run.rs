@@ -16,7 +16,7 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::face::Printing;
+use crate::face::Printer;
 use crate::observe::Execution;
 use crate::process::{self, Command, Outcome, Screen, Stdin};
 
@@ -116,11 +116,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
 fn wait(
     engine: &mut Engine,
     execution: &Execution,
-    printing: Option<&Printing>,
+    printing: Option<&Printer>,
     signals: &Signals,
 ) -> bool {
     let done = engine.done();
-    let printed = printing.map_or_else(never, Printing::ended);
+    let printed = printing.map_or_else(never, Printer::ended);
     select_biased! {
         recv(signals.first()) -> signal => {
             if let Ok(signal) = signal {

@@ -5,17 +5,17 @@
 
 use std::fmt::Write;
 
-use super::cast::{gap, log_gap};
+use super::asciicast::{gap, log_gap};
 use super::clean::push_clean;
 use super::conversation;
-use super::flow::Flow;
-use super::names::Names;
+use super::plain_text::Flow;
+use super::session_labels::Names;
 use super::survey::Survey;
 use crate::event::{Envelope, PaneId, TdEvent, lines_in};
 
 /// Writes the text, an envelope at a time.
 #[derive(Debug)]
-pub(crate) struct Transcript {
+pub(crate) struct TextExport {
     survey: Survey,
     names: Names,
     /// Lines say whose they are.
@@ -25,7 +25,7 @@ pub(crate) struct Transcript {
     execution_id: String,
 }
 
-impl Transcript {
+impl TextExport {
     /// For the run that was surveyed, or its pane.
     pub fn new(survey: Survey) -> Self {
         Self {
@@ -166,5 +166,5 @@ impl Open {
 }
 
 #[cfg(test)]
-#[path = "transcript_tests.rs"]
+#[path = "text_export_tests.rs"]
 mod tests;

@@ -9,12 +9,12 @@
 //! text passes through `clean`. What is remembered is what a screen can show and a little more,
 //! so that a run may be as long as it likes.
 
-mod canvas;
+mod alternate_screen;
 mod marks;
-mod merged;
-mod pane;
-mod paper;
-mod rows;
+mod merged_terminal;
+mod pane_terminal;
+mod primary_screen;
+mod wrapping;
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ use super::clean::one_line;
 use crate::event::{Envelope, EventKind, PaneId};
 use crate::recording::{Code, Tape};
 pub(super) use marks::{gap, log_gap};
-use merged::Merged;
-use pane::PaneView;
+use merged_terminal::Merged;
+use pane_terminal::PaneView;
 
 /// What is exported, and how.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CastOptions {
+pub(crate) struct AsciicastOptions {
     /// This pane only, in its own size. Without it, all that the run has, as the console shows it:
     /// for a run of one pane, name it (see [`Survey::sole_pane`](super::Survey::sole_pane)).
     pub pane: Option<PaneId>,
@@ -38,7 +38,7 @@ pub(crate) struct CastOptions {
 
 /// Writes a cast, an envelope at a time.
 #[derive(Debug)]
-pub(crate) struct Cast {
+pub(crate) struct AsciicastExport {
     tape: Tape,
     terminal: Terminal,
 }
@@ -49,8 +49,8 @@ enum Terminal {
     Merged(Box<Merged>),
 }
 
-impl Cast {
-    pub fn new(options: CastOptions) -> Self {
+impl AsciicastExport {
+    pub fn new(options: AsciicastOptions) -> Self {
         let title = options.title.as_deref().map(one_line);
         Self {
             tape: Tape::new(title, options.idle_limit),
@@ -120,8 +120,8 @@ impl Cast {
 }
 
 #[cfg(test)]
-pub(super) mod play;
+pub(super) mod player;
 #[cfg(test)]
-mod simulated;
+mod simulation;
 #[cfg(test)]
 mod tests;

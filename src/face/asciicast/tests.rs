@@ -5,16 +5,16 @@ use std::time::Duration;
 use avt::ScreenKind;
 use proptest::prelude::*;
 
-use super::CastOptions;
-use super::play::*;
+use super::AsciicastOptions;
+use super::player::*;
 use crate::event::{Envelope, EventKind, TdEvent};
 use crate::face::clean::tests::nasty;
 use crate::timestamp::Timestamp;
 
-fn pane() -> CastOptions {
-    CastOptions {
+fn pane() -> AsciicastOptions {
+    AsciicastOptions {
         pane: Some("%1".into()),
-        ..CastOptions::default()
+        ..AsciicastOptions::default()
     }
 }
 
@@ -96,7 +96,7 @@ fn lines_progress_and_revisions_end_at_the_text() {
 
 #[test]
 fn the_header_has_the_size_of_the_pane_and_markers_tell_the_rest() {
-    let options = CastOptions {
+    let options = AsciicastOptions {
         title: Some("a\u{1b}[31m \u{9b}title".into()),
         ..pane()
     };
@@ -218,7 +218,7 @@ fn times_are_the_recorded_ones() {
         drawn.map(|(interval, ..)| *interval).collect()
     };
     assert_eq!(times(&cast), [1, 59_999_999, 0, 500_000, 500_000]);
-    let limited = CastOptions {
+    let limited = AsciicastOptions {
         idle_limit: Some(Duration::from_secs(2)),
         ..pane()
     };
@@ -250,7 +250,7 @@ fn several_panes_are_shown_as_the_console_shows_them() {
         update(2, "two\n"),
         gap(3, None, "ambiguous"),
     ];
-    let (cast, _) = Played::of(CastOptions::default(), &log(events));
+    let (cast, _) = Played::of(AsciicastOptions::default(), &log(events));
     assert_eq!((cast.header.term.cols, cast.header.term.rows), (120, 40));
     assert_eq!(
         cast.screen(),
@@ -279,7 +279,7 @@ fn what_has_no_pane_is_shown_as_it_came() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let (cast, _) = Played::of(CastOptions::default(), &log);
+    let (cast, _) = Played::of(AsciicastOptions::default(), &log);
     assert_eq!((cast.header.term.cols, cast.header.term.rows), (80, 24));
     assert_eq!(cast.screen(), ["hello", "FAILED", "x", "y"]);
     assert_eq!(
@@ -312,7 +312,7 @@ fn a_line_that_is_open_is_shown_as_it_changes() {
         output("stdout", "\r\u{1b}[1m100%\n"),
         output("stdout", &wide),
     ];
-    let (cast, _) = Played::of(CastOptions::default(), &log(events.clone()));
+    let (cast, _) = Played::of(AsciicastOptions::default(), &log(events.clone()));
     assert_eq!(
         cast.all('o'),
         [
@@ -327,7 +327,7 @@ fn a_line_that_is_open_is_shown_as_it_changes() {
         ]
     );
     assert_eq!(cast.text(), ["Compiling", "oh", "100%", &wide]);
-    let (cast, _) = Played::of(CastOptions::default(), &log(events[..3].to_vec()));
+    let (cast, _) = Played::of(AsciicastOptions::default(), &log(events[..3].to_vec()));
     assert_eq!(cast.screen(), ["Compiling", "50%"]);
 }
 
@@ -339,9 +339,9 @@ fn a_recorded_pane_ends_as_tmux_showed_it() {
     let log: Vec<Envelope> = log
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let options = CastOptions {
+    let options = AsciicastOptions {
         pane: Some("%0".into()),
-        ..CastOptions::default()
+        ..AsciicastOptions::default()
     };
     let (cast, unreached) = Played::of(options, &log);
     assert_eq!(unreached, 0);
@@ -368,9 +368,9 @@ fn a_recorded_pane_ends_as_tmux_showed_it() {
         .position(|e| e.event.kind() == EventKind::ScreenUpdate)
         .unwrap();
     let (cast, _) = Played::of(
-        CastOptions {
+        AsciicastOptions {
             pane: Some("%0".into()),
-            ..CastOptions::default()
+            ..AsciicastOptions::default()
         },
         &log[..until + 2],
     );
@@ -412,7 +412,7 @@ proptest! {
         ];
         for pane in [Some("%1".into()), None] {
             let title = Some(text.clone());
-            let (cast, _) = Played::of(CastOptions { pane, title, ..CastOptions::default() }, &log(events.clone()));
+            let (cast, _) = Played::of(AsciicastOptions { pane, title, ..AsciicastOptions::default() }, &log(events.clone()));
             for data in cast.all('o') {
                 // A line end, and the beginning of a row that is written anew.
                 let text = text_only(&data.replace("\r\u{1b}[K", "")).replace("\r\n", "");

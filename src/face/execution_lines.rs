@@ -3,8 +3,8 @@
 use super::agents::{self, Row};
 use super::clean::{cut, push_clean};
 use super::loops;
-use super::open_lines::{End, Line, Live, OpenLines, Origin};
 use super::sgr::{cut_painted, end_of_painted};
+use super::stream_lines::{End, Line, Live, OpenLines, Origin};
 use super::tone::{Tone, push_styled};
 use super::words::{HUNG_UP, Outcome};
 use crate::event::TdEvent;

@@ -1,7 +1,7 @@
 //! One pane: its lines, whether a full-screen program hides them, and whether an agent draws them (pure).
 
-use super::lines::{Holds, Lines, Print, split};
-use super::paints::Paints;
+use super::line_buffer::{Holds, Lines, Print, split};
+use super::line_styles::Paints;
 use crate::agent::{RowKind, StateRules};
 use crate::event::lines_in;
 

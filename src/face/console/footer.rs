@@ -3,10 +3,10 @@
 //! They take half of the terminal at most. Each pane has a row before one has two, the panes stand in
 //! the order in which they came, and their rows in the order of their lines: nothing jumps about.
 
-use super::needs::{Need, Urgency};
-use super::pane::{Pane, Reading};
-use super::rows::Rows;
-use crate::face::names::Names;
+use super::alerts::{Need, Urgency};
+use super::pane_display::{Pane, Reading};
+use super::row_writer::Rows;
+use crate::face::session_labels::Names;
 use crate::face::tone::Tone;
 
 /// Rows of what needs a person, under their heading.

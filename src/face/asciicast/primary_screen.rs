@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::rows::{from_row, rows, unsettled};
+use super::wrapping::{from_row, rows, unsettled};
 use crate::event::lines_in;
 use crate::face::clean::push_clean;
 

@@ -2,7 +2,7 @@
 
 use avt::{ScreenKind, Terminal};
 
-use super::{Cast, CastOptions};
+use super::{AsciicastExport, AsciicastOptions};
 use crate::event::{Envelope, GapEvidence, TdEvent};
 use crate::recording::strict::{Event, Header, read};
 use crate::timestamp::Timestamp;
@@ -17,8 +17,8 @@ pub struct Played {
 impl Played {
     /// Renders and reads.
     #[track_caller]
-    pub fn of(options: CastOptions, envelopes: &[Envelope]) -> (Self, u64) {
-        let (mut cast, mut text) = (Cast::new(options), String::new());
+    pub fn of(options: AsciicastOptions, envelopes: &[Envelope]) -> (Self, u64) {
+        let (mut cast, mut text) = (AsciicastExport::new(options), String::new());
         for envelope in envelopes {
             let before = text.len();
             cast.push(envelope, &mut text);

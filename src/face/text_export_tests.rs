@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::face::cast::play::{gap, log, opened, revised, update};
+use crate::face::asciicast::player::{gap, log, opened, revised, update};
 use crate::face::clean::tests::nasty;
 
 /// Both passes.
 fn text_of(only: Option<&str>, log: &[Envelope]) -> String {
     let mut survey = Survey::new(only.map(PaneId::from));
     log.iter().for_each(|envelope| survey.note(envelope));
-    let (mut transcript, mut out) = (Transcript::new(survey), String::new());
+    let (mut transcript, mut out) = (TextExport::new(survey), String::new());
     for envelope in log {
         transcript.push(envelope, &mut out);
     }
@@ -190,12 +190,12 @@ fn what_has_no_pane_is_written_as_it_came() {
 /// See `cast/recorded/program.sh`.
 #[test]
 fn a_recorded_pane_reads_as_tmux_had_it() {
-    let log = include_str!("cast/recorded/pane.jsonl").lines();
+    let log = include_str!("asciicast/recorded/pane.jsonl").lines();
     let log: Vec<Envelope> = log
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     // The first line stood there before; below the last there are empty rows.
-    let (_, joined) = include_str!("cast/recorded/joined.txt")
+    let (_, joined) = include_str!("asciicast/recorded/joined.txt")
         .split_once('\n')
         .unwrap();
     let ends = |text: &str| -> Vec<String> {

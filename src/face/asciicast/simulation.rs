@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use avt::{ScreenKind, Terminal};
 use proptest::prelude::*;
 
-use super::CastOptions;
-use super::paper::clean;
-use super::play::*;
-use super::rows::unsettled;
+use super::AsciicastOptions;
+use super::player::*;
+use super::primary_screen::clean;
+use super::wrapping::unsettled;
 use crate::event::TdEvent;
 use crate::face::clean::tests::nasty;
 
@@ -176,9 +176,9 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
     events.extend(steps.iter().map(|step| truth.step(step)));
     events.push(closed(None));
     let log = log(events);
-    let options = CastOptions {
+    let options = AsciicastOptions {
         pane: Some("%1".into()),
-        ..CastOptions::default()
+        ..AsciicastOptions::default()
     };
     let (cast, unreached) = Played::of(options, &log);
     let printed = truth.printed();

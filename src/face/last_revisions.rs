@@ -1,6 +1,6 @@
 //! What lines of a history read at last, so that each is shown once, in its place (pure).
 //!
-//! It takes two passes: [`Finals::note`] takes in the revisions, [`Finals::apply`] then changes the
+//! It takes two passes: [`LastRevisions::note`] takes in the revisions, [`LastRevisions::apply`] then changes the
 //! events as they are shown. A line that was rewritten after it had settled, as a row of a progress
 //! display, reads as it did at last, and is left out where its program took it away. A line that only
 //! vanished stays: it was printed, and its row erased.
@@ -16,7 +16,7 @@ const LINE_BYTES: usize = 128;
 
 /// Lines that were revised, of each execution and pane.
 #[derive(Debug, Default)]
-pub(crate) struct Finals {
+pub(crate) struct LastRevisions {
     panes: BTreeMap<(String, PaneId), BTreeMap<i64, Final>>,
     bytes: usize,
 }
@@ -37,12 +37,12 @@ struct Final {
 /// How an event is shown.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Applied {
-    AsItIs,
+    Unchanged,
     /// These in its place; none: not at all.
-    Instead(Vec<Envelope>),
+    Replaced(Vec<Envelope>),
 }
 
-impl Finals {
+impl LastRevisions {
     /// Takes in an event of the history; only revisions matter.
     pub fn note(&mut self, envelope: &Envelope) {
         let TdEvent::OutputRevised {
@@ -81,11 +81,11 @@ impl Finals {
     /// How the next event of the history is shown, which are the same that were noted.
     pub fn apply(&mut self, envelope: &Envelope) -> Applied {
         let (Some(seq), Some(pane)) = (envelope.seq, envelope.event.pane()) else {
-            return Applied::AsItIs;
+            return Applied::Unchanged;
         };
         let key = (envelope.event.execution_id().to_owned(), pane.clone());
         let Some(lines) = self.panes.get_mut(&key) else {
-            return Applied::AsItIs;
+            return Applied::Unchanged;
         };
         match &envelope.event {
             TdEvent::OutputUpdate {
@@ -99,18 +99,18 @@ impl Finals {
                     is_final &= line.text_seq < seq;
                 }
                 match is_final {
-                    true => Applied::AsItIs,
-                    false => Applied::Instead(parts(envelope, seq, lines)),
+                    true => Applied::Unchanged,
+                    false => Applied::Replaced(parts(envelope, seq, lines)),
                 }
             }
             TdEvent::OutputRevised { line, .. } => {
                 let is_told = |known: &Final| known.is_shown && seq <= known.seq;
                 match lines.get(line).is_some_and(is_told) {
-                    true => Applied::Instead(Vec::new()),
-                    false => Applied::AsItIs,
+                    true => Applied::Replaced(Vec::new()),
+                    false => Applied::Unchanged,
                 }
             }
-            _ => Applied::AsItIs,
+            _ => Applied::Unchanged,
         }
     }
 }
@@ -241,7 +241,7 @@ mod tests {
 
     /// The events as they are shown: number and chunk of lines, or `~` of revisions.
     fn shown(noted: usize, events: Vec<TdEvent>) -> Vec<(i64, String)> {
-        let mut finals = Finals::default();
+        let mut finals = LastRevisions::default();
         let envelopes: Vec<Envelope> = (1..)
             .zip(events)
             .map(|(seq, event)| Envelope::new(Some(seq), Timestamp::default(), event))
@@ -252,8 +252,8 @@ mod tests {
         let mut shown = Vec::new();
         for envelope in envelopes {
             let parts = match finals.apply(&envelope) {
-                Applied::AsItIs => vec![envelope],
-                Applied::Instead(parts) => parts,
+                Applied::Unchanged => vec![envelope],
+                Applied::Replaced(parts) => parts,
             };
             for part in parts {
                 shown.push(match part.event {
@@ -322,12 +322,12 @@ mod tests {
 
     #[test]
     fn colours_are_of_the_text_that_is_shown() {
-        let mut finals = Finals::default();
+        let mut finals = LastRevisions::default();
         let envelope = |seq, event| Envelope::new(Some(seq), Timestamp::default(), event);
         finals.note(&envelope(3, revised(2, "red")));
         let first = vec![style(0, "1"), style(1, "2"), style(2, "3")];
         let event = envelope(2, update(1, "a\nb\nc\n", first));
-        let Applied::Instead(parts) = finals.apply(&event) else {
+        let Applied::Replaced(parts) = finals.apply(&event) else {
             panic!("the second line reads differently");
         };
         let now = vec![style(0, "1"), style(1, "31"), style(2, "3")];

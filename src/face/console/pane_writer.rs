@@ -1,14 +1,14 @@
 //! Writes the lines of a pane: labelled, wrapped, those that read like errors in red (pure).
 
-use super::body::Body;
-use super::errors::is_error;
-use super::lines::Print;
-use super::paints::Paints;
-use super::pane::Shown;
-use super::rows::Rows;
+use super::error_lines::is_error;
+use super::line_buffer::Print;
+use super::line_styles::Paints;
+use super::pane_display::Shown;
+use super::printed_rows::Body;
+use super::row_writer::Rows;
 use crate::event::lines_in;
 use crate::face::clean::{are_printable, push_clean};
-use crate::face::names::Label;
+use crate::face::session_labels::Label;
 use crate::face::tone::Tone;
 
 /// Writes what is to be printed of a pane.

@@ -1,7 +1,7 @@
 //! Text that is not a pane's, as lines one under the other: what programs, models and checks wrote (pure).
 
 use super::clean::cut;
-use super::open_lines::{End, Line, OpenLines, Origin};
+use super::stream_lines::{End, Line, OpenLines, Origin};
 use crate::event::{EventKind, TdEvent};
 
 /// Writes lines as they read when they are whole, without control characters.

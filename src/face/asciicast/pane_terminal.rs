@@ -1,7 +1,7 @@
 //! One pane as a terminal: what of its events is drawn, and how (pure).
 
-use super::canvas::Canvas;
-use super::paper::Paper;
+use super::alternate_screen::Canvas;
+use super::primary_screen::Paper;
 use crate::event::{PaneId, TdEvent};
 use crate::recording::{Code, Tape};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::rows::first_row;
+use super::wrapping::first_row;
 use crate::event::{Cursor, ScreenRow};
 use crate::face::clean::push_clean;
 

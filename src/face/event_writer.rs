@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use super::console::{Console, Standing};
-use super::foot::Drawn;
+use super::console::{BaselineLines, Console};
 use super::json;
+use super::live_rows::Drawn;
 use super::tree::Tree;
 use crate::bus::Delivery;
 use crate::clock::Clock;
@@ -18,19 +18,19 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 /// How events are shown.
 #[derive(Debug)]
-pub(crate) enum View {
+pub(crate) enum Renderer {
     /// As the wire contract says.
     Json,
     /// For people, with what stood on panes when observation began.
-    Console(Console, Receiver<Standing>),
+    Console(Console, Receiver<BaselineLines>),
     /// For people, one execution.
     Tree(Tree),
 }
 
 /// Shows events one after the other.
-pub(crate) struct Page<W: Write> {
+pub(crate) struct EventWriter<W: Write> {
     out: BufWriter<W>,
-    view: View,
+    view: Renderer,
     /// Where there is a terminal: how many columns and rows it has now.
     size: Option<fn() -> (usize, usize)>,
     /// What stands at the terminal's foot.
@@ -38,15 +38,15 @@ pub(crate) struct Page<W: Write> {
     /// When the last event happened, by its own clock and by ours.
     last: Option<(i64, Instant)>,
     /// What stood on panes whose session has not been shown yet.
-    standing: Vec<Standing>,
+    standing: Vec<BaselineLines>,
     /// What is to be written, built here and used again.
     text: String,
     clock: Clock,
 }
 
-impl Page<StdoutLock<'static>> {
+impl EventWriter<StdoutLock<'static>> {
     /// On standard output, which is held until the page is dropped.
-    pub fn stdout(view: View, clock: Clock) -> Self {
+    pub fn stdout(view: Renderer, clock: Clock) -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal() && !is_dumb();
         let size = is_terminal.then_some(size as fn() -> (usize, usize));
@@ -54,8 +54,8 @@ impl Page<StdoutLock<'static>> {
     }
 }
 
-impl<W: Write> Page<W> {
-    fn new(out: W, view: View, size: Option<fn() -> (usize, usize)>, clock: Clock) -> Self {
+impl<W: Write> EventWriter<W> {
+    fn new(out: W, view: Renderer, size: Option<fn() -> (usize, usize)>, clock: Clock) -> Self {
         let mut page = Self {
             out: BufWriter::with_capacity(BUFFER_BYTES, out),
             view,
@@ -75,7 +75,7 @@ impl<W: Write> Page<W> {
     fn fit(&mut self) -> Option<(usize, usize)> {
         let (columns, rows) = self.size?();
         let columns = columns.saturating_sub(1);
-        if let View::Console(console, _) = &mut self.view {
+        if let Renderer::Console(console, _) = &mut self.view {
             console.fit((columns, rows));
         }
         Some((columns, rows))
@@ -91,9 +91,9 @@ impl<W: Write> Page<W> {
         at.saturating_add(since)
     }
 
-    /// When [`Page::rest`] will have something to show, though nothing happens.
-    pub fn due(&self) -> Option<Instant> {
-        let View::Console(console, _) = &self.view else {
+    /// When [`EventWriter::flush`] will have something to show, though nothing happens.
+    pub fn deadline(&self) -> Option<Instant> {
+        let Renderer::Console(console, _) = &self.view else {
             return None;
         };
         let (at, then) = self.last?;
@@ -103,16 +103,16 @@ impl<W: Write> Page<W> {
     }
 
     /// Shows what a subscription delivered.
-    pub fn show(&mut self, delivery: &Delivery) -> io::Result<()> {
+    pub fn write_delivery(&mut self, delivery: &Delivery) -> io::Result<()> {
         match (&mut self.view, delivery) {
-            (_, Delivery::Event(envelope)) => return self.event(envelope),
-            (View::Json, Delivery::Lagged { missed }) => {
+            (_, Delivery::Event(envelope)) => return self.write_event(envelope),
+            (Renderer::Json, Delivery::Lagged { missed }) => {
                 json::push_lagged(&mut self.text, *missed, self.clock.wall());
             }
-            (View::Console(console, _), Delivery::Lagged { missed }) => {
+            (Renderer::Console(console, _), Delivery::Lagged { missed }) => {
                 console.lagged(*missed, &mut self.text);
             }
-            (View::Tree(tree), Delivery::Lagged { missed }) => {
+            (Renderer::Tree(tree), Delivery::Lagged { missed }) => {
                 tree.lagged(*missed, &mut self.text);
             }
         }
@@ -120,11 +120,11 @@ impl<W: Write> Page<W> {
     }
 
     /// Shows an event.
-    pub fn event(&mut self, envelope: &Envelope) -> io::Result<()> {
+    pub fn write_event(&mut self, envelope: &Envelope) -> io::Result<()> {
         self.last = Some((envelope.ts.micros(), self.clock.now()));
         match &mut self.view {
-            View::Json => json::push_line(&mut self.text, envelope),
-            View::Console(console, standing) => {
+            Renderer::Json => json::push_line(&mut self.text, envelope),
+            Renderer::Console(console, standing) => {
                 console.event(envelope, &mut self.text);
                 // A pane's lines are sent before its events. They may be here before the start of
                 // its session, which other sessions' events can stand before: then they wait.
@@ -132,32 +132,32 @@ impl<W: Write> Page<W> {
                 self.standing
                     .retain(|standing| !console.standing(standing, &mut self.text));
             }
-            View::Tree(tree) => tree.event(envelope, &mut self.text),
+            Renderer::Tree(tree) => tree.event(envelope, &mut self.text),
         }
         self.write()
     }
 
     /// Shows an event that was read, as it stands in its log where that is what is wanted.
-    pub fn line(&mut self, envelope: &Envelope, line: &[u8]) -> io::Result<()> {
+    pub fn write_record(&mut self, envelope: &Envelope, line: &[u8]) -> io::Result<()> {
         match (&self.view, std::str::from_utf8(line)) {
-            (View::Json, Ok(line)) => {
+            (Renderer::Json, Ok(line)) => {
                 json::push_text(&mut self.text, line);
                 self.write()
             }
-            _ => self.event(envelope),
+            _ => self.write_event(envelope),
         }
     }
 
     /// Takes in what an event says about sessions and panes without showing it.
-    pub fn note_only(&mut self, event: &TdEvent) {
-        if let View::Console(console, _) = &mut self.view {
-            console.note_only(event);
+    pub fn note_context(&mut self, event: &TdEvent) {
+        if let Renderer::Console(console, _) = &mut self.view {
+            console.note_context(event);
         }
     }
 
     /// Whether lines are shown as they stand in a log.
     pub fn is_json(&self) -> bool {
-        matches!(self.view, View::Json)
+        matches!(self.view, Renderer::Json)
     }
 
     fn write(&mut self) -> io::Result<()> {
@@ -169,7 +169,7 @@ impl<W: Write> Page<W> {
         self.hide_live()?;
         self.out.write_all(self.text.as_bytes())?;
         self.text.clear();
-        if let View::Console(console, _) = &mut self.view {
+        if let Renderer::Console(console, _) = &mut self.view {
             console.is_written(0);
         }
         Ok(())
@@ -177,7 +177,7 @@ impl<W: Write> Page<W> {
 
     /// Rewrites lines that stand above the foot.
     fn rewrite(&mut self) -> io::Result<()> {
-        let View::Console(console, _) = &mut self.view else {
+        let Renderer::Console(console, _) = &mut self.view else {
             return Ok(());
         };
         let Some(rewritten) = console.rewrite() else {
@@ -188,10 +188,10 @@ impl<W: Write> Page<W> {
     }
 
     /// Nothing more for now: readers are to see at once what there was.
-    pub fn rest(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         self.fit();
         let now = self.now();
-        if let View::Console(console, _) = &mut self.view {
+        if let Renderer::Console(console, _) = &mut self.view {
             console.rest(now, &mut self.text);
         }
         self.write()?;
@@ -201,11 +201,11 @@ impl<W: Write> Page<W> {
     }
 
     /// Nothing more at all.
-    pub fn end(&mut self) -> io::Result<()> {
+    pub fn finish(&mut self) -> io::Result<()> {
         match &mut self.view {
-            View::Json => {}
-            View::Console(console, _) => console.finish(&mut self.text),
-            View::Tree(tree) => tree.finish(&mut self.text),
+            Renderer::Json => {}
+            Renderer::Console(console, _) => console.finish(&mut self.text),
+            Renderer::Tree(tree) => tree.finish(&mut self.text),
         }
         self.write()?;
         self.rewrite()?;
@@ -218,15 +218,15 @@ impl<W: Write> Page<W> {
             return Ok(());
         };
         let live = match &self.view {
-            View::Json => Vec::new(),
-            View::Console(console, _) => console.live((columns, rows), now),
-            View::Tree(tree) => tree.live(columns).into_iter().collect(),
+            Renderer::Json => Vec::new(),
+            Renderer::Console(console, _) => console.live((columns, rows), now),
+            Renderer::Tree(tree) => tree.live(columns).into_iter().collect(),
         };
         if self.drawn.is(&live, columns) {
             return Ok(());
         }
         self.hide_live()?;
-        if let View::Console(console, _) = &mut self.view {
+        if let Renderer::Console(console, _) = &mut self.view {
             console.is_written(live.len());
         }
         let drawn = self.drawn.draw(live, columns);
@@ -273,23 +273,23 @@ mod tests {
     use super::*;
     use crate::bus::EventBus;
     use crate::event::Styles;
-    use crate::face::{Look, TreeLook};
+    use crate::face::{ConsoleOptions, TreeOptions};
 
     fn printed(
-        view: View,
+        view: Renderer,
         size: Option<fn() -> (usize, usize)>,
         say: impl FnOnce(&crate::bus::EventEmitter),
     ) -> String {
         let bus = EventBus::new(100);
         let mut events = bus.subscribe();
         say(&bus.emitter_for("x"));
-        let mut page = Page::new(Vec::new(), view, size, Clock::system());
+        let mut page = EventWriter::new(Vec::new(), view, size, Clock::system());
         bus.close();
         for delivery in events.iter() {
-            page.show(&delivery).unwrap();
-            page.rest().unwrap();
+            page.write_delivery(&delivery).unwrap();
+            page.flush().unwrap();
         }
-        page.end().unwrap();
+        page.finish().unwrap();
         String::from_utf8(page.out.into_inner().unwrap()).unwrap()
     }
 
@@ -308,7 +308,7 @@ mod tests {
                 Styles::default(),
             );
         };
-        let console = || View::Console(Console::new(Look::default()), never());
+        let console = || Renderer::Console(Console::new(ConsoleOptions::default()), never());
         let text = printed(console(), Some(|| (80, 24)), say);
         assert_eq!(
             text,
@@ -334,7 +334,7 @@ mod tests {
             emitter.output_revised(&pane, 1, "a 2", Styles::default());
             update(3, "? yes\n");
         };
-        let console = View::Console(Console::new(Look::default()), never());
+        let console = Renderer::Console(Console::new(ConsoleOptions::default()), never());
         assert_eq!(
             printed(console, Some(|| (80, 24)), say),
             "job | [watching 1 pane]\njob | a 1\njob | b 1\njob | ? \
@@ -342,7 +342,7 @@ mod tests {
              \r\u{1b}[Kjob | ? yes\n"
         );
         // On a low terminal the row has scrolled out of reach: it comes again at the end.
-        let console = View::Console(Console::new(Look::default()), never());
+        let console = Renderer::Console(Console::new(ConsoleOptions::default()), never());
         let shown = printed(console, Some(|| (80, 2)), say);
         assert!(shown.ends_with("job ~ a 2\n"), "{shown:?}");
     }
@@ -354,17 +354,17 @@ mod tests {
             emitter.execution_output("stdout", "\r50%");
             emitter.execution_output("stderr", "oh\n");
         };
-        let look = |drawn| TreeLook {
+        let look = |drawn| TreeOptions {
             drawn,
-            ..TreeLook::default()
+            ..TreeOptions::default()
         };
-        let tree = |drawn| View::Tree(Tree::new(look(drawn)));
+        let tree = |drawn| Renderer::Tree(Tree::new(look(drawn)));
         assert_eq!(
             printed(tree(true), Some(|| (80, 24)), say),
             " ╭───< x >\n │   10%\r\u{1b}[K │   50%\r\u{1b}[K │   [stderr] oh\n │   50%\r\u{1b}[K │   50%\n ╰──●\n"
         );
         assert_eq!(printed(tree(false), None, say), "[stderr] oh\n50%\n");
-        let console = || View::Console(Console::new(Look::default()), never());
+        let console = || Renderer::Console(Console::new(ConsoleOptions::default()), never());
         assert_eq!(
             printed(console(), Some(|| (80, 24)), say),
             "x | 10%\r\u{1b}[Kx | 50%\r\u{1b}[Kx | [stderr] oh\nx | 50%\r\u{1b}[Kx | 50%\n"

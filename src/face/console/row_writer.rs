@@ -3,9 +3,9 @@
 use anstyle::{AnsiColor, Color, Style};
 use unicode_width::UnicodeWidthStr;
 
-use super::Look;
+use super::ConsoleOptions;
 use crate::face::clean::{cut, push_clean};
-use crate::face::names::{COLOURS, Label};
+use crate::face::session_labels::{COLOURS, Label};
 use crate::face::sgr::{cut_painted, wrap_painted};
 use crate::face::tone::{Tone, push_styled};
 use crate::face::words::{Outcome, duration};
@@ -36,14 +36,14 @@ const PALETTE: [AnsiColor; COLOURS] = [
 /// Writes rows, whose labels are as wide as each other where that is wanted.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    pub look: Look,
+    pub look: ConsoleOptions,
     /// Where there is a terminal: how many columns may be written to.
     pub columns: Option<usize>,
     label_columns: usize,
 }
 
 impl Rows {
-    pub fn new(look: Look) -> Self {
+    pub fn new(look: ConsoleOptions) -> Self {
         Self {
             look,
             columns: None,

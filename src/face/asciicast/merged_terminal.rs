@@ -1,10 +1,10 @@
 //! All of a run on one terminal: panes' lines with labels, as the console prints them, and other
 //! text as it came, its open line below (pure).
 
-use super::pane::DEFAULT_SIZE;
+use super::pane_terminal::DEFAULT_SIZE;
 use crate::event::{Envelope, TdEvent};
 use crate::face::console::Console;
-use crate::face::flow::{Flow, has_text};
+use crate::face::plain_text::{Flow, has_text};
 use crate::recording::{Code, Tape};
 
 /// Room for labels beside the lines of panes, and for several panes' last lines.

@@ -308,5 +308,5 @@ fn boundary(text: &str, at: usize) -> usize {
 }
 
 #[cfg(test)]
-#[path = "open_lines_tests.rs"]
+#[path = "stream_lines_tests.rs"]
 mod tests;
