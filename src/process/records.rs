@@ -1,6 +1,6 @@
 //! What an agent prints: its records become events, every other line stays text (pure).
 
-use crate::agent::{AgentEvent, Format, Standing, StreamFormat, StreamParser};
+use crate::agent::{AgentEvent, Format, StreamFormat, StreamParser, StreamStatus};
 use crate::timestamp::Timestamp;
 
 /// Beyond so many blanks or NUL bytes a line is text: a process that died has left as many as a
@@ -94,7 +94,7 @@ impl RecordSplitter {
         }
         self.parser.finish(now, &mut self.events);
         self.hand_on(take);
-        if self.parser.standing() == Standing::Unknown && self.format != Format::Auto {
+        if self.parser.status() == StreamStatus::Unknown && self.format != Format::Auto {
             let message = format!(
                 "nothing in the output says how the agent stands: is it the format {}?",
                 self.format
@@ -127,8 +127,8 @@ impl RecordSplitter {
     }
 
     /// Where the agent stands.
-    pub fn standing(&self) -> Standing {
-        self.parser.standing()
+    pub fn standing(&self) -> StreamStatus {
+        self.parser.status()
     }
 
     /// What the agent said last, cut to what a result needs.

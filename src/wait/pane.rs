@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::config::Wait;
 use super::matcher::{LineMatch, MatchKind, Matcher, Numbering, PaneLines, first};
-use crate::agent::{Sights, Turn, TurnDetector};
+use crate::agent::{RedrawDetector, Turn, TurnDetector};
 use crate::tmux::{Margin, Proof, Seen, Want, Wish};
 use crate::track::{Change, Death, GapReason, Look, Outcome, Tracker};
 
@@ -54,12 +54,12 @@ impl WaitedPane {
         let patterns = wait.patterns.clone();
         let mut turns = wait.turn.clone().map(|markers| TurnTracking {
             detector: TurnDetector::new(markers),
-            sights: Sights::new(look),
+            sights: RedrawDetector::new(look),
         });
         if let Some(turns) = turns.as_mut().filter(|_| begin == BaselineMode::Baseline) {
             let next = tracker.next_line();
-            turns.detector.stood(tracker.standing(), next);
-            turns.detector.stood_on_screen(look);
+            turns.detector.set_baseline(tracker.standing(), next);
+            turns.detector.set_baseline_screen(look);
         }
         let mut changes = changes;
         if begin == BaselineMode::Existing && turns.is_some() {
@@ -171,10 +171,10 @@ impl WaitedPane {
             })
         });
         if let Some(turns) = &mut self.turns {
-            let sight = turns.sights.look(look, &self.tracker);
+            let sight = turns.sights.observe(look, &self.tracker);
             first(
                 &mut hit,
-                turns.detector.look(changes, sight).first().map(of_turn),
+                turns.detector.update(changes, sight).first().map(of_turn),
             );
         }
         hit
@@ -185,16 +185,16 @@ impl WaitedPane {
     pub fn still(&mut self, proof: Proof) -> Option<LineMatch> {
         let changes = self.tracker.still(proof.at, proof.bytes);
         let turns = self.turns.as_mut()?;
-        let sight = turns.sights.still(proof.at);
-        turns.detector.look(&changes, sight).first().map(of_turn)
+        let sight = turns.sights.unchanged(proof.at);
+        turns.detector.update(&changes, sight).first().map(of_turn)
     }
 
     /// The pane is gone: what was seen of it last is final.
     pub fn end(&mut self) -> Option<LineMatch> {
         let changes = self.tracker.end();
         let turns = self.turns.as_mut()?;
-        let sight = turns.sights.still(Duration::MAX);
-        turns.detector.look(&changes, sight).first().map(of_turn)
+        let sight = turns.sights.unchanged(Duration::MAX);
+        turns.detector.update(&changes, sight).first().map(of_turn)
     }
 
     fn waits_to_settle(&self) -> bool {
@@ -206,7 +206,7 @@ impl WaitedPane {
 #[derive(Debug)]
 struct TurnTracking {
     detector: TurnDetector,
-    sights: Sights,
+    sights: RedrawDetector,
 }
 
 fn of_turn(turn: &Turn) -> LineMatch {

@@ -4,7 +4,7 @@ use super::super::intake::Intake;
 use super::super::response::StreamChunk;
 use super::text::Decoder;
 use super::{Flaw, Reader};
-use crate::agent::{AgentEvent, Format, Standing, StreamFormat};
+use crate::agent::{AgentEvent, Format, StreamFormat, StreamStatus};
 use crate::process::{RecordPart, RecordSplitter};
 use crate::timestamp::Timestamp;
 
@@ -147,8 +147,8 @@ impl Reader for Agent {
             None | Some(StreamFormat::Text | StreamFormat::Json)
         );
         match records.standing() {
-            Standing::Done | Standing::MaybeDone => Ok(()),
-            Standing::Unknown if is_free || heard.has_response => Ok(()),
+            StreamStatus::Done | StreamStatus::MaybeDone => Ok(()),
+            StreamStatus::Unknown if is_free || heard.has_response => Ok(()),
             _ if !heard.error.is_empty() => {
                 let what = format!("the agent failed: {}", heard.error);
                 Err(match heard.has_used_up {
@@ -156,7 +156,7 @@ impl Reader for Agent {
                     false => Flaw::new(what),
                 })
             }
-            Standing::Unknown => Err(Flaw::new(format!(
+            StreamStatus::Unknown => Err(Flaw::new(format!(
                 "nothing in the output says that the agent has answered: is it the format {}?",
                 self.format
             ))),

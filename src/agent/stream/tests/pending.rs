@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::standing::Expected;
+use super::super::status::FollowUp;
 use super::*;
 
 const LINE: &str = r#""isSidechain":false,"sessionId":"s","version":"2.1.143","entrypoint":"cli""#;
@@ -17,7 +17,7 @@ fn parser(format: Format, text: &str) -> StreamParser {
     let mut parser = StreamParser::new(format);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
     parser.push(text.as_bytes(), now, &mut events);
-    parser.settle(now, &mut events);
+    parser.flush_idle(now, &mut events);
     parser
 }
 
@@ -40,10 +40,10 @@ const SNAPSHOT: &str = r#"{"type":"file-history-snapshot","messageId":"x"}"#;
 
 #[test]
 fn what_follows_the_end_of_a_turn_may_send_the_agent_on() {
-    use Expected::{Confirmation, Goal, Nothing, Prompt};
-    use Standing::{Done, Interrupted, Working};
-    let wake = Expected::Wake(Duration::from_secs(61));
-    let wakes = Standing::Background { tasks: 1 };
+    use FollowUp::{Confirmation, Goal, Nothing, Prompt};
+    use StreamStatus::{Done, Interrupted, Working};
+    let wake = FollowUp::Wake(Duration::from_secs(61));
+    let wakes = StreamStatus::Background { tasks: 1 };
     let side = END.replace("LINE", r#""isSidechain":true,"entrypoint":"cli""#);
     let sdk = END.replace("LINE", &LINE.replace("cli", "sdk-cli"));
     for (records, standing, expected) in [
@@ -82,7 +82,7 @@ fn what_follows_the_end_of_a_turn_may_send_the_agent_on() {
     ] {
         let text = lines(records);
         let parser = parser(Format::Claude, &text);
-        let found = (parser.standing(), parser.expected());
+        let found = (parser.status(), parser.follow_up());
         assert_eq!(found, (standing, expected), "{text}");
     }
 }
@@ -91,7 +91,7 @@ fn what_follows_the_end_of_a_turn_may_send_the_agent_on() {
 fn a_word_about_hooks_is_none_where_it_is_quoted() {
     let quoted = FEEDBACK.replace("Stop hook", "He wrote: Stop hook");
     let text = lines(&[PROMPT, END, SUMMARY, &quoted]);
-    assert_eq!(stands(&text), Standing::Done);
+    assert_eq!(stands(&text), StreamStatus::Done);
     let told = told(Format::Claude, &lines(&[PROMPT, END, FEEDBACK]));
     assert!(!told.contains(&"prompt Stop hook feedback".to_owned()));
     assert_eq!(
@@ -115,7 +115,7 @@ fn a_turn_that_is_stopped_is_said_where_it_happens() {
 {"type":"event_msg","payload":{"type":"turn_aborted","turn_id":"a","reason":"interrupted"}}
 "#;
     assert!(told_of(Format::Codex, rollout));
-    assert_eq!(parser(Format::Codex, rollout).expected(), Expected::Prompt);
+    assert_eq!(parser(Format::Codex, rollout).follow_up(), FollowUp::Prompt);
 }
 
 #[test]
@@ -123,11 +123,11 @@ fn tasks_from_before_the_middle_are_recalled() {
     let launch = r#"{"type":"user",LINE,"message":{"content":[]},"toolUseResult":{"status":"async_launched","agentId":"a1"}}"#;
     let ended = r#"{"type":"queue-operation","content":"<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n</task-notification>","sessionId":"s"}"#;
     let mut parser = parser(Format::Claude, &lines(&[PROMPT, END, SUMMARY]));
-    assert_eq!(parser.standing(), Standing::Done);
+    assert_eq!(parser.status(), StreamStatus::Done);
     parser.recall(lines(&[launch]).as_bytes());
-    assert_eq!(parser.standing(), Standing::Background { tasks: 1 });
+    assert_eq!(parser.status(), StreamStatus::Background { tasks: 1 });
     parser.recall(lines(&[launch, ended]).as_bytes());
-    assert_eq!(parser.standing(), Standing::Done);
+    assert_eq!(parser.status(), StreamStatus::Done);
     assert_eq!(parser.evidence(), "stop_reason end_turn");
 }
 
@@ -147,7 +147,7 @@ fn records_of_another_format_are_counted() {
     let claude = lines(&[r#"{"type":"system","subtype":"init","session_id":"s"}"#]);
     let gemini =
         r#"{"type":"result","timestamp":"2026-05-18T20:52:59Z","status":"success","stats":{}}"#;
-    assert_eq!(stands(&(claude + gemini)), Standing::Working);
+    assert_eq!(stands(&(claude + gemini)), StreamStatus::Working);
 }
 
 #[test]
@@ -157,17 +157,21 @@ fn no_error_is_what_makes_a_success() {
             "{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}}\n{{\"type\":\"result\",\"subtype\":\"success\",{is_error}\"result\":\"r\"}}\n"
         );
         let parser = parser(Format::Claude, &text);
-        (parser.standing(), parser.evidence().to_owned())
+        (parser.status(), parser.evidence().to_owned())
     };
     for (is_error, standing, said) in [
-        ("\"is_error\":false,", Standing::Done, ", is_error false"),
-        ("\"is_error\":1,", Standing::Failed, ", is_error 1"),
+        (
+            "\"is_error\":false,",
+            StreamStatus::Done,
+            ", is_error false",
+        ),
+        ("\"is_error\":1,", StreamStatus::Failed, ", is_error 1"),
         (
             "\"is_error\":\"true\",",
-            Standing::Failed,
+            StreamStatus::Failed,
             ", is_error \"true\"",
         ),
-        ("", Standing::Done, ", without is_error"),
+        ("", StreamStatus::Done, ", without is_error"),
     ] {
         let (found, evidence) = result(is_error);
         assert_eq!(found, standing, "{is_error}");
@@ -196,7 +200,7 @@ fn a_stream_of_events_settles_without_its_last_lines() {
             let text = format!("data: {message}\n\n{name}{stop}{end}");
             let parser = parser(Format::Sse, &text);
             if !is_open {
-                assert_eq!(parser.standing(), Standing::Done, "{text:?}");
+                assert_eq!(parser.status(), StreamStatus::Done, "{text:?}");
             }
             assert_eq!(parser.is_open(), is_open, "{text:?}");
         }
@@ -205,12 +209,12 @@ fn a_stream_of_events_settles_without_its_last_lines() {
         format!("data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",{more}}}\n\n")
     };
     let text = chunk(r#""choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]"#);
-    assert_eq!(stands(&text), Standing::MaybeDone, "an error may come");
-    assert_eq!(stands(&(text.clone() + "data: [DONE]")), Standing::Done);
+    assert_eq!(stands(&text), StreamStatus::MaybeDone, "an error may come");
+    assert_eq!(stands(&(text.clone() + "data: [DONE]")), StreamStatus::Done);
     let half = text + "data: [DO";
     assert!(parser(Format::Sse, &half).is_open());
     let response = "data: {\"type\":\"response.created\",\"response\":{}}\n\ndata: {\"type\":\"response.completed\",\"response\":{}}\n";
-    assert_eq!(stands(response), Standing::Done);
+    assert_eq!(stands(response), StreamStatus::Done);
 }
 
 #[test]

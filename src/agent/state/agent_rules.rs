@@ -5,10 +5,10 @@ use std::ops::Range;
 use regex::Regex;
 use serde::Deserialize;
 
-use super::look::{Look, Sight};
-use super::page::{Frame, Page, beside_bar, inner};
-use super::shell::Shell;
-use super::{Judged, ScreenState};
+use super::query::{RowQuery, ScreenView};
+use super::rule_screen::{InputFrame, RuleScreen, beside_bar, inner};
+use super::shell::ShellRules;
+use super::{AgentState, DetectedState};
 use crate::agent::one_line;
 
 /// Of the row that matched so many characters are shown.
@@ -16,27 +16,27 @@ const LINE_CHARS_MAX: usize = 200;
 
 /// The rules of one agent.
 #[derive(Clone, Debug)]
-pub(super) struct Agent {
+pub(super) struct AgentRules {
     pub name: String,
     /// It is tried after all others, and needs no signs.
     pub is_fallback: bool,
-    pub input: Option<Input>,
+    pub input: Option<InputBox>,
     pub message: Option<Regex>,
     /// What it writes when it ends.
     pub left: Option<Regex>,
     /// What it draws around its answers, beside lines and edges: its keys, its model, its directory.
     pub decoration: Option<Regex>,
-    pub signs: Vec<Sign>,
-    pub rules: Vec<Rule>,
+    pub signs: Vec<Signature>,
+    pub rules: Vec<StateRule>,
     /// Where its dialogues show what they ask about; the first that is there counts.
-    pub asks: Vec<Look>,
-    pub shell: Option<Shell>,
+    pub asks: Vec<RowQuery>,
+    pub shell: Option<ShellRules>,
 }
 
 /// Its input box.
 #[derive(Clone, Debug)]
-pub(super) struct Input {
-    pub frame: Frame,
+pub(super) struct InputBox {
+    pub frame: InputFrame,
     pub prompt: Regex,
     pub empty: Regex,
     /// Rows at most that stand below it, and what each of them looks like.
@@ -48,25 +48,25 @@ pub(super) struct Input {
 
 /// How its screen is known.
 #[derive(Clone, Debug)]
-pub(super) struct Sign {
-    pub look: Look,
-    pub input: Option<Condition>,
+pub(super) struct Signature {
+    pub look: RowQuery,
+    pub input: Option<InputCondition>,
     pub is_weak: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Rule {
+pub(super) struct StateRule {
     pub id: String,
-    pub state: ScreenState,
-    pub look: Look,
-    pub input: Option<Condition>,
+    pub state: AgentState,
+    pub look: RowQuery,
+    pub input: Option<InputCondition>,
     pub inferred: bool,
 }
 
 /// What the input box must be besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Condition {
+pub(super) enum InputCondition {
     Empty,
     Shown,
     Absent,
@@ -75,7 +75,7 @@ pub(super) enum Condition {
 /// How sure it is that a screen is an agent's: what is known by a sign that others may show too is
 /// asked later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Claim {
+pub(super) enum Confidence {
     Strong,
     Weak,
     /// It is what is left.
@@ -83,22 +83,22 @@ pub(super) enum Claim {
 }
 
 /// A screen, and what one agent's rules know of it before they are asked.
-pub(super) struct Case<'p, 'a> {
-    agent: &'p Agent,
-    sight: Sight<'p, 'a>,
+pub(super) struct Candidate<'p, 'a> {
+    agent: &'p AgentRules,
+    sight: ScreenView<'p, 'a>,
     is_empty: bool,
 }
 
 /// Rows after an agent's end in which its farewell stands.
 const FAREWELL_LINES: usize = 12;
 
-impl Agent {
+impl AgentRules {
     /// A screen that is this agent's, and how sure that is.
-    pub fn claim<'p, 'a>(
+    pub fn match_screen<'p, 'a>(
         &'p self,
-        page: &'p Page<'a>,
-        shell: Option<&Shell>,
-    ) -> Option<(Claim, Case<'p, 'a>)> {
+        page: &'p RuleScreen<'a>,
+        shell: Option<&ShellRules>,
+    ) -> Option<(Confidence, Candidate<'p, 'a>)> {
         let input = self.input.as_ref().and_then(|input| page.input(input));
         let has_edge = (self.input.as_ref()).is_some_and(|input| input.frame.has_upper_edge());
         let start = input.clone().map_or(0, |rows| rows.start);
@@ -109,9 +109,9 @@ impl Agent {
             (Some(known), Some(rows)) => known.is_empty(page, rows.clone()),
             _ => false,
         };
-        let case = Case {
+        let case = Candidate {
             agent: self,
-            sight: Sight {
+            sight: ScreenView {
                 page,
                 message: self.message.as_ref(),
                 above: page.above(above, hints),
@@ -121,39 +121,39 @@ impl Agent {
             is_empty,
         };
         if self.is_fallback {
-            return Some((Claim::Fallback, case));
+            return Some((Confidence::Fallback, case));
         }
         let is_shown =
-            |sign: &Sign| case.holds(sign.input) && sign.look.find(&case.sight).is_some();
+            |sign: &Signature| case.holds(sign.input) && sign.look.find(&case.sight).is_some();
         let shows = |weak: bool| {
             let mut signs = self.signs.iter().filter(|sign| sign.is_weak == weak);
             signs.any(is_shown)
         };
-        let claim = match shows(false) {
-            true => Claim::Strong,
-            false if shows(true) => Claim::Weak,
+        let match_screen = match shows(false) {
+            true => Confidence::Strong,
+            false if shows(true) => Confidence::Weak,
             false => return None,
         };
-        (!case.has_left(shell)).then_some((claim, case))
+        (!case.has_left(shell)).then_some((match_screen, case))
     }
 }
 
-impl Case<'_, '_> {
+impl Candidate<'_, '_> {
     /// What the screen says.
-    pub fn judge(&self) -> Option<Judged> {
+    pub fn detect(&self) -> Option<DetectedState> {
         self.agent.rules.iter().find_map(|rule| {
             if !self.holds(rule.input) {
                 return None;
             }
             let line = rule.look.find(&self.sight)?;
-            Some(Judged {
+            Some(DetectedState {
                 agent: self.agent.name.clone(),
                 state: rule.state,
                 rule: rule.id.clone(),
                 line: inner(line).chars().take(LINE_CHARS_MAX).collect(),
                 inferred: rule.inferred,
                 asks: match rule.state {
-                    ScreenState::Waiting => self.asks(),
+                    AgentState::Waiting => self.asks(),
                     _ => None,
                 },
             })
@@ -174,17 +174,17 @@ impl Case<'_, '_> {
         self.sight.input.as_ref().map(|rows| rows.end)
     }
 
-    fn holds(&self, condition: Option<Condition>) -> bool {
+    fn holds(&self, condition: Option<InputCondition>) -> bool {
         match condition {
             None => true,
-            Some(Condition::Empty) => self.is_empty,
-            Some(Condition::Shown) => self.sight.input.is_some(),
-            Some(Condition::Absent) => self.sight.input.is_none(),
+            Some(InputCondition::Empty) => self.is_empty,
+            Some(InputCondition::Shown) => self.sight.input.is_some(),
+            Some(InputCondition::Absent) => self.sight.input.is_none(),
         }
     }
 
     /// Its box still stands there, but it has ended.
-    fn has_left(&self, shell: Option<&Shell>) -> bool {
+    fn has_left(&self, shell: Option<&ShellRules>) -> bool {
         let (page, input) = (self.sight.page, self.sight.input.as_ref());
         let rows = match input {
             Some(input) => input.end..page.all().end,
@@ -196,15 +196,15 @@ impl Case<'_, '_> {
     }
 }
 
-impl Input {
+impl InputBox {
     /// Every row of it reads as if nothing was typed.
-    fn is_empty(&self, page: &Page<'_>, mut rows: Range<usize>) -> bool {
+    fn is_empty(&self, page: &RuleScreen<'_>, mut rows: Range<usize>) -> bool {
         let text = |row: usize| match self.frame {
-            Frame::Bar => beside_bar(page.row(row)),
-            Frame::Lines | Frame::Open | Frame::Ruled => inner(page.row(row)),
+            InputFrame::Bar => beside_bar(page.row(row)),
+            InputFrame::Lines | InputFrame::Open | InputFrame::Ruled => inner(page.row(row)),
         };
         // Between the line across and the prompt stands what is talked about.
-        let typed = |row: usize| self.frame != Frame::Ruled || self.prompt.is_match(text(row));
+        let typed = |row: usize| self.frame != InputFrame::Ruled || self.prompt.is_match(text(row));
         rows.all(|row| text(row).is_empty() || !typed(row) || self.empty.is_match(text(row)))
     }
 }

@@ -1,6 +1,6 @@
 //! Where the rows of a screen stand among those that were seen before (pure).
 
-use super::row::Row;
+use super::row::ConversationRow;
 
 /// Rows at the top of a page that may have changed since: a notice lies above them, or a box is drawn anew.
 const SKIPPED_MAX: usize = 3;
@@ -18,7 +18,12 @@ const LETTERS: usize = 24;
 /// The index among the known rows at which the page begins; negative where the page has rows above the
 /// first that is known. `settled` of the known rows do not change any more; `last` is where the page
 /// before began.
-pub(super) fn place(known: &[&Row], settled: usize, page: &[Row], last: usize) -> Option<usize> {
+pub(super) fn place(
+    known: &[&ConversationRow],
+    settled: usize,
+    page: &[ConversationRow],
+    last: usize,
+) -> Option<usize> {
     let mut best: Option<(usize, usize)> = None;
     for skipped in 0..=SKIPPED_MAX.min(page.len().saturating_sub(1)) {
         for at in skipped..known.len() {
@@ -44,9 +49,9 @@ pub(super) fn place(known: &[&Row], settled: usize, page: &[Row], last: usize) -
 
 /// How much the rows from there on say that agree with the page; `None` where that is too little.
 fn agreement(
-    known: &[&Row],
+    known: &[&ConversationRow],
     settled: usize,
-    page: &[Row],
+    page: &[ConversationRow],
     (at, last): (usize, usize),
 ) -> Option<usize> {
     let pairs = known[at..].iter().zip(page);

@@ -1,12 +1,12 @@
-//! What goes on beyond the end of a transcript's turn: tasks, a wake-up, a goal, a hook's word (pure).
+//! What goes on pending the end of a transcript's turn: tasks, a wake-up, a goal, a hook's word (pure).
 
 use std::time::Duration;
 
-use super::super::standing::{Expected, Standing};
+use super::super::status::{FollowUp, StreamStatus};
 use super::background::{Launch, Notification, Tasks};
 use crate::timestamp::Timestamp;
 
-/// When the agent has itself woken.
+/// EventTime the agent has itself woken.
 #[derive(Clone, Copy, Debug)]
 struct WakeUp {
     after: Duration,
@@ -15,7 +15,7 @@ struct WakeUp {
 
 /// What keeps an agent from being finished though its turn is over.
 #[derive(Debug, Default)]
-pub struct Beyond {
+pub struct PendingWork {
     tasks: Tasks,
     wake_up: Option<WakeUp>,
     /// A goal was set and is not met: each turn's end is followed by a verdict on it.
@@ -24,7 +24,7 @@ pub struct Beyond {
     goes_on: bool,
 }
 
-impl Beyond {
+impl PendingWork {
     /// A record of the agent's own, of this time.
     pub fn record(&mut self, time: Option<Timestamp>) {
         self.goes_on = false;
@@ -98,18 +98,18 @@ impl Beyond {
 
     /// Where the end of a turn leaves the agent, and what is waited for. `is_confirmed`: its
     /// hooks are through; `may_be_confirmed`: this session is one that says so.
-    pub fn standing(&self, is_confirmed: bool, may_be_confirmed: bool) -> (Standing, Expected) {
+    pub fn standing(&self, is_confirmed: bool, may_be_confirmed: bool) -> (StreamStatus, FollowUp) {
         let tasks = self.tasks.len();
-        let background = |tasks| Standing::Background { tasks };
+        let background = |tasks| StreamStatus::Background { tasks };
         match (tasks, self.wake_up) {
-            (0, Some(wake_up)) => (background(1), Expected::Wake(wake_up.after)),
-            (0, None) if is_confirmed => (Standing::Done, Expected::Nothing),
-            (0, None) if self.has_goal => (Standing::Done, Expected::Goal),
-            (0, None) if may_be_confirmed => (Standing::Done, Expected::Confirmation),
-            (0, None) => (Standing::Done, Expected::Nothing),
+            (0, Some(wake_up)) => (background(1), FollowUp::Wake(wake_up.after)),
+            (0, None) if is_confirmed => (StreamStatus::Done, FollowUp::Nothing),
+            (0, None) if self.has_goal => (StreamStatus::Done, FollowUp::Goal),
+            (0, None) if may_be_confirmed => (StreamStatus::Done, FollowUp::Confirmation),
+            (0, None) => (StreamStatus::Done, FollowUp::Nothing),
             (tasks, wake_up) => {
                 let tasks = tasks + usize::from(wake_up.is_some());
-                (background(tasks), Expected::Nothing)
+                (background(tasks), FollowUp::Nothing)
             }
         }
     }
@@ -130,39 +130,39 @@ mod tests {
         let set = format!("{{\"scheduledFor\":{AT_MS},\"clampedDelaySeconds\":60}}");
         let at = |seconds: i64| Some(Timestamp::from_micros((AT_MS + seconds * 1_000) * 1_000));
         let woken = |after| {
-            let expected = Expected::Wake(Duration::from_secs(after));
-            (Standing::Background { tasks: 1 }, expected)
+            let expected = FollowUp::Wake(Duration::from_secs(after));
+            (StreamStatus::Background { tasks: 1 }, expected)
         };
-        let done = (Standing::Done, Expected::Nothing);
-        let mut beyond = Beyond::default();
-        beyond.tool_result(&launch(&set), None);
-        assert_eq!(beyond.standing(true, true), woken(60));
-        beyond.tool_result(&launch(&set), at(-61));
-        assert_eq!(beyond.standing(true, true), woken(61));
-        beyond.record(at(-1));
-        assert_eq!(beyond.standing(true, true), woken(61));
-        beyond.record(at(1));
-        assert_eq!(beyond.standing(true, true), done);
-        beyond.tool_result(&launch(&set), at(-61));
-        assert!(!beyond.goal(true, true));
-        assert_eq!(beyond.standing(true, true), done);
-        beyond.tool_result(&launch(&set), at(-61));
-        beyond.tool_result(&launch("{\"scheduledFor\":0}"), at(-61));
-        assert_eq!(beyond.standing(true, true), done);
+        let done = (StreamStatus::Done, FollowUp::Nothing);
+        let mut pending = PendingWork::default();
+        pending.tool_result(&launch(&set), None);
+        assert_eq!(pending.standing(true, true), woken(60));
+        pending.tool_result(&launch(&set), at(-61));
+        assert_eq!(pending.standing(true, true), woken(61));
+        pending.record(at(-1));
+        assert_eq!(pending.standing(true, true), woken(61));
+        pending.record(at(1));
+        assert_eq!(pending.standing(true, true), done);
+        pending.tool_result(&launch(&set), at(-61));
+        assert!(!pending.goal(true, true));
+        assert_eq!(pending.standing(true, true), done);
+        pending.tool_result(&launch(&set), at(-61));
+        pending.tool_result(&launch("{\"scheduledFor\":0}"), at(-61));
+        assert_eq!(pending.standing(true, true), done);
     }
 
     #[test]
     fn a_goal_that_is_not_met_has_its_verdict_waited_for() {
-        let mut beyond = Beyond::default();
-        let expected = |beyond: &Beyond, is_confirmed| beyond.standing(is_confirmed, true).1;
-        assert_eq!(expected(&beyond, false), Expected::Confirmation);
-        assert!(!beyond.goal(false, true), "it was set");
-        assert_eq!(expected(&beyond, false), Expected::Goal);
-        assert_eq!(expected(&beyond, true), Expected::Nothing);
-        assert!(beyond.goal(false, false) && beyond.goes_on());
-        beyond.record(None);
-        assert!(!beyond.goes_on());
-        assert!(!beyond.goal(true, true));
-        assert_eq!(expected(&beyond, false), Expected::Confirmation);
+        let mut pending = PendingWork::default();
+        let expected = |pending: &PendingWork, is_confirmed| pending.standing(is_confirmed, true).1;
+        assert_eq!(expected(&pending, false), FollowUp::Confirmation);
+        assert!(!pending.goal(false, true), "it was set");
+        assert_eq!(expected(&pending, false), FollowUp::Goal);
+        assert_eq!(expected(&pending, true), FollowUp::Nothing);
+        assert!(pending.goal(false, false) && pending.goes_on());
+        pending.record(None);
+        assert!(!pending.goes_on());
+        assert!(!pending.goal(true, true));
+        assert_eq!(expected(&pending, false), FollowUp::Confirmation);
     }
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::event::AgentEvent;
 use super::format::StreamFormat;
-use super::standing::{Expected, Standing};
-use super::tools::{Tools, When};
+use super::status::{FollowUp, StreamStatus};
+use super::tools::{EventTime, ToolCalls};
 use crate::agent::summary::{result, summary, tool_result};
 use crate::timestamp::Timestamp;
 
@@ -13,17 +13,17 @@ use crate::timestamp::Timestamp;
 const CONTEXT: &str = "agent output";
 
 /// Lines that are no records are each told, up to so many; the rest is counted. A program that
-/// prints text where records are expected prints much of it.
+/// prints text where records are follow_up prints much of it.
 const STRAY_MAX: u64 = 20;
 
 /// Tokens that a message of the model took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(super) struct TokenUsage {
     pub input_tokens: u64,
     pub output_tokens: u64,
 }
 
-impl Usage {
+impl TokenUsage {
     /// Both together.
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -43,32 +43,32 @@ impl Usage {
 
 /// Events on their way out, and what must be remembered to write them.
 #[derive(Debug, Default)]
-pub(super) struct Scribe {
-    /// When what is being read has arrived.
+pub(super) struct EventWriter {
+    /// EventTime what is being read has arrived.
     pub now: Timestamp,
     /// The caller's list while something is read.
     pub out: Vec<AgentEvent>,
     /// Which format is read, and whose records do not count as its own.
     pub format: Option<StreamFormat>,
     /// Whose records they are, where the format tells: `true`, a sub-agent's.
-    pub side: Option<bool>,
-    tools: Tools,
-    standing: Standing,
-    expected: Expected,
+    pub is_sub_agent: Option<bool>,
+    tools: ToolCalls,
+    status: StreamStatus,
+    follow_up: FollowUp,
     evidence: Cow<'static, str>,
     /// What the agent said last, as far as a result needs it.
     answer: String,
     /// How the run ended was told.
-    is_told: bool,
+    is_end_reported: bool,
     stray: u64,
-    /// The grammar knows nothing of the record that it was just given.
+    /// The handler knows nothing of the record that it was just given.
     is_unknown: bool,
     /// Records of another format, and which the first of them has.
     foreign: u64,
     foreign_format: Option<StreamFormat>,
 }
 
-impl Scribe {
+impl EventWriter {
     /// For records of this format.
     pub fn of(format: StreamFormat) -> Self {
         Self {
@@ -77,12 +77,12 @@ impl Scribe {
         }
     }
 
-    pub fn standing(&self) -> Standing {
-        self.standing
+    pub fn status(&self) -> StreamStatus {
+        self.status
     }
 
-    pub fn expected(&self) -> Expected {
-        self.expected
+    pub fn follow_up(&self) -> FollowUp {
+        self.follow_up
     }
 
     pub fn evidence(&self) -> &str {
@@ -98,32 +98,32 @@ impl Scribe {
         self.tools.waiting()
     }
 
-    /// When a record that says `recorded` happened.
-    pub fn when(&self, recorded: Option<Timestamp>) -> When {
-        When {
+    /// EventTime a record that says `recorded` happened.
+    pub fn time(&self, recorded: Option<Timestamp>) -> EventTime {
+        EventTime {
             arrived: self.now,
             recorded,
         }
     }
 
-    pub fn stand(&mut self, standing: Standing, evidence: impl Into<Cow<'static, str>>) {
-        self.standing = standing;
-        self.expected = Expected::Nothing;
+    pub fn set_status(&mut self, status: StreamStatus, evidence: impl Into<Cow<'static, str>>) {
+        self.status = status;
+        self.follow_up = FollowUp::Nothing;
         self.evidence = evidence.into();
     }
 
     /// Something may follow that changes where it stands now.
-    pub fn expect(&mut self, expected: Expected) {
-        self.expected = expected;
+    pub fn set_follow_up(&mut self, follow_up: FollowUp) {
+        self.follow_up = follow_up;
     }
 
     /// The agent works: whatever was told of its end is over.
     pub fn working(&mut self, evidence: &'static str) {
-        self.is_told = false;
-        self.stand(Standing::Working, evidence);
+        self.is_end_reported = false;
+        self.set_status(StreamStatus::Working, evidence);
     }
 
-    pub fn prompt(&mut self, text: &str) {
+    pub fn prompt_sent(&mut self, text: &str) {
         self.out.push(AgentEvent::PromptSent {
             prompt_summary: summary(text),
             token_count: 0,
@@ -139,13 +139,13 @@ impl Scribe {
     }
 
     /// Remembers what the agent said last.
-    pub fn said(&mut self, text: &str) {
+    pub fn set_answer(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.answer = result(text);
         }
     }
 
-    pub fn response(&mut self, text: &str, usage: Usage, has_tool_calls: bool) {
+    pub fn response_completed(&mut self, text: &str, usage: TokenUsage, has_tool_calls: bool) {
         self.out.push(AgentEvent::ResponseCompleted {
             response_summary: summary(text),
             input_tokens: usage.input_tokens,
@@ -155,7 +155,14 @@ impl Scribe {
     }
 
     /// A tool begins, if it did not begin before.
-    pub fn tool_begins(&mut self, id: &str, name: &str, args: &str, when: When, is_own: bool) {
+    pub fn tool_started(
+        &mut self,
+        id: &str,
+        name: &str,
+        args: &str,
+        when: EventTime,
+        is_own: bool,
+    ) {
         let tool_name = summary(name);
         let tool_args_summary = summary(args);
         if self
@@ -170,7 +177,7 @@ impl Scribe {
     }
 
     /// A tool has answered, if it did not answer before.
-    pub fn tool_answers(&mut self, id: &str, success: bool, text: &str, when: When) {
+    pub fn tool_completed(&mut self, id: &str, success: bool, text: &str, when: EventTime) {
         if let Some(answered) = self.tools.answer(id, when) {
             self.out.push(AgentEvent::ToolCallCompleted {
                 tool_name: answered.name,
@@ -181,22 +188,22 @@ impl Scribe {
         }
     }
 
-    /// Tools that still wait for an answer will get none: they are said.
-    pub fn tools_over(&mut self) {
-        let names = self.tools.turn_over();
+    /// ToolCalls that still wait for an answer will get none: they are said.
+    pub fn abandon_tools(&mut self) {
+        let names = self.tools.end_turn();
         if !names.is_empty() {
             let message = format!("{} had no result: {}", tools(names.len()), list(&names));
             self.warn(message);
         }
     }
 
-    /// Tools of another run: ids begin anew.
-    pub fn forget_tools(&mut self) {
+    /// ToolCalls of another run: ids begin anew.
+    pub fn clear_tools(&mut self) {
         self.tools.clear();
     }
 
     pub fn turn_completed(&mut self, marker: &str) {
-        self.tools_over();
+        self.abandon_tools();
         self.out.push(AgentEvent::TurnCompleted {
             marker: summary(marker),
             summary: summary(&self.answer),
@@ -204,10 +211,10 @@ impl Scribe {
     }
 
     /// Something else than the records says that the turn is over.
-    pub fn turn_over(&mut self) {
-        if self.standing == Standing::MaybeDone {
+    pub fn end_turn(&mut self) {
+        if self.status == StreamStatus::MaybeDone {
             self.turn_completed("an answer without tools");
-            self.stand(Standing::Done, "an answer without tools");
+            self.set_status(StreamStatus::Done, "an answer without tools");
         }
     }
 
@@ -218,34 +225,34 @@ impl Scribe {
             result: self.answer.clone(),
             evidence: evidence.clone().into_owned(),
         });
-        self.is_told = true;
-        self.stand(Standing::Done, evidence);
+        self.is_end_reported = true;
+        self.set_status(StreamStatus::Done, evidence);
     }
 
     /// The agent has failed.
     pub fn failed(&mut self, error: &str, evidence: impl Into<Cow<'static, str>>) {
         let evidence = evidence.into();
-        self.tools_over();
+        self.abandon_tools();
         self.out.push(AgentEvent::AgentFailed {
             error: result(error),
             evidence: evidence.clone().into_owned(),
         });
-        self.is_told = true;
-        self.stand(Standing::Failed, evidence);
+        self.is_end_reported = true;
+        self.set_status(StreamStatus::Failed, evidence);
     }
 
     /// How the run ended is to be told: it went on since.
-    pub fn told_anew(&mut self) {
-        self.is_told = false;
+    pub fn reopen(&mut self) {
+        self.is_end_reported = false;
     }
 
     /// The stream has no agent that could complete, or nothing more is to be said of its end.
-    pub fn told(&mut self) {
-        self.is_told = true;
+    pub fn mark_end_reported(&mut self) {
+        self.is_end_reported = true;
     }
 
     /// The run ended without the record that ends a run.
-    pub fn cut(&mut self, how: &str) {
+    pub fn cut_off(&mut self, how: &str) {
         let pending: Vec<&str> = self.tools.pending().collect();
         let evidence = match pending.len() {
             0 => format!("{how}; last: {}", self.evidence),
@@ -256,12 +263,12 @@ impl Scribe {
             ),
         };
         // They are told with the cut.
-        self.tools.turn_over();
+        self.tools.end_turn();
         self.failed("the run was cut off before its end", evidence);
     }
 
     /// The stream ends: how that leaves the agent is said, if it was not said before.
-    pub fn end(&mut self) {
+    pub fn finish(&mut self) {
         if self.stray > STRAY_MAX {
             let more = self.stray - STRAY_MAX;
             self.warn(format!("{more} more lines were no records"));
@@ -274,31 +281,31 @@ impl Scribe {
             );
             self.warn(message);
         }
-        if self.is_told {
+        if self.is_end_reported {
             return;
         }
-        match self.standing {
-            Standing::Unknown | Standing::Failed => {}
-            Standing::Working => self.cut("the stream ended"),
-            Standing::MaybeDone => {
+        match self.status {
+            StreamStatus::Unknown | StreamStatus::Failed => {}
+            StreamStatus::Working => self.cut_off("the stream ended"),
+            StreamStatus::MaybeDone => {
                 self.turn_completed("inferred: the stream ended after an answer");
                 self.completed("inferred: the stream ended after an answer");
             }
-            Standing::Done => {
+            StreamStatus::Done => {
                 let evidence = std::mem::take(&mut self.evidence);
                 self.completed(evidence);
             }
-            Standing::Background { tasks } => {
+            StreamStatus::Background { tasks } => {
                 let evidence = format!("{tasks} background tasks had not ended with the stream");
                 self.failed(
                     "the run was cut off before its background tasks ended",
                     evidence,
                 );
             }
-            Standing::Interrupted => {
+            StreamStatus::Interrupted => {
                 let evidence = std::mem::take(&mut self.evidence);
                 self.failed("interrupted", evidence.clone());
-                self.stand(Standing::Interrupted, evidence);
+                self.set_status(StreamStatus::Interrupted, evidence);
             }
         }
     }
@@ -312,15 +319,15 @@ impl Scribe {
 
     /// A human stopped the turn; more may come of the session.
     pub fn interrupted(&mut self, evidence: String) {
-        self.tools_over();
+        self.abandon_tools();
         self.warn(format!("the turn was stopped: {evidence}"));
-        self.told_anew();
-        self.stand(Standing::Interrupted, evidence);
-        self.expect(Expected::Prompt);
+        self.reopen();
+        self.set_status(StreamStatus::Interrupted, evidence);
+        self.set_follow_up(FollowUp::Prompt);
     }
 
     /// The record that is being told is of no kind that its format is known to have.
-    pub fn unknown(&mut self) {
+    pub fn mark_unknown(&mut self) {
         self.is_unknown = true;
     }
 
@@ -331,7 +338,7 @@ impl Scribe {
 
     /// A record is of this format. Those of the stream's own are of newer versions, and nobody's
     /// concern.
-    pub fn foreign(&mut self, format: StreamFormat) {
+    pub fn count_foreign(&mut self, format: StreamFormat) {
         if self.format != Some(format) {
             self.foreign += 1;
             self.foreign_format.get_or_insert(format);
@@ -339,7 +346,7 @@ impl Scribe {
     }
 
     /// Text where a record should be.
-    pub fn stray(&mut self, text: &str) {
+    pub fn stray_line(&mut self, text: &str) {
         self.stray += 1;
         if self.stray <= STRAY_MAX {
             self.warn(format!("a line is no record: {}", summary(text)));

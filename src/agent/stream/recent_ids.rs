@@ -9,7 +9,7 @@ const IDS_MAX: usize = 65_536;
 
 /// The ids seen last, by hash: half a megabyte at most, whatever they are.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+pub(super) struct RecentIds {
     known: HashSet<u64>,
     order: VecDeque<u64>,
 }
@@ -21,7 +21,7 @@ pub(super) fn hash(id: &str) -> u64 {
     hasher.finish()
 }
 
-impl Recent {
+impl RecentIds {
     /// Whether the id is new; it is known from then on.
     pub fn insert(&mut self, id: &str) -> bool {
         let id = hash(id);
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn the_oldest_is_forgotten_first() {
-        let mut recent = Recent::default();
+        let mut recent = RecentIds::default();
         for number in 0..=IDS_MAX {
             assert!(recent.insert(&number.to_string()));
         }

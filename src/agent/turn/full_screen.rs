@@ -3,19 +3,19 @@
 
 use std::collections::VecDeque;
 
-use super::page::{Context, Page};
+use super::recent::{MarkerContext, RecentLines};
 use super::{Markers, PAST_MAX};
 use crate::event::ScreenRow;
 
 /// The screen of a full-screen program.
 #[derive(Debug, Default)]
-pub(super) struct Screen {
-    pub page: Page,
+pub(super) struct FullScreen {
+    pub page: RecentLines,
     /// What stood before the markers that it has shown.
-    shown: VecDeque<Context>,
+    shown: VecDeque<MarkerContext>,
 }
 
-impl Screen {
+impl FullScreen {
     /// Rows have changed.
     pub fn update(&mut self, height: u32, rows: &[ScreenRow], markers: &Markers) {
         self.page.cut(i64::from(height));
@@ -30,12 +30,12 @@ impl Screen {
     /// them were shown one after the other.
     pub fn new_turns(&mut self) -> Vec<(i64, usize)> {
         let rows = self.page.markers();
-        let there: Vec<(i64, usize, Context)> = rows
+        let there: Vec<(i64, usize, MarkerContext)> = rows
             .filter(|(row, _)| !self.page.is_input(*row))
             .map(|(row, marker)| (row, marker, self.page.context(row, i64::MIN)))
             .collect();
         let shown = self.shown.make_contiguous();
-        let is_stretch = |shown: &[Context]| {
+        let is_stretch = |shown: &[MarkerContext]| {
             let mut pairs = shown.iter().zip(&there);
             pairs.all(|(known, (_, _, context))| known.is_same(context))
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::agent::decoration::{Bare, Kind, bare};
+use crate::agent::decoration::{BareLine, LineKind, bare_line};
 use crate::agent::summary::summary;
 
 /// Lines that are kept: enough for the longest prompt that is likely to be typed.
@@ -22,12 +22,12 @@ const NEAR_CHARS: usize = 4;
 
 /// Lines that were seen last, said or not.
 #[derive(Debug, Default)]
-pub(super) struct Page {
-    lines: BTreeMap<i64, Line>,
+pub(super) struct RecentLines {
+    lines: BTreeMap<i64, RecentLine>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct RecentLine {
     text: String,
     /// The marker that it is, by number.
     marker: Option<usize>,
@@ -36,13 +36,13 @@ struct Line {
 /// What stands before a marker: its letters and digits, the nearest first. Blanks, edges and where
 /// lines are broken do not matter, so that it is the same after a resize.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Context {
+pub(super) struct MarkerContext {
     nearest: Vec<char>,
     /// More may stand before it that is not known.
     is_cut: bool,
 }
 
-impl Context {
+impl MarkerContext {
     /// Whether both may be of one place.
     pub fn is_same(&self, other: &Self) -> bool {
         let (own, others) = (self.nearest.len(), other.nearest.len());
@@ -70,12 +70,12 @@ impl Context {
     }
 }
 
-impl Page {
+impl RecentLines {
     /// A line reads so now. `marker` is the marker that it is.
     pub fn set(&mut self, number: i64, text: &str, marker: Option<usize>) {
         let end = text.char_indices().nth(LINE_CHARS_MAX);
         let text = end.map_or(text, |(end, _)| &text[..end]).to_owned();
-        self.lines.insert(number, Line { text, marker });
+        self.lines.insert(number, RecentLine { text, marker });
         while self.lines.len() > LINES_MAX {
             self.lines.pop_first();
         }
@@ -83,22 +83,22 @@ impl Page {
 
     /// Whether a line stands in something that was typed: below a prompt, and further in.
     pub fn is_input(&self, number: i64) -> bool {
-        let Some(line) = self.lines.get(&number).map(|line| bare(&line.text)) else {
+        let Some(line) = self.lines.get(&number).map(|line| bare_line(&line.text)) else {
             return false;
         };
-        if line.kind == Kind::Bullet {
+        if line.kind == LineKind::Bullet {
             return false;
         }
         let mut indent = line.indent;
-        for Bare {
+        for BareLine {
             indent: own, kind, ..
-        } in self.above(number).map(|line| bare(&line.text))
+        } in self.above(number).map(|line| bare_line(&line.text))
         {
             match kind {
-                Kind::Blank => {}
-                Kind::Input => return indent > own,
-                Kind::Rule | Kind::Bullet => return false,
-                Kind::Text => indent = indent.min(own),
+                LineKind::Blank => {}
+                LineKind::Input => return indent > own,
+                LineKind::Rule | LineKind::Bullet => return false,
+                LineKind::Text => indent = indent.min(own),
             }
             if indent == 0 {
                 return false;
@@ -108,8 +108,8 @@ impl Page {
     }
 
     /// What stands before a line, back to the marker before it, or to the line `from`.
-    pub fn context(&self, number: i64, from: i64) -> Context {
-        let mut context = Context {
+    pub fn context(&self, number: i64, from: i64) -> MarkerContext {
+        let mut context = MarkerContext {
             nearest: Vec::new(),
             is_cut: true,
         };
@@ -119,7 +119,7 @@ impl Page {
                 context.is_cut = false;
                 break;
             }
-            let text = bare(&line.text).text;
+            let text = bare_line(&line.text).text;
             let room = CONTEXT_CHARS - context.nearest.len();
             let chars = text.chars().rev().filter(|c| c.is_alphanumeric());
             context.nearest.extend(chars.take(room));
@@ -135,14 +135,14 @@ impl Page {
     pub fn summary(&self, number: i64) -> String {
         let mut paragraph: Vec<&str> = Vec::new();
         for line in self.above(number) {
-            let Bare { kind, text, .. } = bare(&line.text);
+            let BareLine { kind, text, .. } = bare_line(&line.text);
             match kind {
                 _ if line.marker.is_some() => break,
-                Kind::Blank | Kind::Rule if paragraph.is_empty() => {}
-                Kind::Blank | Kind::Rule | Kind::Input => break,
-                Kind::Bullet | Kind::Text => paragraph.push(text),
+                LineKind::Blank | LineKind::Rule if paragraph.is_empty() => {}
+                LineKind::Blank | LineKind::Rule | LineKind::Input => break,
+                LineKind::Bullet | LineKind::Text => paragraph.push(text),
             }
-            if kind == Kind::Bullet {
+            if kind == LineKind::Bullet {
                 break;
             }
         }
@@ -173,7 +173,7 @@ impl Page {
     }
 
     /// The lines above one, the nearest first, as far as they follow each other.
-    fn above(&self, number: i64) -> impl Iterator<Item = &Line> {
+    fn above(&self, number: i64) -> impl Iterator<Item = &RecentLine> {
         let mut expected = number;
         self.lines
             .range(..number)
@@ -190,8 +190,8 @@ impl Page {
 mod tests {
     use super::*;
 
-    fn page(lines: &[&str]) -> Page {
-        let mut page = Page::default();
+    fn page(lines: &[&str]) -> RecentLines {
+        let mut page = RecentLines::default();
         for (number, text) in (1..).zip(lines) {
             page.set(number, text, (*text == "END").then_some(0));
         }
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut page = Page::default();
+        let mut page = RecentLines::default();
         for number in 0..10_000 {
             page.set(number, &"ä".repeat(5_000), None);
         }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::ScreenState;
+use super::AgentState;
 
 /// How long a source of higher authority is waited for that is about to say more: an agent writes its
 /// transcript about 0.1 s after its status (measured on Claude Code 2.1.330: 0.03 to 0.3 s).
@@ -62,8 +62,8 @@ impl StateSource {
 
 /// What one source says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
-    pub state: ScreenState,
+pub(crate) struct StateClaim {
+    pub state: AgentState,
     /// The source says so itself; else it follows from what the source shows.
     pub is_confirmed: bool,
     /// The question or the command that the agent asks about, in one line.
@@ -76,22 +76,22 @@ pub(crate) struct Claim {
 
 /// The state of an agent, as it is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StateReport {
+pub(crate) struct ResolvedState {
     pub source: StateSource,
-    pub claim: Claim,
+    pub claim: StateClaim,
 }
 
 #[derive(Clone, Debug)]
 struct Held {
-    claim: Claim,
+    claim: StateClaim,
     since: Duration,
 }
 
 /// What all sources claim of one agent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Claims {
+pub(crate) struct StateResolver {
     held: [Option<Held>; StateSource::ALL.len()],
-    reported: Option<StateReport>,
+    reported: Option<ResolvedState>,
     /// The last turn that was known when a state was reported.
     turn: u64,
     /// What the last dialogue asked.
@@ -104,9 +104,9 @@ pub(crate) struct Claims {
     disagrees: Option<(Duration, bool)>,
 }
 
-impl Claims {
+impl StateResolver {
     /// Takes what a source says now; `None`: it says nothing any more.
-    pub fn claim(&mut self, source: StateSource, claim: Option<Claim>, now: Duration) {
+    pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Duration) {
         let held = &mut self.held[source as usize];
         let was_busy = held.as_ref().is_some_and(|held| is_busy(held.claim.state));
         let begins = !was_busy && claim.as_ref().is_some_and(|claim| is_busy(claim.state));
@@ -126,16 +126,16 @@ impl Claims {
     }
 
     /// Takes what the dialogue on the screen asks now; `None`: there is no dialogue, or no question.
-    pub fn shows_question(&mut self, question: Option<String>) {
+    pub fn set_screen_question(&mut self, question: Option<String>) {
         self.shown = question;
     }
 
     /// The state that is known now, if it is another one than was reported last, or asks for something
     /// else.
-    pub fn changed(&mut self, now: Duration) -> Option<StateReport> {
+    pub fn next_change(&mut self, now: Duration) -> Option<ResolvedState> {
         let report = self.resolve(now)?;
         // A turn may begin and end between two looks: that it worked is not seen, that it ended is.
-        let ends = !is_busy(report.claim.state) && report.claim.state != ScreenState::Idle;
+        let ends = !is_busy(report.claim.state) && report.claim.state != AgentState::Idle;
         let is_next_turn = ends && report.claim.turn > self.turn;
         let is_same = self.reported.as_ref().is_some_and(|before| {
             before.claim.state == report.claim.state
@@ -147,14 +147,14 @@ impl Claims {
         }
         let known = self.get(StateSource::Transcript);
         self.turn = known.map_or(self.turn, |held| held.claim.turn);
-        if report.claim.state == ScreenState::Waiting {
+        if report.claim.state == AgentState::Waiting {
             self.asked.clone_from(&report.claim.asks);
         }
         self.reported = Some(report.clone());
         Some(report)
     }
 
-    /// When [`Claims::changed`] may have something to say, if nothing is claimed.
+    /// When [`StateResolver::next_change`] may have something to say, if nothing is claimed.
     pub fn deadline(&self, now: Duration) -> Option<Duration> {
         let catches_up = StateSource::ALL.into_iter().filter_map(|source| {
             let since = self.get(source)?.since;
@@ -200,31 +200,31 @@ impl Claims {
 
     fn is_waiting(&self) -> bool {
         let reported = self.reported.as_ref();
-        reported.is_some_and(|report| report.claim.state == ScreenState::Waiting)
+        reported.is_some_and(|report| report.claim.state == AgentState::Waiting)
     }
 
     fn get(&self, source: StateSource) -> Option<&Held> {
         self.held[source as usize].as_ref()
     }
 
-    fn report(&self, source: StateSource) -> Option<StateReport> {
+    fn report(&self, source: StateSource) -> Option<ResolvedState> {
         let claim = self.get(source)?.claim.clone();
-        Some(StateReport { source, claim })
+        Some(ResolvedState { source, claim })
     }
 
     /// `None` where nothing is known, or a source is about to say more.
-    fn resolve(&self, now: Duration) -> Option<StateReport> {
+    fn resolve(&self, now: Duration) -> Option<ResolvedState> {
         let mut report = match self.get(StateSource::StatusFile) {
             Some(status) => self.by_status(status, now)?,
             None => self.by_transcript(now)?,
         };
         match report.claim.state {
-            ScreenState::Waiting if report.claim.asks.is_none() => report.claim.asks = self.asks(),
-            ScreenState::Waiting => {}
+            AgentState::Waiting if report.claim.asks.is_none() => report.claim.asks = self.asks(),
+            AgentState::Waiting => {}
             // A tool that is at work asks nothing.
             _ => report.claim.asks = None,
         }
-        if report.claim.state == ScreenState::Waiting {
+        if report.claim.state == AgentState::Waiting {
             // What it asks is written a moment after that it does: the question that is known may be that
             // of the dialogue before.
             let since = self.get(report.source).map_or(now, |held| held.since);
@@ -241,8 +241,8 @@ impl Claims {
         Some(report)
     }
 
-    fn by_status(&self, status: &Held, now: Duration) -> Option<StateReport> {
-        if status.claim.state != ScreenState::Idle {
+    fn by_status(&self, status: &Held, now: Duration) -> Option<ResolvedState> {
+        if status.claim.state != AgentState::Idle {
             return self.report(StateSource::StatusFile);
         }
         let refines = |source: StateSource| {
@@ -257,11 +257,11 @@ impl Claims {
             return None;
         }
         let screen =
-            refines(StateSource::Screen).filter(|report| report.claim.state != ScreenState::Idle);
+            refines(StateSource::Screen).filter(|report| report.claim.state != AgentState::Idle);
         screen.or_else(|| self.report(StateSource::StatusFile))
     }
 
-    fn by_transcript(&self, now: Duration) -> Option<StateReport> {
+    fn by_transcript(&self, now: Duration) -> Option<ResolvedState> {
         use StateSource::{Hook, Notification, Screen, Title, Transcript};
         let lower = [Title, Notification, Hook, Screen];
         let first = lower.into_iter().find(|source| self.get(*source).is_some());
@@ -310,7 +310,7 @@ impl Claims {
         // Titles know no ends of turns: what stands on the screen tells which idleness it is.
         let screen = self.get(Screen).filter(|held| !is_busy(held.claim.state));
         match (state, screen) {
-            (ScreenState::Idle, Some(_)) => self.report(Screen),
+            (AgentState::Idle, Some(_)) => self.report(Screen),
             _ => self.report(first),
         }
     }
@@ -337,10 +337,10 @@ fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
 }
 
 /// Whether a turn is under way.
-fn is_busy(state: ScreenState) -> bool {
-    matches!(state, ScreenState::Working | ScreenState::Waiting)
+fn is_busy(state: AgentState) -> bool {
+    matches!(state, AgentState::Working | AgentState::Waiting)
 }
 
 #[cfg(test)]
-#[path = "claims_tests.rs"]
+#[path = "resolver_tests.rs"]
 mod tests;

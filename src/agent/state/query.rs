@@ -5,7 +5,7 @@ use std::ops::Range;
 use regex::Regex;
 use serde::Deserialize;
 
-use super::page::{Page, inner};
+use super::rule_screen::{RuleScreen, inner};
 
 /// Rows a rule may look at.
 pub(super) const LINES_MAX: usize = 60;
@@ -13,7 +13,7 @@ pub(super) const LINES_MAX: usize = 60;
 /// Where a rule looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Place {
+pub(super) enum Region {
     Input,
     AboveInput,
     BelowInput,
@@ -23,24 +23,24 @@ pub(super) enum Place {
     Screen,
 }
 
-impl Place {
+impl Region {
     /// It is found from the input box.
     pub fn needs_input(self) -> bool {
-        use Place::{AboveInput, BelowInput, Input, LastMessage};
+        use Region::{AboveInput, BelowInput, Input, LastMessage};
         matches!(self, Input | AboveInput | BelowInput | LastMessage)
     }
 
     /// It has as many rows as the rule says.
     pub fn has_lines(self) -> bool {
-        use Place::{AboveInput, BelowInput, Bottom};
+        use Region::{AboveInput, BelowInput, Bottom};
         matches!(self, AboveInput | BelowInput | Bottom)
     }
 }
 
 /// A pattern, and where it is looked for.
 #[derive(Clone, Debug)]
-pub(super) struct Look {
-    pub place: Place,
+pub(super) struct RowQuery {
+    pub place: Region,
     pub lines: usize,
     pub pattern: Regex,
     /// Another row there must match this too.
@@ -52,8 +52,8 @@ pub(super) struct Look {
 }
 
 /// A screen, as one agent's rules see it.
-pub(super) struct Sight<'p, 'a> {
-    pub page: &'p Page<'a>,
+pub(super) struct ScreenView<'p, 'a> {
+    pub page: &'p RuleScreen<'a>,
     pub message: Option<&'p Regex>,
     pub input: Option<Range<usize>>,
     /// Where what stands above the input box ends.
@@ -62,13 +62,13 @@ pub(super) struct Sight<'p, 'a> {
     pub only_unframed: bool,
 }
 
-impl Look {
+impl RowQuery {
     /// The lowest row there that matches, as the pattern sees it; where the look says so, the highest.
-    pub fn find<'p>(&self, sight: &Sight<'p, '_>) -> Option<&'p str> {
+    pub fn find<'p>(&self, sight: &ScreenView<'p, '_>) -> Option<&'p str> {
         let rows = sight.rows(self.place, self.lines)?;
         let page = sight.page;
         let text = |row: usize| match self.place {
-            Place::Input => inner(page.row(row)),
+            Region::Input => inner(page.row(row)),
             _ => page.row(row),
         };
         let is_under = |row: usize| {
@@ -86,24 +86,24 @@ impl Look {
     }
 }
 
-impl Sight<'_, '_> {
-    fn rows(&self, place: Place, lines: usize) -> Option<Range<usize>> {
+impl ScreenView<'_, '_> {
+    fn rows(&self, place: Region, lines: usize) -> Option<Range<usize>> {
         let page = self.page;
         Some(match (place, &self.input) {
-            (Place::Screen, _) => page.all(),
-            (Place::Cursor, _) => {
+            (Region::Screen, _) => page.all(),
+            (Region::Cursor, _) => {
                 let row = page.cursor();
                 match self.only_unframed && page.is_framed(row.start) {
                     true => return None,
                     false => row,
                 }
             }
-            (Place::Bottom, _) => page.last_of(page.all(), lines),
+            (Region::Bottom, _) => page.last_of(page.all(), lines),
             (_, None) => return None,
-            (Place::Input, Some(input)) => input.clone(),
-            (Place::BelowInput, Some(input)) => page.first_of(input.end..page.all().end, lines),
-            (Place::AboveInput, Some(_)) => page.last_of(0..self.above, lines),
-            (Place::LastMessage, Some(_)) => {
+            (Region::Input, Some(input)) => input.clone(),
+            (Region::BelowInput, Some(input)) => page.first_of(input.end..page.all().end, lines),
+            (Region::AboveInput, Some(_)) => page.last_of(0..self.above, lines),
+            (Region::LastMessage, Some(_)) => {
                 let rows = page.last_of(0..self.above, LINES_MAX);
                 let begins = |row: &usize| {
                     let message = self.message;

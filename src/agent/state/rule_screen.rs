@@ -6,8 +6,8 @@ use std::ops::Range;
 use regex::Regex;
 use serde::Deserialize;
 
-use super::Screen;
-use super::agent::Input;
+use super::AgentScreen;
+use super::agent_rules::InputBox;
 
 /// Rows that are looked at, from the foot up: no terminal is taller.
 const ROWS_MAX: usize = 400;
@@ -31,14 +31,14 @@ const BARS: &[char] = &['│', '┃', '║', '█'];
 
 /// The rows of a screen.
 #[derive(Debug)]
-pub(super) struct Page<'a> {
-    rows: Vec<Row<'a>>,
+pub(super) struct RuleScreen<'a> {
+    rows: Vec<RuleRow<'a>>,
     cursor: Option<usize>,
 }
 
 /// A row, and what is asked about it again and again.
 #[derive(Clone, Debug)]
-struct Row<'a> {
+struct RuleRow<'a> {
     text: Cow<'a, str>,
     is_blank: bool,
     is_across: bool,
@@ -47,7 +47,7 @@ struct Row<'a> {
 /// How the input box of an agent is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Frame {
+pub(super) enum InputFrame {
     /// Between two lines across.
     Lines,
     /// With a bar on its left.
@@ -58,22 +58,22 @@ pub(super) enum Frame {
     Ruled,
 }
 
-impl Frame {
+impl InputFrame {
     /// The row above it belongs to it too.
     pub fn has_upper_edge(self) -> bool {
         matches!(self, Self::Lines | Self::Ruled)
     }
 }
 
-impl<'a> Page<'a> {
-    pub fn new(screen: &Screen<'a>) -> Self {
+impl<'a> RuleScreen<'a> {
+    pub fn new(screen: &AgentScreen<'a>) -> Self {
         let first = screen.rows.len().saturating_sub(ROWS_MAX);
         let cursor = screen
             .cursor
             .and_then(|cursor| usize::try_from(cursor.y).ok())
             .and_then(|row| row.checked_sub(first));
-        let rows = screen.rows[first..].iter().map(|row| Row::new(row));
-        let rows: Vec<Row<'a>> = rows.collect();
+        let rows = screen.rows[first..].iter().map(|row| RuleRow::new(row));
+        let rows: Vec<RuleRow<'a>> = rows.collect();
         let cursor = cursor.filter(|row| rows.get(*row).is_some_and(|row| !row.is_blank));
         Self { rows, cursor }
     }
@@ -147,34 +147,34 @@ impl<'a> Page<'a> {
     }
 
     /// The rows of the input box, edges of lines across not among them: the lowest that there is.
-    pub fn input(&self, input: &Input) -> Option<Range<usize>> {
+    pub fn input(&self, input: &InputBox) -> Option<Range<usize>> {
         let rows = self.lowest(input)?;
         // An older one, below which something else was written, is none.
-        let edges = usize::from(input.frame == Frame::Lines);
+        let edges = usize::from(input.frame == InputFrame::Lines);
         let mut under = (rows.end + edges..self.rows.len()).filter(|row| self.is_shown(*row));
         let is_foot = |row| input.foot.is_match(self.row(row));
         under.all(is_foot).then_some(rows)
     }
 
-    fn lowest(&self, input: &Input) -> Option<Range<usize>> {
+    fn lowest(&self, input: &InputBox) -> Option<Range<usize>> {
         let prompt = &input.prompt;
         let foot = self.last_of(self.all(), input.below + 1).start;
         match input.frame {
-            Frame::Lines => self.between_lines(foot, prompt),
-            Frame::Bar => {
+            InputFrame::Lines => self.between_lines(foot, prompt),
+            InputFrame::Bar => {
                 let is_bar = |row: &usize| self.row(*row).trim_start().starts_with(EDGES);
                 let end = (foot..self.rows.len()).rfind(is_bar)? + 1;
                 let start = (0..end).rev().take_while(is_bar).last()?;
                 let is_prompt = |row: usize| prompt.is_match(inner(self.row(row)));
                 (start..end).any(is_prompt).then_some(start..end)
             }
-            Frame::Open => {
+            InputFrame::Open => {
                 let rows = foot..self.rows.len();
                 let start = rows.rev().find(|row| prompt.is_match(self.row(*row)))?;
                 let typed = (start..self.rows.len()).take_while(|row| self.is_shown(*row));
                 Some(start..typed.last()? + 1)
             }
-            Frame::Ruled => {
+            InputFrame::Ruled => {
                 let end = self.last(self.all())? + 1;
                 let first = end.saturating_sub(BOX_ROWS_MAX);
                 let edge = (first..end).rfind(|row| self.is_across(*row))?;
@@ -209,7 +209,7 @@ impl<'a> Page<'a> {
     }
 }
 
-impl<'a> Row<'a> {
+impl<'a> RuleRow<'a> {
     fn new(row: &'a str) -> Self {
         let text = match plain(cut(row)) {
             Cow::Borrowed(row) => Cow::Borrowed(tidy(row)),

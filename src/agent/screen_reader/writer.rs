@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::layout::Layout;
 use super::opencode::is_queued;
-use super::row::{Kind, Row};
+use super::row::{ConversationRow, RowPart};
 use crate::agent::AgentEvent;
 use crate::agent::summary::{result, summary};
 
@@ -19,8 +19,8 @@ const UNSEEN: &str = "[… rows not seen]";
 
 /// Writes events.
 #[derive(Debug, Default)]
-pub(super) struct Teller {
-    open: Open,
+pub(super) struct ConversationWriter {
+    open: OpenBox,
     /// A prompt was sent, and its turn has not ended.
     is_turn_open: bool,
     typed: VecDeque<String>,
@@ -34,7 +34,7 @@ pub(super) struct Teller {
 
 /// The box that the last row stands in.
 #[derive(Debug, Default)]
-enum Open {
+enum OpenBox {
     #[default]
     None,
     Tool {
@@ -44,7 +44,7 @@ enum Open {
     Said(String),
 }
 
-impl Teller {
+impl ConversationWriter {
     /// What stands in the input box: it may become a prompt.
     pub fn typed(&mut self, text: &str) {
         let text = letters(text);
@@ -69,30 +69,30 @@ impl Teller {
     }
 
     /// A row has settled.
-    pub fn row(&mut self, row: &Row, layout: &Layout, events: &mut Vec<AgentEvent>) {
-        let goes_on = row.kind == Kind::Boxed && !row.is_head;
-        if goes_on && !matches!(self.open, Open::None) {
+    pub fn row(&mut self, row: &ConversationRow, layout: &Layout, events: &mut Vec<AgentEvent>) {
+        let goes_on = row.kind == RowPart::Boxed && !row.is_head;
+        if goes_on && !matches!(self.open, OpenBox::None) {
             self.more(row);
             return;
         }
         self.close(events);
         match row.kind {
-            Kind::Text => self.answer(row),
-            Kind::Boxed => match layout.tool(&row.text) {
+            RowPart::Text => self.answer(row),
+            RowPart::Boxed => match layout.tool(&row.text) {
                 Some(tool) => {
-                    self.open = Open::Tool {
+                    self.open = OpenBox::Tool {
                         name: self.tool(tool, events),
                         output: String::new(),
                     }
                 }
-                None => self.open = Open::Said(row.text.trim().to_owned()),
+                None => self.open = OpenBox::Said(row.text.trim().to_owned()),
             },
-            Kind::Tool => {
+            RowPart::Tool => {
                 let tool = layout.tool(&row.text).unwrap_or(("", row.text.as_str()));
                 let tool_name = self.tool(tool, events);
                 events.push(completed(tool_name, ""));
             }
-            Kind::End => {
+            RowPart::End => {
                 self.flush(events);
                 self.is_turn_open = false;
                 if layout.is_completed(row) {
@@ -108,9 +108,9 @@ impl Teller {
     /// What follows belongs to something else.
     pub fn close(&mut self, events: &mut Vec<AgentEvent>) {
         match std::mem::take(&mut self.open) {
-            Open::None => {}
-            Open::Tool { name, output } => events.push(completed(name, output.trim_end())),
-            Open::Said(text) => self.said(&text, events),
+            OpenBox::None => {}
+            OpenBox::Tool { name, output } => events.push(completed(name, output.trim_end())),
+            OpenBox::Said(text) => self.said(&text, events),
         }
     }
 
@@ -138,7 +138,7 @@ impl Teller {
         self.is_turn_open = false;
     }
 
-    fn answer(&mut self, row: &Row) {
+    fn answer(&mut self, row: &ConversationRow) {
         let begins = self.text.is_empty() && !self.has_text;
         if row.is_spaced {
             self.paragraph.clear();
@@ -171,12 +171,12 @@ impl Teller {
         tool_name
     }
 
-    fn more(&mut self, row: &Row) {
+    fn more(&mut self, row: &ConversationRow) {
         let (text, end) = match &mut self.open {
-            Open::None => return,
-            Open::Said(_) if is_queued(row) => return,
-            Open::Said(text) => (text, ' '),
-            Open::Tool { output, .. } => (output, '\n'),
+            OpenBox::None => return,
+            OpenBox::Said(_) if is_queued(row) => return,
+            OpenBox::Said(text) => (text, ' '),
+            OpenBox::Tool { output, .. } => (output, '\n'),
         };
         if text.len() <= RESULT_CHARS_MAX * 4 {
             if !text.is_empty() {

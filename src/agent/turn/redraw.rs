@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use super::{Disturbance, Sight};
+use super::{ChangeContext, RedrawCause};
 use crate::track::{Look, Tracker};
 
 /// Sees looks at one pane, one after the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Sights {
+pub struct RedrawDetector {
     width: u32,
     height: u32,
     history_size: u32,
     alternate: bool,
 }
 
-impl Sights {
+impl RedrawDetector {
     /// Begins with the first look.
     #[must_use]
     pub fn new(look: &Look) -> Self {
@@ -27,29 +27,29 @@ impl Sights {
     }
 
     /// The circumstances of a look that the tracker has taken in.
-    pub fn look(&mut self, look: &Look, tracker: &Tracker) -> Sight {
+    pub fn observe(&mut self, look: &Look, tracker: &Tracker) -> ChangeContext {
         let before = std::mem::replace(self, Self::new(look));
         let resized = (look.width, look.height) != (before.width, before.height);
-        Sight {
+        ChangeContext {
             at: look.at,
             alternate: look.alternate,
-            disturbance: match before.was_wiped(look) {
-                true => Disturbance::Wiped {
+            redraw_cause: match before.was_wiped(look) {
+                true => RedrawCause::Wiped {
                     first_line: tracker.cursor_line() - lines_above_cursor(look),
                 },
-                false if resized => Disturbance::Resized,
-                false => Disturbance::None,
+                false if resized => RedrawCause::Resized,
+                false => RedrawCause::None,
             },
         }
     }
 
     /// The same of a moment at which nothing had changed.
     #[must_use]
-    pub fn still(&self, at: Duration) -> Sight {
-        Sight {
+    pub fn unchanged(&self, at: Duration) -> ChangeContext {
+        ChangeContext {
             at,
             alternate: self.alternate,
-            disturbance: Disturbance::None,
+            redraw_cause: RedrawCause::None,
         }
     }
 
@@ -102,7 +102,7 @@ mod tests {
             (100, look(91, 2, ""), false),
             (50, look(0, 0, ""), true),
         ] {
-            let before = Sights::new(&look(before, 2, ""));
+            let before = RedrawDetector::new(&look(before, 2, ""));
             assert_eq!(before.was_wiped(&now), wiped, "{before:?} {now:?}");
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Where the agent of a stream stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Standing {
+pub enum StreamStatus {
     /// Nothing was seen yet that says.
     #[default]
     Unknown,
@@ -30,7 +30,7 @@ pub enum Standing {
 /// What may still come behind the records that say where the agent stands: whoever reads a file
 /// that may grow waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub(crate) enum FollowUp {
     /// Nothing that the records speak of.
     #[default]
     Nothing,
@@ -44,7 +44,7 @@ pub(crate) enum Expected {
     Wake(Duration),
 }
 
-impl Standing {
+impl StreamStatus {
     /// The word for it, as events write it.
     pub fn name(self) -> &'static str {
         match self {

@@ -5,8 +5,8 @@ use serde::de::IgnoredAny;
 
 use super::format::StreamFormat;
 use super::lenient::{Flag, Maybe, Str};
-use super::lines::{Ends, Line, Lines};
-use super::sse::{Event, Frames};
+use super::lines::{ByteLine, LineEnd, LineSplitter};
+use super::sse::{SseEvent, SseFrames};
 use super::values;
 
 /// After so many lines of which none tells, none will.
@@ -14,7 +14,7 @@ const LINES_MAX: usize = 64;
 
 /// The fields by which formats differ.
 #[derive(Debug, Default, Deserialize)]
-struct Probe<'a> {
+struct FormatProbe<'a> {
     #[serde(default, borrow, rename = "type")]
     kind: Str<'a>,
     #[serde(default, borrow)]
@@ -26,9 +26,9 @@ struct Probe<'a> {
     #[serde(default, borrow, rename = "sessionID")]
     upper_session_id: Str<'a>,
     #[serde(default)]
-    part: Maybe<Nothing>,
+    part: Maybe<AnyObject>,
     #[serde(default)]
-    error: Maybe<Nothing>,
+    error: Maybe<AnyObject>,
     #[serde(default, rename = "isSidechain")]
     is_sidechain: Flag,
     #[serde(default, borrow)]
@@ -40,13 +40,13 @@ struct Probe<'a> {
     #[serde(default, borrow, rename = "projectHash")]
     project_hash: Str<'a>,
     #[serde(default, rename = "$set")]
-    set: Maybe<Nothing>,
+    set: Maybe<AnyObject>,
     #[serde(default, borrow)]
-    message: Maybe<Inner<'a>>,
+    message: Maybe<MessageProbe<'a>>,
     #[serde(default, borrow)]
     timestamp: Str<'a>,
     #[serde(default)]
-    payload: Maybe<Nothing>,
+    payload: Maybe<AnyObject>,
     #[serde(default, borrow)]
     record_type: Str<'a>,
     #[serde(default)]
@@ -66,11 +66,11 @@ struct Probe<'a> {
     #[serde(default)]
     is_error: Flag,
     #[serde(default)]
-    delta: Maybe<Nothing>,
+    delta: Maybe<AnyObject>,
     #[serde(default)]
-    content_block: Maybe<Nothing>,
+    content_block: Maybe<AnyObject>,
     #[serde(default)]
-    response: Maybe<Nothing>,
+    response: Maybe<AnyObject>,
     #[serde(default)]
     sequence_number: Option<IgnoredAny>,
     #[serde(default, borrow)]
@@ -78,15 +78,15 @@ struct Probe<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Nothing {}
+struct AnyObject {}
 
 #[derive(Debug, Default, Deserialize)]
-struct Inner<'a> {
+struct MessageProbe<'a> {
     #[serde(default, borrow, rename = "type")]
     kind: Str<'a>,
 }
 
-impl Probe<'_> {
+impl FormatProbe<'_> {
     fn format(&self) -> Option<StreamFormat> {
         let is_qwen = !self.provenance.is_absent() && !self.camel_session_id.is_absent();
         let qwen = is_qwen.then_some(StreamFormat::QwenSession);
@@ -192,41 +192,41 @@ impl Probe<'_> {
 
 /// The format that this one record has, if it tells.
 pub(super) fn format_of(record: &str) -> Option<StreamFormat> {
-    let probe: Maybe<Probe<'_>> = serde_json::from_str(record).ok()?;
+    let probe: Maybe<FormatProbe<'_>> = serde_json::from_str(record).ok()?;
     probe.0?.format()
 }
 
 /// Looks at the beginning of a stream until it is known what it is.
 #[derive(Debug)]
-pub(super) struct Chooser {
-    may_be: &'static [StreamFormat],
+pub(super) struct FormatDetector {
+    candidates: &'static [StreamFormat],
     bytes_max: usize,
     /// All that has come, to be read when it is known how.
     pending: Vec<u8>,
-    lines: Lines,
-    frames: Frames,
-    sight: Sight,
+    lines: LineSplitter,
+    frames: SseFrames,
+    detection: Detection,
 }
 
 /// What was seen.
 #[derive(Debug, Default)]
-struct Sight {
-    chosen: Option<StreamFormat>,
+struct Detection {
+    format: Option<StreamFormat>,
     lines: usize,
     bytes: usize,
     objects: usize,
     others: usize,
 }
 
-impl Chooser {
-    pub fn new(may_be: &'static [StreamFormat], bytes_max: usize) -> Self {
+impl FormatDetector {
+    pub fn new(candidates: &'static [StreamFormat], bytes_max: usize) -> Self {
         Self {
-            may_be,
+            candidates,
             bytes_max,
             pending: Vec::new(),
-            lines: Lines::new(Ends::Any, bytes_max),
-            frames: Frames::new(bytes_max),
-            sight: Sight::default(),
+            lines: LineSplitter::new(LineEnd::Any, bytes_max),
+            frames: SseFrames::new(bytes_max),
+            detection: Detection::default(),
         }
     }
 
@@ -234,49 +234,51 @@ impl Chooser {
     pub fn push(&mut self, bytes: &[u8]) -> Option<StreamFormat> {
         self.pending.extend_from_slice(bytes);
         let Self {
-            may_be,
+            candidates,
             bytes_max,
             lines,
             frames,
-            sight,
+            detection,
             ..
         } = self;
-        lines.push(bytes, |line| sight.line(&line, frames, may_be, *bytes_max));
+        lines.push(bytes, |line| {
+            detection.line(&line, frames, candidates, *bytes_max)
+        });
         if self.lines.is_too_long() {
             // It is no record of a format that is known.
-            self.sight.give_up(self.may_be);
+            self.detection.give_up(self.candidates);
         }
-        self.sight.chosen
+        self.detection.format
     }
 
     /// The format, if a line without its end tells.
-    pub fn settle(&mut self) -> Option<StreamFormat> {
+    pub fn flush_idle(&mut self) -> Option<StreamFormat> {
         let open = self.lines.open();
-        if self.sight.chosen.is_none() && values::is_whole(open) {
+        if self.detection.format.is_none() && values::is_whole(open) {
             // Only looked at: its end is still to come.
-            let mut sight = Sight::default();
-            sight.event(Event::Data(open), self.may_be);
-            self.sight.chosen = sight.chosen;
+            let mut detection = Detection::default();
+            detection.event(SseEvent::Data(open), self.candidates);
+            self.detection.format = detection.format;
         }
-        self.sight.chosen
+        self.detection.format
     }
 
     /// The format, as far as it can be known.
     pub fn finish(&mut self) -> StreamFormat {
         let Self {
-            may_be,
+            candidates,
             bytes_max,
             lines,
             frames,
-            sight,
+            detection,
             ..
         } = self;
-        lines.finish(|line| sight.line(&line, frames, may_be, *bytes_max));
-        if sight.chosen.is_none() {
-            frames.dispatch(&mut |event| sight.event(event, may_be));
+        lines.finish(|line| detection.line(&line, frames, candidates, *bytes_max));
+        if detection.format.is_none() {
+            frames.dispatch(&mut |event| detection.event(event, candidates));
         }
-        sight.give_up(may_be);
-        sight.chosen.unwrap_or(StreamFormat::Text)
+        detection.give_up(candidates);
+        detection.format.unwrap_or(StreamFormat::Text)
     }
 
     /// Whether a line has begun that has not ended.
@@ -290,60 +292,62 @@ impl Chooser {
     }
 }
 
-impl Sight {
+impl Detection {
     fn line(
         &mut self,
-        line: &Line<'_>,
-        frames: &mut Frames,
-        may_be: &[StreamFormat],
+        line: &ByteLine<'_>,
+        frames: &mut SseFrames,
+        candidates: &[StreamFormat],
         bytes_max: usize,
     ) {
-        if self.chosen.is_some() {
+        if self.format.is_some() {
             return;
         }
         match line {
-            Line::Whole(bytes) => {
+            ByteLine::Whole(bytes) => {
                 self.bytes += bytes.len();
                 self.lines += usize::from(!bytes.is_empty());
-                frames.line(line, &mut |event| self.event(event, may_be));
+                frames.line(line, &mut |event| self.event(event, candidates));
             }
-            Line::TooLong(_) => self.give_up(may_be),
+            ByteLine::TooLong(_) => self.give_up(candidates),
         }
         if self.lines >= LINES_MAX || self.bytes > bytes_max {
-            self.give_up(may_be);
+            self.give_up(candidates);
         }
     }
 
-    fn event(&mut self, event: Event<'_>, may_be: &[StreamFormat]) {
-        let Event::Data(data) = event else {
+    fn event(&mut self, event: SseEvent<'_>, candidates: &[StreamFormat]) {
+        let SseEvent::Data(data) = event else {
             self.others += 1;
             return;
         };
         let text = String::from_utf8_lossy(data);
-        let values = serde_json::Deserializer::from_str(&text).into_iter::<Maybe<Probe<'_>>>();
+        let values =
+            serde_json::Deserializer::from_str(&text).into_iter::<Maybe<FormatProbe<'_>>>();
         for value in values {
             let Ok(Maybe(Some(probe))) = value else {
                 self.others += 1;
                 return;
             };
             self.objects += 1;
-            let format = probe.format().filter(|format| may_be.contains(format));
+            let format = probe.format().filter(|format| candidates.contains(format));
             if format.is_some() {
-                self.chosen = format;
+                self.format = format;
                 return;
             }
         }
     }
 
-    /// Nothing told: it is what it most likely is.
-    fn give_up(&mut self, may_be: &[StreamFormat]) {
-        let is_json =
-            may_be.contains(&StreamFormat::Json) && self.objects > 0 && self.objects >= self.others;
-        let fallback = match may_be.first() {
+    /// AnyObject told: it is what it most likely is.
+    fn give_up(&mut self, candidates: &[StreamFormat]) {
+        let is_json = candidates.contains(&StreamFormat::Json)
+            && self.objects > 0
+            && self.objects >= self.others;
+        let fallback = match candidates.first() {
             _ if is_json => StreamFormat::Json,
             Some(first) => *first,
             None => StreamFormat::Text,
         };
-        self.chosen.get_or_insert(fallback);
+        self.format.get_or_insert(fallback);
     }
 }
