@@ -113,7 +113,7 @@ pub use event::{
     Style, Styles, TdEvent, UnknownEvent, UnknownFields,
 };
 pub use observe::{
-    AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Execution, Polling, Watch, WatchedAgents,
+    AgentRegistry, AgentStatus, AgentWatch, AgentsReport, JobHandle, Polling, Watch,
 };
 /// The JSON values in [`UnknownEvent`] and [`UnknownFields`], and `json!` for [`TdEvent::custom`].
 pub use serde_json;

@@ -3,7 +3,7 @@
 //! ```text
 //! pane_encoder (bytes of one pane, cut anywhere) ┐
 //! join (several recordings)                     ├─> encoder (header, times, JSON) ─> lines
-//! crate::face::cast (the events of a log)     ┘
+//! crate::face::asciicast (the events of a log)     ┘
 //! ```
 
 mod encoder;
