@@ -1,11 +1,11 @@
-//! The queue's patience, and what the files hold.
+//! Tests of the queue's patience and the content of the files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::sync::Mutex;
 use std::time::Duration;
 
-use super::queue::{Message, QUEUE_BYTES_MAX, Taken};
+use super::super::files::RecordingFile;
+use super::super::queue::{NextBatch, QUEUE_BYTES_MAX, RecordingMessage};
 use super::*;
 use crate::clock::FakeClock;
 use crate::history::{DataDir, OpenRun, RunInfo};
@@ -19,23 +19,24 @@ fn open(path: &std::path::Path) -> OpenRun {
     run.open(RunInfo::default(), at(0)).unwrap()
 }
 
-/// A recorder, and what it says.
-fn recorder(rules: Rules) -> (RawRecorder, Arc<Mutex<Vec<String>>>) {
-    let said = Arc::new(Mutex::new(Vec::new()));
-    let into = Arc::clone(&said);
-    let say = move |id: &ExecutionId, what: &str| {
-        into.lock().unwrap().push(format!("{id}: {what}"));
+/// Returns a writer and its warnings.
+fn writer(rules: Rules) -> (RecordingWriter, Arc<Mutex<Vec<String>>>) {
+    let warnings = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&warnings);
+    let on_warning = move |id: &ExecutionId, warning: &str| {
+        log.lock().unwrap().push(format!("{id}: {warning}"));
     };
-    let recorder = RawRecorder::start(rules, Clock::system(), say).unwrap();
-    (recorder, said)
+    let writer = RecordingWriter::new(rules, Clock::system(), on_warning);
+    (writer, warnings)
 }
 
-fn finish(recorder: RawRecorder) -> RawReport {
-    recorder.finish(Clock::system().now() + Duration::from_secs(20))
+fn finish(writer: RecordingWriter) -> RecordingReport {
+    let deadline = Clock::system().now() + Duration::from_secs(20);
+    writer.finish(deadline).unwrap()
 }
 
-/// The events of a tape, without their times.
-fn events(file: &RawFile) -> Vec<(char, String)> {
+/// Returns the events of a recording without their times.
+fn events(file: &RecordingFile) -> Vec<(char, String)> {
     let text = fs::read_to_string(&file.path).unwrap();
     assert!(text.ends_with('\n'), "{text}");
     let lines = text.lines().skip(1);
@@ -52,31 +53,31 @@ fn event(code: char, data: &str) -> (char, String) {
 }
 
 #[test]
-fn panes_have_tapes_and_those_who_go_on_have_more() {
+fn each_begin_after_an_end_is_another_recording() {
     let temp = tempfile::tempdir().unwrap();
     let run = open(temp.path());
     let (one, other) = (PaneId::from("%3"), PaneId::from("%10"));
     for turn in 0..2 {
-        let (recorder, said) = recorder(Rules::none());
-        let tapes = recorder.tapes(run.directory(), Some("job".to_owned()));
-        tapes.begin(&one, (80, 24), b"screen", at(0));
-        assert!(tapes.bytes(&one, b"a\xe6", at(1000)));
-        tapes.bytes(&other, b"without a beginning\r\n", at(1001));
-        tapes.bytes(&one, b"\x97\xa5\r\n", at(1002));
-        tapes.resized(&one, (90, 30), at(2000));
-        tapes.dropped(&one, 70, 2, at(3000));
-        tapes.ended(&one, Some(turn), at(4000));
+        let (writer, warnings) = writer(Rules::none());
+        let recorder = writer.record(run.directory(), "job").unwrap();
+        recorder.begin(&one, (80, 24), b"screen", at(0));
+        assert!(recorder.bytes(&one, b"a\xe6", at(1000)));
+        recorder.bytes(&other, b"without a beginning\r\n", at(1001));
+        recorder.bytes(&one, b"\x97\xa5\r\n", at(1002));
+        recorder.resized(&one, (90, 30), at(2000));
+        recorder.dropped(&one, 70, 2, at(3000));
+        recorder.ended(&one, Some(turn), at(4000));
         // Another program in the same pane.
-        tapes.begin(&one, (90, 30), b"", at(5000));
-        drop(tapes);
-        let report = finish(recorder);
+        recorder.begin(&one, (90, 30), b"", at(5000));
+        drop(recorder);
+        let report = finish(writer);
         assert_eq!(
-            (&report.lost, report.is_left, &report.panicked),
+            (&report.lost, report.timed_out, &report.panicked),
             (&vec![], false, &None)
         );
-        assert_eq!(*said.lock().unwrap(), [""; 0]);
+        assert_eq!(*warnings.lock().unwrap(), [""; 0]);
     }
-    let files = run.directory().raw_files().unwrap();
+    let files = run.directory().recordings().unwrap();
     let names: Vec<_> = files
         .iter()
         .map(|file| file.path.file_name().unwrap().to_str().unwrap())
@@ -107,7 +108,7 @@ fn panes_have_tapes_and_those_who_go_on_have_more() {
         ),
         "{header}"
     );
-    // Ours alone; and counted, and removed with the run.
+    // Readable by the owner only, counted in the run's size, and removed with the run.
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&files[0].path), 0o600);
     assert_eq!(mode(files[0].path.parent().unwrap()), 0o700);
@@ -128,42 +129,42 @@ fn panes_have_tapes_and_those_who_go_on_have_more() {
 }
 
 #[test]
-fn a_link_in_the_place_of_the_directory_is_not_followed_and_holds_nobody_up() {
+fn a_symbolic_link_as_directory_is_not_followed_and_blocks_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let run = open(temp.path());
     let elsewhere = temp.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     symlink(&elsewhere, run.path().join("raw")).unwrap();
-    let (recorder, said) = recorder(Rules::none());
-    let tapes = recorder.tapes(run.directory(), None);
+    let (writer, warnings) = writer(Rules::none());
+    let recorder = writer.record(run.directory(), "").unwrap();
     let pane = PaneId::from("%1");
-    tapes.begin(&pane, (80, 24), b"", at(0));
+    recorder.begin(&pane, (80, 24), b"", at(0));
     for n in 0..1000 {
-        tapes.bytes(&pane, &[b'x'; 100_000], at(n));
+        recorder.bytes(&pane, &[b'x'; 100_000], at(n));
     }
-    drop(tapes);
-    let report = finish(recorder);
+    drop(recorder);
+    let report = finish(writer);
     assert_eq!(report.lost.len(), 1, "{report:?}");
-    assert_eq!(said.lock().unwrap().len(), 1, "{said:?}");
+    assert_eq!(warnings.lock().unwrap().len(), 1, "{warnings:?}");
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
 
 #[test]
-fn many_panes_share_few_files() {
+fn many_panes_share_few_open_files() {
     let temp = tempfile::tempdir().unwrap();
     let run = open(temp.path());
-    let (recorder, said) = recorder(Rules::none());
-    let tapes = recorder.tapes(run.directory(), None);
+    let (writer, warnings) = writer(Rules::none());
+    let recorder = writer.record(run.directory(), "").unwrap();
     let panes: Vec<PaneId> = (0..150).map(|n| format!("%{n}").into()).collect();
     for round in 0..3 {
         for pane in &panes {
-            tapes.bytes(pane, format!("{round}").as_bytes(), at(round * 1000));
+            recorder.bytes(pane, format!("{round}").as_bytes(), at(round * 1000));
         }
     }
-    drop(tapes);
-    assert_eq!(finish(recorder).lost, []);
-    assert_eq!(*said.lock().unwrap(), [""; 0]);
-    let files = run.directory().raw_files().unwrap();
+    drop(recorder);
+    assert_eq!(finish(writer).lost, []);
+    assert_eq!(*warnings.lock().unwrap(), [""; 0]);
+    let files = run.directory().recordings().unwrap();
     assert_eq!(files.len(), 150);
     for file in files {
         let text: String = events(&file).into_iter().map(|(_, data)| data).collect();
@@ -172,73 +173,75 @@ fn many_panes_share_few_files() {
 }
 
 #[test]
-fn a_disk_that_stands_still_is_waited_for_once_and_what_has_no_room_is_counted() {
+fn a_stalled_disk_is_waited_for_once_and_output_without_room_is_counted() {
     let temp = tempfile::tempdir().unwrap();
     let run = open(temp.path());
     let fake = FakeClock::new();
-    let queue = Arc::new(Queue::new(fake.clock()));
-    let tapes = Arc::new(Run {
+    let queue = Arc::new(RecordingQueue::new(fake.clock()));
+    let run_of_pane = Arc::new(RecordedRun {
         number: queue.next_run(),
         directory: run.directory().clone(),
         title: None,
     });
     let pane = PaneId::from("%1");
-    let piece = vec![b'\n'; QUEUE_BYTES_MAX / 4];
-    let give = |queue: &Queue| queue.give(&tapes, &pane, What::Bytes(piece.clone()), at(0));
+    const PIECE_BYTES: usize = QUEUE_BYTES_MAX / 4;
+    let message = |input, millis| PaneMessage {
+        run: Arc::clone(&run_of_pane),
+        pane: pane.clone(),
+        input,
+        at: at(millis),
+    };
+    let bytes = || PaneInput::Bytes(vec![b'\n'; PIECE_BYTES]);
+    let push = |queue: &RecordingQueue| queue.push(message(bytes(), 0));
     for _ in 0..3 {
-        assert!(give(&queue));
+        assert!(push(&queue));
     }
-    // Nobody takes anything: the next one waits, until five seconds have gone by.
-    let (filling, pane_of_it, run_of_it) = (Arc::clone(&queue), pane.clone(), Arc::clone(&tapes));
-    let bytes = piece.clone();
-    let waiting = thread::spawn("td-test", move || {
-        filling.give(&run_of_it, &pane_of_it, What::Bytes(bytes), at(1))
-    })
-    .unwrap();
+    // Nothing is taken from the queue: the next push waits until five seconds have passed.
+    let (full, next) = (Arc::clone(&queue), message(bytes(), 1));
+    let waiting = thread::spawn("td-test", move || full.push(next)).unwrap();
     let ceiling = Clock::system().now() + Duration::from_secs(20);
     while !waiting.is_finished() {
-        assert!(Clock::system().now() < ceiling, "it waits for ever");
+        assert!(Clock::system().now() < ceiling, "the push waits forever");
         fake.advance(Duration::from_millis(500));
         thread::park(Some(Duration::from_millis(5)));
     }
     assert!(!waiting.join().unwrap());
-    // From now on at once; what is no output has room.
-    assert!(!give(&queue));
-    assert!(queue.give(&tapes, &pane, What::Resized((9, 9)), at(2)));
-    assert!(!give(&queue));
-    let mut what = Vec::new();
+    // The next push fails at once; a resize still has room.
+    assert!(!push(&queue));
+    assert!(queue.push(message(PaneInput::Resized((9, 9)), 2)));
+    assert!(!push(&queue));
+    let mut messages = Vec::new();
     loop {
-        match queue.take(Some(Duration::ZERO)) {
-            Taken::Batch(messages, bytes) => {
-                what.extend(messages);
-                queue.done(bytes);
+        match queue.next_batch(Some(Duration::ZERO)) {
+            NextBatch::Messages(batch, bytes) => {
+                messages.extend(batch);
+                queue.batch_done(bytes);
             }
-            Taken::Idle => break,
-            Taken::Closed => panic!("it is open"),
+            NextBatch::Idle => break,
+            NextBatch::Closed => panic!("the queue is open"),
         }
     }
-    let lost: Vec<String> = what[3..]
+    let lost: Vec<String> = messages[3..]
         .iter()
         .map(|message| match message {
-            Message::Pane {
-                what: What::Missing(missing),
+            RecordingMessage::Pane(PaneMessage {
+                input: PaneInput::Missing(missing),
                 ..
-            } => missing.bytes.to_string(),
-            Message::Pane {
-                what: What::Resized(size),
+            }) => missing.bytes.to_string(),
+            RecordingMessage::Pane(PaneMessage {
+                input: PaneInput::Resized(size),
                 ..
-            } => format!("{size:?}"),
+            }) => format!("{size:?}"),
             other => panic!("{other:?}"),
         })
         .collect();
-    let piece_bytes = piece.len();
     let expected = [
-        (2 * piece_bytes).to_string(),
+        (2 * PIECE_BYTES).to_string(),
         "(9, 9)".to_owned(),
-        piece_bytes.to_string(),
+        PIECE_BYTES.to_string(),
     ];
     assert_eq!(lost, expected);
     // There is room again.
-    assert!(give(&queue));
-    queue.hurry();
+    assert!(push(&queue));
+    queue.begin_shutdown();
 }
