@@ -38,4 +38,6 @@ pub(crate) use screen::draw_screen;
 #[cfg(test)]
 mod encoder_tests;
 #[cfg(test)]
+mod raw_tests;
+#[cfg(test)]
 pub(crate) mod strict_reader;

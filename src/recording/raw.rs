@@ -244,7 +244,3 @@ impl Drop for OpenRecorder {
         self.queue.end_run(self.run.number);
     }
 }
-
-#[cfg(test)]
-#[path = "raw_tests.rs"]
-mod tests;

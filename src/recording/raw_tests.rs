@@ -2,13 +2,21 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::super::files::RecordingFile;
-use super::super::queue::{NextBatch, QUEUE_BYTES_MAX, RecordingMessage};
-use super::*;
-use crate::clock::FakeClock;
+use super::files::RecordingFile;
+use super::queue::{
+    NextBatch, PaneInput, PaneMessage, QUEUE_BYTES_MAX, RecordedRun, RecordingMessage,
+    RecordingQueue,
+};
+use super::raw::{RecordingReport, RecordingWriter};
+use crate::clock::{Clock, FakeClock};
+use crate::event::{ExecutionId, PaneId};
 use crate::history::{DataDir, OpenRun, RunInfo};
+use crate::redact::Rules;
+use crate::thread;
+use crate::timestamp::Timestamp;
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_micros(1_700_000_000_000_000 + millis * 1000)
