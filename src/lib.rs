@@ -111,7 +111,7 @@ pub use event::{
     ScreenRows, Style, Styles, TdEvent, UnknownEvent,
 };
 pub use observe::{
-    AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Execution, Polling, Watch, WatchedAgents,
+    AgentRegistry, AgentStatus, AgentWatch, AgentsReport, JobHandle, Polling, Watch,
 };
 pub use thread::Panicked;
 pub use timestamp::{ParseTimestampError, Timestamp};

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use super::history::Ended;
 use crate::event::PaneId;
-use crate::face::{CastOptions, one_line};
+use crate::face::{AsciicastOptions, one_line};
 use crate::history::RunDirectory;
 use crate::recording::{RecordingFile, RecordingJoiner};
 use crate::thread::{Stop, is_stopped};
@@ -61,7 +61,7 @@ impl Tapes {
     /// Hands the cast over, some lines at a time, and says what it is made of.
     pub fn export(
         &self,
-        options: &CastOptions,
+        options: &AsciicastOptions,
         stop: &Stop,
         mut write: impl FnMut(&mut String) -> Result<(), Ended>,
     ) -> Result<(), Ended> {

@@ -2,15 +2,16 @@
 
 mod agents;
 mod choice;
+mod command_job;
 mod commands;
 mod conversation;
 mod coordinator;
-mod execution;
 mod file_bytes;
 mod handover;
 mod hook_files;
 #[cfg(feature = "cli")]
 mod hook_report;
+mod job;
 mod outcome;
 mod pane;
 mod pipes;
@@ -29,13 +30,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub(crate) use agents::AgentsJob;
-pub use agents::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling, WatchedAgents};
+pub(crate) use agents::agents_job;
+pub use agents::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};
+pub(crate) use command_job::command_job;
 pub(crate) use coordinator::{Coordinator, poke};
-pub use execution::Execution;
-pub(crate) use execution::Job;
 #[cfg(feature = "cli")]
 pub(crate) use hook_files::HookFiles;
+pub(crate) use job::Job;
+pub use job::JobHandle;
 #[cfg(feature = "cli")]
 pub(crate) use say::PIPE_CONTEXT;
 pub use watch::Watch;

@@ -4,7 +4,7 @@
 //! ```text
 //! pane_encoder (the bytes of one pane, cut anywhere) ┐
 //! join (several recordings)                          ├─> encoder (header, intervals, JSON) ─> lines
-//! crate::face::cast (the events of a run)            ┘
+//! crate::face::asciicast (the events of a run)       ┘
 //!
 //! raw: any thread ─> queue ─> td-raw ─> pane_recording (a pane_encoder and its file)
 //! ```
