@@ -15,8 +15,7 @@ use crate::bus::inbox::{Inbox, InboxMessage};
 use crate::bus::lossless_sender::LosslessSender;
 use crate::bus::lossy_lane::{LossyLane, Segment};
 use crate::bus::throttle::Throttle;
-use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
-use crate::gap::Gap;
+use crate::event::{Envelope, EventKind, ExecutionId, LogGapRange, TdEvent};
 use crate::redact::Redactor;
 use crate::thread::{Waker, park};
 use crate::timestamp::Timestamp;
@@ -250,7 +249,7 @@ impl FanOut {
             let first = *next;
             *next += events;
             let last = first + events - 1;
-            self.lossless.missed(id, Gap { first, last, ts });
+            self.lossless.missed(id, LogGapRange { first, last, ts });
         }
         let now = self.throttle_time();
         for lane in &mut self.lanes {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::bus::inbox::Inbox;
 use crate::bus::lossless_account::{LaneStart, NumberedBatch, Remainder};
-use crate::event::{Envelope, ExecutionId};
-use crate::gap::{Gap, GapMap};
+use crate::event::{Envelope, ExecutionId, LogGapRange, LogGaps};
 
 /// Batches in the ring. A reader that keeps up needs a few; a larger ring would only hold batches
 /// that now wait in the backlog.
@@ -23,7 +22,7 @@ pub(super) struct LosslessSender {
     backlog: VecDeque<NumberedBatch>,
     backlog_bytes: u64,
     next_number: u64,
-    gaps: GapMap,
+    gaps: LogGaps,
     /// True while text is dropped, until a quarter of the memory is free: a gap at every other
     /// event would take more room than the text.
     is_dropping: bool,
@@ -37,7 +36,7 @@ impl LosslessSender {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             next_number: 0,
-            gaps: GapMap::default(),
+            gaps: LogGaps::default(),
             is_dropping: false,
         }
     }
@@ -90,7 +89,7 @@ impl LosslessSender {
     }
 
     /// Notes numbers of refused events, which no lane receives.
-    pub(super) fn missed(&mut self, id: &ExecutionId, gap: Gap) {
+    pub(super) fn missed(&mut self, id: &ExecutionId, gap: LogGapRange) {
         if self.ring.is_some() {
             let earlier = self.gaps.drop_gap(id, gap);
             self.push_all(earlier.into_iter().collect());
@@ -167,7 +166,7 @@ impl LosslessSender {
         if pending.is_none() && self.ring.take().is_some() {
             self.backlog.clear();
             self.backlog_bytes = 0;
-            self.gaps = GapMap::default();
+            self.gaps = LogGaps::default();
             self.is_dropping = false;
         }
         pending

@@ -19,9 +19,12 @@ mod td_event;
 mod envelope;
 mod text;
 
+mod log_gap;
+
 pub use envelope::{Envelope, UnknownFields};
 pub use ids::{ExecutionId, PaneId};
 pub(crate) use lines::lines_in;
+pub(crate) use log_gap::{LogGapRange, LogGaps};
 pub(crate) use styles::STYLES_MAX;
 pub use styles::{Style, Styles};
 pub(crate) use table::event_table;

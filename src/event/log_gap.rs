@@ -1,25 +1,28 @@
-//! What had to be left out of a numbered stream, as ranges that stand in its place (pure).
+//! Ranges of dropped sequence numbers, emitted as `LogGap` in place of the envelopes (pure).
 //!
-//! Whoever drops numbered envelopes tells it here, and takes the execution's gap out before the
-//! next envelope of that execution that does go on: so numbers stay contiguous by ranges.
+//! A stage that drops numbered envelopes records them in [`LogGaps`] and emits the execution's gap
+//! before the next envelope of that execution, so that the numbers stay contiguous.
 
 use rustc_hash::FxHashMap;
 
-use crate::event::{Envelope, ExecutionId, TdEvent};
+use super::envelope::Envelope;
+use super::ids::ExecutionId;
+use super::td_event::TdEvent;
 use crate::timestamp::Timestamp;
 
-/// Numbers that are missing, one after the other.
+/// A range of missing sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gap {
+pub(crate) struct LogGapRange {
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// When the last of them was emitted.
+    /// The time at which the last of them was emitted.
     pub(crate) ts: Timestamp,
 }
 
-impl Gap {
-    /// What would be missing without this envelope: its number, or all that a gap stands for.
-    /// `None` for what leaves no hole: shown live only, the header of a file, lines of older logs.
+impl LogGapRange {
+    /// Returns the numbers that would be missing without this envelope: its own, or all numbers of a
+    /// `LogGap`. `None` for an envelope whose absence leaves no gap: one that is delivered live only,
+    /// the header of a file, a line of an older log.
     pub(crate) fn of(envelope: &Envelope) -> Option<Self> {
         let last = envelope.seq.filter(|&seq| seq > 0)?;
         let first = match envelope.event {
@@ -30,14 +33,14 @@ impl Gap {
         Some(Self { first, last, ts })
     }
 
-    /// Takes in what is missing too, and what lies between.
+    /// Extends the range to include another one and everything between them.
     pub(crate) fn widen(&mut self, more: Self) {
         self.first = self.first.min(more.first);
         self.last = self.last.max(more.last);
         self.ts = more.ts;
     }
 
-    /// A `LogGap` that has the last number it stands for.
+    /// Returns a `LogGap` numbered with the last missing number.
     pub(crate) fn envelope(self, execution_id: ExecutionId) -> Envelope {
         let event = TdEvent::LogGap {
             execution_id,
@@ -48,35 +51,33 @@ impl Gap {
     }
 }
 
-/// One open gap for each execution that has lost something.
+/// The open gap of each execution that has lost envelopes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct GapMap {
-    open: FxHashMap<ExecutionId, Gap>,
+pub(crate) struct LogGaps {
+    open: FxHashMap<ExecutionId, LogGapRange>,
 }
 
-impl GapMap {
-    /// Whether nothing is missing.
+impl LogGaps {
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Notes an envelope that does not go on. A gap that is dropped itself widens the open one by
-    /// all that it stood for.
+    /// Records a dropped envelope. A dropped `LogGap` adds its whole range.
     ///
-    /// The answer is as for [`GapMap::drop_gap`].
-    #[must_use = "an earlier gap must go on before this one"]
+    /// Returns the same as [`LogGaps::drop_gap`].
+    #[must_use = "an earlier gap must be emitted before this one"]
     pub(crate) fn drop_envelope(&mut self, envelope: &Envelope) -> Option<Envelope> {
-        let gap = Gap::of(envelope)?;
+        let gap = LogGapRange::of(envelope)?;
         match envelope.event.execution() {
             Some(id) => self.drop_gap(id, gap),
             None => self.drop_gap(&envelope.event.execution_id().into(), gap),
         }
     }
 
-    /// Notes missing numbers. Where they do not follow on what is open, that comes back as an
-    /// envelope of its own and has to go on first.
-    #[must_use = "an earlier gap must go on before this one"]
-    pub(crate) fn drop_gap(&mut self, id: &ExecutionId, gap: Gap) -> Option<Envelope> {
+    /// Records missing numbers. If they do not continue the open gap, returns the open gap, which
+    /// must be emitted first.
+    #[must_use = "an earlier gap must be emitted before this one"]
+    pub(crate) fn drop_gap(&mut self, id: &ExecutionId, gap: LogGapRange) -> Option<Envelope> {
         let Some(open) = self.open.get_mut(id.as_str()) else {
             self.open.insert(id.clone(), gap);
             return None;
@@ -117,9 +118,9 @@ mod tests {
         Envelope::new(seq, Timestamp::from_micros(seq.unwrap_or(0) as i64), event)
     }
 
-    /// The numbers that an envelope stands for.
+    /// Returns the numbers that an envelope represents.
     fn range(envelope: &Envelope) -> (u64, u64) {
-        let gap = Gap::of(envelope).unwrap();
+        let gap = LogGapRange::of(envelope).unwrap();
         if let TdEvent::LogGap {
             first_seq,
             last_seq,
@@ -132,58 +133,58 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is dropped, twice in a row too, each execution's numbers stay contiguous.
+        /// Each execution's numbers stay contiguous through two stages that drop envelopes.
         #[test]
         fn numbers_stay_contiguous(
             steps in prop::collection::vec((0_usize..3, any::<bool>(), any::<bool>()), 0..200),
         ) {
             let ids = ["a", "b", "c"];
-            let (mut first, mut second) = (GapMap::default(), GapMap::default());
+            let (mut first, mut second) = (LogGaps::default(), LogGaps::default());
             let mut next = [1_u64; 3];
             let mut kept: [Vec<Envelope>; 3] = Default::default();
-            fn pass(gaps: &mut GapMap, drops: bool, envelope: Envelope) -> Vec<Envelope> {
+            fn pass(gaps: &mut LogGaps, drops: bool, envelope: Envelope) -> Vec<Envelope> {
                 if drops {
                     return gaps.drop_envelope(&envelope).into_iter().collect();
                 }
                 gaps.take(envelope.event.execution_id()).into_iter().chain([envelope]).collect()
             }
-            for (who, first_drops, second_drops) in steps {
-                let envelope = token(ids[who], Some(next[who]));
-                next[who] += 1;
+            for (run, first_drops, second_drops) in steps {
+                let envelope = token(ids[run], Some(next[run]));
+                next[run] += 1;
                 for envelope in pass(&mut first, first_drops, envelope) {
-                    kept[who].extend(pass(&mut second, second_drops, envelope));
+                    kept[run].extend(pass(&mut second, second_drops, envelope));
                 }
             }
             for gap in first.drain() {
-                let who = ids.iter().position(|id| *id == gap.event.execution_id()).unwrap();
-                kept[who].extend(pass(&mut second, false, gap));
+                let run = ids.iter().position(|id| *id == gap.event.execution_id()).unwrap();
+                kept[run].extend(pass(&mut second, false, gap));
             }
             for gap in second.drain() {
-                let who = ids.iter().position(|id| *id == gap.event.execution_id()).unwrap();
-                kept[who].push(gap);
+                let run = ids.iter().position(|id| *id == gap.event.execution_id()).unwrap();
+                kept[run].push(gap);
             }
-            for who in 0..3 {
+            for run in 0..3 {
                 let mut expected = 1;
-                for envelope in &kept[who] {
+                for envelope in &kept[run] {
                     let (from, to) = range(envelope);
                     prop_assert_eq!(from, expected);
                     expected = to + 1;
                 }
-                prop_assert_eq!(expected, next[who]);
+                prop_assert_eq!(expected, next[run]);
             }
         }
     }
 
     #[test]
-    fn what_has_no_number_leaves_no_hole() {
-        let mut gaps = GapMap::default();
+    fn an_envelope_without_a_number_leaves_no_gap() {
+        let mut gaps = LogGaps::default();
         assert_eq!(gaps.drop_envelope(&token("a", None)), None);
         assert!(gaps.is_empty());
     }
 
     #[test]
-    fn ranges_that_do_not_follow_on_are_two() {
-        let mut gaps = GapMap::default();
+    fn ranges_that_are_not_adjacent_stay_apart() {
+        let mut gaps = LogGaps::default();
         assert_eq!(gaps.drop_envelope(&token("a", Some(3))), None);
         let earlier = gaps.drop_envelope(&token("a", Some(7))).unwrap();
         assert_eq!(range(&earlier), (3, 3));

@@ -1,4 +1,4 @@
-//! For tests: reads casts, and forgives nothing.
+//! Reads recordings strictly, for tests.
 
 use serde::Deserialize;
 
@@ -18,10 +18,10 @@ pub struct Term {
     pub rows: u16,
 }
 
-/// Microseconds since the event before, code, data.
+/// Microseconds since the previous event, code, data.
 pub type Event = (u64, char, String);
 
-/// The header, and the events.
+/// Returns the header and the events.
 #[track_caller]
 pub fn read(text: &str) -> (Header, Vec<Event>) {
     assert!(text.ends_with('\n'), "{text:?}");

@@ -1,4 +1,4 @@
-//! The files of raw recordings: their names, making them, finding them again.
+//! The files of raw recordings: their names, creating, listing and opening them.
 
 use std::fs::File;
 use std::io;
@@ -8,82 +8,78 @@ use rustix::fs::{Dir, Mode, OFlags};
 
 use crate::error::{Error, Result};
 use crate::event::PaneId;
-use crate::history::dir::{Entered, RunDirectory};
-use crate::history::name::{decode_name, encode_name};
+use crate::history::{DirHandle, RunDirectory, decode_name, encode_name};
 
-/// The directory in that of the run.
+/// The subdirectory of a run's directory.
 const RAW: &str = "raw";
 const ENDING: &str = ".cast";
 
-/// One tape of a pane.
+/// One raw recording of a pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RawFile {
+pub struct RecordingFile {
     /// The pane.
     pub pane: PaneId,
-    /// Which of the pane's tapes, from 1.
+    /// The number of the recording among those of the pane, from 1.
     pub number: u32,
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
 }
 
 impl RunDirectory {
-    /// The tapes of the run's panes; those of one pane in the order of what they hold. A run that was
-    /// not recorded has none.
+    /// Returns the raw recordings of the run's panes. Those of one pane are in the order of their
+    /// content. A run that was not recorded has none.
     ///
     /// # Errors
-    /// When the directory cannot be read.
-    pub fn raw_files(&self) -> Result<Vec<RawFile>> {
-        let run = self.enter()?;
+    /// If the directory cannot be read.
+    pub fn recordings(&self) -> Result<Vec<RecordingFile>> {
+        let run = self.open_dir()?;
         let failed = |cause| Error::file("cannot list", &run.join(RAW), cause);
-        match enter(&run) {
-            Ok(entered) => files(&entered).map_err(failed),
+        match run.open_subdir_io(RAW) {
+            Ok(raw) => list(&raw).map_err(failed),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(cause) => Err(failed(cause)),
         }
     }
 
-    /// Opens a tape for reading; a symbolic link is not followed.
+    /// Opens a raw recording for reading. Does not follow a symbolic link.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn open_raw(&self, file: &RawFile) -> Result<File> {
+    /// If the file cannot be opened.
+    pub fn open_recording(&self, file: &RecordingFile) -> Result<File> {
         let failed = |cause| Error::file("cannot open", &file.path, cause);
-        let entered = enter(&self.enter()?).map_err(failed)?;
+        let raw = self.open_dir()?.open_subdir_io(RAW).map_err(failed)?;
         let name = name(&file.pane, file.number);
-        entered.file(&name, OFlags::RDONLY).map_err(failed)
+        raw.file(&name, OFlags::RDONLY).map_err(failed)
     }
 }
 
-/// Begins a tape of a pane: the file, and its number.
+/// Creates the next recording of a pane. Returns the file and its number.
 pub(super) fn create(run: &RunDirectory, pane: &PaneId) -> io::Result<(File, u32)> {
-    let run = run.enter().map_err(io::Error::other)?;
+    let run = run.open_dir().map_err(io::Error::other)?;
     match rustix::fs::mkdirat(run.fd(), RAW, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
         Err(cause) => return Err(cause.into()),
     }
-    let entered = enter(&run)?;
-    let known = files(&entered)?;
+    let raw = run.open_subdir_io(RAW)?;
+    let known = list(&raw)?;
     let of_pane = known.iter().filter(|file| file.pane == *pane);
     let mut number = of_pane.map(|file| file.number).max().unwrap_or(0);
     loop {
-        // What a listing does not show may have the name: a directory, say.
+        // Something that the listing omits may have the name, for example a directory.
         number = number.saturating_add(1);
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
-        match entered.file(&name(pane, number), flags) {
+        match raw.file(&name(pane, number), flags) {
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => {}
-            made => return made.map(|file| (file, number)),
+            created => return created.map(|file| (file, number)),
         }
     }
 }
 
-/// Opens a tape to go on with it.
+/// Opens a recording again to append to it.
 pub(super) fn reopen(run: &RunDirectory, pane: &PaneId, number: u32) -> io::Result<File> {
-    let run = run.enter().map_err(io::Error::other)?;
-    enter(&run)?.file(&name(pane, number), OFlags::WRONLY | OFlags::APPEND)
-}
-
-fn enter(run: &Entered) -> io::Result<Entered> {
-    run.enter_io(RAW)
+    let run = run.open_dir().map_err(io::Error::other)?;
+    let raw = run.open_subdir_io(RAW)?;
+    raw.file(&name(pane, number), OFlags::WRONLY | OFlags::APPEND)
 }
 
 fn name(pane: &str, number: u32) -> String {
@@ -94,7 +90,7 @@ fn name(pane: &str, number: u32) -> String {
     }
 }
 
-/// What a file of this name holds; `None` for one that is none of ours.
+/// Parses the name of a recording; `None` for other files.
 fn parse(file_name: &str) -> Option<(PaneId, u32)> {
     let stem = file_name.strip_suffix(ENDING)?;
     let numbered = stem.rsplit_once('.').and_then(|(pane, number)| {
@@ -103,23 +99,23 @@ fn parse(file_name: &str) -> Option<(PaneId, u32)> {
     });
     let first = || Some((PaneId::from(decode_name(stem)?), 1));
     let (pane, number) = numbered.or_else(first)?;
-    // Other spellings are none of ours.
+    // Another spelling of the name is not a recording.
     (name(&pane, number) == file_name).then_some((pane, number))
 }
 
-fn files(entered: &Entered) -> io::Result<Vec<RawFile>> {
-    let mut found = Vec::new();
-    for entry in Dir::read_from(entered.fd())? {
+fn list(raw: &DirHandle) -> io::Result<Vec<RecordingFile>> {
+    let mut files = Vec::new();
+    for entry in Dir::read_from(raw.fd())? {
         let entry = entry?;
         if let Ok(name) = entry.file_name().to_str()
             && let Some((pane, number)) = parse(name)
         {
-            let path = entered.join(name);
-            found.push(RawFile { pane, number, path });
+            let path = raw.join(name);
+            files.push(RecordingFile { pane, number, path });
         }
     }
-    found.sort_by(|a, b| (&*a.pane, a.number).cmp(&(&*b.pane, b.number)));
-    Ok(found)
+    files.sort_by(|a, b| (&*a.pane, a.number).cmp(&(&*b.pane, b.number)));
+    Ok(files)
 }
 
 #[cfg(test)]
@@ -127,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back() {
+    fn names_round_trip() {
         for (pane, number, expected) in [
             ("%3", 1, "%253.cast"),
             ("%3", 2, "%253.2.cast"),
