@@ -85,6 +85,11 @@ impl Error {
         self
     }
 
+    /// Copies the error for another reader: its kind and its text, without the cause.
+    pub(crate) fn without_cause(&self) -> Self {
+        Self::new(self.kind, self.to_string())
+    }
+
     /// Whether a deadline passed.
     pub fn is_timeout(&self) -> bool {
         self.kind == Kind::Timeout

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::config::Wait;
 use super::matcher::{Hit, Matcher, Numbers, Shown, What, first};
 use crate::agent::{Sights, Turn, TurnDetector};
-use crate::tmux::{Margin, Proof, Seen, Want, Wish};
+use crate::tmux::{CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest};
 use crate::track::{Change, Death, GapReason, Look, Outcome, Tracker};
 
 /// A pane that is waited at.
@@ -15,7 +15,7 @@ pub(super) struct Watched {
     matcher: Matcher,
     /// Where turns end, if that is waited for.
     turns: Option<Turns>,
-    seen: Seen,
+    seen: CaptureDigest,
     /// The last look was too short.
     pub deeper: bool,
     /// Lines were lost.
@@ -40,7 +40,7 @@ impl Watched {
     /// Begins with a look; what matches at once.
     pub fn begin(
         look: &Look,
-        seen: Seen,
+        seen: CaptureDigest,
         wait: &Wait,
         begin: Begin,
         now: Instant,
@@ -102,21 +102,27 @@ impl Watched {
     }
 
     /// What to ask for.
-    pub fn want(&self) -> Want {
-        Want::Look(Wish {
-            seen: (!self.deeper).then(|| self.seen.clone()),
+    pub fn want(&self) -> PaneRequest {
+        PaneRequest::Capture(CaptureRequest {
+            known: (!self.deeper).then(|| self.seen.clone()),
             margin: match self.deeper {
                 true => Margin::All,
                 false => Margin::Rows(self.tracker.margin()),
             },
             // What is new matches at once, settled or not; only the end of a turn has to stand.
-            settles: self.waits_to_settle().then_some(Duration::ZERO),
-            rests: false,
+            settles_at: self.waits_to_settle().then_some(Duration::ZERO),
+            is_resting: false,
         })
     }
 
     /// Takes in a look; `deepest` if there is no deeper one. What matches.
-    pub fn look(&mut self, look: &Look, seen: Seen, deepest: bool, now: Instant) -> Option<Hit> {
+    pub fn look(
+        &mut self,
+        look: &Look,
+        seen: CaptureDigest,
+        deepest: bool,
+        now: Instant,
+    ) -> Option<Hit> {
         let outcome = match deepest {
             true => Outcome::Changes(self.tracker.deepest_look(look)),
             false => self.tracker.look(look),
@@ -174,8 +180,8 @@ impl Watched {
 
     /// At this moment nothing had changed since the last look: what stood there has settled, and
     /// with it perhaps the end of a turn.
-    pub fn still(&mut self, proof: Proof) -> Option<Hit> {
-        let changes = self.tracker.still(proof.at, proof.bytes);
+    pub fn still(&mut self, proof: Freshness) -> Option<Hit> {
+        let changes = self.tracker.still(proof.at, proof.server_bytes);
         let turns = self.turns.as_mut()?;
         let sight = turns.sights.still(proof.at);
         turns.detector.look(&changes, sight).first().map(of_turn)
