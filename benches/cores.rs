@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use td_observe::agent::{Screen, StateRules, StreamParser};
+use td_observe::agent::{AgentScreen, StateRules, StreamParser};
 use td_observe::history::parse_line;
 use td_observe::redact::{Redactor, Rules};
 use td_observe::track::{Look, Row, Seam, StreamTracker, Tracker};
@@ -315,7 +315,7 @@ fn agent(c: &mut Criterion) {
                     events.clear();
                     parser.push(piece, now, &mut events);
                 }
-                black_box(parser.standing())
+                black_box(parser.status())
             });
         });
     }
@@ -373,7 +373,7 @@ fn states(c: &mut Criterion) {
         group.bench_function(*agent, |b| {
             b.iter(|| {
                 for rows in &screens {
-                    black_box(rules.judge(black_box(&Screen::of(rows))));
+                    black_box(rules.detect(black_box(&AgentScreen::of(rows))));
                 }
             });
         });

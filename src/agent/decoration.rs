@@ -11,17 +11,17 @@ const INPUTS: &[char] = &['>', '❯', '›', '»'];
 
 /// A line, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bare<'a> {
+pub(super) struct BareLine<'a> {
     /// How many characters stand before its text, edges of boxes included.
     pub indent: usize,
-    pub kind: Kind,
+    pub kind: LineKind,
     /// Without what stands around it.
     pub text: &'a str,
 }
 
 /// What a line is, by how it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LineKind {
     /// Nothing, but perhaps the edges of a box.
     Blank,
     /// The upper or lower side of a box, or a line across.
@@ -34,38 +34,38 @@ pub(super) enum Kind {
 }
 
 /// Takes a line apart.
-pub(super) fn bare(line: &str) -> Bare<'_> {
+pub(super) fn bare_line(line: &str) -> BareLine<'_> {
     let inner = line
         .trim_end_matches(|c: char| c.is_whitespace() || EDGES.contains(&c))
         .trim_start_matches(|c: char| c.is_whitespace() || EDGES.contains(&c));
     let before = line.len() - line.trim_start_matches(is_around).len();
     let indent = line[..before].chars().count();
     let Some(first) = inner.chars().next() else {
-        return Bare {
+        return BareLine {
             indent,
-            kind: Kind::Blank,
+            kind: LineKind::Blank,
             text: "",
         };
     };
     if inner.chars().all(|c| is_side(c) || c.is_whitespace()) && !inner.is_ascii() {
-        return Bare {
+        return BareLine {
             indent,
-            kind: Kind::Rule,
+            kind: LineKind::Rule,
             text: inner,
         };
     }
     let rest = &inner[first.len_utf8()..];
     let is_apart = rest.is_empty() || rest.starts_with(char::is_whitespace);
     let kind = match first {
-        c if is_apart && INPUTS.contains(&c) => Kind::Input,
-        c if is_apart && BULLETS.contains(&c) => Kind::Bullet,
-        _ => Kind::Text,
+        c if is_apart && INPUTS.contains(&c) => LineKind::Input,
+        c if is_apart && BULLETS.contains(&c) => LineKind::Bullet,
+        _ => LineKind::Text,
     };
     let text = match kind {
-        Kind::Bullet => rest.trim_start(),
+        LineKind::Bullet => rest.trim_start(),
         _ => inner,
     };
-    Bare { indent, kind, text }
+    BareLine { indent, kind, text }
 }
 
 fn is_around(c: char) -> bool {
@@ -84,27 +84,37 @@ mod tests {
     #[test]
     fn a_line_is_told_from_what_stands_around_it() {
         for (line, indent, kind, text) in [
-            ("[Output Complete]", 0, Kind::Text, "[Output Complete]"),
-            ("  [Output Complete]  ", 2, Kind::Text, "[Output Complete]"),
-            ("⏺ [Output Complete]", 0, Kind::Bullet, "[Output Complete]"),
-            ("│ DONE    │", 2, Kind::Text, "DONE"),
-            ("┃ ● DONE", 2, Kind::Bullet, "DONE"),
-            ("| DONE |", 2, Kind::Text, "DONE"),
-            ("> say DONE", 0, Kind::Input, "> say DONE"),
-            ("│ ❯ say DONE │", 2, Kind::Input, "❯ say DONE"),
-            (">DONE", 0, Kind::Text, ">DONE"),
-            ("•DONE", 0, Kind::Text, "•DONE"),
-            ("╭─────╮", 0, Kind::Rule, "╭─────╮"),
-            ("│     │", 6, Kind::Blank, ""),
-            ("", 0, Kind::Blank, ""),
-            ("---", 0, Kind::Text, "---"),
-            ("\u{a0}DONE\u{a0}", 1, Kind::Text, "DONE"),
+            ("[Output Complete]", 0, LineKind::Text, "[Output Complete]"),
+            (
+                "  [Output Complete]  ",
+                2,
+                LineKind::Text,
+                "[Output Complete]",
+            ),
+            (
+                "⏺ [Output Complete]",
+                0,
+                LineKind::Bullet,
+                "[Output Complete]",
+            ),
+            ("│ DONE    │", 2, LineKind::Text, "DONE"),
+            ("┃ ● DONE", 2, LineKind::Bullet, "DONE"),
+            ("| DONE |", 2, LineKind::Text, "DONE"),
+            ("> say DONE", 0, LineKind::Input, "> say DONE"),
+            ("│ ❯ say DONE │", 2, LineKind::Input, "❯ say DONE"),
+            (">DONE", 0, LineKind::Text, ">DONE"),
+            ("•DONE", 0, LineKind::Text, "•DONE"),
+            ("╭─────╮", 0, LineKind::Rule, "╭─────╮"),
+            ("│     │", 6, LineKind::Blank, ""),
+            ("", 0, LineKind::Blank, ""),
+            ("---", 0, LineKind::Text, "---"),
+            ("\u{a0}DONE\u{a0}", 1, LineKind::Text, "DONE"),
         ] {
-            let expected = Bare { indent, kind, text };
-            let bare = bare(line);
+            let expected = BareLine { indent, kind, text };
+            let bare_line = bare_line(line);
             match kind {
-                Kind::Blank => assert_eq!(bare.kind, kind, "{line:?}"),
-                _ => assert_eq!(bare, expected, "{line:?}"),
+                LineKind::Blank => assert_eq!(bare_line.kind, kind, "{line:?}"),
+                _ => assert_eq!(bare_line, expected, "{line:?}"),
             }
         }
     }

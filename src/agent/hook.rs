@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Claim, ScreenState, one_line};
+use super::{AgentState, StateClaim, one_line};
 use crate::timestamp::Timestamp;
 
 /// Session ids are UUIDs; a longer one is none.
@@ -41,8 +41,8 @@ impl HookFile {
     }
 
     /// What the event says of the agent.
-    pub fn claim(&self) -> Option<Claim> {
-        Some(Claim {
+    pub fn claim(&self) -> Option<StateClaim> {
+        Some(StateClaim {
             state: self.state()?,
             is_confirmed: true,
             asks: self.asks.as_deref().map(one_line),
@@ -56,8 +56,8 @@ impl HookFile {
         self.event == "Notification"
     }
 
-    pub(super) fn state(&self) -> Option<ScreenState> {
-        let mut states = ScreenState::ALL.into_iter();
+    pub(super) fn state(&self) -> Option<AgentState> {
+        let mut states = AgentState::ALL.into_iter();
         states.find(|state| state.as_str() == self.state)
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     fn what_is_kept_is_read_and_what_is_something_else_is_not() {
         let text = r#"{"session_id":"s","event":"Stop","at":"2026-11-23T19:00:00.000000Z","state":"done","new":1}"#;
         let file = HookFile::read(text.as_bytes()).unwrap();
-        assert_eq!(file.claim().unwrap().state, ScreenState::Done);
+        assert_eq!(file.claim().unwrap().state, AgentState::Done);
         assert_eq!(file.at(), "2026-11-23T19:00:00Z".parse().ok());
         for wrong in [
             "",

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::hook::{HookFile, is_session};
-use super::{ScreenState, asks, is_limit, one_line};
+use super::{AgentState, asks, is_limit, one_line};
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 
@@ -73,7 +73,7 @@ impl<'a> HookInput<'a> {
 
     /// What changes with this event, which happened now. `before` is what was kept of the session.
     pub fn change(&self, before: Option<&HookFile>, now: Timestamp, rules: &Rules) -> HookChange {
-        use ScreenState::{Done, Error, Idle, Limited, Waiting, Working};
+        use AgentState::{Done, Error, Idle, Limited, Waiting, Working};
         let before_state = before.and_then(HookFile::state);
         // Hooks of one agent run side by side: what happened later has been told.
         if before.and_then(HookFile::at).is_some_and(|at| at > now) {
@@ -156,16 +156,16 @@ impl<'a> HookInput<'a> {
 
     /// The state that a notification tells, if it does: `notification_type`, which older versions lack,
     /// is an open list.
-    fn notification(&self) -> Option<ScreenState> {
+    fn notification(&self) -> Option<AgentState> {
         let message = self.message.as_deref().unwrap_or_default();
         match self.notification_type.as_deref() {
             Some("permission_prompt" | "agent_needs_input" | "elicitation_dialog") => {
-                Some(ScreenState::Waiting)
+                Some(AgentState::Waiting)
             }
-            Some("idle_prompt") => Some(ScreenState::Idle),
+            Some("idle_prompt") => Some(AgentState::Idle),
             Some(_) => None,
-            None if message.contains("permission") => Some(ScreenState::Waiting),
-            None if message.contains("waiting for your input") => Some(ScreenState::Idle),
+            None if message.contains("permission") => Some(AgentState::Waiting),
+            None if message.contains("waiting for your input") => Some(AgentState::Idle),
             None => None,
         }
     }

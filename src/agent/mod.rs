@@ -15,18 +15,20 @@ pub(crate) mod summary;
 mod title;
 mod turn;
 
-mod claims;
+mod resolver;
 
 pub(crate) use asks::{asks, is_limit, one_line};
-pub(crate) use claims::{Claim, Claims, StateReport, StateSource};
 pub(crate) use hook::{HookFile, is_session};
 #[cfg(feature = "cli")]
 pub(crate) use hook_input::{HookChange, HookInput};
 pub(crate) use program::{AgentProgram, KnownAgent};
+pub(crate) use resolver::{ResolvedState, StateClaim, StateResolver, StateSource};
 pub(crate) use screen_reader::ScreenReader;
-pub use state::{Judged, RowKind, Screen, ScreenState, StateRules, StateTracker};
+pub use state::{AgentScreen, AgentState, DetectedState, RowKind, StateDebouncer, StateRules};
 pub(crate) use status_file::{STATUS_BYTES_MAX, StatusFile};
-pub use stream::{AgentEvent, Format, ParseFormatError, Standing, StreamFormat, StreamParser};
-pub(crate) use stream::{Expected, SseRecord, SseRecords};
+pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
+pub(crate) use stream::{FollowUp, SseRecord, SseRecords};
 pub(crate) use title::state_of_title;
-pub use turn::{DEFAULT_MARKER, Disturbance, Markers, Sight, Sights, Turn, TurnDetector};
+pub use turn::{
+    ChangeContext, DEFAULT_MARKER, Markers, RedrawCause, RedrawDetector, Turn, TurnDetector,
+};

@@ -7,7 +7,7 @@
 
 use serde::Deserialize;
 
-use super::ScreenState;
+use super::AgentState;
 
 /// A longer file is none of theirs: real ones have 700 bytes.
 pub(crate) const STATUS_BYTES_MAX: u64 = 64 * 1024;
@@ -46,11 +46,11 @@ impl StatusFile {
     }
 
     /// The state; `None` for a status that this version does not know, and while the agent starts.
-    pub fn state(&self) -> Option<ScreenState> {
+    pub fn state(&self) -> Option<AgentState> {
         match self.status.as_deref()? {
-            "busy" => Some(ScreenState::Working),
-            "idle" => Some(ScreenState::Idle),
-            "waiting" => Some(ScreenState::Waiting),
+            "busy" => Some(AgentState::Working),
+            "idle" => Some(AgentState::Idle),
+            "waiting" => Some(AgentState::Waiting),
             _ => None,
         }
     }
@@ -71,7 +71,7 @@ mod tests {
     fn a_status_file_tells_session_and_status() {
         let file = StatusFile::read(REAL.as_bytes()).unwrap();
         assert_eq!(file.session_id, "e954dad4-4f06");
-        assert_eq!(file.state(), Some(ScreenState::Waiting));
+        assert_eq!(file.state(), Some(AgentState::Waiting));
         assert_eq!(file.waiting_for.as_deref(), Some("permission prompt"));
         assert!(file.is_of(23879, 110_437));
         assert!(!file.is_of(23879, 110_438), "a pid that was used again");

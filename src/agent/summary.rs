@@ -66,11 +66,11 @@ fn torn(kept: &str, rest: &str) -> usize {
 
 /// Text that comes in pieces, of which only the beginning is kept.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Beginning {
+pub(super) struct TextPrefix {
     text: String,
 }
 
-impl Beginning {
+impl TextPrefix {
     /// Bytes that are kept: more than a result has in any script, so that it is the result that is
     /// cut.
     const BYTES_MAX: usize = (RESULT_CHARS_MAX + 2) * 4;
@@ -131,11 +131,11 @@ mod tests {
 
     #[test]
     fn a_beginning_is_bounded() {
-        let mut beginning = Beginning::default();
+        let mut beginning = TextPrefix::default();
         for _ in 0..100_000 {
             beginning.push("界!");
         }
-        assert!(beginning.as_str().len() <= Beginning::BYTES_MAX);
+        assert!(beginning.as_str().len() <= TextPrefix::BYTES_MAX);
         assert!(beginning.as_str().starts_with("界!界!"));
     }
 }

@@ -5,10 +5,10 @@
 //! `[ ! ] Action Required | DIR`, blinking with `[ . ]`, while it asks; Qwen Code 0.24 `◐` while it works
 //! and `✳` while it asks before `Qwen - DIR`. Claude Code's title does not change.
 
-use super::{KnownAgent, ScreenState};
+use super::{AgentState, KnownAgent};
 
 /// The state that a title tells; `None` for a title that tells nothing.
-pub(crate) fn state_of_title(agent: KnownAgent, title: &str) -> Option<ScreenState> {
+pub(crate) fn state_of_title(agent: KnownAgent, title: &str) -> Option<AgentState> {
     let title = title.trim();
     let first = title.chars().next()?;
     let (asks, works, rests) = match agent {
@@ -32,9 +32,9 @@ pub(crate) fn state_of_title(agent: KnownAgent, title: &str) -> Option<ScreenSta
         }
     };
     match () {
-        () if asks => Some(ScreenState::Waiting),
-        () if works => Some(ScreenState::Working),
-        () if rests => Some(ScreenState::Idle),
+        () if asks => Some(AgentState::Waiting),
+        () if works => Some(AgentState::Working),
+        () if rests => Some(AgentState::Idle),
         () => None,
     }
 }
@@ -47,8 +47,8 @@ mod tests {
 
     #[test]
     fn titles_of_real_agents_tell_their_states() {
+        use AgentState::{Idle, Waiting, Working};
         use KnownAgent::{Claude, Codex, Gemini, Qwen};
-        use ScreenState::{Idle, Waiting, Working};
         for (agent, title, expected) in [
             (Gemini, "✦  Working… (work)       ", Some(Working)),
             (Gemini, "◇  Ready (work)   ", Some(Idle)),

@@ -12,18 +12,18 @@
 //! What cannot be told: a marker typed alone on a line of its own, with no prompt before it, and a
 //! turn that reads letter for letter as one that was wiped away in the two seconds before.
 
-mod page;
-mod screen;
-mod sight;
+mod full_screen;
+mod recent;
+mod redraw;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use page::{Context, Page};
-use screen::Screen;
-pub use sight::Sights;
+use full_screen::FullScreen;
+use recent::{MarkerContext, RecentLines};
+pub use redraw::RedrawDetector;
 
-use super::decoration::bare;
+use super::decoration::bare_line;
 use crate::error::{Error, Result};
 use crate::event::{ScreenRow, lines_in};
 use crate::track::{Change, GapReason, Look, Row};
@@ -45,26 +45,26 @@ const PAST_MAX: usize = 64;
 ///
 /// ```
 /// use std::time::Duration;
-/// use td_observe::agent::{Markers, Sight, TurnDetector};
+/// use td_observe::agent::{Markers, ChangeContext, TurnDetector};
 /// use td_observe::track::Change;
 ///
 /// let mut detector = TurnDetector::new(Markers::default());
 /// let chunk = "> then say [Output Complete]\n⏺ It is done.\n\n⏺ [Output Complete]\n".to_owned();
-/// let turns = detector.look(&[Change::Lines { first_line: 1, chunk }], Sight::default());
+/// let turns = detector.update(&[Change::Lines { first_line: 1, chunk }], ChangeContext::default());
 /// assert_eq!(turns[0].line, Some(4));
 /// assert_eq!(turns[0].summary, "It is done.");
 /// ```
 #[derive(Debug)]
 pub struct TurnDetector {
     markers: Markers,
-    page: Page,
+    page: RecentLines,
     /// The number behind the last settled line.
     next: i64,
-    past: VecDeque<Past>,
+    past: VecDeque<KnownTurn>,
     /// The line with which the screen began when it was wiped last.
     drawn_from: i64,
     /// The screen of a full-screen program.
-    screen: Screen,
+    screen: FullScreen,
     /// It is shown.
     is_full_screen: bool,
 }
@@ -96,7 +96,7 @@ impl Markers {
 
     /// The marker that a line is, by number.
     fn find(&self, line: &str) -> Option<usize> {
-        let text = bare(line).text;
+        let text = bare_line(line).text;
         let line = line.trim();
         let is_it = |marker: &String| marker == text || marker == line;
         self.0.iter().position(is_it)
@@ -121,18 +121,18 @@ impl Default for Markers {
 
 /// The circumstances of a look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct ChangeContext {
     /// When, on the looks' clock.
     pub at: Duration,
     /// What happened to the pane as a whole.
-    pub disturbance: Disturbance,
+    pub redraw_cause: RedrawCause,
     /// A full-screen program is shown.
     pub alternate: bool,
 }
 
 /// What makes programs draw all of their screen anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Disturbance {
+pub enum RedrawCause {
     /// Nothing of the kind.
     #[default]
     None,
@@ -158,21 +158,21 @@ pub struct Turn {
 
 /// The end of a turn that was told, or stood there before.
 #[derive(Debug)]
-struct Past {
+struct KnownTurn {
     line: i64,
-    context: Context,
-    gone: Option<Gone>,
+    context: MarkerContext,
+    gone: Option<Wipe>,
 }
 
 /// How the end of a turn was wiped away.
 #[derive(Clone, Copy, Debug)]
-struct Gone {
+struct Wipe {
     at: Duration,
     /// Its line reads otherwise; else all that stood there may be drawn anew.
     alone: bool,
 }
 
-impl Gone {
+impl Wipe {
     fn redraw(self) -> Duration {
         match self.alone {
             true => REWRITE,
@@ -187,11 +187,11 @@ impl TurnDetector {
     pub fn new(markers: Markers) -> Self {
         Self {
             markers,
-            page: Page::default(),
+            page: RecentLines::default(),
             next: 1,
             past: VecDeque::new(),
             drawn_from: i64::MIN,
-            screen: Screen::default(),
+            screen: FullScreen::default(),
             is_full_screen: false,
         }
     }
@@ -202,7 +202,7 @@ impl TurnDetector {
     }
 
     /// What stood there when observation began, by number: its turns have ended before.
-    pub fn stood<'a>(&mut self, lines: impl IntoIterator<Item = (i64, &'a str)>, next: i64) {
+    pub fn set_baseline<'a>(&mut self, lines: impl IntoIterator<Item = (i64, &'a str)>, next: i64) {
         for (number, text) in lines {
             self.page.set(number, text, self.markers.find(text));
         }
@@ -216,7 +216,7 @@ impl TurnDetector {
     }
 
     /// What stood on the screen when observation began, if it is that of a full-screen program.
-    pub fn stood_on_screen(&mut self, look: &Look) {
+    pub fn set_baseline_screen(&mut self, look: &Look) {
         if !look.alternate {
             return;
         }
@@ -231,17 +231,17 @@ impl TurnDetector {
     }
 
     /// Takes in what a look brought; the turns that it ended, in order.
-    pub fn look(&mut self, changes: &[Change], sight: Sight) -> Vec<Turn> {
+    pub fn update(&mut self, changes: &[Change], sight: ChangeContext) -> Vec<Turn> {
         let is_gap = |change: &Change| match change {
             Change::Gap { reason, .. } => !matches!(reason, GapReason::HistoryTrimmed),
             _ => false,
         };
-        if let Disturbance::Wiped { first_line } = sight.disturbance {
+        if let RedrawCause::Wiped { first_line } = sight.redraw_cause {
             self.drawn_from = first_line;
         }
-        if sight.disturbance != Disturbance::None || changes.iter().any(is_gap) {
+        if sight.redraw_cause != RedrawCause::None || changes.iter().any(is_gap) {
             for past in &mut self.past {
-                past.gone = Some(Gone {
+                past.gone = Some(Wipe {
                     at: sight.at,
                     alone: false,
                 });
@@ -251,7 +251,7 @@ impl TurnDetector {
         let is_new_screen = sight.alternate && !self.is_full_screen;
         self.is_full_screen = sight.alternate;
         if is_new_screen {
-            self.screen.page = Page::default();
+            self.screen.page = RecentLines::default();
         }
         for change in changes {
             match change {
@@ -310,7 +310,7 @@ impl TurnDetector {
             && self.page.is_marker(number)
             && let Some(past) = self.past.iter_mut().find(|past| past.line == number)
         {
-            past.gone = Some(Gone { at, alone: true });
+            past.gone = Some(Wipe { at, alone: true });
         }
         self.page.set(number, text, marker);
     }
@@ -320,7 +320,7 @@ impl TurnDetector {
         let context = self.page.context(line, i64::MIN);
         // A screen that was wiped may be drawn anew from the middle of the text on.
         let drawn = self.page.context(line, self.drawn_from);
-        let is_same = |known: &Context| {
+        let is_same = |known: &MarkerContext| {
             known.is_same(&context) || drawn.is_telling() && known.is_same(&drawn)
         };
         let again = self.past.iter_mut().find(|past| match past.gone {
@@ -342,7 +342,7 @@ impl TurnDetector {
         if self.past.len() >= PAST_MAX {
             self.past.pop_front();
         }
-        self.past.push_back(Past {
+        self.past.push_back(KnownTurn {
             line,
             context: self.page.context(line, i64::MIN),
             gone: None,

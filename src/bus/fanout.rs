@@ -15,8 +15,8 @@ use crate::bus::inbox::{Msg, Shared};
 use crate::bus::lane::{Lane, Segment};
 use crate::bus::limit::Limiter;
 use crate::bus::ring::KeptOut;
+use crate::event::LogGapRange;
 use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
-use crate::gap::Gap;
 use crate::redact::Redactor;
 use crate::thread::{Waker, park};
 use crate::timestamp::Timestamp;
@@ -245,7 +245,7 @@ impl FanOut {
             let first = *next;
             *next += events;
             let last = first + events - 1;
-            self.kept.missed(id, Gap { first, last, ts });
+            self.kept.missed(id, LogGapRange { first, last, ts });
         }
         let now = self.limiter_time();
         for lane in &mut self.lanes {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::bus::inbox::Shared;
 use crate::bus::kept::{End, KeptBatch, KeptLane};
 use crate::event::{Envelope, ExecutionId};
-use crate::gap::{Gap, GapMap};
+use crate::event::{LogGapRange, LogGaps};
 
 /// Batches in the ring. A reader that keeps up needs a few; more only wait in it instead of in
 /// the backlog.
@@ -23,7 +23,7 @@ pub(super) struct KeptOut {
     backlog: VecDeque<KeptBatch>,
     backlog_bytes: u64,
     next_number: u64,
-    gaps: GapMap,
+    gaps: LogGaps,
     /// Text is being dropped, until a quarter of the memory is free: a gap at every other event
     /// would take more room than the text.
     dropping: bool,
@@ -37,7 +37,7 @@ impl KeptOut {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             next_number: 0,
-            gaps: GapMap::default(),
+            gaps: LogGaps::default(),
             dropping: false,
         }
     }
@@ -84,7 +84,7 @@ impl KeptOut {
     }
 
     /// Numbers that were given to events that nobody gets.
-    pub(super) fn missed(&mut self, id: &ExecutionId, gap: Gap) {
+    pub(super) fn missed(&mut self, id: &ExecutionId, gap: LogGapRange) {
         if self.ring.is_some() {
             let earlier = self.gaps.drop_gap(id, gap);
             self.put_all(earlier.into_iter().collect());
@@ -171,7 +171,7 @@ impl KeptOut {
         if self.ring.take().is_some() {
             self.backlog.clear();
             self.backlog_bytes = 0;
-            self.gaps = GapMap::default();
+            self.gaps = LogGaps::default();
             self.dropping = false;
         }
     }

@@ -186,7 +186,10 @@ mod tests {
         let Ok(PollSchedule::Adaptive(adaptive)) = parse_rhythm("50ms..2s") else {
             panic!()
         };
-        assert_eq!((adaptive.interval_min, adaptive.interval_max), (ms(50), ms(2000)));
+        assert_eq!(
+            (adaptive.interval_min, adaptive.interval_max),
+            (ms(50), ms(2000))
+        );
         for text in ["1s..20ms", "20ms..", "..1s", "0ms..1s", "1s...2s"] {
             assert!(parse_rhythm(text).is_err(), "{text}");
         }

@@ -1,12 +1,12 @@
 //! What is typed for `--on-state`: a command, and in which state of an agent it is run.
 
-use crate::agent::ScreenState;
+use crate::agent::AgentState;
 
 /// When a command given with `--on-state` is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OnState {
     /// Any, if it names none.
-    pub state: Option<ScreenState>,
+    pub state: Option<AgentState>,
     pub command: String,
 }
 
@@ -14,14 +14,14 @@ impl OnState {
     /// `STATE=CMD`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let names = || {
-            let names = ScreenState::ALL.map(ScreenState::as_str);
+            let names = AgentState::ALL.map(AgentState::as_str);
             format!("write STATE=CMD, STATE one of {}, any", names.join(", "))
         };
         let (state, command) = text.split_once('=').ok_or_else(names)?;
         let state = match state.trim() {
             "any" => None,
             name => {
-                let known = ScreenState::ALL.iter().find(|known| known.as_str() == name);
+                let known = AgentState::ALL.iter().find(|known| known.as_str() == name);
                 Some(*known.ok_or_else(names)?)
             }
         };
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn a_command_is_run_in_one_state_or_in_any() {
         let parsed = OnState::parse("waiting=notify-send a=b").unwrap();
-        assert_eq!(parsed.state, Some(ScreenState::Waiting));
+        assert_eq!(parsed.state, Some(AgentState::Waiting));
         assert_eq!(parsed.command, "notify-send a=b");
         assert_eq!(OnState::parse("any=true").unwrap().state, None);
         for wrong in ["waiting", "asleep=true", "=true", "waiting= "] {

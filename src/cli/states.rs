@@ -11,7 +11,7 @@ use super::args::{TypedReading, TypedStates};
 use super::failure::Failure;
 use super::options::Options;
 use super::rule_files;
-use crate::agent::{Judged, Screen, StateRules};
+use crate::agent::{AgentScreen, DetectedState, StateRules};
 
 /// Rules of the user's own, in the data directory.
 const RULES: &str = "states";
@@ -89,12 +89,12 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
     if let Some(path) = &typed.capture {
         let text = captured(path)?;
         let rows: Vec<&str> = text.lines().collect();
-        let judged = rules.judge(&Screen {
+        let detected = rules.detect(&AgentScreen {
             rows: &rows,
             cursor: None,
             program: None,
         });
-        return tell(options, judged.as_ref());
+        return tell(options, detected.as_ref());
     }
     let mut lines = String::new();
     for name in rules.agents() {
@@ -155,13 +155,13 @@ fn captured(path: &Path) -> Result<String, Failure> {
 }
 
 /// What the rules say; 1 where they say nothing.
-fn tell(options: &Options, judged: Option<&Judged>) -> Result<ExitCode, Failure> {
-    let line = match (judged, options.json) {
+fn tell(options: &Options, detected: Option<&DetectedState>) -> Result<ExitCode, Failure> {
+    let line = match (detected, options.json) {
         (None, false) => "nothing is recognised\n".to_owned(),
         (None, true) => "{}\n".to_owned(),
-        (Some(judged), false) => {
-            let text = format!("{}: {}", judged.state, judged.evidence());
-            let asks = (judged.asks.as_ref())
+        (Some(detected), false) => {
+            let text = format!("{}: {}", detected.state, detected.evidence());
+            let asks = (detected.asks.as_ref())
                 .map(|asks| format!("asks: {}\n", crate::face::one_line(asks)));
             format!(
                 "{}\n{}",
@@ -169,18 +169,18 @@ fn tell(options: &Options, judged: Option<&Judged>) -> Result<ExitCode, Failure>
                 asks.unwrap_or_default()
             )
         }
-        (Some(judged), true) => {
+        (Some(detected), true) => {
             let line = serde_json::json!({
-                "agent": judged.agent,
-                "state": judged.state.as_str(),
-                "rule": judged.rule,
-                "line": judged.line,
-                "inferred": judged.inferred,
-                "asks": judged.asks,
+                "agent": detected.agent,
+                "state": detected.state.as_str(),
+                "rule": detected.rule,
+                "line": detected.line,
+                "inferred": detected.inferred,
+                "asks": detected.asks,
             });
             format!("{line}\n")
         }
     };
     super::print(&line)?;
-    Ok(ExitCode::from(u8::from(judged.is_none())))
+    Ok(ExitCode::from(u8::from(detected.is_none())))
 }

@@ -17,7 +17,7 @@ use super::signals::Signals;
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::event::PaneId;
-use crate::face::Standing;
+use crate::face::BaselineLines;
 use crate::observe::Watch;
 use crate::redact::Rules;
 use crate::tmux::{AdaptivePolling, DrainProgram, PollSchedule, Server, Target};
@@ -212,7 +212,7 @@ fn watch(
     config: Config,
     server: Server,
     rules: Rules,
-    show: Sender<Standing>,
+    show: Sender<BaselineLines>,
 ) -> Watch {
     let mut watch = Watch::new(server).rhythm(config.rhythm).raw(config.raw);
     if config.screen {
@@ -240,7 +240,7 @@ fn watch(
     }
     if config.lines > 0 && !options.quiet && !options.json {
         watch = watch.baseline(move |session: &str, pane: &PaneId, lines: &[String]| {
-            let standing = Standing {
+            let standing = BaselineLines {
                 session: session.to_owned(),
                 pane: pane.clone(),
                 lines: last_lines(lines, config.lines)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::bus::{Delivery, EventRef, RecvError, Subscription};
 use crate::clock::Clock;
 use crate::event::Envelope;
-use crate::gap::Gap;
+use crate::event::LogGapRange;
 use crate::history::{Follower, Query, RunDirectory};
 use crate::thread::park;
 
@@ -112,7 +112,7 @@ impl Timeline {
                 Some(deadline) => self.live.recv_deadline(deadline),
             };
             match received {
-                Ok(Delivery::Event(event)) => match Gap::of(&event) {
+                Ok(Delivery::Event(event)) => match LogGapRange::of(&event) {
                     // Shown live only.
                     None => return Ok(Delivery::Event(event)),
                     Some(numbers) if numbers.last < self.next => {}
@@ -135,7 +135,7 @@ impl Timeline {
     /// The next event that the log has; when it has none for too long, what is missing.
     fn next_of_log(&mut self) -> Option<Delivery> {
         if let Some(event) = self.behind_hole.take()
-            && Gap::of(&event).is_some_and(|numbers| numbers.last >= self.next)
+            && LogGapRange::of(&event).is_some_and(|numbers| numbers.last >= self.next)
         {
             return Some(self.passed(event));
         }
@@ -151,7 +151,7 @@ impl Timeline {
             match found {
                 Some(record) => {
                     self.patience = None;
-                    let numbers = Gap::of(&record.envelope);
+                    let numbers = LogGapRange::of(&record.envelope);
                     // A file that somebody removed, or that cannot be read.
                     let hole = numbers.filter(|numbers| numbers.first > self.next);
                     if let Some(numbers) = hole {
@@ -198,7 +198,7 @@ impl Timeline {
 
     fn passed(&mut self, event: EventRef) -> Delivery {
         let envelope: &Envelope = &event;
-        if let Some(numbers) = Gap::of(envelope) {
+        if let Some(numbers) = LogGapRange::of(envelope) {
             self.next = self.next.max(numbers.last.saturating_add(1));
             self.has_lagged = false;
         }

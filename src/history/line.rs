@@ -96,7 +96,7 @@ pub fn parse_line(line: &[u8]) -> Result<Envelope, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gap::Gap;
+    use crate::event::LogGapRange;
 
     fn line_of(envelope: &Envelope) -> String {
         let mut out = Vec::new();
@@ -128,6 +128,6 @@ mod tests {
         assert_eq!(envelope.seq, None);
         assert!(matches!(&envelope.event,
             TdEvent::LoopStarted { task_description, .. } if task_description == "Add auth"));
-        assert_eq!(Gap::of(&envelope), None);
+        assert_eq!(LogGapRange::of(&envelope), None);
     }
 }

@@ -23,7 +23,7 @@ use super::watch::Watch;
 use super::{Context, Source};
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
-use crate::process::{ExitWatch, Exits, TerminalWatch};
+use crate::process::{ExitWatch, ProcessWatcher, TerminalWatch};
 use crate::thread::{Handle, StopGuard};
 use crate::tmux::{
     ForegroundPrograms, Gateway, GatewayHandle, Listing, PaneState, PendingReply, ServerIdentity,
@@ -106,7 +106,7 @@ impl Source for Coordinator {
             handle: gateway.handle(),
             exits: exits
                 .as_ref()
-                .map_or_else(|_| Exits::default(), ExitWatch::exits),
+                .map_or_else(|_| ProcessWatcher::default(), ExitWatch::exits),
             conversations: reader
                 .as_ref()
                 .map_or_else(Conversations::default, ConversationReader::conversations),
@@ -160,7 +160,7 @@ struct Work {
     watch: Watch,
     context: Context,
     handle: GatewayHandle,
-    exits: Exits,
+    exits: ProcessWatcher,
     conversations: Conversations,
     /// Gets a message when a terminal was opened: the next listing may have a new pane.
     new_terminals: Receiver<()>,

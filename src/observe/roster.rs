@@ -25,7 +25,7 @@ use crate::agent::StateRules;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::event::PaneId;
-use crate::process::{Exits, Patient};
+use crate::process::{BlockingEmitter, ProcessWatcher};
 use crate::tmux::{
     CaptureDigest, DepartedPane, Drains, GatewayHandle, Margin, PaneReply, PaneRequest, PaneState,
     PollSchedule, SessionId,
@@ -80,7 +80,7 @@ pub(super) struct Outfit {
     /// Where they are recorded, too.
     pub recording: Option<Recording>,
     /// Where programs are held open, to learn how they end.
-    pub exits: Exits,
+    pub exits: ProcessWatcher,
     /// Where the conversations of agents are read.
     pub conversations: Conversations,
     /// Rows of panes are reported though their agents' conversations are.
@@ -108,7 +108,7 @@ pub(super) struct Roster {
     pipes: Option<Pipes>,
     /// Panes that are gone, and of whose bytes the last have not come yet.
     leaving: HashMap<PaneId, (Pane, Option<DepartedPane>)>,
-    patient: Patient,
+    patient: BlockingEmitter,
     /// What runs in the panes.
     programs: Programs,
     outcome: Outcome,
@@ -135,7 +135,7 @@ impl Roster {
             leaving: HashMap::new(),
             programs: Programs::new(outfit.exits.clone(), outfit.server_pid),
             outcome: Outcome::default(),
-            patient: Patient::new(outfit.emitter.clone(), outfit.clock.clone()),
+            patient: BlockingEmitter::new(outfit.emitter.clone(), outfit.clock.clone()),
             outfit,
             panes: HashMap::new(),
             passed_over: HashSet::new(),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::recall::Recall;
 use crate::bus::EventEmitter;
 use crate::event::{PaneId, Styles, TdEvent};
-use crate::process::Patient;
+use crate::process::BlockingEmitter;
 use crate::track::{Change, Paced};
 
 /// The context of warnings about a pane's pipe. Nothing is missing because of them: faces show them
@@ -17,7 +17,7 @@ pub(super) struct Out<'a> {
     pub emitter: &'a EventEmitter,
     pub recall: &'a mut Recall,
     /// For what may wait until the log has room.
-    pub patient: Option<&'a mut Patient>,
+    pub patient: Option<&'a mut BlockingEmitter>,
     pub now: Instant,
 }
 

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use crate::agent::{
-    AgentProgram, Claim, Claims, Judged, Screen, ScreenState, StateReport, StateRules, StateSource,
-    StateTracker, state_of_title,
+    AgentProgram, AgentScreen, AgentState, DetectedState, ResolvedState, StateClaim,
+    StateDebouncer, StateResolver, StateRules, StateSource, state_of_title,
 };
 use crate::tmux::foreground_program;
 use crate::track::{Look, Notice};
@@ -21,16 +21,16 @@ const QUESTION_STANDS: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct States {
     rules: StateRules,
-    tracker: StateTracker,
+    tracker: StateDebouncer,
     /// What the last screen says: it counts until another one says otherwise.
-    shown: Option<Judged>,
+    shown: Option<DetectedState>,
     /// What the dialogue on the last screens asks, and since when.
     question: Option<(String, Instant)>,
     /// When that question will count.
     question_due: Option<Instant>,
     /// The agent whose process was found.
     program: Option<AgentProgram>,
-    claims: Claims,
+    claims: StateResolver,
     /// When there may be something to report, if nothing happens.
     next: Option<Instant>,
     /// The beginning of the clock of tracker and claims.
@@ -41,7 +41,7 @@ pub(super) struct States {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reported {
     pub agent: String,
-    pub report: StateReport,
+    pub report: ResolvedState,
 }
 
 impl States {
@@ -49,12 +49,12 @@ impl States {
     pub fn new(rules: &StateRules, now: Instant) -> Self {
         Self {
             rules: rules.clone(),
-            tracker: StateTracker::new(STANDS),
+            tracker: StateDebouncer::new(STANDS),
             shown: None,
             question: None,
             question_due: None,
             program: None,
-            claims: Claims::default(),
+            claims: StateResolver::default(),
             next: None,
             began: now,
         }
@@ -69,17 +69,17 @@ impl States {
     pub fn runs(&mut self, program: Option<AgentProgram>) {
         if self.program != program {
             self.program = program;
-            self.claims = Claims::default();
+            self.claims = StateResolver::default();
             // What was shown is another program's.
-            self.tracker = StateTracker::new(STANDS);
+            self.tracker = StateDebouncer::new(STANDS);
             self.shown = None;
             self.question = None;
         }
     }
 
     /// One of the agent's sources claims something else now.
-    pub fn claim(&mut self, source: StateSource, claim: Option<Claim>, now: Instant) {
-        self.claims.claim(source, claim, self.time(now));
+    pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Instant) {
+        self.claims.set_claim(source, claim, self.time(now));
         self.next = Some(now);
     }
 
@@ -88,7 +88,7 @@ impl States {
         let known = self.program.as_ref().and_then(AgentProgram::known);
         let state = known.and_then(|agent| state_of_title(agent, title));
         let claim = state.map(|state| self.by_itself(state, None, title));
-        self.claim(StateSource::Title, claim, now);
+        self.set_claim(StateSource::Title, claim, now);
     }
 
     /// The program has told its terminal something.
@@ -98,19 +98,19 @@ impl States {
             // Of agents whose files and titles are known, both say more.
             Notice::Progress(is_on) if matches!(self.program, Some(AgentProgram::Other(_))) => {
                 let state = match is_on {
-                    true => ScreenState::Working,
-                    false => ScreenState::Idle,
+                    true => AgentState::Working,
+                    false => AgentState::Idle,
                 };
                 let claim = self.by_itself(state, None, "progress");
-                self.claim(StateSource::Notification, Some(claim), now);
+                self.set_claim(StateSource::Notification, Some(claim), now);
             }
             Notice::Notification(text) if matches!(self.program, Some(AgentProgram::Other(_))) => {
-                let claim = self.by_itself(ScreenState::Waiting, Some(text.clone()), text);
-                let claim = Claim {
+                let claim = self.by_itself(AgentState::Waiting, Some(text.clone()), text);
+                let claim = StateClaim {
                     is_confirmed: false,
                     ..claim
                 };
-                self.claim(StateSource::Notification, Some(claim), now);
+                self.set_claim(StateSource::Notification, Some(claim), now);
             }
             Notice::Progress(_) | Notice::Notification(_) | Notice::Bell => {}
         }
@@ -121,9 +121,12 @@ impl States {
         // What the screen of a program shows that has ended is no state any more.
         self.shown = match look.dead {
             Some(_) => None,
-            None => self.judge(look),
+            None => self.detect(look),
         };
-        let asks = self.shown.as_ref().and_then(|judged| judged.asks.clone());
+        let asks = self
+            .shown
+            .as_ref()
+            .and_then(|detected| detected.asks.clone());
         let stood = self.question.take();
         self.question = asks.map(|asks| match stood {
             Some((before, since)) if before == asks => (before, since),
@@ -151,21 +154,21 @@ impl States {
         let question = self.question.as_ref();
         let stood = question.filter(|(_, since)| stands(since));
         self.claims
-            .shows_question(stood.map(|(asks, _)| asks.clone()));
+            .set_screen_question(stood.map(|(asks, _)| asks.clone()));
         self.question_due = question
             .filter(|(_, since)| !stands(since))
             .map(|(_, since)| *since + QUESTION_STANDS);
         self.tracker.look(self.shown.clone(), at);
         let screen = self.tracker.current().cloned();
-        let claim = screen.as_ref().map(|judged| self.of_screen(judged));
-        self.claims.claim(StateSource::Screen, claim, at);
-        let report = self.claims.changed(at);
+        let claim = screen.as_ref().map(|detected| self.of_screen(detected));
+        self.claims.set_claim(StateSource::Screen, claim, at);
+        let report = self.claims.next_change(at);
         let deadline = self.claims.deadline(at);
         self.next = deadline.and_then(|at| self.began.checked_add(at));
         let report = report?;
         let agent = match (&self.program, screen) {
             (Some(program), _) => program.name().to_owned(),
-            (None, Some(judged)) => judged.agent,
+            (None, Some(detected)) => detected.agent,
             (None, None) => return None,
         };
         if let Some(text) = self.claims.disagreement(at) {
@@ -174,19 +177,19 @@ impl States {
         Some(Reported { agent, report })
     }
 
-    fn of_screen(&self, judged: &Judged) -> Claim {
-        Claim {
-            state: judged.state,
+    fn of_screen(&self, detected: &DetectedState) -> StateClaim {
+        StateClaim {
+            state: detected.state,
             // Without the agent's process, the screen alone says that there is one.
-            is_confirmed: !judged.inferred && self.program.is_some(),
-            asks: judged.asks.clone(),
-            detail: format!("{}: {}", judged.rule, judged.line),
+            is_confirmed: !detected.inferred && self.program.is_some(),
+            asks: detected.asks.clone(),
+            detail: format!("{}: {}", detected.rule, detected.line),
             turn: 0,
         }
     }
 
-    fn by_itself(&self, state: ScreenState, asks: Option<String>, detail: &str) -> Claim {
-        Claim {
+    fn by_itself(&self, state: AgentState, asks: Option<String>, detail: &str) -> StateClaim {
+        StateClaim {
             state,
             is_confirmed: true,
             asks,
@@ -195,25 +198,25 @@ impl States {
         }
     }
 
-    fn judge(&self, look: &Look) -> Option<Judged> {
+    fn detect(&self, look: &Look) -> Option<DetectedState> {
         let screen = &look.rows[look.history_rows()..];
         let rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
         let program = foreground_program(look.pid);
-        let judged = self.rules.judge(&Screen {
+        let detected = self.rules.detect(&AgentScreen {
             rows: &rows,
             cursor: Some(look.cursor),
             program: program.as_deref(),
         });
         // Once a shell was at its prompt, the program that it runs tells that it is not any more.
-        let judged = judged.or_else(|| {
-            let running = self.rules.judge_program(program.as_deref()?)?;
+        let detected = detected.or_else(|| {
+            let running = self.rules.detect_program(program.as_deref()?)?;
             let told = self.tracker.current()?;
             (told.agent == running.agent).then_some(running)
         });
         // Another agent's rules say nothing of this one.
-        judged.filter(|judged| {
+        detected.filter(|detected| {
             let runs = self.program.as_ref();
-            runs.is_none_or(|program| program.name() == judged.agent)
+            runs.is_none_or(|program| program.name() == detected.agent)
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::agent::{Markers, Sight, Sights, Turn, TurnDetector};
+use crate::agent::{ChangeContext, Markers, RedrawDetector, Turn, TurnDetector};
 use crate::track::{Change, Look, Tracker};
 
 /// How long a pane must be quiet after a turn before it rests. What comes within this time, such as
@@ -22,8 +22,8 @@ pub(super) struct TurnRules {
 pub(super) struct Turns {
     detector: TurnDetector,
     inferred_after: Option<Duration>,
-    sights: Sights,
-    sight: Sight,
+    sights: RedrawDetector,
+    sight: ChangeContext,
     /// The changes that come next are of something new.
     news: bool,
     /// When the last turn ended, as long as nothing new has been shown.
@@ -41,8 +41,8 @@ impl Turns {
         Self {
             detector: TurnDetector::new(rules.markers.clone()),
             inferred_after: rules.inferred_after,
-            sights: Sights::new(look),
-            sight: Sight::default(),
+            sights: RedrawDetector::new(look),
+            sight: ChangeContext::default(),
             news: false,
             done_at: None,
             busy_at: None,
@@ -63,14 +63,14 @@ impl Turns {
         next: i64,
         look: &Look,
     ) {
-        self.detector.stood(lines, next);
-        self.detector.stood_on_screen(look);
+        self.detector.set_baseline(lines, next);
+        self.detector.set_baseline_screen(look);
     }
 
     /// The circumstances of the changes that come next: of a look that the tracker has taken in.
     pub fn sees(&mut self, look: &Look, tracker: &Tracker) {
         self.news = tracker.had_news();
-        self.sight = self.sights.look(look, tracker);
+        self.sight = self.sights.observe(look, tracker);
     }
 
     /// The changes that come next are of something that was printed.
@@ -81,12 +81,12 @@ impl Turns {
     /// The same of a moment at which nothing had changed.
     pub fn still(&mut self, at: Duration) {
         self.news = false;
-        self.sight = self.sights.still(at);
+        self.sight = self.sights.unchanged(at);
     }
 
     /// Takes in changes; the turns that they end.
     pub fn take(&mut self, changes: &[Change], now: Instant) -> Vec<Turn> {
-        let turns = self.detector.look(changes, self.sight);
+        let turns = self.detector.update(changes, self.sight);
         // A full-screen program changes nothing of the screen that lines are told of.
         let is_screen = |change: &Change| matches!(change, Change::Screen { .. });
         if self.news || changes.iter().any(is_screen) {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::child::{self, Finished, Invocation};
+use crate::child::{self, ChildOutput, Invocation};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
@@ -205,7 +205,7 @@ impl Server {
         Error::gone(format!("{self} ended before it replied"))
     }
 
-    fn start(&self, args: Vec<OsString>, stdin: Vec<u8>, clock: &Clock) -> Result<Finished> {
+    fn start(&self, args: Vec<OsString>, stdin: Vec<u8>, clock: &Clock) -> Result<ChildOutput> {
         // -N: never start a server. -u: keep non-ASCII names and text in any locale.
         let mut all: Vec<OsString> = vec!["-u".into(), "-N".into()];
         match &self.address {
@@ -223,7 +223,7 @@ impl Server {
             output_bytes_max: OUTPUT_BYTES_MAX,
             timeout: self.timeout,
         };
-        child::run_unless(&invocation, clock, &self.stop).map_err(|error| {
+        child::run_until_stopped(&invocation, clock, &self.stop).map_err(|error| {
             if error.is_timeout() {
                 Error::timeout(format!("{self} did not reply within {:?}", self.timeout))
             } else {
@@ -232,7 +232,7 @@ impl Server {
         })
     }
 
-    fn output(&self, finished: Finished) -> Result<Output> {
+    fn output(&self, finished: ChildOutput) -> Result<Output> {
         let complaints = String::from_utf8_lossy(&finished.stderr).into_owned();
         if !finished.status.success() && is_unusable(&complaints) {
             return Err(Error::invalid(format!("{self}: {}", complaints.trim())));

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use td_observe::agent::{Screen, StateRules};
+use td_observe::agent::{AgentScreen, StateRules};
 
 use crate::recordings::{files_below, recordings};
 
 const LIST: &str = include_str!("agent_states.txt");
 
 /// Capture, and what it says: agent, state, rule, whether it is confirmed or inferred.
-fn judged() -> Option<BTreeMap<String, String>> {
+fn detected() -> Option<BTreeMap<String, String>> {
     let root = recordings()?.join("pane-captures");
     if !root.is_dir() {
         eprintln!("NOT TESTED: no captures in {}", root.display());
@@ -26,10 +26,13 @@ fn judged() -> Option<BTreeMap<String, String>> {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
         let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
         let rows: Vec<&str> = text.lines().collect();
-        let said = match rules.judge(&Screen::of(&rows)) {
-            Some(judged) => {
-                let how = ["confirmed", "inferred"][usize::from(judged.inferred)];
-                format!("{}\t{}\t{}\t{how}", judged.agent, judged.state, judged.rule)
+        let said = match rules.detect(&AgentScreen::of(&rows)) {
+            Some(detected) => {
+                let how = ["confirmed", "inferred"][usize::from(detected.inferred)];
+                format!(
+                    "{}\t{}\t{}\t{how}",
+                    detected.agent, detected.state, detected.rule
+                )
             }
             None => "-\t-\t-\t-".to_owned(),
         };
@@ -40,10 +43,12 @@ fn judged() -> Option<BTreeMap<String, String>> {
 
 #[test]
 fn what_captures_say_is_known() {
-    let Some(judged) = judged() else { return };
+    let Some(detected) = detected() else { return };
     if std::env::var_os("TD_BLESS").is_some() {
         let comments = LIST.lines().filter(|line| line.starts_with('#'));
-        let lines = judged.iter().map(|(name, said)| format!("{name}\t{said}"));
+        let lines = detected
+            .iter()
+            .map(|(name, said)| format!("{name}\t{said}"));
         let text: Vec<String> = comments.map(str::to_owned).chain(lines).collect();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/agent_states.txt");
         fs::write(path, text.join("\n") + "\n").unwrap();
@@ -52,8 +57,8 @@ fn what_captures_say_is_known() {
     let listed = LIST.lines().filter(|line| !line.starts_with('#'));
     let listed = listed.filter_map(|line| line.split_once('\t'));
     let listed: BTreeMap<&str, &str> = listed.collect();
-    // Captures that came later are judged too, and have to be read and listed.
-    for (name, said) in &judged {
+    // Captures that came later are detected too, and have to be read and listed.
+    for (name, said) in &detected {
         let expected = listed.get(name.as_str()).copied();
         // The one error that is worse than saying nothing.
         let is_done = |said: &str| said.split('\t').nth(1) == Some("done");

@@ -15,13 +15,12 @@ const LAYERS: &[&str] = &[
     "event",
     "clock",
     "thread",
-    "gap",
     "redact",
-    "recording",
     "track",
     "agent",
     "bus",
     "history",
+    "recording",
     "child",
     "tmux",
     "process",
@@ -39,9 +38,12 @@ const PURE: &[&str] = &[
     "src/track/",
     "src/agent/",
     "src/redact/",
-    "src/recording/",
+    "src/recording/encoder.rs",
+    "src/recording/join.rs",
+    "src/recording/pane_encoder.rs",
+    "src/recording/screen.rs",
     "src/bus/limit.rs",
-    "src/gap.rs",
+    "src/event/log_gap.rs",
     "src/process/collected.rs",
     "src/process/jobs.rs",
     "src/process/lines.rs",
@@ -61,20 +63,20 @@ const PURE: &[&str] = &[
     "src/history/read/sift.rs",
     "src/history/rotate.rs",
     "src/face/agents.rs",
-    "src/face/cast.rs",
-    "src/face/cast/",
+    "src/face/asciicast.rs",
+    "src/face/asciicast/",
     "src/face/clean.rs",
     "src/face/console.rs",
     "src/face/console/",
-    "src/face/executions.rs",
-    "src/face/flow.rs",
-    "src/face/foot.rs",
-    "src/face/names.rs",
-    "src/face/open_lines.rs",
+    "src/face/execution_lines.rs",
+    "src/face/plain_text.rs",
+    "src/face/live_rows.rs",
+    "src/face/session_labels.rs",
+    "src/face/stream_lines.rs",
     "src/face/sgr.rs",
     "src/face/survey.rs",
     "src/face/tone.rs",
-    "src/face/transcript.rs",
+    "src/face/text_export.rs",
     "src/face/tree.rs",
     "src/face/words.rs",
     "src/timestamp.rs",
@@ -189,6 +191,7 @@ const STRANGERS: &[(&str, &str)] = &[
     ("history", "bus"),
     ("bus", "track"),
     ("history", "track"),
+    ("recording", "bus"),
     ("child", "bus"),
     ("child", "history"),
     ("child", "track"),
@@ -427,7 +430,11 @@ fn each_rule_bites() {
             "use crossbeam_channel::Sender;",
             "it is pure",
         ),
-        ("src/gap.rs", "fn f() { std::process::id(); }", "it is pure"),
+        (
+            "src/event/log_gap.rs",
+            "fn f() { std::process::id(); }",
+            "it is pure",
+        ),
         (
             "src/history/line.rs",
             "fn f() { let t = std::time::Instant::now(); }",
@@ -486,7 +493,7 @@ fn each_rule_bites() {
             "{code} in {file} should break \"{rule}\": {found:?}"
         );
     }
-    let without = Source::parse("src/gap.rs", "// X.\nfn f() {}");
+    let without = Source::parse("src/event/log_gap.rs", "// X.\nfn f() {}");
     assert_eq!(violations(&without, &roots).len(), 1);
 }
 
@@ -546,8 +553,11 @@ fn what_is_allowed_passes() {
     }
     // What follows a test module counts again.
     let after = "//! X.\n#[cfg(test)]\nmod tests { fn f() {} }\nuse std::thread;";
-    let found = violations(&Source::parse("src/gap.rs", after), &roots);
-    assert!(found[0].starts_with("src/gap.rs:4: "), "{found:?}");
+    let found = violations(&Source::parse("src/event/log_gap.rs", after), &roots);
+    assert!(
+        found[0].starts_with("src/event/log_gap.rs:4: "),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use td_observe::Clock;
-use td_observe::child::{self, Finished, Invocation};
+use td_observe::child::{self, ChildOutput, Invocation};
 use td_observe::tmux::{
     CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, Listing, PaneState, Server, capture,
 };
@@ -211,7 +211,7 @@ impl TmuxServer {
     }
 
     /// The same, however it ends and whatever it prints.
-    pub fn try_tmux(&self, args: &[&OsStr], stdin: &str) -> Finished {
+    pub fn try_tmux(&self, args: &[&OsStr], stdin: &str) -> ChildOutput {
         let args: Vec<OsString> = args
             .iter()
             // A semicolon at the end of an argument would begin another command.
@@ -229,7 +229,7 @@ impl TmuxServer {
     }
 
     /// Runs tmux with arguments as they are.
-    fn run(&self, args: &[&OsStr], stdin: &str) -> Finished {
+    fn run(&self, args: &[&OsStr], stdin: &str) -> ChildOutput {
         let mut all: Vec<OsString> = ["-u", "-L", &self.name, "-f", "/dev/null"]
             .map(OsString::from)
             .into();
@@ -410,7 +410,7 @@ impl Drop for Stopped {
     }
 }
 
-fn shown(finished: &Finished) -> String {
+fn shown(finished: &ChildOutput) -> String {
     format!(
         "{}\n--- stdout\n{}\n--- stderr\n{}",
         finished.status,

@@ -1,7 +1,7 @@
 //! Which rows of an agent's screen are its conversation: one layout an agent (pure).
 
-use super::opencode::Opencode;
-use super::row::{Kind, Page, Row};
+use super::opencode::OpencodeLayout;
+use super::row::{ConversationPage, ConversationRow, RowPart};
 use super::unknown;
 use crate::agent::{AgentProgram, KnownAgent};
 
@@ -11,7 +11,7 @@ const ROWS_MAX: usize = 500;
 /// The layout of a screen.
 #[derive(Clone, Debug)]
 pub(super) enum Layout {
-    Opencode(Opencode),
+    Opencode(OpencodeLayout),
     /// Of an agent that is not known: whatever scrolls is its text.
     Unknown,
 }
@@ -19,14 +19,14 @@ pub(super) enum Layout {
 impl Layout {
     pub fn of(program: &AgentProgram) -> Self {
         match program {
-            AgentProgram::Known(KnownAgent::Opencode) => Self::Opencode(Opencode::default()),
+            AgentProgram::Known(KnownAgent::Opencode) => Self::Opencode(OpencodeLayout::default()),
             AgentProgram::Known(_) | AgentProgram::Other(_) => Self::Unknown,
         }
     }
 
     /// What the screen shows of the conversation; `None` where it is another screen (a menu, a screen that
     /// is only half drawn).
-    pub fn page(&mut self, rows: &[&str], width: usize) -> Option<Page> {
+    pub fn page(&mut self, rows: &[&str], width: usize) -> Option<ConversationPage> {
         let rows = &rows[..rows.len().min(ROWS_MAX)];
         match self {
             Self::Opencode(layout) => layout.page(rows, width),
@@ -35,9 +35,9 @@ impl Layout {
     }
 
     /// How many of the rows do not change any more.
-    pub fn sealed(&self, rows: &[Row]) -> usize {
+    pub fn sealed(&self, rows: &[ConversationRow]) -> usize {
         match self {
-            Self::Opencode(_) => Opencode::sealed(rows),
+            Self::Opencode(_) => OpencodeLayout::sealed(rows),
             Self::Unknown => 0,
         }
     }
@@ -45,7 +45,7 @@ impl Layout {
     /// Whether a box with this head is a tool's.
     pub fn tool<'a>(&self, head: &'a str) -> Option<(&'a str, &'a str)> {
         match self {
-            Self::Opencode(_) => Opencode::tool(head),
+            Self::Opencode(_) => OpencodeLayout::tool(head),
             Self::Unknown => None,
         }
     }
@@ -56,7 +56,7 @@ impl Layout {
     }
 
     /// Whether a row ends a turn that was completed.
-    pub fn is_completed(&self, row: &Row) -> bool {
-        row.kind == Kind::End && !row.text.ends_with("interrupted")
+    pub fn is_completed(&self, row: &ConversationRow) -> bool {
+        row.kind == RowPart::End && !row.text.ends_with("interrupted")
     }
 }

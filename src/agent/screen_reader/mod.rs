@@ -2,19 +2,19 @@
 //! inside a full-screen program, and those that stand when a turn has ended, are told once (pure).
 //!
 //! ```text
-//! screen ─layout─> page (rows that scroll) ─place─> what has settled ─teller─> events
+//! screen ─layout─> page (rows that scroll) ─place─> what has settled ─writer─> events
 //! ```
 //!
 //! A page is aligned with the rows that are known: *settled* ones, which were told and do not change any
 //! more, and *live* ones, which may. What a page does not show any more of the live rows has scrolled away.
 //! Where a page has nothing in common with what is known, rows were lost, and that is told, too.
 
+mod align;
 mod layout;
 mod opencode;
-mod place;
 mod row;
-mod teller;
 mod unknown;
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -22,10 +22,10 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use align::{letters_before, place};
 use layout::Layout;
-use place::{letters_before, place};
-use row::{Page, Row};
-use teller::Teller;
+use row::{ConversationPage, ConversationRow};
+use writer::ConversationWriter;
 
 use super::{AgentEvent, AgentProgram};
 
@@ -48,34 +48,34 @@ const ANCHOR_ROWS: usize = 3;
 #[derive(Debug)]
 pub(crate) struct ScreenReader {
     layout: Layout,
-    teller: Teller,
+    writer: ConversationWriter,
     /// Rows that were told, or stood there before.
-    settled: VecDeque<Row>,
+    settled: VecDeque<ConversationRow>,
     /// Rows of the last page behind them.
-    live: Vec<Row>,
+    live: Vec<ConversationRow>,
     /// Where the last page began among both.
     last: usize,
     width: usize,
     /// The last page, if nothing was shown since then.
-    wiped: Option<Vec<Row>>,
+    wiped: Option<Vec<ConversationRow>>,
     /// What does not fit to what is known, and how often that was so in a row.
-    unplaced: (u32, Option<Page>),
+    unplaced: (u32, Option<ConversationPage>),
     /// What is there is not of before any more.
     has_begun: bool,
     was_working: bool,
     /// Rows that have settled if they stand until then.
-    standing: Option<Standing>,
+    settling: Option<SettlingRows>,
     /// How many rows have settled since the beginning.
     told: u64,
 }
 
 /// Rows that are about to settle.
 #[derive(Debug)]
-struct Standing {
+struct SettlingRows {
     until: Instant,
     /// The number of the row behind them, and the last of them.
     end: u64,
-    last: Row,
+    last: ConversationRow,
 }
 
 impl ScreenReader {
@@ -83,7 +83,7 @@ impl ScreenReader {
     pub fn new(program: &AgentProgram) -> Self {
         Self {
             layout: Layout::of(program),
-            teller: Teller::default(),
+            writer: ConversationWriter::default(),
             settled: VecDeque::new(),
             live: Vec::new(),
             last: 0,
@@ -92,19 +92,25 @@ impl ScreenReader {
             unplaced: (0, None),
             has_begun: false,
             was_working: false,
-            standing: None,
+            settling: None,
             told: 0,
         }
     }
 
     /// Takes in a screen.
-    pub fn see(&mut self, rows: &[&str], width: u32, now: Instant, events: &mut Vec<AgentEvent>) {
+    pub fn update(
+        &mut self,
+        rows: &[&str],
+        width: u32,
+        now: Instant,
+        events: &mut Vec<AgentEvent>,
+    ) {
         let width = usize::try_from(width).unwrap_or(usize::MAX);
         let Some(page) = self.layout.page(rows, width) else {
             return;
         };
-        self.teller.typed(&page.typed);
-        self.teller.noticed(&page.notice);
+        self.writer.typed(&page.typed);
+        self.writer.noticed(&page.notice);
         let was_working = std::mem::replace(&mut self.was_working, page.is_working == Some(true));
         let is_new_width = std::mem::replace(&mut self.width, width) != width;
         if page.rows.is_empty() {
@@ -122,29 +128,29 @@ impl ScreenReader {
             self.begin_with(page.rows);
         }
         self.stand(now, events);
-        self.teller.flush(events);
+        self.writer.flush(events);
     }
 
-    /// When [`ScreenReader::due`] has something to tell, if nothing happens.
-    pub fn next_due(&self) -> Option<Instant> {
-        self.standing.as_ref().map(|standing| standing.until)
+    /// When [`ScreenReader::handle_timeout`] has something to tell, if nothing happens.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.settling.as_ref().map(|standing| standing.until)
     }
 
     /// Tells what has settled by standing.
-    pub fn due(&mut self, now: Instant, events: &mut Vec<AgentEvent>) {
+    pub fn handle_timeout(&mut self, now: Instant, events: &mut Vec<AgentEvent>) {
         self.stand(now, events);
-        self.teller.flush(events);
+        self.writer.flush(events);
     }
 
     /// The turn has ended: what stands is settled.
-    pub fn over(&mut self, events: &mut Vec<AgentEvent>) {
+    pub fn end_turn(&mut self, events: &mut Vec<AgentEvent>) {
         // A state lags behind: what is drawn while the agent works has not settled.
         if !self.has_begun || self.was_working {
             return;
         }
         self.take_unplaced(events);
         self.settle(self.live.len(), events);
-        self.teller.over(events);
+        self.writer.over(events);
     }
 
     /// No screen comes that tells where the last one belongs.
@@ -155,12 +161,12 @@ impl ScreenReader {
     }
 
     /// Whether a page is of a conversation that is to be told.
-    fn is_new(&self, page: &Page) -> bool {
+    fn is_new(&self, page: &ConversationPage) -> bool {
         page.is_working == Some(true)
             || page
                 .rows
                 .iter()
-                .any(|row| row.is_head && self.teller.was_typed(&row.text))
+                .any(|row| row.is_head && self.writer.was_typed(&row.text))
     }
 
     /// Settles what has stood long enough.
@@ -170,21 +176,21 @@ impl ScreenReader {
             false => (self.live.len(), QUIET),
         };
         let mut settled = 0;
-        if let Some(standing) = self.standing.take() {
+        if let Some(standing) = self.settling.take() {
             let count = usize::try_from(standing.end.saturating_sub(self.told)).unwrap_or(0);
             let last = count.checked_sub(1).and_then(|last| self.live.get(last));
             if count <= sealed && last.is_some_and(|last| last.is_same(&standing.last)) {
                 if standing.until > now {
-                    self.standing = Some(standing);
+                    self.settling = Some(standing);
                     return;
                 }
                 self.settle(count, events);
-                self.teller.close(events);
+                self.writer.close(events);
                 settled = count;
             }
         }
         let count = sealed - settled;
-        self.standing = count.checked_sub(1).map(|last| Standing {
+        self.settling = count.checked_sub(1).map(|last| SettlingRows {
             until: now + time,
             end: self.told + count as u64,
             last: self.live[last].clone(),
@@ -193,7 +199,7 @@ impl ScreenReader {
 
     fn take(
         &mut self,
-        page: Page,
+        page: ConversationPage,
         was_working: bool,
         is_new_width: bool,
         events: &mut Vec<AgentEvent>,
@@ -216,7 +222,7 @@ impl ScreenReader {
             self.unplaced = (0, None);
             return;
         }
-        let known: Vec<&Row> = self.settled.iter().chain(&self.live).collect();
+        let known: Vec<&ConversationRow> = self.settled.iter().chain(&self.live).collect();
         if let Some(at) = place(&known, self.settled.len(), &page.rows, self.last) {
             self.unplaced = (0, None);
             return self.advance(at, page.rows, events);
@@ -237,7 +243,7 @@ impl ScreenReader {
     }
 
     /// The page begins at this index of what is known.
-    fn advance(&mut self, at: usize, page: Vec<Row>, events: &mut Vec<AgentEvent>) {
+    fn advance(&mut self, at: usize, page: Vec<ConversationRow>, events: &mut Vec<AgentEvent>) {
         let settled = self.settled.len();
         if let Some(scrolled) = at.checked_sub(settled) {
             self.settle_rows(scrolled, events);
@@ -263,7 +269,7 @@ impl ScreenReader {
             {
                 // The last row that was told goes on.
                 self.settled[settled - 1] = page[first].clone();
-                self.teller.row(&rest, &self.layout, events);
+                self.writer.row(&rest, &self.layout, events);
             }
         }
         if start > page.len() {
@@ -274,14 +280,15 @@ impl ScreenReader {
     }
 
     /// Where what is new begins, by the last rows that have settled.
-    fn anchor(&self, page: &[Row], from: usize) -> Option<usize> {
+    fn anchor(&self, page: &[ConversationRow], from: usize) -> Option<usize> {
         let count = ANCHOR_ROWS.min(self.settled.len());
-        let anchor: Vec<&Row> = self
+        let anchor: Vec<&ConversationRow> = self
             .settled
             .iter()
             .skip(self.settled.len() - count)
             .collect();
-        let is_there = |rows: &[Row]| anchor.iter().zip(rows).all(|(one, two)| one.is_same(two));
+        let is_there =
+            |rows: &[ConversationRow]| anchor.iter().zip(rows).all(|(one, two)| one.is_same(two));
         let from = from.saturating_sub(count);
         let found = page[from..].windows(count.max(1)).rposition(is_there)?;
         Some(from + found + count)
@@ -289,7 +296,7 @@ impl ScreenReader {
 
     /// These are the live rows now: what is known of those that stay is kept, since their boxes may have
     /// begun above the screen.
-    fn show(&mut self, mut rows: Vec<Row>) {
+    fn show(&mut self, mut rows: Vec<ConversationRow>) {
         for (row, was) in rows.iter_mut().zip(&self.live) {
             if !row.is_same(was) {
                 break;
@@ -302,19 +309,23 @@ impl ScreenReader {
     }
 
     /// Finds the place of a page that is wrapped at another width, by its letters.
-    fn rewrap(&mut self, page: &[Row], events: &mut Vec<AgentEvent>) -> bool {
+    fn rewrap(&mut self, page: &[ConversationRow], events: &mut Vec<AgentEvent>) -> bool {
         let known: Vec<char> = self
             .settled
             .iter()
             .chain(&self.live)
-            .flat_map(Row::letters)
+            .flat_map(ConversationRow::letters)
             .collect();
         let shown = letters(page);
         let Some(before) = letters_before(&known, &shown) else {
             return false;
         };
         // Live rows above the page have scrolled away.
-        let mut start = self.settled.iter().flat_map(Row::letters).count();
+        let mut start = self
+            .settled
+            .iter()
+            .flat_map(ConversationRow::letters)
+            .count();
         while let Some(row) = self.live.first() {
             let letters = row.letters().count();
             if start + letters > before {
@@ -327,7 +338,7 @@ impl ScreenReader {
         if let Some(row) = self.live.first_mut() {
             let above = before.saturating_sub(start);
             if above > row.told {
-                self.teller
+                self.writer
                     .row(&row.before(above).rest(), &self.layout, events);
                 row.told = above;
             }
@@ -353,7 +364,7 @@ impl ScreenReader {
             self.settled.push_back(row.clone());
         }
         self.live.extend(rows.cloned());
-        self.standing = None;
+        self.settling = None;
         true
     }
 
@@ -375,7 +386,7 @@ impl ScreenReader {
         if self.layout.tells_ends() {
             if was_working {
                 self.settle(self.live.len(), events);
-                self.teller.over(events);
+                self.writer.over(events);
             }
             self.settled.clear();
             self.live.clear();
@@ -386,14 +397,15 @@ impl ScreenReader {
         self.has_begun = true;
         self.take_unplaced(events);
         if self.wiped.is_none() {
-            let rows: Vec<Row> = self.settled.iter().chain(&self.live).cloned().collect();
+            let rows: Vec<ConversationRow> =
+                self.settled.iter().chain(&self.live).cloned().collect();
             self.wiped = Some(rows[self.last.min(rows.len())..].to_vec());
             self.settle(self.live.len(), events);
         }
     }
 
     /// These rows were there before, or are of another conversation: they are not told.
-    fn begin_with(&mut self, rows: Vec<Row>) {
+    fn begin_with(&mut self, rows: Vec<ConversationRow>) {
         self.settled = rows.into();
         self.live.clear();
         self.last = 0;
@@ -401,9 +413,9 @@ impl ScreenReader {
     }
 
     /// Rows between what is known and these were not seen.
-    fn lose(&mut self, rows: Vec<Row>, events: &mut Vec<AgentEvent>) {
+    fn lose(&mut self, rows: Vec<ConversationRow>, events: &mut Vec<AgentEvent>) {
         self.settle_rows(self.live.len(), events);
-        self.teller.unseen(events);
+        self.writer.unseen(events);
         self.settled.clear();
         (self.live, self.last) = (rows, 0);
         self.unplaced = (0, None);
@@ -412,14 +424,14 @@ impl ScreenReader {
     /// So many of the live rows have settled, and are told.
     fn settle(&mut self, count: usize, events: &mut Vec<AgentEvent>) {
         self.settle_rows(count, events);
-        self.teller.flush(events);
+        self.writer.flush(events);
     }
 
     fn settle_rows(&mut self, count: usize, events: &mut Vec<AgentEvent>) {
         let count = count.min(self.live.len());
         self.told += count as u64;
         for row in self.live.drain(..count) {
-            self.teller.row(&row.rest(), &self.layout, events);
+            self.writer.row(&row.rest(), &self.layout, events);
             self.settled.push_back(row);
         }
         let surplus = self.settled.len().saturating_sub(SETTLED_MAX);
@@ -429,7 +441,7 @@ impl ScreenReader {
 }
 
 /// Whether a page shows again what was shown before everything was erased; its end may have changed.
-fn is_redrawn(last: &[Row], page: &[Row]) -> bool {
+fn is_redrawn(last: &[ConversationRow], page: &[ConversationRow]) -> bool {
     let (last, page) = (letters(last), letters(page));
     let same = last
         .iter()
@@ -439,12 +451,12 @@ fn is_redrawn(last: &[Row], page: &[Row]) -> bool {
     same > 0 && same * 2 >= last.len().min(page.len())
 }
 
-fn letters(rows: &[Row]) -> Vec<char> {
-    rows.iter().flat_map(Row::letters).collect()
+fn letters(rows: &[ConversationRow]) -> Vec<char> {
+    rows.iter().flat_map(ConversationRow::letters).collect()
 }
 
 /// What a row says behind what it said before.
-fn grown(was: &Row, row: &Row) -> Option<Row> {
+fn grown(was: &ConversationRow, row: &ConversationRow) -> Option<ConversationRow> {
     let rest = row.text.strip_prefix(was.text.as_str())?;
     let mut grown = row.clone();
     grown.text = rest.trim_start().to_owned();

@@ -6,7 +6,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
-use super::row::{Kind, Page, Row};
+use super::row::{ConversationPage, ConversationRow, RowPart};
 
 /// The side bar of a box.
 const BAR: char = '┃';
@@ -26,15 +26,15 @@ const TOOL_MARKS: &[char] = &['→', '←', '✱', '%', '◇', '⚙', '↔', '#'
 
 /// What is remembered of a screen for the next one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Opencode {
+pub(super) struct OpencodeLayout {
     /// Columns of the conversation at this width, where an input box has shown them.
     columns: Option<(usize, usize)>,
     /// The first screen was there: what follows is seen from its beginning.
     is_first: bool,
 }
 
-impl Opencode {
-    pub fn page(&mut self, rows: &[&str], width: usize) -> Option<Page> {
+impl OpencodeLayout {
+    pub fn page(&mut self, rows: &[&str], width: usize) -> Option<ConversationPage> {
         let shown = |row: &&str| !row.trim().is_empty();
         let end = rows.iter().rposition(shown)? + 1;
         // The input box, or a dialogue in its place, which reaches down to the end.
@@ -47,11 +47,11 @@ impl Opencode {
             let above = rows[..edge].iter().rev();
             let boxed = above.take_while(|row| row.trim_start().starts_with(BAR));
             let boxed: Vec<&str> = boxed.map(|row| inside(row).trim()).collect();
-            return Some(Page {
+            return Some(ConversationPage {
                 is_working: Some(false),
                 is_first: true,
                 typed: typed(boxed.into_iter().rev()),
-                ..Page::default()
+                ..ConversationPage::default()
             });
         }
         let edge = edge.filter(|edge| *edge >= foot);
@@ -92,9 +92,9 @@ impl Opencode {
         let is_dialogue = edge.is_none();
         let mut footer = rows[foot_start..end].iter();
         let is_working = is_dialogue || footer.any(|row| row.contains("interrupt"));
-        let mut page = Page {
+        let mut page = ConversationPage {
             is_working: Some(is_working),
-            ..Page::default()
+            ..ConversationPage::default()
         };
         if !is_dialogue {
             page.typed = typed(boxed);
@@ -121,7 +121,11 @@ impl Opencode {
                     is_spaced = true;
                     continue;
                 }
-                let mut row = Row::new(&without_spinner(text.trim_end()), Kind::Boxed, is_spaced);
+                let mut row = ConversationRow::new(
+                    &without_spinner(text.trim_end()),
+                    RowPart::Boxed,
+                    is_spaced,
+                );
                 row.is_head = std::mem::take(&mut is_head);
                 row.is_covered = is_covered;
                 page.rows.push(row);
@@ -136,7 +140,7 @@ impl Opencode {
                 is_spaced |= !is_covered;
                 continue;
             };
-            let mut row = Row::new(&text, kind, is_spaced);
+            let mut row = ConversationRow::new(&text, kind, is_spaced);
             row.is_covered = is_covered;
             page.rows.push(row);
             is_spaced = false;
@@ -145,23 +149,23 @@ impl Opencode {
         Some(page)
     }
 
-    pub fn sealed(rows: &[Row]) -> usize {
+    pub fn sealed(rows: &[ConversationRow]) -> usize {
         let mut sealed = 0;
         let mut at = 0;
         while at < rows.len() {
             let end = block_end(rows, at);
             let block = &rows[at..end];
             match rows[at].kind {
-                Kind::End => sealed = end,
+                RowPart::End => sealed = end,
                 // What waits below the answer has not been given to the model yet.
-                Kind::Boxed if block.iter().any(is_queued) => return sealed,
-                Kind::Boxed if rows[at].is_head && Self::tool(&rows[at].text).is_none() => {
+                RowPart::Boxed if block.iter().any(is_queued) => return sealed,
+                RowPart::Boxed if rows[at].is_head && Self::tool(&rows[at].text).is_none() => {
                     sealed = end;
                 }
                 // A tool follows text that is complete, and text tools that are.
                 _ if is_tool(&rows[at]) && at > 0 && !is_tool(&rows[at - 1]) => sealed = at,
-                Kind::Text if at > 0 && is_tool(&rows[at - 1]) => sealed = at,
-                Kind::Text | Kind::Boxed | Kind::Tool => {}
+                RowPart::Text if at > 0 && is_tool(&rows[at - 1]) => sealed = at,
+                RowPart::Text | RowPart::Boxed | RowPart::Tool => {}
             }
             at = end;
         }
@@ -184,25 +188,25 @@ fn typed<'a>(rows: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Whether a row is of a prompt that waits for its turn.
-pub(super) fn is_queued(row: &Row) -> bool {
+pub(super) fn is_queued(row: &ConversationRow) -> bool {
     row.text.trim() == "QUEUED"
 }
 
-fn is_tool(row: &Row) -> bool {
-    matches!(row.kind, Kind::Boxed | Kind::Tool)
+fn is_tool(row: &ConversationRow) -> bool {
+    matches!(row.kind, RowPart::Boxed | RowPart::Tool)
 }
 
 /// The end of the box, or of the one row, that begins there.
-fn block_end(rows: &[Row], at: usize) -> usize {
-    if rows[at].kind != Kind::Boxed {
+fn block_end(rows: &[ConversationRow], at: usize) -> usize {
+    if rows[at].kind != RowPart::Boxed {
         return at + 1;
     }
-    let goes_on = |row: &&Row| row.kind == Kind::Boxed && !row.is_head;
+    let goes_on = |row: &&ConversationRow| row.kind == RowPart::Boxed && !row.is_head;
     at + 1 + rows[at + 1..].iter().take_while(goes_on).count()
 }
 
 /// What a row outside of boxes says, and what it is; `None` for decoration.
-fn text_row(text: &str) -> Option<(String, Kind)> {
+fn text_row(text: &str) -> Option<(String, RowPart)> {
     let bare = text.trim();
     if bare.is_empty() || is_frame(bare) {
         return None;
@@ -211,27 +215,27 @@ fn text_row(text: &str) -> Option<(String, Kind)> {
         // Without a time, the turn goes on.
         let last = end.rsplit(" · ").next().unwrap_or_default().trim();
         let is_end = last == "interrupted" || is_time(last);
-        return is_end.then(|| (end.trim().to_owned(), Kind::End));
+        return is_end.then(|| (end.trim().to_owned(), RowPart::End));
     }
     if let Some(rest) = bare.strip_prefix(is_spinner) {
         return match rest.trim() {
             "Thinking" => None,
-            rest => Some((format!("$ {rest}"), Kind::Tool)),
+            rest => Some((format!("$ {rest}"), RowPart::Tool)),
         };
     }
     if bare.starts_with("+ Thought") || bare.starts_with("~ ") {
         return None;
     }
-    let is_tool = bare.starts_with(TOOL_MARKS) && Opencode::tool(bare).is_some();
+    let is_tool = bare.starts_with(TOOL_MARKS) && OpencodeLayout::tool(bare).is_some();
     // A heading of an answer is drawn without its mark.
     if is_tool && !bare.starts_with('#') {
-        return Some((bare.to_owned(), Kind::Tool));
+        return Some((bare.to_owned(), RowPart::Tool));
     }
     if bare.starts_with('│') {
         let cells = bare.trim_matches('│').split('│').map(str::trim);
-        return Some((cells.collect::<Vec<&str>>().join(" | "), Kind::Text));
+        return Some((cells.collect::<Vec<&str>>().join(" | "), RowPart::Text));
     }
-    Some((text.to_owned(), Kind::Text))
+    Some((text.to_owned(), RowPart::Text))
 }
 
 /// `3.2s`, `1m 4s`.

@@ -5,7 +5,7 @@ const CHARS_MAX: usize = 1_000;
 
 /// What a row is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RowPart {
     /// What the agent writes.
     Text,
     /// A row in a box: a prompt, a tool with its output, an error.
@@ -18,9 +18,9 @@ pub(super) enum Kind {
 
 /// A row of the area that scrolls, without what stands around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ConversationRow {
     pub text: String,
-    pub kind: Kind,
+    pub kind: RowPart,
     /// A blank row, or an edge, stands above it.
     pub is_spaced: bool,
     /// A box begins with it.
@@ -31,8 +31,8 @@ pub(super) struct Row {
     pub told: usize,
 }
 
-impl Row {
-    pub fn new(text: &str, kind: Kind, is_spaced: bool) -> Self {
+impl ConversationRow {
+    pub fn new(text: &str, kind: RowPart, is_spaced: bool) -> Self {
         let end = text.char_indices().nth(CHARS_MAX);
         Self {
             text: end.map_or(text, |(end, _)| &text[..end]).to_owned(),
@@ -100,9 +100,9 @@ fn cut(text: &str, letters: usize) -> (&str, &str) {
 
 /// What a layout reads off a screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Page {
+pub(super) struct ConversationPage {
     /// The rows of the area that scrolls, blank ones and decoration left out.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ConversationRow>,
     /// Whether the agent works; `None` where the layout does not tell.
     pub is_working: Option<bool>,
     /// Nothing is shown, or what an agent shows before a conversation.

@@ -140,10 +140,10 @@ fn told(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, Vec<A
         let screen = model.screen(is_over);
         let rows: Vec<&str> = screen.iter().map(String::as_str).collect();
         now += Duration::from_millis(100);
-        reader.see(&rows, u32::try_from(model.width).unwrap(), now, events);
+        reader.update(&rows, u32::try_from(model.width).unwrap(), now, events);
         if is_over {
-            reader.due(now + Duration::from_secs(10), events);
-            reader.over(events);
+            reader.handle_timeout(now + Duration::from_secs(10), events);
+            reader.end_turn(events);
         }
     };
     look(&mut model, false, &mut events);
@@ -252,10 +252,10 @@ proptest! {
         let (mut reader, mut events, now) = (ScreenReader::new(&program), Vec::new(), Instant::now());
         for (screen, width) in &screens {
             let rows: Vec<&str> = screen.iter().map(String::as_str).collect();
-            reader.see(&rows, *width, now, &mut events);
+            reader.update(&rows, *width, now, &mut events);
         }
-        reader.due(now + Duration::from_secs(10), &mut events);
-        reader.over(&mut events);
+        reader.handle_timeout(now + Duration::from_secs(10), &mut events);
+        reader.end_turn(&mut events);
     }
 }
 

@@ -1,8 +1,8 @@
 //! The screen of a full-screen program of which nothing is known: frames, footers and spinners are left
 //! out, the rest is text (pure).
 
-use super::row::{Kind, Page, Row};
-use crate::agent::decoration::{Kind as Shape, bare};
+use super::row::{ConversationPage, ConversationRow, RowPart};
+use crate::agent::decoration::{LineKind, bare_line};
 
 /// So far from the foot the input box is looked for.
 const FOOT_ROWS: usize = 12;
@@ -14,17 +14,18 @@ const BOX_ROWS_MAX: usize = 6;
 const KEYS: &[&str] = &["esc", "ctrl+", "ctrl-", "ctrl ", "^c", "shift+", "enter "];
 const KEY_ROWS: usize = 3;
 
-pub(super) fn page(rows: &[&str]) -> Page {
+pub(super) fn page(rows: &[&str]) -> ConversationPage {
     let end = content_end(rows);
-    let mut page = Page::default();
+    let mut page = ConversationPage::default();
     let mut is_spaced = true;
     for row in &rows[..end] {
-        let shape = bare(row);
+        let shape = bare_line(row);
         match shape.kind {
-            Shape::Blank | Shape::Rule => is_spaced = true,
+            LineKind::Blank | LineKind::Rule => is_spaced = true,
             _ if is_busy(shape.text) => is_spaced = true,
-            Shape::Bullet | Shape::Input | Shape::Text => {
-                page.rows.push(Row::new(shape.text, Kind::Text, is_spaced));
+            LineKind::Bullet | LineKind::Input | LineKind::Text => {
+                page.rows
+                    .push(ConversationRow::new(shape.text, RowPart::Text, is_spaced));
                 is_spaced = false;
             }
         }
@@ -35,28 +36,28 @@ pub(super) fn page(rows: &[&str]) -> Page {
 
 /// Where what is below the text begins: the input box, hints, a status line.
 fn content_end(rows: &[&str]) -> usize {
-    let shape = |row: usize| bare(rows[row]).kind;
-    let shown = |row: &usize| shape(*row) != Shape::Blank;
+    let shape = |row: usize| bare_line(rows[row]).kind;
+    let shown = |row: &usize| shape(*row) != LineKind::Blank;
     let Some(last) = (0..rows.len()).rfind(shown) else {
         return 0;
     };
     let mut end = last + 1;
     let foot = end.saturating_sub(FOOT_ROWS);
-    let edge = (foot..end).rfind(|row| shape(*row) == Shape::Rule);
+    let edge = (foot..end).rfind(|row| shape(*row) == LineKind::Rule);
     if let Some(lower) = edge {
         let first = lower.saturating_sub(BOX_ROWS_MAX + 1).max(foot);
         end = (first..lower)
-            .rfind(|row| shape(*row) == Shape::Rule)
+            .rfind(|row| shape(*row) == LineKind::Rule)
             .unwrap_or(lower);
     } else if let Some(prompt) =
-        (end.saturating_sub(KEY_ROWS + 1)..end).rfind(|row| shape(*row) == Shape::Input)
+        (end.saturating_sub(KEY_ROWS + 1)..end).rfind(|row| shape(*row) == LineKind::Input)
     {
         end = prompt;
     }
     // Hints without a box.
     for row in (end.saturating_sub(KEY_ROWS)..end).rev() {
-        let text = bare(rows[row]).text.to_lowercase();
-        if shape(row) != Shape::Blank && !KEYS.iter().any(|key| text.contains(key)) {
+        let text = bare_line(rows[row]).text.to_lowercase();
+        if shape(row) != LineKind::Blank && !KEYS.iter().any(|key| text.contains(key)) {
             break;
         }
         end = row;

@@ -5,15 +5,15 @@
 //! program writes to: the input box, the rows right above and below it, the foot of the screen.
 //! And `done` is said only where the screen says that a turn has ended; an empty box is `idle`.
 
-mod agent;
-mod look;
-mod page;
+mod agent_rules;
+mod debounce;
+mod query;
 mod row;
-mod rule;
+mod rule_file;
+mod rule_screen;
 mod rules;
 mod screen;
 mod shell;
-mod tracker;
 
 #[cfg(test)]
 mod tests;
@@ -22,15 +22,15 @@ use std::fmt;
 
 use serde::Deserialize;
 
+pub use debounce::StateDebouncer;
 pub use row::RowKind;
 pub use rules::StateRules;
-pub use screen::Screen;
-pub use tracker::StateTracker;
+pub use screen::AgentScreen;
 
 /// Where an agent stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum ScreenState {
+pub enum AgentState {
     /// It does something.
     Working,
     /// A human is asked: for permission, an answer, a decision on a plan.
@@ -45,7 +45,7 @@ pub enum ScreenState {
     Limited,
 }
 
-impl ScreenState {
+impl AgentState {
     /// All of them.
     pub const ALL: [Self; 6] = [
         Self::Working,
@@ -70,7 +70,7 @@ impl ScreenState {
     }
 }
 
-impl fmt::Display for ScreenState {
+impl fmt::Display for AgentState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -78,11 +78,11 @@ impl fmt::Display for ScreenState {
 
 /// What a screen says, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judged {
+pub struct DetectedState {
     /// The agent whose rule it was.
     pub agent: String,
     /// Where it stands.
-    pub state: ScreenState,
+    pub state: AgentState,
     /// The id of the rule.
     pub rule: String,
     /// The row of the screen that the rule matched, without blanks around it; at most 200 characters.
@@ -93,7 +93,7 @@ pub struct Judged {
     pub asks: Option<String>,
 }
 
-impl Judged {
+impl DetectedState {
     /// Why, in one line, as events have it.
     #[must_use]
     pub fn evidence(&self) -> String {

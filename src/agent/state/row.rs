@@ -1,9 +1,9 @@
 //! What one row of an agent's screen is to a reader: text, the progress of its work, or decoration (pure).
 
-use super::ScreenState;
-use super::agent::Agent;
-use super::page::{Frame, plain};
-use crate::agent::decoration::{Kind, bare};
+use super::AgentState;
+use super::agent_rules::AgentRules;
+use super::rule_screen::{InputFrame, plain};
+use crate::agent::decoration::{LineKind, bare_line};
 
 /// An edge of a box may hold a title; so many characters of a line at its beginning tell it from a
 /// list of dashes.
@@ -20,18 +20,18 @@ pub enum RowKind {
     Decoration,
 }
 
-impl Agent {
-    /// What a row is. It is judged by itself, without the rows around it, so that a row of text is
+impl AgentRules {
+    /// What a row is. It is detected by itself, without the rows around it, so that a row of text is
     /// never left out because of where it stands.
     pub fn row_kind(&self, row: &str) -> RowKind {
         let row = plain(row);
         let row = row.trim_end();
-        match bare(row).kind {
-            Kind::Blank | Kind::Rule => return RowKind::Decoration,
-            Kind::Input | Kind::Bullet | Kind::Text => {}
+        match bare_line(row).kind {
+            LineKind::Blank | LineKind::Rule => return RowKind::Decoration,
+            LineKind::Input | LineKind::Bullet | LineKind::Text => {}
         }
         let mut working = self.rules.iter();
-        if working.any(|rule| rule.state == ScreenState::Working && rule.look.pattern.is_match(row))
+        if working.any(|rule| rule.state == AgentState::Working && rule.look.pattern.is_match(row))
         {
             return RowKind::Status;
         }
@@ -49,7 +49,9 @@ impl Agent {
         };
         let inner = bare_input(row);
         // Beside a bar everything is input.
-        input.frame != Frame::Bar && input.prompt.is_match(inner) && input.empty.is_match(inner)
+        input.frame != InputFrame::Bar
+            && input.prompt.is_match(inner)
+            && input.empty.is_match(inner)
     }
 }
 

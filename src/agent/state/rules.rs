@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::agent::{Agent, Case, Claim};
-use super::page::Page;
+use super::agent_rules::{AgentRules, Candidate, Confidence};
 use super::row::RowKind;
-use super::rule::read;
-use super::shell::Shell;
-use super::{Judged, Screen, ScreenState};
+use super::rule_file::read;
+use super::rule_screen::RuleScreen;
+use super::shell::ShellRules;
+use super::{AgentScreen, AgentState, DetectedState};
 use crate::error::{Error, Result};
 
 /// The built-in rules, in the order in which they are tried.
@@ -28,7 +28,7 @@ const AGENTS_MAX: usize = 100;
 /// How agents' screens are read. Cheap to clone.
 ///
 /// ```
-/// use td_observe::agent::{Screen, ScreenState, StateRules};
+/// use td_observe::agent::{AgentScreen, AgentState, StateRules};
 /// let rows = [
 ///     "❯ fix the test",
 ///     "",
@@ -39,19 +39,19 @@ const AGENTS_MAX: usize = 100;
 ///     "────────────────────────",
 ///     "  ? for shortcuts",
 /// ];
-/// let judged = StateRules::builtin().judge(&Screen::of(&rows)).unwrap();
-/// assert_eq!((judged.agent.as_str(), judged.state), ("claude", ScreenState::Working));
-/// assert!(!judged.inferred);
+/// let detected = StateRules::builtin().detect(&AgentScreen::of(&rows)).unwrap();
+/// assert_eq!((detected.agent.as_str(), detected.state), ("claude", AgentState::Working));
+/// assert!(!detected.inferred);
 /// ```
 #[derive(Clone, Debug)]
-pub struct StateRules(Arc<Vec<Agent>>);
+pub struct StateRules(Arc<Vec<AgentRules>>);
 
 impl StateRules {
     /// The rules that come with this library.
     #[must_use]
     pub fn builtin() -> Self {
         static ALL: LazyLock<StateRules> = LazyLock::new(|| {
-            let agents: Result<Vec<Agent>> = BUILTIN.iter().map(|text| read(text)).collect();
+            let agents: Result<Vec<AgentRules>> = BUILTIN.iter().map(|text| read(text)).collect();
             #[expect(
                 clippy::expect_used,
                 reason = "the texts are fixed, and a test reads them"
@@ -120,13 +120,13 @@ impl StateRules {
     /// What follows for a shell from the program that it runs, where its screen says nothing: it
     /// works. `None` where that is a shell.
     #[must_use]
-    pub fn judge_program(&self, program: &str) -> Option<Judged> {
+    pub fn detect_program(&self, program: &str) -> Option<DetectedState> {
         let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
-        let (shell, name) = (agent.shell.as_ref()?, Shell::name(program));
+        let (shell, name) = (agent.shell.as_ref()?, ShellRules::name(program));
         let is_work = !name.is_empty() && !shell.programs.contains(name);
-        is_work.then(|| Judged {
+        is_work.then(|| DetectedState {
             agent: agent.name.clone(),
-            state: ScreenState::Working,
+            state: AgentState::Working,
             rule: "program".to_owned(),
             line: name.chars().take(200).collect(),
             inferred: true,
@@ -136,18 +136,18 @@ impl StateRules {
 
     /// What a screen says. `None` where no rule knows.
     #[must_use]
-    pub fn judge(&self, screen: &Screen<'_>) -> Option<Judged> {
-        let page = Page::new(screen);
+    pub fn detect(&self, screen: &AgentScreen<'_>) -> Option<DetectedState> {
+        let page = RuleScreen::new(screen);
         let shell = self.0.iter().find_map(|agent| agent.shell.as_ref());
         let is_nobodys =
-            |shell: &Shell| (screen.program).is_some_and(|it| shell.has_terminal(it, &page));
+            |shell: &ShellRules| (screen.program).is_some_and(|it| shell.has_terminal(it, &page));
         let only_fallback = shell.is_some_and(is_nobodys);
         let agents = self.0.iter();
         let agents = agents.filter(|agent| agent.is_fallback || !only_fallback);
-        let claims = agents.filter_map(|agent| agent.claim(&page, shell));
-        let mut claims: Vec<(Claim, Case<'_, '_>)> = claims.collect();
+        let claims = agents.filter_map(|agent| agent.match_screen(&page, shell));
+        let mut claims: Vec<(Confidence, Candidate<'_, '_>)> = claims.collect();
         // Of two that know it by good signs, the one whose input lies lower came later.
-        claims.sort_by_key(|(claim, case)| (*claim, std::cmp::Reverse(case.foot())));
-        claims.iter().find_map(|(_, case)| case.judge())
+        claims.sort_by_key(|(match_screen, case)| (*match_screen, std::cmp::Reverse(case.foot())));
+        claims.iter().find_map(|(_, case)| case.detect())
     }
 }

@@ -1,22 +1,22 @@
-//! What is judged: the rows of a pane's screen, and what tmux knows besides (pure).
+//! What is detected: the rows of a pane's screen, and what tmux knows besides (pure).
 
 use crate::event::Cursor;
 
 /// A look at a pane.
 ///
 /// ```
-/// use td_observe::agent::{Screen, ScreenState, StateRules};
+/// use td_observe::agent::{AgentScreen, AgentState, StateRules};
 /// let rules = StateRules::builtin();
 /// // What an agent left behind when it ended, and the shell below it.
 /// let rows = ["⏺ It is.", "──────", "❯ ", "──────", "  ? for shortcuts", "me@host:~/a$ "];
-/// let judged = rules.judge(&Screen::of(&rows)).unwrap();
-/// assert_eq!((judged.agent.as_str(), judged.state), ("shell", ScreenState::Idle));
+/// let detected = rules.detect(&AgentScreen::of(&rows)).unwrap();
+/// assert_eq!((detected.agent.as_str(), detected.state), ("shell", AgentState::Idle));
 /// // Files quote screens: what an editor shows is nobody's.
-/// let screen = Screen { program: Some("vim"), ..Screen::of(&rows[..5]) };
-/// assert_eq!(rules.judge(&screen), None);
+/// let screen = AgentScreen { program: Some("vim"), ..AgentScreen::of(&rows[..5]) };
+/// assert_eq!(rules.detect(&screen), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Screen<'a> {
+pub struct AgentScreen<'a> {
     /// The rows, the first at the top. Blanks at their ends and blank rows below do not matter.
     pub rows: &'a [&'a str],
     /// Where the cursor stands; without it, the last row that is not blank counts as its row.
@@ -25,7 +25,7 @@ pub struct Screen<'a> {
     pub program: Option<&'a str>,
 }
 
-impl<'a> Screen<'a> {
+impl<'a> AgentScreen<'a> {
     /// Rows of which nothing else is known.
     #[must_use]
     pub fn of(rows: &'a [&'a str]) -> Self {

@@ -5,11 +5,11 @@ use std::ops::Range;
 use regex::Regex;
 use rustc_hash::FxHashSet;
 
-use super::page::Page;
+use super::rule_screen::RuleScreen;
 
 /// How shells and readers of files are known.
 #[derive(Clone, Debug)]
-pub(super) struct Shell {
+pub(super) struct ShellRules {
     /// Programs that are shells.
     pub programs: FxHashSet<String>,
     /// Programs that show files.
@@ -20,7 +20,7 @@ pub(super) struct Shell {
     pub command: Regex,
 }
 
-impl Shell {
+impl ShellRules {
     /// A program's name without its path. A shell of a login begins with a hyphen.
     pub fn name(program: &str) -> &str {
         let name = program.rsplit('/').next().unwrap_or_default();
@@ -29,14 +29,14 @@ impl Shell {
 
     /// The program says that no agent is there. A shell says so only beside its prompt: an agent
     /// that a script has started runs under the name of the shell.
-    pub fn has_terminal(&self, program: &str, page: &Page<'_>) -> bool {
+    pub fn has_terminal(&self, program: &str, page: &RuleScreen<'_>) -> bool {
         let name = Self::name(program);
         self.readers.contains(name)
             || (self.programs.contains(name) && self.prompt_row(page).is_some())
     }
 
     /// Below an agent's input stands a shell's prompt: the agent has ended.
-    pub fn follows(&self, input: Option<&Range<usize>>, page: &Page<'_>) -> bool {
+    pub fn follows(&self, input: Option<&Range<usize>>, page: &RuleScreen<'_>) -> bool {
         let end = input.map_or(0, |rows| rows.end);
         let has_prompt = self.prompt_row(page).is_some_and(|row| row >= end);
         let mut below = end..page.all().end;
@@ -44,7 +44,7 @@ impl Shell {
     }
 
     /// The row of the cursor, when it is a prompt.
-    fn prompt_row(&self, page: &Page<'_>) -> Option<usize> {
+    fn prompt_row(&self, page: &RuleScreen<'_>) -> Option<usize> {
         let mut row = page.cursor();
         row.find(|row| self.prompt.is_match(page.row(*row)) && !page.is_framed(*row))
     }

@@ -12,16 +12,16 @@ use crate::event::Cursor;
 
 const RULE: &str = "────────────────────────────────────────";
 
-fn judge(screen: &str) -> Option<Judged> {
+fn detect(screen: &str) -> Option<DetectedState> {
     let rows: Vec<&str> = screen.lines().collect();
-    StateRules::builtin().judge(&Screen::of(&rows))
+    StateRules::builtin().detect(&AgentScreen::of(&rows))
 }
 
 /// `agent state`, with a `?` where it is inferred.
 fn said(screen: &str) -> String {
-    judge(screen).map_or("none".to_owned(), |judged| {
-        let mark = if judged.inferred { "?" } else { "" };
-        format!("{} {}{mark}", judged.agent, judged.state)
+    detect(screen).map_or("none".to_owned(), |detected| {
+        let mark = if detected.inferred { "?" } else { "" };
+        format!("{} {}{mark}", detected.agent, detected.state)
     })
 }
 
@@ -148,24 +148,27 @@ fn a_shell_is_what_is_left() {
         assert_eq!(said(screen), expected, "{screen}");
     }
     let rows = ["me@host:~$ ", "the rest of another program"];
-    let judged = StateRules::builtin().judge(&Screen {
+    let detected = StateRules::builtin().detect(&AgentScreen {
         cursor: Some(Cursor { x: 11, y: 0 }),
-        ..Screen::of(&rows)
+        ..AgentScreen::of(&rows)
     });
-    assert_eq!(judged.map(|judged| judged.state), Some(ScreenState::Idle));
+    assert_eq!(
+        detected.map(|detected| detected.state),
+        Some(AgentState::Idle)
+    );
 }
 
 #[test]
 fn a_change_is_told_once_and_when_it_stands() {
-    let judged = |state| {
-        let mut judged = judge("Go on? [y/n]:").unwrap();
-        judged.state = state;
-        Some(judged)
+    let detected = |state| {
+        let mut detected = detect("Go on? [y/n]:").unwrap();
+        detected.state = state;
+        Some(detected)
     };
-    let (working, idle) = (judged(ScreenState::Working), judged(ScreenState::Idle));
-    let mut tracker = StateTracker::new(Duration::from_millis(500));
+    let (working, idle) = (detected(AgentState::Working), detected(AgentState::Idle));
+    let mut tracker = StateDebouncer::new(Duration::from_millis(500));
     let mut told = Vec::new();
-    for (at, judged) in [
+    for (at, detected) in [
         (0, &working),
         (500, &working),
         (600, &idle),
@@ -179,10 +182,10 @@ fn a_change_is_told_once_and_when_it_stands() {
         (2_500, &idle),
         (9_000, &idle),
     ] {
-        let change = tracker.look(judged.clone(), Duration::from_millis(at));
+        let change = tracker.look(detected.clone(), Duration::from_millis(at));
         told.extend(change.map(|change| (at, change.state)));
     }
-    let expected = [(500, ScreenState::Working), (2_500, ScreenState::Idle)];
+    let expected = [(500, AgentState::Working), (2_500, AgentState::Idle)];
     assert_eq!(told, expected);
     assert_eq!(tracker.deadline(), None);
     assert_eq!(tracker.current(), idle.as_ref());

@@ -2,13 +2,13 @@
 //!
 //! Measured on 0.86.2, `.aider.chat.history.md`: `#### ` begins a prompt's line, `> ` a line of aider's
 //! own, `# aider chat started at …` a session; all else is the reply. `> Tokens: … sent, … received.`
-//! ends a reply, `> litellm.…Error: …` is an error, `> ^C again to exit` an interruption. Lines of
+//! ends a reply, `> litellm.…Error: …` is an error, `> ^C again to exit` an interruption. LineSplitter of
 //! aider's own end in two blanks.
 
-use super::grammar::Reading;
-use super::lines::{Ends, Line, Lines};
-use super::scribe::{Scribe, Usage};
-use super::standing::Standing;
+use super::event_writer::{EventWriter, TokenUsage};
+use super::lines::{ByteLine, LineEnd, LineSplitter};
+use super::status::StreamStatus;
+use super::traits::FormatReader;
 
 const PROMPT: &str = "#### ";
 const OWN: &str = "> ";
@@ -16,51 +16,51 @@ const SESSION: &str = "# aider chat started at ";
 
 /// The meaning of a chat history.
 #[derive(Debug)]
-pub(super) struct History {
-    lines: Lines,
+pub(super) struct AiderHistory {
+    lines: LineSplitter,
     prompt: String,
     reply: String,
 }
 
-impl History {
+impl AiderHistory {
     pub fn new(bytes_max: usize) -> Self {
         Self {
-            lines: Lines::new(Ends::Newline, bytes_max),
+            lines: LineSplitter::new(LineEnd::Newline, bytes_max),
             prompt: String::new(),
             reply: String::new(),
         }
     }
 }
 
-impl Reading for History {
-    fn push(&mut self, bytes: &[u8], scribe: &mut Scribe) {
-        let mut lines = std::mem::replace(&mut self.lines, Lines::new(Ends::Newline, 0));
+impl FormatReader for AiderHistory {
+    fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
+        let mut lines = std::mem::replace(&mut self.lines, LineSplitter::new(LineEnd::Newline, 0));
         lines.push(bytes, |line| match line {
-            Line::Whole(line) => self.line(&String::from_utf8_lossy(line), scribe),
-            Line::TooLong(bytes) => {
-                scribe.warn(format!("a line is too long: {bytes} bytes skipped"))
+            ByteLine::Whole(line) => self.line(&String::from_utf8_lossy(line), writer),
+            ByteLine::TooLong(bytes) => {
+                writer.warn(format!("a line is too long: {bytes} bytes skipped"))
             }
         });
         self.lines = lines;
         // All lines of a prompt are written at once.
-        self.tell_prompt(scribe);
+        self.write_prompt(writer);
     }
 
     fn is_open(&self) -> bool {
         !self.lines.open().is_empty()
     }
 
-    fn finish(&mut self, scribe: &mut Scribe) {
-        self.tell_prompt(scribe);
-        self.tell_reply(Usage::default(), scribe);
-        scribe.end();
+    fn finish(&mut self, writer: &mut EventWriter) {
+        self.write_prompt(writer);
+        self.write_reply(TokenUsage::default(), writer);
+        writer.finish();
     }
 }
 
-impl History {
-    fn line(&mut self, line: &str, scribe: &mut Scribe) {
+impl AiderHistory {
+    fn line(&mut self, line: &str, writer: &mut EventWriter) {
         if let Some(text) = line.strip_prefix(PROMPT) {
-            self.tell_reply(Usage::default(), scribe);
+            self.write_reply(TokenUsage::default(), writer);
             if !self.prompt.is_empty() {
                 self.prompt.push('\n');
             }
@@ -68,61 +68,61 @@ impl History {
             return;
         }
         if let Some(own) = line.strip_prefix(OWN) {
-            self.tell_prompt(scribe);
-            return self.own(own.trim_end(), scribe);
+            self.write_prompt(writer);
+            return self.own(own.trim_end(), writer);
         }
         if line.starts_with(SESSION) {
             self.prompt.clear();
             self.reply.clear();
-            return scribe.stand(Standing::Unknown, "");
+            return writer.set_status(StreamStatus::Unknown, "");
         }
         if line.trim().is_empty() && self.reply.is_empty() {
             return;
         }
-        self.tell_prompt(scribe);
+        self.write_prompt(writer);
         self.reply.push_str(line);
         self.reply.push('\n');
     }
 
-    fn own(&mut self, text: &str, scribe: &mut Scribe) {
+    fn own(&mut self, text: &str, writer: &mut EventWriter) {
         if let Some(usage) = tokens(text) {
             let has_reply = !self.reply.trim().is_empty();
-            self.tell_reply(usage, scribe);
+            self.write_reply(usage, writer);
             if has_reply {
-                scribe.turn_completed("Tokens");
-                scribe.stand(Standing::Done, "Tokens: sent, received");
+                writer.turn_completed("Tokens");
+                writer.set_status(StreamStatus::Done, "Tokens: sent, received");
             }
-        } else if is_error(text) && scribe.standing() == Standing::Working {
-            self.tell_reply(Usage::default(), scribe);
-            scribe.failed(text, "an error of the model's API");
-        } else if text.starts_with("^C") && scribe.standing() == Standing::Working {
-            self.tell_reply(Usage::default(), scribe);
-            scribe.interrupted("a human interrupted it".to_owned());
+        } else if is_error(text) && writer.status() == StreamStatus::Working {
+            self.write_reply(TokenUsage::default(), writer);
+            writer.failed(text, "an error of the model's API");
+        } else if text.starts_with("^C") && writer.status() == StreamStatus::Working {
+            self.write_reply(TokenUsage::default(), writer);
+            writer.interrupted("a human interrupted it".to_owned());
         }
     }
 
-    fn tell_prompt(&mut self, scribe: &mut Scribe) {
+    fn write_prompt(&mut self, writer: &mut EventWriter) {
         let prompt = std::mem::take(&mut self.prompt);
         // A blank prompt line is written so.
         if !prompt.is_empty() && prompt != "<blank>" && !is_command(&prompt) {
-            scribe.working("a prompt");
-            scribe.prompt(&prompt);
+            writer.working("a prompt");
+            writer.prompt_sent(&prompt);
         }
     }
 
-    fn tell_reply(&mut self, usage: Usage, scribe: &mut Scribe) {
+    fn write_reply(&mut self, usage: TokenUsage, writer: &mut EventWriter) {
         let reply = std::mem::take(&mut self.reply);
         let reply = reply.trim_end();
         if !reply.is_empty() {
-            scribe.said(reply);
-            scribe.token(reply.to_owned().into());
-            scribe.response(reply, usage, false);
+            writer.set_answer(reply);
+            writer.token(reply.to_owned().into());
+            writer.response_completed(reply, usage, false);
         }
     }
 }
 
 /// `Tokens: 4.4k sent, 210 received.`, perhaps with costs behind.
-fn tokens(text: &str) -> Option<Usage> {
+fn tokens(text: &str) -> Option<TokenUsage> {
     let counts = text.strip_prefix("Tokens: ")?;
     let number = |what: &str| {
         let before = counts.split(what).next()?;
@@ -134,7 +134,7 @@ fn tokens(text: &str) -> Option<Usage> {
         let count: f64 = digits.parse().ok()?;
         Some((count * factor) as u64)
     };
-    Some(Usage {
+    Some(TokenUsage {
         input_tokens: number(" sent")?,
         output_tokens: number(" received")?,
     })

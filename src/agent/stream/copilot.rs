@@ -7,25 +7,25 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::grammar::Grammar;
-use super::lenient::{Count, Flag, Gist, List, Maybe, Str, Time};
-use super::scribe::{Scribe, Usage};
-use super::standing::Standing;
+use super::event_writer::{EventWriter, TokenUsage};
+use super::lenient::{AnyText, Count, Flag, List, Maybe, Str, Time};
+use super::status::StreamStatus;
+use super::traits::RecordHandler;
 
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]
-pub struct Record<'a> {
+pub struct CopilotRecord<'a> {
     #[serde(default, borrow)]
     timestamp: Time<'a>,
     #[serde(default, borrow, rename = "type")]
     kind: Str<'a>,
     #[serde(default, borrow)]
-    data: Maybe<Data<'a>>,
+    data: Maybe<CopilotData<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Data<'a> {
+struct CopilotData<'a> {
     #[serde(default, borrow)]
     content: Str<'a>,
     #[serde(default)]
@@ -45,7 +45,7 @@ struct Data<'a> {
     #[serde(default)]
     success: Flag,
     #[serde(default)]
-    result: Gist,
+    result: AnyText,
     #[serde(default, borrow)]
     error: Maybe<Failure<'a>>,
     #[serde(default, borrow)]
@@ -73,39 +73,39 @@ struct Tokens {
 
 /// The meaning of a session file.
 #[derive(Debug, Default)]
-pub struct Events {
+pub struct CopilotEvents {
     /// What the message took that is written next.
-    usage: Usage,
+    usage: TokenUsage,
     /// Whether the message of this round calls tools, so that another round follows; `None` before it.
     calls_tools: Option<bool>,
 }
 
-impl Grammar for Events {
-    type Record<'a> = Record<'a>;
+impl RecordHandler for CopilotEvents {
+    type Record<'a> = CopilotRecord<'a>;
 
-    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
-        let when = scribe.when(record.timestamp.read());
+    fn record(&mut self, record: CopilotRecord<'_>, writer: &mut EventWriter) {
+        let when = writer.time(record.timestamp.read());
         let data = record.data.0.unwrap_or_default();
         let is_own = data.parent_tool_call_id.is_absent();
         match record.kind.as_str() {
-            "user.message" if is_own => self.prompt(&data, scribe),
+            "user.message" if is_own => self.prompt(&data, writer),
             "session.usage_record" => {
                 let tokens = data.usage.0.unwrap_or_default();
-                self.usage = Usage {
+                self.usage = TokenUsage {
                     input_tokens: tokens.input_tokens.0.unwrap_or(0),
                     output_tokens: tokens.output_tokens.0.unwrap_or(0),
                 };
             }
-            "assistant.message" if is_own => self.answer(&data, scribe),
+            "assistant.message" if is_own => self.answer(&data, writer),
             "assistant.turn_start" if is_own => {
                 self.calls_tools = None;
-                scribe.working("a round of the model begins");
+                writer.working("a round of the model begins");
             }
-            "assistant.turn_end" if is_own => self.round_ends(scribe),
+            "assistant.turn_end" if is_own => self.round_ends(writer),
             "tool.execution_start" => {
                 let args = data.arguments.map_or("", RawValue::get);
                 let (id, name) = (data.tool_call_id.as_str(), data.tool_name.as_str());
-                scribe.tool_begins(id, name, args, when, is_own);
+                writer.tool_started(id, name, args, when, is_own);
             }
             "tool.execution_complete" => {
                 let failure = data.error.0.unwrap_or_default();
@@ -114,43 +114,43 @@ impl Grammar for Events {
                     true => data.result.text.as_str(),
                     false => failure.message.as_str(),
                 };
-                scribe.tool_answers(data.tool_call_id.as_str(), is_good, text, when);
+                writer.tool_completed(data.tool_call_id.as_str(), is_good, text, when);
             }
-            "session.error" => scribe.failed(data.message.as_str(), "session.error"),
-            "abort" => scribe.interrupted(format!("abort: {}", data.reason.as_str())),
-            _ => scribe.unknown(),
+            "session.error" => writer.failed(data.message.as_str(), "session.error"),
+            "abort" => writer.interrupted(format!("abort: {}", data.reason.as_str())),
+            _ => writer.mark_unknown(),
         }
     }
 }
 
-impl Events {
-    fn prompt(&mut self, data: &Data<'_>, scribe: &mut Scribe) {
+impl CopilotEvents {
+    fn prompt(&mut self, data: &CopilotData<'_>, writer: &mut EventWriter) {
         // Skills and instructions are put in as messages of a user, too.
         let is_typed = matches!(data.source.as_str(), "" | "user");
         if !is_typed || data.content.as_str().trim().is_empty() {
             return;
         }
-        scribe.tools_over();
-        scribe.working("a prompt");
-        scribe.prompt(data.content.as_str());
+        writer.abandon_tools();
+        writer.working("a prompt");
+        writer.prompt_sent(data.content.as_str());
         self.calls_tools = None;
     }
 
-    fn answer(&mut self, data: &Data<'_>, scribe: &mut Scribe) {
+    fn answer(&mut self, data: &CopilotData<'_>, writer: &mut EventWriter) {
         let text = data.content.as_str();
         let has_tool_calls = !data.tool_requests.0.is_empty();
         self.calls_tools = Some(has_tool_calls);
-        scribe.working("a message");
-        scribe.said(text);
-        scribe.token(text.into());
-        scribe.response(text, std::mem::take(&mut self.usage), has_tool_calls);
+        writer.working("a message");
+        writer.set_answer(text);
+        writer.token(text.into());
+        writer.response_completed(text, std::mem::take(&mut self.usage), has_tool_calls);
     }
 
-    fn round_ends(&self, scribe: &mut Scribe) {
+    fn round_ends(&self, writer: &mut EventWriter) {
         // A round that fails ends too, without a message, before its error is written.
-        if scribe.standing() == Standing::Working && self.calls_tools == Some(false) {
-            scribe.turn_completed("assistant.turn_end");
-            scribe.stand(Standing::Done, "assistant.turn_end");
+        if writer.status() == StreamStatus::Working && self.calls_tools == Some(false) {
+            writer.turn_completed("assistant.turn_end");
+            writer.set_status(StreamStatus::Done, "assistant.turn_end");
         }
     }
 }

@@ -6,20 +6,20 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::grammar::Grammar;
-use super::lenient::{Gist, Maybe, Str};
-use super::scribe::Scribe;
-use super::standing::Standing;
+use super::event_writer::EventWriter;
+use super::lenient::{AnyText, Maybe, Str};
+use super::status::StreamStatus;
+use super::traits::RecordHandler;
 
 /// What an unknown record may have.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Record<'a> {
+pub(super) struct GenericRecord<'a> {
     #[serde(default, borrow, rename = "type")]
     kind: Str<'a>,
     #[serde(default, borrow)]
     stop_reason: Str<'a>,
     #[serde(default, borrow)]
-    message: Maybe<Message<'a>>,
+    message: Maybe<GenericMessage<'a>>,
     #[serde(default, borrow)]
     is_error: Option<&'a RawValue>,
     #[serde(default, borrow)]
@@ -29,59 +29,59 @@ pub(super) struct Record<'a> {
     #[serde(default)]
     error: Maybe<Failure>,
     #[serde(default)]
-    result: Gist,
+    result: AnyText,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Message<'a> {
+struct GenericMessage<'a> {
     #[serde(default, borrow)]
     stop_reason: Str<'a>,
     #[serde(default)]
-    content: Gist,
+    content: AnyText,
 }
 
 #[derive(Debug, Default, Deserialize)]
 struct Failure {
     #[serde(default)]
-    message: Gist,
+    message: AnyText,
 }
 
 /// The meaning of JSON that nobody knows.
 #[derive(Debug, Default)]
-pub(super) struct Json;
+pub(super) struct GenericJson;
 
-impl Grammar for Json {
-    type Record<'a> = Record<'a>;
+impl RecordHandler for GenericJson {
+    type Record<'a> = GenericRecord<'a>;
 
-    fn end(&mut self, scribe: &mut Scribe) {
+    fn finish(&mut self, writer: &mut EventWriter) {
         // Nobody knows how such a stream ends: one without a mark is not cut.
-        if scribe.standing() == Standing::Working {
-            scribe.stand(Standing::Unknown, "no record that ends anything");
+        if writer.status() == StreamStatus::Working {
+            writer.set_status(StreamStatus::Unknown, "no record that ends anything");
         }
-        scribe.end();
+        writer.finish();
     }
 
-    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn record(&mut self, record: GenericRecord<'_>, writer: &mut EventWriter) {
         if record.kind.as_str() == "result" {
-            scribe.said(record.result.text.as_str());
-            return record.result(scribe);
+            writer.set_answer(record.result.text.as_str());
+            return record.result(writer);
         }
         let message = record.message.0.unwrap_or_default();
-        scribe.said(message.content.text.as_str());
+        writer.set_answer(message.content.text.as_str());
         let mut reasons = [&record.stop_reason, &message.stop_reason].into_iter();
         if reasons.any(|reason| reason.as_str() == "end_turn") {
-            scribe.turn_completed("end_turn");
-            scribe.told_anew();
-            scribe.stand(Standing::Done, "stop_reason end_turn");
-        } else if !matches!(scribe.standing(), Standing::Done | Standing::Failed) {
-            scribe.working("a record");
+            writer.turn_completed("end_turn");
+            writer.reopen();
+            writer.set_status(StreamStatus::Done, "stop_reason end_turn");
+        } else if !matches!(writer.status(), StreamStatus::Done | StreamStatus::Failed) {
+            writer.working("a record");
         }
     }
 }
 
-impl Record<'_> {
+impl GenericRecord<'_> {
     /// The end of a run; a failure says so in one of these ways.
-    fn result(&self, scribe: &mut Scribe) {
+    fn result(&self, writer: &mut EventWriter) {
         let is_bad = |text: &str| matches!(text, "error" | "failed" | "failure");
         let is_failure = self.is_error.is_some_and(|said| said.get() != "false")
             || self.error.0.is_some()
@@ -92,10 +92,10 @@ impl Record<'_> {
             let error = error.map_or("", |error| error.message.text.as_str());
             let texts = [error, self.result.text.as_str(), self.subtype.as_str()];
             let error = texts.into_iter().find(|text| !text.is_empty());
-            scribe.failed(error.unwrap_or("an error"), "a record of type result");
+            writer.failed(error.unwrap_or("an error"), "a record of type result");
         } else {
-            scribe.turn_completed("result");
-            scribe.completed("a record of type result");
+            writer.turn_completed("result");
+            writer.completed("a record of type result");
         }
     }
 }

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::agent::summary::Beginning;
+use crate::agent::summary::TextPrefix;
 use crate::timestamp::Timestamp;
 
 /// What a visitor returns for the kinds of values that it does not look for.
@@ -227,71 +227,71 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
 
 /// What a tool or a human says, in whatever shape: a text, a list of texts, an object with one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gist {
-    pub text: Beginning,
+pub(super) struct AnyText {
+    pub text: TextPrefix,
     /// The object is an error: it has an `error_code`.
     pub is_error: bool,
 }
 
 /// An object that may have text in it.
 #[derive(Default, serde::Deserialize)]
-struct Part {
+struct TextFields {
     #[serde(default)]
-    text: Beginning,
+    text: TextPrefix,
     #[serde(default)]
-    content: Beginning,
+    content: TextPrefix,
     #[serde(default)]
-    output: Beginning,
+    output: TextPrefix,
     #[serde(default)]
     error_code: Option<IgnoredAny>,
 }
 
-impl<'de> Deserialize<'de> for Gist {
+impl<'de> Deserialize<'de> for AnyText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Gists;
-        impl<'de> Visitor<'de> for Gists {
-            type Value = Gist;
+        struct AnyTexts;
+        impl<'de> Visitor<'de> for AnyTexts {
+            type Value = AnyText;
             visitor!("anything");
-            otherwise!(Gist::default(); bool number null);
-            fn visit_str<E: Error>(self, text: &str) -> Result<Gist, E> {
-                let mut gist = Gist::default();
-                gist.text.push(text);
-                Ok(gist)
+            otherwise!(AnyText::default(); bool number null);
+            fn visit_str<E: Error>(self, text: &str) -> Result<AnyText, E> {
+                let mut any = AnyText::default();
+                any.text.push(text);
+                Ok(any)
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Gist, A::Error> {
-                let mut gist = Gist::default();
-                while let Some(part) = list.next_element::<Gist>()? {
-                    if !gist.text.is_empty() && !part.text.is_empty() {
-                        gist.text.push("\n");
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<AnyText, A::Error> {
+                let mut any = AnyText::default();
+                while let Some(part) = list.next_element::<AnyText>()? {
+                    if !any.text.is_empty() && !part.text.is_empty() {
+                        any.text.push("\n");
                     }
-                    gist.text.push(part.text.as_str());
+                    any.text.push(part.text.as_str());
                 }
-                Ok(gist)
+                Ok(any)
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Gist, A::Error> {
-                let part = Part::deserialize(MapAccessDeserializer::new(map))?;
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<AnyText, A::Error> {
+                let part = TextFields::deserialize(MapAccessDeserializer::new(map))?;
                 let is_error = part.error_code.is_some();
                 let texts = [part.text, part.content, part.output];
                 let text = texts.into_iter().find(|text| !text.is_empty());
-                Ok(Gist {
+                Ok(AnyText {
                     text: text.unwrap_or_default(),
                     is_error,
                 })
             }
         }
-        deserializer.deserialize_any(Gists)
+        deserializer.deserialize_any(AnyTexts)
     }
 }
 
-impl<'de> Deserialize<'de> for Beginning {
+impl<'de> Deserialize<'de> for TextPrefix {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Beginnings;
         impl<'de> Visitor<'de> for Beginnings {
-            type Value = Beginning;
+            type Value = TextPrefix;
             visitor!("anything");
-            otherwise!(Beginning::default(); bool number null list map);
-            fn visit_str<E: Error>(self, text: &str) -> Result<Beginning, E> {
-                let mut beginning = Beginning::default();
+            otherwise!(TextPrefix::default(); bool number null list map);
+            fn visit_str<E: Error>(self, text: &str) -> Result<TextPrefix, E> {
+                let mut beginning = TextPrefix::default();
                 beginning.push(text);
                 Ok(beginning)
             }
@@ -374,14 +374,14 @@ mod tests {
         flag: Flag,
         inner: Maybe<Box<Record<'a>>>,
         list: List<Record<'a>>,
-        gist: Gist,
+        any: AnyText,
     }
 
     #[test]
     fn a_field_of_another_type_is_absent() {
         for value in ["null", "true", "1", "-1.5", "\"x\"", "[1,{}]", "{\"a\":[]}"] {
             let line = format!(
-                r#"{{"text":{value},"count":{value},"flag":{value},"inner":{value},"list":{value},"gist":{value},"more":{value}}}"#
+                r#"{{"text":{value},"count":{value},"flag":{value},"inner":{value},"list":{value},"any":{value},"more":{value}}}"#
             );
             let record: Record<'_> = serde_json::from_str(&line).unwrap();
             assert_eq!(record.text.get().is_some(), value == "\"x\"");
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gist_of_any_shape() {
+    fn text_is_found_in_any_shape() {
         for (json, text, is_error) in [
             (r#""one\ntwo""#, "one\ntwo", false),
             (
@@ -412,8 +412,8 @@ mod tests {
             (r#"{"type":"x_error","error_code":"unavailable"}"#, "", true),
             ("17", "", false),
         ] {
-            let gist: Gist = serde_json::from_str(json).unwrap();
-            assert_eq!((gist.text.as_str(), gist.is_error), (text, is_error));
+            let any: AnyText = serde_json::from_str(json).unwrap();
+            assert_eq!((any.text.as_str(), any.is_error), (text, is_error));
         }
     }
 

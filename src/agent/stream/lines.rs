@@ -1,7 +1,7 @@
-//! Bytes as lines of bounded length, and JSON Lines as records (pure).
+//! Bytes as lines of bounded length, and JSON LineSplitter as records (pure).
 
-use super::grammar::{Grammar, Reading};
-use super::scribe::Scribe;
+use super::event_writer::EventWriter;
+use super::traits::{FormatReader, RecordHandler};
 use super::values;
 
 /// Room that is kept for the next line after a long one.
@@ -9,7 +9,7 @@ const ROOM_KEPT: usize = 1024 * 1024;
 
 /// What ends a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(super) enum LineEnd {
     /// `\n`, before which a `\r` may stand.
     Newline,
     /// `\n`, `\r\n` or `\r`, as in SSE.
@@ -18,7 +18,7 @@ pub(super) enum Ends {
 
 /// A line without its end.
 #[derive(Debug)]
-pub(super) enum Line<'a> {
+pub(super) enum ByteLine<'a> {
     Whole(&'a [u8]),
     /// It was longer than a line may be, and is not kept.
     TooLong(u64),
@@ -26,8 +26,8 @@ pub(super) enum Line<'a> {
 
 /// Cuts bytes into lines. A line that stands whole in what is pushed is not copied.
 #[derive(Debug)]
-pub(super) struct Lines {
-    ends: Ends,
+pub(super) struct LineSplitter {
+    ends: LineEnd,
     bytes_max: usize,
     open: Vec<u8>,
     /// Bytes of an open line that is too long.
@@ -35,8 +35,8 @@ pub(super) struct Lines {
     after_return: bool,
 }
 
-impl Lines {
-    pub fn new(ends: Ends, bytes_max: usize) -> Self {
+impl LineSplitter {
+    pub fn new(ends: LineEnd, bytes_max: usize) -> Self {
         Self {
             ends,
             bytes_max,
@@ -48,12 +48,12 @@ impl Lines {
 
     fn end_in(&self, bytes: &[u8]) -> Option<usize> {
         match self.ends {
-            Ends::Newline => memchr::memchr(b'\n', bytes),
-            Ends::Any => memchr::memchr2(b'\n', b'\r', bytes),
+            LineEnd::Newline => memchr::memchr(b'\n', bytes),
+            LineEnd::Any => memchr::memchr2(b'\n', b'\r', bytes),
         }
     }
 
-    pub fn push(&mut self, bytes: &[u8], mut take: impl FnMut(Line<'_>)) {
+    pub fn push(&mut self, bytes: &[u8], mut take: impl FnMut(ByteLine<'_>)) {
         let mut rest = bytes;
         while let Some(first) = rest.first() {
             if std::mem::take(&mut self.after_return) && *first == b'\n' {
@@ -63,14 +63,14 @@ impl Lines {
             let Some(at) = self.end_in(rest) else {
                 return self.keep(rest);
             };
-            self.after_return = self.ends == Ends::Any && rest[at] == b'\r';
+            self.after_return = self.ends == LineEnd::Any && rest[at] == b'\r';
             self.end_line(&rest[..at], &mut take);
             rest = &rest[at + 1..];
         }
     }
 
     /// The last line, which has no end.
-    pub fn finish(&mut self, mut take: impl FnMut(Line<'_>)) {
+    pub fn finish(&mut self, mut take: impl FnMut(ByteLine<'_>)) {
         if self.skipped > 0 || !self.open.is_empty() {
             self.end_line(&[], &mut take);
         }
@@ -91,14 +91,14 @@ impl Lines {
         std::mem::take(&mut self.open)
     }
 
-    fn end_line(&mut self, rest: &[u8], take: &mut impl FnMut(Line<'_>)) {
+    fn end_line(&mut self, rest: &[u8], take: &mut impl FnMut(ByteLine<'_>)) {
         if self.skipped == 0 && self.open.is_empty() && rest.len() <= self.bytes_max {
-            return take(Line::Whole(rest));
+            return take(ByteLine::Whole(rest));
         }
         self.keep(rest);
         match std::mem::take(&mut self.skipped) {
-            0 => take(Line::Whole(&self.open)),
-            skipped => take(Line::TooLong(skipped)),
+            0 => take(ByteLine::Whole(&self.open)),
+            skipped => take(ByteLine::TooLong(skipped)),
         }
         self.open.clear();
         self.open.shrink_to(ROOM_KEPT);
@@ -114,76 +114,80 @@ impl Lines {
     }
 }
 
-/// JSON Lines with a meaning.
+/// JSON LineSplitter with a meaning.
 #[derive(Debug)]
 pub(super) struct JsonLines<G> {
-    lines: Lines,
-    grammar: G,
+    lines: LineSplitter,
+    handler: G,
 }
 
-impl<G: Grammar> JsonLines<G> {
-    pub fn new(grammar: G, bytes_max: usize) -> Self {
+impl<G: RecordHandler> JsonLines<G> {
+    pub fn new(handler: G, bytes_max: usize) -> Self {
         Self {
-            lines: Lines::new(Ends::Newline, bytes_max),
-            grammar,
+            lines: LineSplitter::new(LineEnd::Newline, bytes_max),
+            handler,
         }
     }
 }
 
 /// A line as records, or what is wrong with it.
-pub(super) fn read<G: Grammar>(line: &Line<'_>, grammar: &mut G, scribe: &mut Scribe) {
+pub(super) fn read<G: RecordHandler>(
+    line: &ByteLine<'_>,
+    handler: &mut G,
+    writer: &mut EventWriter,
+) {
     match line {
-        Line::Whole(line) => values::read(line, grammar, scribe),
-        Line::TooLong(bytes) => {
-            scribe.warn(format!("a record is too long: {bytes} bytes skipped"));
+        ByteLine::Whole(line) => values::read(line, handler, writer),
+        ByteLine::TooLong(bytes) => {
+            writer.warn(format!("a record is too long: {bytes} bytes skipped"));
         }
     }
 }
 
-/// A grammar that is given older records.
-struct Recalling<'g, G>(&'g mut G);
+/// A handler that is given older records.
+struct RecallAdapter<'g, G>(&'g mut G);
 
-impl<G: Grammar> Grammar for Recalling<'_, G> {
+impl<G: RecordHandler> RecordHandler for RecallAdapter<'_, G> {
     type Record<'a> = G::Record<'a>;
 
-    fn record(&mut self, record: Self::Record<'_>, scribe: &mut Scribe) {
-        self.0.recall(record, scribe);
+    fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter) {
+        self.0.recall(record, writer);
     }
 }
 
-impl<G: Grammar + Send> Reading for JsonLines<G> {
-    fn push(&mut self, bytes: &[u8], scribe: &mut Scribe) {
-        let grammar = &mut self.grammar;
-        self.lines.push(bytes, |line| read(&line, grammar, scribe));
+impl<G: RecordHandler + Send> FormatReader for JsonLines<G> {
+    fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
+        let handler = &mut self.handler;
+        self.lines.push(bytes, |line| read(&line, handler, writer));
     }
 
-    fn settle(&mut self, scribe: &mut Scribe) {
+    fn flush_idle(&mut self, writer: &mut EventWriter) {
         if values::is_whole(self.lines.open()) {
-            values::read(&self.lines.take_open(), &mut self.grammar, scribe);
+            values::read(&self.lines.take_open(), &mut self.handler, writer);
         }
-        self.grammar.settled(scribe);
+        self.handler.idle(writer);
     }
 
-    fn turn_over(&mut self, scribe: &mut Scribe) {
-        self.grammar.turn_over(scribe);
+    fn end_turn(&mut self, writer: &mut EventWriter) {
+        self.handler.end_turn(writer);
     }
 
-    fn recall(&mut self, bytes: &[u8], scribe: &mut Scribe) {
-        let grammar = &mut Recalling(&mut self.grammar);
+    fn recall(&mut self, bytes: &[u8], writer: &mut EventWriter) {
+        let handler = &mut RecallAdapter(&mut self.handler);
         for line in bytes.split(|byte| *byte == b'\n') {
-            values::read(line, grammar, scribe);
+            values::read(line, handler, writer);
         }
-        self.grammar.recalled(scribe);
+        self.handler.recall_done(writer);
     }
 
     fn is_open(&self) -> bool {
         self.lines.is_too_long() || values::is_begun(self.lines.open())
     }
 
-    fn finish(&mut self, scribe: &mut Scribe) {
-        let grammar = &mut self.grammar;
-        self.lines.finish(|line| read(&line, grammar, scribe));
-        self.grammar.end(scribe);
+    fn finish(&mut self, writer: &mut EventWriter) {
+        let handler = &mut self.handler;
+        self.lines.finish(|line| read(&line, handler, writer));
+        self.handler.finish(writer);
     }
 }
 
@@ -193,13 +197,13 @@ mod tests {
 
     use super::*;
 
-    fn lines(ends: Ends, bytes_max: usize, pieces: &[&[u8]]) -> Vec<String> {
+    fn lines(ends: LineEnd, bytes_max: usize, pieces: &[&[u8]]) -> Vec<String> {
         let mut found = Vec::new();
-        let mut lines = Lines::new(ends, bytes_max);
-        let mut take = |line: Line<'_>| {
+        let mut lines = LineSplitter::new(ends, bytes_max);
+        let mut take = |line: ByteLine<'_>| {
             found.push(match line {
-                Line::Whole(line) => String::from_utf8_lossy(line).into_owned(),
-                Line::TooLong(bytes) => format!("{bytes} skipped"),
+                ByteLine::Whole(line) => String::from_utf8_lossy(line).into_owned(),
+                ByteLine::TooLong(bytes) => format!("{bytes} skipped"),
             });
         };
         for piece in pieces {
@@ -212,15 +216,18 @@ mod tests {
     #[test]
     fn a_return_ends_a_line_where_it_may() {
         let bytes: &[u8] = b"a\r\nb\rc\n\nd";
-        assert_eq!(lines(Ends::Any, 9, &[bytes]), ["a", "b", "c", "", "d"]);
-        assert_eq!(lines(Ends::Newline, 9, &[bytes]), ["a\r", "b\rc", "", "d"]);
+        assert_eq!(lines(LineEnd::Any, 9, &[bytes]), ["a", "b", "c", "", "d"]);
+        assert_eq!(
+            lines(LineEnd::Newline, 9, &[bytes]),
+            ["a\r", "b\rc", "", "d"]
+        );
     }
 
     #[test]
     fn a_line_that_is_too_long_is_counted() {
         let pieces: &[&[u8]] = &[b"12", b"345", b"6789\nab", b"c\n123456"];
         assert_eq!(
-            lines(Ends::Newline, 4, pieces),
+            lines(LineEnd::Newline, 4, pieces),
             ["9 skipped", "abc", "6 skipped"]
         );
     }
@@ -230,7 +237,7 @@ mod tests {
         fn cuts_change_nothing(bytes in "[a\r\n]{0,30}", cut in 0..30usize, max in 0..6usize) {
             let bytes = bytes.as_bytes();
             let cut = cut.min(bytes.len());
-            for ends in [Ends::Any, Ends::Newline] {
+            for ends in [LineEnd::Any, LineEnd::Newline] {
                 prop_assert_eq!(
                     lines(ends, max, &[&bytes[..cut], &bytes[cut..]]),
                     lines(ends, max, &[bytes])

@@ -1,25 +1,25 @@
 //! What an agent writes, byte by byte, as events: prompts, tokens, tools, turns and how it ended (pure).
 //!
 //! Every format is read the same way: bytes are cut into records (`lines`, `sse`), a record is
-//! parsed into the few fields that matter (`lenient`), a *grammar* says what it means, and the
-//! `scribe` pairs tools, keeps the standing and writes the events. Nothing is decided by a
+//! parsed into the few fields that matter (`lenient`), a *handler* says what it means, and the
+//! `writer` pairs tools, keeps the standing and writes the events. Nothing is decided by a
 //! substring: a marker that is quoted in a tool's output is text.
 
 mod event;
 mod format;
-mod standing;
+mod status;
 
 mod lenient;
 
-mod recent;
+mod recent_ids;
 mod tools;
 
-mod scribe;
+mod event_writer;
 
 mod messages;
 
-mod grammar;
 mod lines;
+mod traits;
 mod values;
 
 mod aider;
@@ -32,7 +32,7 @@ mod opencode;
 mod qwen;
 mod sse;
 
-mod choose;
+mod detect;
 mod parser;
 
 #[cfg(test)]
@@ -42,5 +42,5 @@ pub use event::AgentEvent;
 pub use format::{Format, ParseFormatError, StreamFormat};
 pub use parser::StreamParser;
 pub(crate) use sse::{SseRecord, SseRecords};
-pub(crate) use standing::Expected;
-pub use standing::Standing;
+pub(crate) use status::FollowUp;
+pub use status::StreamStatus;

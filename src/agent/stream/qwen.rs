@@ -6,16 +6,16 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::grammar::Grammar;
-use super::lenient::{Count, Gist, List, Maybe, Str, Time};
-use super::scribe::{Scribe, Usage};
-use super::standing::Standing;
-use super::tools::When;
+use super::event_writer::{EventWriter, TokenUsage};
+use super::lenient::{AnyText, Count, List, Maybe, Str, Time};
+use super::status::StreamStatus;
+use super::tools::EventTime;
+use super::traits::RecordHandler;
 
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record<'a> {
+pub struct QwenRecord<'a> {
     #[serde(default, borrow)]
     timestamp: Time<'a>,
     #[serde(default, borrow, rename = "type")]
@@ -23,7 +23,7 @@ pub struct Record<'a> {
     #[serde(default, borrow)]
     subtype: Str<'a>,
     #[serde(default, borrow)]
-    message: Maybe<Message<'a>>,
+    message: Maybe<QwenMessage<'a>>,
     #[serde(default)]
     usage_metadata: Maybe<Tokens>,
     #[serde(default, borrow)]
@@ -33,26 +33,26 @@ pub struct Record<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Message<'a> {
+struct QwenMessage<'a> {
     #[serde(default, borrow)]
-    parts: List<Part<'a>>,
+    parts: List<QwenPart<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Part<'a> {
+struct QwenPart<'a> {
     #[serde(default, borrow)]
     text: Str<'a>,
     #[serde(default)]
     thought: super::lenient::Flag,
     #[serde(default, borrow)]
-    function_call: Maybe<Call<'a>>,
+    function_call: Maybe<FunctionCall<'a>>,
     #[serde(default, borrow)]
-    function_response: Maybe<Response<'a>>,
+    function_response: Maybe<FunctionResponse<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Call<'a> {
+struct FunctionCall<'a> {
     #[serde(default, borrow)]
     id: Str<'a>,
     #[serde(default, borrow)]
@@ -62,11 +62,11 @@ struct Call<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Response<'a> {
+struct FunctionResponse<'a> {
     #[serde(default, borrow)]
     id: Str<'a>,
     #[serde(default)]
-    response: Gist,
+    response: AnyText,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -101,7 +101,7 @@ struct UiEvent<'a> {
 
 /// The meaning of a session file.
 #[derive(Debug, Default)]
-pub struct Session {
+pub struct QwenSession {
     /// The API has answered since the last record of the conversation.
     has_response: bool,
     /// In this session, answers of the API are recorded.
@@ -112,20 +112,20 @@ pub struct Session {
     is_over: bool,
 }
 
-impl Grammar for Session {
-    type Record<'a> = Record<'a>;
+impl RecordHandler for QwenSession {
+    type Record<'a> = QwenRecord<'a>;
 
-    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
-        let when = scribe.when(record.timestamp.read());
+    fn record(&mut self, record: QwenRecord<'_>, writer: &mut EventWriter) {
+        let when = writer.time(record.timestamp.read());
         match record.kind.as_str() {
             "user" => {
                 *self = Self {
                     records_responses: self.records_responses,
                     ..Self::default()
                 };
-                prompt(&record, scribe);
+                prompt(&record, writer);
             }
-            "assistant" => self.answer(record, when, scribe),
+            "assistant" => self.answer(record, when, writer),
             "tool_result" => {
                 self.has_response = false;
                 let is_good = record
@@ -138,9 +138,9 @@ impl Grammar for Session {
                     .filter_map(|part| part.function_response.0)
                 {
                     let text = response.response.text.as_str();
-                    scribe.tool_answers(response.id.as_str(), is_good, text, when);
+                    writer.tool_completed(response.id.as_str(), is_good, text, when);
                 }
-                scribe.working("a tool's result");
+                writer.working("a tool's result");
             }
             "system" => {
                 let payload = record.system_payload.0.unwrap_or_default();
@@ -151,33 +151,36 @@ impl Grammar for Session {
                 match event.name.as_str() {
                     "qwen-code.api_response" => {
                         (self.has_response, self.records_responses) = (true, true);
-                        let is_answer = scribe.open_tools().next().is_none();
-                        if scribe.standing() == Standing::Working && is_answer {
+                        let is_answer = writer.open_tools().next().is_none();
+                        if writer.status() == StreamStatus::Working && is_answer {
                             self.is_unwritten = true;
-                            scribe.stand(Standing::MaybeDone, "inferred: the API has answered");
+                            writer.set_status(
+                                StreamStatus::MaybeDone,
+                                "inferred: the API has answered",
+                            );
                         }
                     }
                     // A failed request may be made again: then an answer follows.
                     "qwen-code.api_error" => {
-                        scribe.failed(event.error_message.as_str(), "an API error");
+                        writer.failed(event.error_message.as_str(), "an API error");
                     }
                     _ => {}
                 }
             }
-            _ => scribe.unknown(),
+            _ => writer.mark_unknown(),
         }
     }
 
-    fn turn_over(&mut self, scribe: &mut Scribe) {
+    fn end_turn(&mut self, writer: &mut EventWriter) {
         if self.is_unwritten {
             self.is_over = true;
         } else {
-            scribe.turn_over();
+            writer.end_turn();
         }
     }
 }
 
-fn prompt(record: &Record<'_>, scribe: &mut Scribe) {
+fn prompt(record: &QwenRecord<'_>, writer: &mut EventWriter) {
     let Some(message) = &record.message.0 else {
         return;
     };
@@ -186,16 +189,16 @@ fn prompt(record: &Record<'_>, scribe: &mut Scribe) {
     if text.trim().is_empty() {
         return;
     }
-    match scribe.standing() {
-        Standing::MaybeDone => scribe.turn_completed("inferred: the next prompt"),
-        _ => scribe.tools_over(),
+    match writer.status() {
+        StreamStatus::MaybeDone => writer.turn_completed("inferred: the next prompt"),
+        _ => writer.abandon_tools(),
     }
-    scribe.working("a prompt");
-    scribe.prompt(&text);
+    writer.working("a prompt");
+    writer.prompt_sent(&text);
 }
 
-impl Session {
-    fn answer(&mut self, record: Record<'_>, when: When, scribe: &mut Scribe) {
+impl QwenSession {
+    fn answer(&mut self, record: QwenRecord<'_>, when: EventTime, writer: &mut EventWriter) {
         let parts = record.message.0.unwrap_or_default().parts.0;
         let (mut text, mut has_tool_calls) = (String::new(), false);
         for part in &parts {
@@ -203,15 +206,15 @@ impl Session {
                 text.push_str(part.text.as_str());
             }
         }
-        scribe.said(&text);
-        scribe.token(text.clone().into());
+        writer.set_answer(&text);
+        writer.token(text.clone().into());
         for call in parts
             .iter()
             .filter_map(|part| part.function_call.0.as_ref())
         {
             has_tool_calls = true;
             let args = call.args.map_or("", RawValue::get);
-            scribe.tool_begins(call.id.as_str(), call.name.as_str(), args, when, true);
+            writer.tool_started(call.id.as_str(), call.name.as_str(), args, when, true);
         }
         // Of an answer that a human stopped there is what had come, without the API's response.
         let is_stopped =
@@ -219,22 +222,22 @@ impl Session {
         self.has_response = false;
         self.is_unwritten = false;
         let tokens = record.usage_metadata.0.unwrap_or_default();
-        let usage = Usage {
+        let usage = TokenUsage {
             input_tokens: tokens.prompt_token_count.0.unwrap_or(0),
             output_tokens: tokens.candidates_token_count.0.unwrap_or(0),
         };
-        scribe.response(&text, usage, has_tool_calls);
+        writer.response_completed(&text, usage, has_tool_calls);
         if has_tool_calls {
-            scribe.working("tools are called");
+            writer.working("tools are called");
         } else if is_stopped {
-            scribe.interrupted("a human interrupted it".to_owned());
+            writer.interrupted("a human interrupted it".to_owned());
         } else if text.trim().is_empty() {
-            scribe.working("it thinks");
+            writer.working("it thinks");
         } else {
-            scribe.told_anew();
-            scribe.stand(Standing::MaybeDone, "inferred: an answer without tools");
+            writer.reopen();
+            writer.set_status(StreamStatus::MaybeDone, "inferred: an answer without tools");
             if std::mem::take(&mut self.is_over) {
-                scribe.turn_over();
+                writer.end_turn();
             }
         }
     }

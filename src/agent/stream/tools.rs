@@ -1,22 +1,22 @@
-//! Tools that have begun and not answered yet, by id (pure).
+//! ToolCalls that have begun and not answered yet, by id (pure).
 
-use super::recent::{Recent, hash};
+use super::recent_ids::{RecentIds, hash};
 use crate::timestamp::Timestamp;
 
-/// Tools that may be open: an answer to one that began longer ago is one to an unknown tool.
+/// ToolCalls that may be open: an answer to one that began longer ago is one to an unknown tool.
 const OPEN_MAX: usize = 1_024;
 
 /// What a tool is called whose beginning was not seen.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// When something happened: when it arrived, and when its record says.
+/// EventTime something happened: when it arrived, and when its record says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct When {
+pub(super) struct EventTime {
     pub arrived: Timestamp,
     pub recorded: Option<Timestamp>,
 }
 
-impl When {
+impl EventTime {
     /// Milliseconds from then to `later`: by the records where both say, else by arrival. Records
     /// may be out of order; nothing takes less than no time.
     fn millis_to(self, later: Self) -> u64 {
@@ -29,11 +29,11 @@ impl When {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenTool {
     id: u64,
     name: Box<str>,
     arguments: Box<str>,
-    begun: When,
+    begun: EventTime,
     /// A tool of the agent itself, not of one that it sent out.
     is_own: bool,
     /// The turn in which it began is over.
@@ -42,25 +42,25 @@ struct Open {
 
 /// The open tools, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Tools {
-    open: Vec<Open>,
-    seen: Recent,
+pub(super) struct ToolCalls {
+    open: Vec<OpenTool>,
+    seen: RecentIds,
 }
 
 /// An answer that was waited for.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct CompletedCall {
     pub name: String,
     pub duration_ms: u64,
 }
 
-impl Tools {
+impl ToolCalls {
     /// Whether this is the tool's beginning, and not told before.
     pub fn begin(
         &mut self,
         id: &str,
         (name, arguments): (&str, &str),
-        begun: When,
+        begun: EventTime,
         is_own: bool,
     ) -> bool {
         if !self.seen.insert(id) {
@@ -69,7 +69,7 @@ impl Tools {
         if self.open.len() >= OPEN_MAX {
             self.open.remove(0);
         }
-        self.open.push(Open {
+        self.open.push(OpenTool {
             id: hash(id),
             name: name.into(),
             arguments: arguments.into(),
@@ -81,16 +81,16 @@ impl Tools {
     }
 
     /// Who has answered; `None` if it has done so before.
-    pub fn answer(&mut self, id: &str, when: When) -> Option<Answered> {
+    pub fn answer(&mut self, id: &str, when: EventTime) -> Option<CompletedCall> {
         let hashed = hash(id);
         if let Some(at) = self.open.iter().rposition(|open| open.id == hashed) {
             let open = self.open.remove(at);
-            return Some(Answered {
+            return Some(CompletedCall {
                 duration_ms: open.begun.millis_to(when),
                 name: open.name.into(),
             });
         }
-        self.seen.insert(id).then(|| Answered {
+        self.seen.insert(id).then(|| CompletedCall {
             name: UNKNOWN.to_owned(),
             duration_ms: 0,
         })
@@ -98,7 +98,7 @@ impl Tools {
 
     /// The agent's turn is over: which of its tools have not answered. They are said once, and may
     /// answer later.
-    pub fn turn_over(&mut self) -> Vec<&str> {
+    pub fn end_turn(&mut self) -> Vec<&str> {
         let open = self.open.iter_mut();
         open.filter_map(|open| {
             let is_new = open.is_own && !std::mem::replace(&mut open.is_stale, true);
@@ -132,8 +132,8 @@ impl Tools {
 mod tests {
     use super::*;
 
-    fn when(arrived: i64, recorded: Option<i64>) -> When {
-        When {
+    fn when(arrived: i64, recorded: Option<i64>) -> EventTime {
+        EventTime {
             arrived: Timestamp::from_micros(arrived * 1_000),
             recorded: recorded.map(|millis| Timestamp::from_micros(millis * 1_000)),
         }
@@ -147,7 +147,7 @@ mod tests {
             (when(10, Some(100)), when(25, None), 15),
             (when(10, Some(100)), when(25, Some(90)), 0),
         ] {
-            let mut tools = Tools::default();
+            let mut tools = ToolCalls::default();
             assert!(tools.begin("a", ("Bash", ""), begun, true));
             assert!(!tools.begin("a", ("Bash", ""), begun, true), "told twice");
             assert_eq!(tools.answer("a", ended).unwrap().duration_ms, millis);
@@ -157,13 +157,13 @@ mod tests {
 
     #[test]
     fn what_is_open_is_bounded() {
-        let mut tools = Tools::default();
+        let mut tools = ToolCalls::default();
         for number in 0..=OPEN_MAX {
             tools.begin(&number.to_string(), ("Bash", ""), when(0, None), true);
         }
         assert_eq!(tools.pending().count(), OPEN_MAX);
-        assert_eq!(tools.turn_over().len(), OPEN_MAX);
-        assert_eq!(tools.turn_over().len(), 0, "said once");
+        assert_eq!(tools.end_turn().len(), OPEN_MAX);
+        assert_eq!(tools.end_turn().len(), 0, "said once");
         assert_eq!(tools.answer("1", when(0, None)).unwrap().name, "Bash");
     }
 }

@@ -4,17 +4,17 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::choose::format_of;
-use super::grammar::Grammar;
+use super::detect::format_of;
+use super::event_writer::EventWriter;
 use super::lenient::Maybe;
-use super::scribe::Scribe;
+use super::traits::RecordHandler;
 use crate::agent::summary::summary;
 
 /// Reads all records of a line. What is no record is said, and no record behind it is lost.
-pub(super) fn read<G: Grammar>(line: &[u8], grammar: &mut G, scribe: &mut Scribe) {
+pub(super) fn read<G: RecordHandler>(line: &[u8], handler: &mut G, writer: &mut EventWriter) {
     match std::str::from_utf8(line) {
-        Ok(text) => read_text(text, grammar, scribe),
-        Err(_) => read_text(&String::from_utf8_lossy(line), grammar, scribe),
+        Ok(text) => read_text(text, handler, writer),
+        Err(_) => read_text(&String::from_utf8_lossy(line), handler, writer),
     }
 }
 
@@ -35,51 +35,55 @@ pub(super) fn is_begun(line: &[u8]) -> bool {
     !line.iter().all(is_blank)
 }
 
-fn read_text<G: Grammar>(text: &str, grammar: &mut G, scribe: &mut Scribe) {
+fn read_text<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWriter) {
     let text = text.trim_start_matches('\u{feff}');
-    let Some(at) = read_values(text, grammar, scribe) else {
+    let Some(at) = read_values(text, handler, writer) else {
         return;
     };
     // Node writes half of a character that a delta cut in two; serde takes no halves.
     match mended(&text[at..]) {
-        Cow::Borrowed(rest) => salvage(rest, grammar, scribe),
+        Cow::Borrowed(rest) => salvage(rest, handler, writer),
         Cow::Owned(rest) => {
-            if let Some(at) = read_values(&rest, grammar, scribe) {
-                salvage(&rest[at..], grammar, scribe);
+            if let Some(at) = read_values(&rest, handler, writer) {
+                salvage(&rest[at..], handler, writer);
             }
         }
     }
 }
 
 /// Reads values, one behind the other, and says where something else begins.
-fn read_values<G: Grammar>(text: &str, grammar: &mut G, scribe: &mut Scribe) -> Option<usize> {
+fn read_values<G: RecordHandler>(
+    text: &str,
+    handler: &mut G,
+    writer: &mut EventWriter,
+) -> Option<usize> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Maybe<G::Record<'_>>>();
     loop {
         let at = values.byte_offset();
         match values.next()? {
             Ok(Maybe(Some(record))) => {
-                grammar.record(record, scribe);
-                tell_unknown(&text[at..values.byte_offset()], scribe);
+                handler.record(record, writer);
+                count_unknown(&text[at..values.byte_offset()], writer);
             }
-            Ok(Maybe(None)) => scribe.stray(&text[at..values.byte_offset()]),
+            Ok(Maybe(None)) => writer.stray_line(&text[at..values.byte_offset()]),
             Err(_) => return Some(at),
         }
     }
 }
 
-/// A record that means nothing to its grammar may be one of another format: that is counted.
-fn tell_unknown(record: &str, scribe: &mut Scribe) {
-    if scribe.take_unknown()
+/// A record that means nothing to its handler may be one of another format: that is counted.
+fn count_unknown(record: &str, writer: &mut EventWriter) {
+    if writer.take_unknown()
         && let Some(format) = format_of(record)
     {
-        scribe.foreign(format);
+        writer.count_foreign(format);
     }
 }
 
 /// What stands behind a broken record on the same line: the process died while it wrote, and
 /// another went on. A record begins with `{"`; one that stands behind `:`, `,` or `[` is a part of
 /// the broken one, and no record.
-fn salvage<G: Grammar>(text: &str, grammar: &mut G, scribe: &mut Scribe) {
+fn salvage<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWriter) {
     let mut rest = text;
     // Where what is broken ends, as far as known.
     let mut from = 0;
@@ -90,13 +94,13 @@ fn salvage<G: Grammar>(text: &str, grammar: &mut G, scribe: &mut Scribe) {
             from = at + 1;
             continue;
         };
-        skip(&rest[..at], scribe);
-        grammar.record(record, scribe);
-        tell_unknown(&rest[at..at + values.byte_offset()], scribe);
+        skip(&rest[..at], writer);
+        handler.record(record, writer);
+        count_unknown(&rest[at..at + values.byte_offset()], writer);
         rest = &rest[at + values.byte_offset()..];
         from = 0;
     }
-    skip(rest, scribe);
+    skip(rest, writer);
 }
 
 /// Where a record may begin, at `from` or behind it.
@@ -117,7 +121,7 @@ fn next_record(text: &str, from: usize) -> Option<usize> {
 }
 
 /// Says what was skipped, if it was anything.
-fn skip(text: &str, scribe: &mut Scribe) {
+fn skip(text: &str, writer: &mut EventWriter) {
     let is_blank = |c: char| c.is_whitespace();
     let text = text.trim_matches(is_blank);
     if text.is_empty() {
@@ -126,14 +130,14 @@ fn skip(text: &str, scribe: &mut Scribe) {
     let bytes = text.len();
     let visible = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
     if visible.is_empty() {
-        scribe.warn(format!("{bytes} NUL bytes skipped"));
+        writer.warn(format!("{bytes} NUL bytes skipped"));
     } else if visible.starts_with(['{', '[', '"']) {
         let begins = summary(visible);
-        scribe.warn(format!(
+        writer.warn(format!(
             "a record is broken: {bytes} bytes skipped: {begins}"
         ));
     } else {
-        scribe.stray(visible);
+        writer.stray_line(visible);
     }
 }
 
@@ -197,18 +201,18 @@ mod tests {
         a: Str<'a>,
     }
 
-    impl Grammar for Letters {
+    impl RecordHandler for Letters {
         type Record<'a> = Record<'a>;
 
-        fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
-            scribe.token(record.a.as_str().to_owned().into());
+        fn record(&mut self, record: Record<'_>, writer: &mut EventWriter) {
+            writer.token(record.a.as_str().to_owned().into());
         }
     }
 
     fn told(line: &[u8]) -> Vec<String> {
-        let mut scribe = Scribe::default();
-        read(line, &mut Letters, &mut scribe);
-        let events = scribe.out.into_iter();
+        let mut writer = EventWriter::default();
+        read(line, &mut Letters, &mut writer);
+        let events = writer.out.into_iter();
         events
             .map(|event| match event {
                 AgentEvent::TokenReceived { token } => token,

@@ -8,13 +8,13 @@ use crate::event::GapEvidence;
 const MARKER: &str = DEFAULT_MARKER;
 
 /// A detector, and a clock that goes on a tenth of a second with each look.
-struct Seen {
+struct Scenario {
     detector: TurnDetector,
     at: Duration,
     next: i64,
 }
 
-impl Seen {
+impl Scenario {
     fn new() -> Self {
         Self {
             detector: TurnDetector::new(Markers::default()),
@@ -25,19 +25,19 @@ impl Seen {
 
     fn look(&mut self, changes: &[Change], disturbed: bool) -> usize {
         self.at += Duration::from_millis(100);
-        let sight = Sight {
+        let sight = ChangeContext {
             at: self.at,
-            disturbance: match disturbed {
-                true => Disturbance::Wiped {
+            redraw_cause: match disturbed {
+                true => RedrawCause::Wiped {
                     first_line: self.next,
                 },
-                false => Disturbance::None,
+                false => RedrawCause::None,
             },
             alternate: changes
                 .iter()
                 .any(|change| matches!(change, Change::Screen { .. })),
         };
-        self.detector.look(changes, sight).len()
+        self.detector.update(changes, sight).len()
     }
 
     fn chunk(&mut self, lines: &str) -> Change {
@@ -92,7 +92,7 @@ fn a_marker_alone_on_its_line_ends_a_turn() {
         "│ ● [Output Complete]",
     ] {
         assert_eq!(
-            Seen::new().prints(&format!("answer\n{line}\n")),
+            Scenario::new().prints(&format!("answer\n{line}\n")),
             1,
             "{line}"
         );
@@ -108,7 +108,7 @@ fn a_marker_alone_on_its_line_ends_a_turn() {
         "- [Output Complete]",
     ] {
         assert_eq!(
-            Seen::new().prints(&format!("answer\n{line}\n")),
+            Scenario::new().prints(&format!("answer\n{line}\n")),
             0,
             "{line}"
         );
@@ -117,7 +117,7 @@ fn a_marker_alone_on_its_line_ends_a_turn() {
 
 #[test]
 fn each_question_has_one_turn_also_when_all_read_alike() {
-    let mut seen = Seen::new();
+    let mut seen = Scenario::new();
     assert_eq!(seen.prints(&TURN.repeat(3)), 3);
     assert_eq!(seen.prints(TURN), 1);
     assert_eq!(seen.prints("⏺ more of it\n"), 0);
@@ -128,9 +128,9 @@ fn each_question_has_one_turn_also_when_all_read_alike() {
 
 #[test]
 fn what_stood_there_is_no_turn_and_drawn_anew_neither() {
-    let mut seen = Seen::new();
+    let mut seen = Scenario::new();
     let lines = [(-1, "⏺ It is done."), (0, MARKER), (1, "> ")];
-    seen.detector.stood(lines, 1);
+    seen.detector.set_baseline(lines, 1);
     assert_eq!(seen.prints("> \n"), 0);
     let again = seen.chunk("⏺ It is done.\n[Output Complete]\n");
     assert_eq!(seen.look(&[again], true), 0);
@@ -139,7 +139,7 @@ fn what_stood_there_is_no_turn_and_drawn_anew_neither() {
 
 #[test]
 fn a_repaint_is_no_turn_and_the_next_turn_is() {
-    let mut seen = Seen::new();
+    let mut seen = Scenario::new();
     assert_eq!(seen.prints(TURN), 1);
     assert_eq!(
         seen.prints("> and more?\n⏺ A second answer.\n[Output Complete]\n"),
@@ -164,7 +164,7 @@ fn a_repaint_is_no_turn_and_the_next_turn_is() {
 
 #[test]
 fn a_marker_that_moves_is_no_turn_and_one_in_its_place_later_is() {
-    let mut seen = Seen::new();
+    let mut seen = Scenario::new();
     assert_eq!(seen.prints("a header\n⏺ Done.\n[Output Complete]\n\n"), 1);
     let moved = [(2, "one more"), (3, "⏺ Done."), (4, MARKER)];
     assert_eq!(seen.revises(&moved), 0);
@@ -180,14 +180,14 @@ fn a_marker_that_moves_is_no_turn_and_one_in_its_place_later_is() {
 
 #[test]
 fn what_is_not_settled_does_not_count() {
-    let mut seen = Seen::new();
+    let mut seen = Scenario::new();
     assert_eq!(seen.revises(&[(1, MARKER)]), 0);
     assert_eq!(seen.prints("[Output Complete]\n"), 1);
 }
 
 #[test]
 fn a_full_screen_program_has_turns_too() {
-    let mut seen = Seen::new();
+    let mut seen = Scenario::new();
     assert_eq!(seen.draws(&["title", "", "", "", "", "", "", "input"]), 0);
     assert_eq!(seen.draws(&["title", "> ask", "answer one", MARKER]), 1);
     assert_eq!(
@@ -212,7 +212,7 @@ fn a_full_screen_program_has_turns_too() {
 
 #[test]
 fn a_full_screen_program_that_scrolls_has_each_turn_at_once() {
-    let mut seen = Seen::new();
+    let mut seen = Scenario::new();
     let mut text: Vec<String> = (0..20).map(|n| format!("old {n}")).collect();
     let filler = "x".repeat(120);
     fn bottom(text: &[String]) -> Vec<&str> {
@@ -236,7 +236,7 @@ fn a_full_screen_program_that_scrolls_has_each_turn_at_once() {
 
 #[test]
 fn a_resize_hides_no_turn_that_ends_as_the_one_before() {
-    let mut seen = Seen::new();
+    let mut seen = Scenario::new();
     let filler = "y".repeat(120);
     for turn in 0..4 {
         let chunk = seen.chunk(&format!("turn {turn} {filler}\n[Output Complete]\n"));
@@ -272,9 +272,9 @@ proptest! {
         cuts in prop::collection::vec(any::<bool>(), 60),
     ) {
         let text = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
-        let mut at_once = Seen::new();
+        let mut at_once = Scenario::new();
         let all = at_once.prints(&text(&lines));
-        let mut bit_by_bit = Seen::new();
+        let mut bit_by_bit = Scenario::new();
         let (mut sum, mut from) = (0, 0);
         for end in 1..=lines.len() {
             if cuts[end - 1] || end == lines.len() {
@@ -290,7 +290,7 @@ proptest! {
     fn nothing_panics(
         looks in prop::collection::vec((any::<bool>(), prop::collection::vec((any::<u8>(), -9..40i64, line()), 0..8)), 0..30),
     ) {
-        let mut seen = Seen::new();
+        let mut seen = Scenario::new();
         for (disturbed, look) in looks {
             let changes: Vec<Change> = look.into_iter().map(|(kind, line, text)| match kind % 4 {
                 0 => Change::Lines { first_line: line, chunk: format!("{text}\n") },

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use regex::bytes::Regex;
 
 use super::last_line::LastLine;
-use crate::agent::{AgentEvent, Expected, Format, Standing, StreamFormat, StreamParser};
+use crate::agent::{AgentEvent, FollowUp, Format, StreamFormat, StreamParser, StreamStatus};
 use crate::observe::conversation::first_line;
 use crate::observe::file_bytes::read_at;
 use crate::timestamp::Timestamp;
@@ -90,16 +90,16 @@ impl Content {
     }
 
     /// Where the agent stands.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> StreamStatus {
         match self.is_beside() {
             // It waits for the sub-agent that wrote all of the end.
-            true => Standing::Working,
-            false => self.parser.standing(),
+            true => StreamStatus::Working,
+            false => self.parser.status(),
         }
     }
 
-    pub fn expected(&self) -> Expected {
-        self.parser.expected()
+    pub fn expected(&self) -> FollowUp {
+        self.parser.follow_up()
     }
 
     pub fn evidence(&self) -> &str {
@@ -109,7 +109,7 @@ impl Content {
     /// Whether it is a conversation with a person, which may go on after any end.
     pub fn is_interactive(&self) -> bool {
         match self.format() {
-            Some(StreamFormat::ClaudeTranscript) => !self.is_sub_agents(),
+            Some(StreamFormat::ClaudeTranscript) => !self.is_sub_agent(),
             Some(
                 StreamFormat::CodexRollout
                 | StreamFormat::GeminiSession
@@ -120,8 +120,8 @@ impl Content {
         }
     }
 
-    fn is_sub_agents(&self) -> bool {
-        !self.is_main && self.parser.is_sub_agents() == Some(true)
+    fn is_sub_agent(&self) -> bool {
+        !self.is_main && self.parser.is_sub_agent() == Some(true)
     }
 
     /// The turns that have ended since this was asked last.
@@ -136,7 +136,7 @@ impl Content {
     /// The agent has ended its turn, as silence tells where its records do not.
     pub fn turn_over(&mut self) {
         let mut events = Vec::new();
-        self.parser.turn_over(Timestamp::default(), &mut events);
+        self.parser.end_turn(Timestamp::default(), &mut events);
         self.note(events, true, true);
     }
 
@@ -174,13 +174,13 @@ impl Content {
 
     /// Whether that is to be searched now: its agent has finished, if there is nothing there.
     pub fn is_to_be_searched(&self) -> bool {
-        let is_done = self.standing() == Standing::Done;
+        let is_done = self.standing() == StreamStatus::Done;
         is_done && self.searched_from.is_none() && self.unread() > 0
     }
 
     /// Only a sub-agent's records were read, of a file that is not a sub-agent's.
     fn is_beside(&self) -> bool {
-        self.is_main && self.parser.is_sub_agents() == Some(true)
+        self.is_main && self.parser.is_sub_agent() == Some(true)
     }
 
     /// Reads what was added; or the end, where that is too much or nothing was read before. Says
@@ -199,7 +199,7 @@ impl Content {
 
     fn read_end(&mut self, file: &File, bytes: u64) -> io::Result<u64> {
         let mut read = 0;
-        let mut is_sub_agents = None;
+        let mut is_sub_agent = None;
         for tail in TAILS {
             let start = bytes.saturating_sub(tail);
             let piece = read_at(file, start, bytes - start)?;
@@ -223,20 +223,23 @@ impl Content {
                 // So few records that none tells whose they are: what any of them may say counts.
                 let known = std::mem::replace(&mut self.parser, parser(Format::Json));
                 self.tell(piece, false);
-                if !matches!(self.parser.standing(), Standing::Done | Standing::Failed) {
+                if !matches!(
+                    self.parser.status(),
+                    StreamStatus::Done | StreamStatus::Failed
+                ) {
                     self.parser = known;
                 }
             }
             self.offset = end;
-            if self.start > 0 && self.parser.is_sub_agents() == Some(true) {
-                let is_known = match is_sub_agents {
+            if self.start > 0 && self.parser.is_sub_agent() == Some(true) {
+                let is_known = match is_sub_agent {
                     Some(known) => known,
                     None => begins_as_sub_agents(file)?,
                 };
-                is_sub_agents = Some(is_known);
+                is_sub_agent = Some(is_known);
                 self.is_main = !is_known;
             }
-            let tells = self.parser.standing() != Standing::Unknown
+            let tells = self.parser.status() != StreamStatus::Unknown
                 || self.parser.format() == Some(StreamFormat::Text);
             if is_last || (tells && !self.is_beside()) {
                 break;
@@ -288,7 +291,7 @@ impl Content {
         // The times of records are nobody's concern here.
         let now = Timestamp::default();
         self.parser.push(piece, now, &mut events);
-        self.parser.settle(now, &mut events);
+        self.parser.flush_idle(now, &mut events);
         self.note(events, is_new, false);
     }
 
@@ -338,7 +341,7 @@ fn begins_as_sub_agents(file: &File) -> io::Result<bool> {
     let head = read_at(file, 0, HEAD_BYTES)?;
     let mut parser = StreamParser::of(StreamFormat::ClaudeTranscript);
     parser.push(&head, Timestamp::default(), &mut Vec::new());
-    Ok(parser.is_sub_agents() == Some(true))
+    Ok(parser.is_sub_agent() == Some(true))
 }
 
 fn parser(format: Format) -> StreamParser {

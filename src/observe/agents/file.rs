@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 
 use super::content::{Content, TurnEnd};
 use super::verdict::{Facts, HOLD, Verdict, judge};
-use crate::agent::Standing;
+use crate::agent::StreamStatus;
 use crate::observe::file_bytes::read_at;
 use crate::timestamp::Timestamp;
 
@@ -286,7 +286,7 @@ impl OutputFile {
         let why = "its output file was deleted, as it is when a task ends";
         let content = &self.content;
         Some(match content.standing() {
-            Standing::Failed => Verdict::Failed {
+            StreamStatus::Failed => Verdict::Failed {
                 error: match content.error() {
                     "" => content.evidence().to_owned(),
                     error => error.to_owned(),

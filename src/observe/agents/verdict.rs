@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::content::is_known;
-use crate::agent::{Expected, Standing, StreamFormat};
+use crate::agent::{FollowUp, StreamFormat, StreamStatus};
 
 /// So long a record that ends a turn must stand alone: the one behind it may say that background
 /// tasks still run.
@@ -20,9 +20,9 @@ const CERTAIN_TIMES: u32 = 6;
 /// What is known of an agent's output.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
-    pub standing: Standing,
+    pub standing: StreamStatus,
     /// What may still come of an agent that stands so.
-    pub expected: Expected,
+    pub expected: FollowUp,
     pub format: Option<StreamFormat>,
     /// What its records say of where it stands.
     pub evidence: &'a str,
@@ -64,10 +64,10 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
     let times = |times: u32| stable.saturating_mul(times);
     let is_quiet = |needed: Duration| facts.quiet >= needed;
     match facts.standing {
-        Standing::Done => {
+        StreamStatus::Done => {
             let is_stable = is_quiet(stable.max(HOLD));
             match facts.expected {
-                Expected::Goal => {
+                FollowUp::Goal => {
                     let needed = times(CERTAIN_TIMES).max(HOLD);
                     is_quiet(needed)
                         .then(|| {
@@ -82,15 +82,15 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
                     facts.unread
                 )),
                 _ if facts.unread > 0 => None,
-                Expected::Confirmation if !is_stable => None,
+                FollowUp::Confirmation if !is_stable => None,
                 _ if facts.is_open && !is_stable => None,
                 _ if is_quiet(HOLD) => completed(evidence.to_owned()),
                 _ => None,
             }
         }
-        Standing::Interrupted => {
+        StreamStatus::Interrupted => {
             let needed = match facts.expected {
-                Expected::Prompt => times(PROMPT_TIMES),
+                FollowUp::Prompt => times(PROMPT_TIMES),
                 _ => stable,
             };
             let needed = needed.max(HOLD);
@@ -98,14 +98,14 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
                 .then(|| format!("{evidence}, and nothing followed for {needed:?}"))
                 .and_then(|evidence| failed("interrupted", evidence))
         }
-        Standing::Failed if is_quiet(HOLD) => {
+        StreamStatus::Failed if is_quiet(HOLD) => {
             let error = match facts.error {
                 "" => evidence,
                 error => error,
             };
             failed(error, evidence.to_owned())
         }
-        Standing::MaybeDone => {
+        StreamStatus::MaybeDone => {
             let needed = match facts.is_open {
                 true => times(CERTAIN_TIMES),
                 false => stable,
@@ -116,15 +116,15 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
                 })
                 .and_then(completed)
         }
-        Standing::Background { .. } => match facts.expected {
-            Expected::Wake(after) if is_quiet(after.saturating_add(stable)) => completed(format!(
+        StreamStatus::Background { .. } => match facts.expected {
+            FollowUp::Wake(after) if is_quiet(after.saturating_add(stable)) => completed(format!(
                 "inferred: {evidence}; it was to be woken after {after:?}, and was not"
             )),
             // A background task may take as long as it likes.
             _ => None,
         },
         // Of a format that nobody knows a record says nothing, and text never does.
-        Standing::Working | Standing::Unknown if !is_known(facts.format) => {
+        StreamStatus::Working | StreamStatus::Unknown if !is_known(facts.format) => {
             let is_being_written = facts.is_open && facts.format == Some(StreamFormat::Json);
             let needed = match is_being_written {
                 true => times(CERTAIN_TIMES),
@@ -143,10 +143,10 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
 mod tests {
     use super::*;
 
-    fn facts(standing: Standing, format: Option<StreamFormat>) -> Facts<'static> {
+    fn facts(standing: StreamStatus, format: Option<StreamFormat>) -> Facts<'static> {
         Facts {
             standing,
-            expected: Expected::Nothing,
+            expected: FollowUp::Nothing,
             format,
             evidence: "end_turn",
             answer: "yes",
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn what_may_still_come_is_waited_for() {
-        use Expected::{Confirmation, Goal, Nothing, Prompt, Wake};
-        use Standing::{Background, Done, Interrupted, MaybeDone};
+        use FollowUp::{Confirmation, Goal, Nothing, Prompt, Wake};
+        use StreamStatus::{Background, Done, Interrupted, MaybeDone};
         let wake = Wake(Duration::from_secs(61));
         let wakes = Background { tasks: 1 };
         for (standing, expected, is_open, unread, seconds, word) in [
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn silence_is_evidence_where_records_say_nothing() {
-        use Standing::{Background, Done, Failed, MaybeDone, Unknown, Working};
+        use StreamStatus::{Background, Done, Failed, MaybeDone, Unknown, Working};
         let claude = Some(StreamFormat::ClaudeTranscript);
         for (standing, format, quiet, word) in [
             (Done, claude, 0, ""),

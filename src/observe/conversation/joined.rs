@@ -8,8 +8,8 @@ use super::status::Status;
 use super::sub_agents::{SubAgentEvent, SubAgents};
 use super::transcript::Transcript;
 use crate::agent::{
-    AgentEvent, Claim, HookFile, KnownAgent, ScreenState, Standing, StateSource, StreamFormat,
-    asks, is_limit,
+    AgentEvent, AgentState, HookFile, KnownAgent, StateClaim, StateSource, StreamFormat,
+    StreamStatus, asks, is_limit,
 };
 use crate::observe::hook_files::HookFiles;
 use crate::process::RunningAgent;
@@ -25,7 +25,7 @@ pub(super) struct Learnt {
     /// What its sub-agents did.
     pub of_sub_agents: Vec<SubAgentEvent>,
     /// What its sources claim now, where that has changed.
-    pub claims: Vec<(StateSource, Option<Claim>)>,
+    pub claims: Vec<(StateSource, Option<StateClaim>)>,
     /// What its screen shows is to decide which of these is its conversation.
     pub candidates: Vec<PathBuf>,
     /// Its conversation was found since the last round.
@@ -48,7 +48,7 @@ pub(super) struct Joined {
     /// names it.
     hooks: HookFiles,
     hooked: Option<String>,
-    claims: Vec<(StateSource, Option<Claim>)>,
+    claims: Vec<(StateSource, Option<StateClaim>)>,
     failure: Option<String>,
     /// How many turns were begun.
     turn: u64,
@@ -167,7 +167,7 @@ impl Joined {
             }
         }
         let status_claim = status.as_ref().and_then(|status| {
-            Some(Claim {
+            Some(StateClaim {
                 state: status.state()?,
                 is_confirmed: true,
                 asks: None,
@@ -232,7 +232,7 @@ impl Joined {
         );
     }
 
-    fn claim(&mut self, source: StateSource, claim: Option<Claim>, learnt: &mut Learnt) {
+    fn claim(&mut self, source: StateSource, claim: Option<StateClaim>, learnt: &mut Learnt) {
         let before = self.claims.iter_mut().find(|(of, _)| *of == source);
         match before {
             Some((_, before)) if *before == claim => return,
@@ -242,31 +242,31 @@ impl Joined {
         learnt.claims.push((source, claim));
     }
 
-    fn transcript_claim(&self) -> Option<Claim> {
+    fn transcript_claim(&self) -> Option<StateClaim> {
         let transcript = self.transcript.as_ref()?;
         let (state, is_confirmed) = match transcript.standing() {
-            Standing::Unknown => return None,
-            Standing::Working => (ScreenState::Working, true),
-            Standing::MaybeDone => (ScreenState::Done, false),
-            Standing::Done | Standing::Background { .. } => (ScreenState::Done, true),
-            Standing::Interrupted => (ScreenState::Idle, true),
-            Standing::Failed => match self.failure.as_deref().is_some_and(is_limit) {
-                true => (ScreenState::Limited, true),
-                false => (ScreenState::Error, true),
+            StreamStatus::Unknown => return None,
+            StreamStatus::Working => (AgentState::Working, true),
+            StreamStatus::MaybeDone => (AgentState::Done, false),
+            StreamStatus::Done | StreamStatus::Background { .. } => (AgentState::Done, true),
+            StreamStatus::Interrupted => (AgentState::Idle, true),
+            StreamStatus::Failed => match self.failure.as_deref().is_some_and(is_limit) {
+                true => (AgentState::Limited, true),
+                false => (AgentState::Error, true),
             },
         };
         // With several tools open, the screen shows which one is asked about.
         let mut open = transcript
             .open_tools()
             .chain(self.sub_agents.open_tools())
-            .filter(|_| state == ScreenState::Working);
+            .filter(|_| state == AgentState::Working);
         let tool = open.next().filter(|_| open.next().is_none());
-        Some(Claim {
+        Some(StateClaim {
             state,
             is_confirmed,
             asks: tool.and_then(|(name, arguments)| asks(name, arguments)),
             detail: match (state, &self.failure) {
-                (ScreenState::Error | ScreenState::Limited, Some(failure)) => failure.clone(),
+                (AgentState::Error | AgentState::Limited, Some(failure)) => failure.clone(),
                 _ => transcript.evidence().to_owned(),
             },
             turn: self.turn,

@@ -155,7 +155,7 @@ impl Places {
                 let is_its = |file: &PathBuf| {
                     head::<CodexHead>(file).is_some_and(|head| {
                         head.payload.cwd.as_deref() == agent.directory.to_str()
-                            && !head.payload.is_sub_agents()
+                            && !head.payload.is_sub_agent()
                     })
                 };
                 found.retain(is_its);
@@ -213,7 +213,7 @@ struct CodexSession {
 
 impl CodexSession {
     /// A sub-agent's session has an object here that names its parent; a person's is a word.
-    fn is_sub_agents(&self) -> bool {
+    fn is_sub_agent(&self) -> bool {
         self.source.is_object()
     }
 }

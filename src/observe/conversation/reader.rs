@@ -10,7 +10,7 @@ use super::events::{Telling, of_sub_agent};
 use super::joined::{Joined, Learnt};
 use super::screens;
 use super::sub_agents::SubAgentEvent;
-use crate::agent::{AgentEvent, AgentProgram, Claim, Markers, StateSource};
+use crate::agent::{AgentEvent, AgentProgram, Markers, StateClaim, StateSource};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
@@ -71,7 +71,7 @@ pub(in crate::observe) enum News {
     /// Its conversation is found, and read.
     Joined,
     /// What its sources claim now, where that has changed.
-    Claims(Vec<(StateSource, Option<Claim>)>),
+    Claims(Vec<(StateSource, Option<StateClaim>)>),
     /// What the screen shows is asked for.
     WantsScreen,
     /// No agent runs there any more.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::places::modified;
 use super::transcript::Transcript;
-use crate::agent::{AgentEvent, Standing, StreamFormat};
+use crate::agent::{AgentEvent, StreamFormat, StreamStatus};
 use crate::timestamp::Timestamp;
 
 /// Sub-agents that are followed at once; further ones are followed once others have ended.
@@ -73,7 +73,7 @@ impl SubAgents {
             }
             if !matches!(
                 transcript.standing(),
-                Standing::Done | Standing::Failed | Standing::Interrupted
+                StreamStatus::Done | StreamStatus::Failed | StreamStatus::Interrupted
             ) {
                 continue;
             }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::agent::{AgentEvent, Standing, StreamFormat, StreamParser};
+use crate::agent::{AgentEvent, StreamFormat, StreamParser, StreamStatus};
 use crate::observe::file_bytes::read_at;
 use crate::timestamp::Timestamp;
 
@@ -43,7 +43,7 @@ pub(super) struct Transcript {
     /// The time of the latest record that was read, where records have one.
     latest: Option<Timestamp>,
     /// The file was replaced, and what it had before is written once more; what was known then.
-    rewritten: Option<Standing>,
+    rewritten: Option<StreamStatus>,
     /// Something was reported since the file was opened.
     is_reported: bool,
 }
@@ -70,8 +70,8 @@ impl Transcript {
     }
 
     /// In which state its records leave the agent.
-    pub fn standing(&self) -> Standing {
-        let read = || self.parser.standing();
+    pub fn standing(&self) -> StreamStatus {
+        let read = || self.parser.status();
         self.rewritten.unwrap_or_else(read)
     }
 
@@ -94,7 +94,7 @@ impl Transcript {
     pub fn turn_over(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
         // The end of a turn of which nothing was reported is not reported either.
         if self.is_reported && self.rewritten.is_none() {
-            self.parser.turn_over(now, events);
+            self.parser.end_turn(now, events);
         }
     }
 
@@ -108,7 +108,7 @@ impl Transcript {
             if self.read_at.take_if(is_quiet).is_some() {
                 // What was written once more is complete.
                 self.rewritten = None;
-                self.parser.settle(now, events);
+                self.parser.flush_idle(now, events);
             }
             return Ok(false);
         }
@@ -264,16 +264,16 @@ mod tests {
         };
         let all = read(&mut transcript, &format!("{FIRST}\n{SECOND}\n"));
         assert_eq!(prompts(&all), ["one"]);
-        assert_eq!(transcript.standing(), Standing::MaybeDone);
+        assert_eq!(transcript.standing(), StreamStatus::MaybeDone);
         assert_eq!(read(&mut transcript, &format!("{FIRST}\n")), []);
         assert_eq!(
             transcript.standing(),
-            Standing::MaybeDone,
+            StreamStatus::MaybeDone,
             "not all of it is written"
         );
         let all = read(&mut transcript, &format!("{FIRST}\n{SECOND}\n{THIRD}\n"));
         assert_eq!(prompts(&all), ["two"]);
-        assert_eq!(transcript.standing(), Standing::Working);
+        assert_eq!(transcript.standing(), StreamStatus::Working);
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
         let mut transcript = Transcript::new(path, StreamFormat::GeminiSession, since);
         let mut events = Vec::new();
         transcript.read(since, &mut events).unwrap();
-        assert_eq!(transcript.standing(), Standing::MaybeDone);
+        assert_eq!(transcript.standing(), StreamStatus::MaybeDone);
         transcript.turn_over(since, &mut events);
         assert_eq!(events, []);
     }

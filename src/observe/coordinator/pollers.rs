@@ -58,9 +58,9 @@ impl Work {
             None
         });
         let raw = self.watch.raw && drains.is_some();
-        let tapes = raw.then(|| self.context.runs.raw(&execution_id, session.name));
-        let recording = match tapes.flatten() {
-            Some(Ok(tapes)) => Some(Recording::new(tapes, self.context.clock.clone())),
+        let recorder = raw.then(|| self.context.runs.raw(&execution_id, session.name));
+        let recording = match recorder.flatten() {
+            Some(Ok(recorder)) => Some(Recording::new(recorder, self.context.clock.clone())),
             Some(Err(error)) => {
                 self.tell_trouble(&error);
                 None

@@ -8,7 +8,7 @@ use super::super::states::{Reported, States};
 use super::super::turns::Turns;
 use super::reading::Reading;
 use super::{Pane, streamed};
-use crate::agent::{AgentProgram, Claim, ScreenState, StateSource};
+use crate::agent::{AgentProgram, AgentState, StateClaim, StateSource};
 use crate::event::TdEvent;
 use crate::tmux::PaneShape;
 use crate::track::{Change, Look};
@@ -113,12 +113,12 @@ impl Pane {
         }
         let is_busy = matches!(
             report.claim.state,
-            ScreenState::Working | ScreenState::Waiting
+            AgentState::Working | AgentState::Waiting
         );
         if is_busy && self.joining == Joining::Looked(None) {
             self.joining = Joining::Looked(Some(out.now + JOINS));
         }
-        let is_end = report.claim.state == ScreenState::Done;
+        let is_end = report.claim.state == AgentState::Done;
         if is_end && report.source == StateSource::Transcript && !report.claim.is_confirmed {
             // The transcript does not know it.
             self.conversations.turn_over(&self.id);
@@ -149,7 +149,7 @@ impl Pane {
             Some((_, true)) => Joining::Looked(None),
             Some((_, false)) | None => Joining::None,
         };
-        self.read_state(ScreenState::Done, out);
+        self.read_state(AgentState::Done, out);
         let read = agent.as_ref().filter(|(_, has_places)| !has_places);
         let markers = self.turns.as_ref().map(Turns::markers);
         self.reading = read.map(|(program, _)| Box::new(Reading::of(program, markers)));
@@ -188,10 +188,14 @@ impl Pane {
     }
 
     /// Sources of its agent claim something else now.
-    pub fn agent_claims(&mut self, claims: Vec<(StateSource, Option<Claim>)>, out: &mut Out<'_>) {
+    pub fn agent_claims(
+        &mut self,
+        claims: Vec<(StateSource, Option<StateClaim>)>,
+        out: &mut Out<'_>,
+    ) {
         if let Some(states) = &mut self.states {
             for (source, claim) in claims {
-                states.claim(source, claim, out.now);
+                states.set_claim(source, claim, out.now);
             }
             let state = states.due(out.now);
             self.say_state(state, out);

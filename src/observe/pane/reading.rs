@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::super::conversation::Telling;
 use super::super::say::Out;
 use super::Pane;
-use crate::agent::{AgentEvent, AgentProgram, Markers, ScreenReader, ScreenState};
+use crate::agent::{AgentEvent, AgentProgram, AgentState, Markers, ScreenReader};
 use crate::track::Look;
 
 /// One agent's screen, as it is read.
@@ -35,7 +35,7 @@ impl Reading {
 
     /// When something settles, if nothing happens.
     pub fn next_due(&self) -> Option<Instant> {
-        self.reader.next_due()
+        self.reader.deadline()
     }
 }
 
@@ -49,20 +49,20 @@ impl Pane {
         let rows: Vec<&str> = rows.map(|row| row.text.as_str()).collect();
         let now = out.now;
         self.read(out, |reader, events| {
-            reader.see(&rows, look.width, now, events)
+            reader.update(&rows, look.width, now, events)
         });
     }
 
     pub(super) fn read_due(&mut self, out: &mut Out<'_>) {
         let now = out.now;
-        self.read(out, |reader, events| reader.due(now, events));
+        self.read(out, |reader, events| reader.handle_timeout(now, events));
     }
 
     /// The agent is in this state now.
-    pub(super) fn read_state(&mut self, state: ScreenState, out: &mut Out<'_>) {
+    pub(super) fn read_state(&mut self, state: AgentState, out: &mut Out<'_>) {
         // While it waits, what it asks for stands among its rows.
-        if !matches!(state, ScreenState::Working | ScreenState::Waiting) {
-            self.read(out, ScreenReader::over);
+        if !matches!(state, AgentState::Working | AgentState::Waiting) {
+            self.read(out, ScreenReader::end_turn);
         }
     }
 

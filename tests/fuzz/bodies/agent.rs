@@ -4,7 +4,7 @@
 //! stream is cut.
 
 use td_observe::Timestamp;
-use td_observe::agent::{AgentEvent, Format, Standing, StreamParser};
+use td_observe::agent::{AgentEvent, Format, StreamParser, StreamStatus};
 
 use super::cut::cut;
 
@@ -30,7 +30,7 @@ pub fn run(bytes: &[u8]) {
     settled(format, bytes_max, &pieces);
 }
 
-fn events(format: Format, bytes_max: usize, pieces: &[&[u8]]) -> (Vec<AgentEvent>, Standing) {
+fn events(format: Format, bytes_max: usize, pieces: &[&[u8]]) -> (Vec<AgentEvent>, StreamStatus) {
     let mut parser = StreamParser::with_record_bytes_max(format, bytes_max);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
     for piece in pieces {
@@ -40,7 +40,7 @@ fn events(format: Format, bytes_max: usize, pieces: &[&[u8]]) -> (Vec<AgentEvent
     let count = events.len();
     parser.finish(now, &mut events);
     assert_eq!(events.len(), count, "the end is told once");
-    (events, parser.standing())
+    (events, parser.status())
 }
 
 /// A reader that looks at what is whole between pieces loses nothing and stops at nothing.
@@ -50,7 +50,7 @@ fn settled(format: Format, bytes_max: usize, pieces: &[&[u8]]) {
     for (piece, micros) in pieces.iter().zip(0..) {
         let now = Timestamp::from_micros(micros);
         parser.push(piece, now, &mut events);
-        parser.settle(now, &mut events);
+        parser.flush_idle(now, &mut events);
     }
     parser.finish(Timestamp::from_micros(0), &mut events);
 }

@@ -202,13 +202,13 @@ fn claude_transcript(values: &[Value]) -> Counts {
         ..Counts::default()
     };
     claude_tools(values, &mut counts);
-    let is_sub_agents = values
+    let is_sub_agent = values
         .iter()
         .filter(|value| !value["message"].is_null())
         .all(|value| value["isSidechain"] == true);
     let steps: Vec<Step> = values
         .iter()
-        .filter(|value| is_sub_agents || value["isSidechain"] != true)
+        .filter(|value| is_sub_agent || value["isSidechain"] != true)
         .filter_map(step)
         .collect();
     for (at, step) in steps.iter().enumerate() {

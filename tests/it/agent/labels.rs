@@ -1,17 +1,17 @@
 //! What a label of a recording means for where its agent stands.
 
-use td_observe::agent::Standing;
+use td_observe::agent::StreamStatus;
 
-const DONE: &[Standing] = &[Standing::Done];
-const MAYBE: &[Standing] = &[Standing::MaybeDone];
-const WORKING: &[Standing] = &[Standing::Working];
-const FAILED: &[Standing] = &[Standing::Failed];
-const INTERRUPTED: &[Standing] = &[Standing::Interrupted];
+const DONE: &[StreamStatus] = &[StreamStatus::Done];
+const MAYBE: &[StreamStatus] = &[StreamStatus::MaybeDone];
+const WORKING: &[StreamStatus] = &[StreamStatus::Working];
+const FAILED: &[StreamStatus] = &[StreamStatus::Failed];
+const INTERRUPTED: &[StreamStatus] = &[StreamStatus::Interrupted];
 /// A version that writes no stop reason, or a format without an end, may only be believed.
-const COMPLETED: &[Standing] = &[Standing::Done, Standing::MaybeDone];
+const COMPLETED: &[StreamStatus] = &[StreamStatus::Done, StreamStatus::MaybeDone];
 
 /// The standings that a label allows, where it says one.
-pub fn standing(file: &str, label: &str) -> Option<&'static [Standing]> {
+pub fn standing(file: &str, label: &str) -> Option<&'static [StreamStatus]> {
     let directory = file.split('/').next().unwrap_or_default();
     if !super::DIRECTORIES.contains(&directory) {
         return None;

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use td_observe::Timestamp;
-use td_observe::agent::{AgentEvent, Format, Standing, StreamFormat, StreamParser};
+use td_observe::agent::{AgentEvent, Format, StreamFormat, StreamParser, StreamStatus};
 
 use crate::recordings::{labelled, recordings};
 
@@ -53,14 +53,14 @@ pub fn files(root: &Path) -> Vec<PathBuf> {
 }
 
 /// What the parser makes of a recording: its events, and where it stood before the end was known.
-fn parsed(bytes: &[u8], piece: usize) -> (Vec<AgentEvent>, Standing, Option<StreamFormat>) {
+fn parsed(bytes: &[u8], piece: usize) -> (Vec<AgentEvent>, StreamStatus, Option<StreamFormat>) {
     let mut parser = StreamParser::new(Format::Auto);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
     for piece in bytes.chunks(piece) {
         parser.push(piece, now, &mut events);
     }
-    parser.settle(now, &mut events);
-    let standing = parser.standing();
+    parser.flush_idle(now, &mut events);
+    let standing = parser.status();
     parser.finish(now, &mut events);
     (events, standing, parser.format())
 }

@@ -20,7 +20,7 @@ proptest! {
         y in 0..50_u32,
     ) {
         let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-        let _ = StateRules::builtin().judge(&Screen { cursor: Some(Cursor { x, y }), ..Screen::of(&rows) });
+        let _ = StateRules::builtin().detect(&AgentScreen { cursor: Some(Cursor { x, y }), ..AgentScreen::of(&rows) });
     }
 
     #[test]
@@ -34,9 +34,9 @@ proptest! {
         let plain = claude(above, "❯ ", "  ? for shortcuts");
         let mut other = plain.replace(RULE, &line).replace('\n', &format!("{blank}\n"));
         other.push_str(&format!("{blank}\n").repeat(foot));
-        prop_assert_eq!(judge(&plain), judge(&other));
+        prop_assert_eq!(detect(&plain), detect(&other));
         let boxed = format!("{above}\n╭{line}╮\n│ > {blank} │\n╰{line}╯\n  ? for shortcuts");
-        let state = |screen: &str| judge(screen).map(|judged| judged.state);
+        let state = |screen: &str| detect(screen).map(|detected| detected.state);
         prop_assert_eq!(state(&plain), state(&boxed));
     }
 
@@ -54,8 +54,8 @@ proptest! {
         ),
     ) {
         let screen = format!("{}\n\n{busy}", above.join("\n"));
-        let state = judge(&screen).map(|judged| judged.state);
-        prop_assert_ne!(state, Some(ScreenState::Done), "{}", screen);
+        let state = detect(&screen).map(|detected| detected.state);
+        prop_assert_ne!(state, Some(AgentState::Done), "{}", screen);
     }
 }
 
@@ -65,8 +65,8 @@ fn a_screen_above_a_screen_makes_nothing_done() {
     let mut wrong = String::new();
     for (agent, _, above) in screens::all() {
         for busy in screens::busy() {
-            let judged = judge(&format!("{above}\n{busy}"));
-            if judged.is_some_and(|judged| judged.state == ScreenState::Done) {
+            let detected = detect(&format!("{above}\n{busy}"));
+            if detected.is_some_and(|detected| detected.state == AgentState::Done) {
                 wrong.push_str(&format!("{agent}: {above}\n{busy}\n{}\n", "=".repeat(40)));
             }
         }
@@ -98,13 +98,13 @@ fn the_program_counts() {
         let rows: Vec<&str> = screen.lines().collect();
         let cursor = cursor.map(|(x, y)| Cursor { x, y });
         let program = Some(program);
-        let judged = StateRules::builtin().judge(&Screen {
+        let detected = StateRules::builtin().detect(&AgentScreen {
             rows: &rows,
             cursor,
             program,
         });
-        judged.map_or("none".to_owned(), |judged| {
-            format!("{} {}", judged.agent, judged.state)
+        detected.map_or("none".to_owned(), |detected| {
+            format!("{} {}", detected.agent, detected.state)
         })
     };
     // What a program is called proves nothing, but files quote screens.
@@ -135,14 +135,14 @@ fn the_program_counts() {
 fn a_huge_screen_is_cut() {
     let row = "✻ Herding… (3s · ".repeat(100_000);
     let rows = vec![row.as_str(); 3_000];
-    let judged = StateRules::builtin().judge(&Screen::of(&rows));
-    assert!(judged.is_none_or(|judged| judged.line.chars().count() <= 200));
+    let detected = StateRules::builtin().detect(&AgentScreen::of(&rows));
+    assert!(detected.is_none_or(|detected| detected.line.chars().count() <= 200));
     let claude = claude("✽ Herding… (3s)", "❯ ", "  ? for shortcuts");
     let mut tall = vec!["x"; 100_000];
     tall.extend(claude.lines());
-    let judged = StateRules::builtin().judge(&Screen::of(&tall));
+    let detected = StateRules::builtin().detect(&AgentScreen::of(&tall));
     assert_eq!(
-        judged.map(|judged| judged.state),
-        Some(ScreenState::Working)
+        detected.map(|detected| detected.state),
+        Some(AgentState::Working)
     );
 }

@@ -6,9 +6,9 @@ use super::*;
 fn a_users_rules_stand_in_the_place_of_the_built_in_ones() {
     let own = "agent = \"shell\"\nfallback = true\n[[rule]]\nid = \"mine\"\nstate = \"working\"\nwhere = \"bottom\"\nlines = 1\npattern = 'busy'";
     let rules = StateRules::builtin().with_toml(own).unwrap();
-    assert_eq!(rules.judge(&Screen::of(&["me@host:~$"])), None);
-    let judged = rules.judge(&Screen::of(&["  busy "])).unwrap();
-    assert_eq!(judged.evidence(), "shell mine (confirmed): busy");
+    assert_eq!(rules.detect(&AgentScreen::of(&["me@host:~$"])), None);
+    let detected = rules.detect(&AgentScreen::of(&["  busy "])).unwrap();
+    assert_eq!(detected.evidence(), "shell mine (confirmed): busy");
 }
 
 #[test]

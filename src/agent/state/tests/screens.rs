@@ -5,7 +5,7 @@
 //! shows what it asks about, `: WHAT IT ASKS` follows. Those whose names begin with a version were
 //! captured from that version of the program, and shortened.
 
-use super::{judge, said};
+use super::{detect, said};
 
 const FILES: &[&str] = &[
     include_str!("screens/claude.txt"),
@@ -38,7 +38,7 @@ pub(super) fn busy() -> Vec<&'static str> {
 #[test]
 fn screens_are_read() {
     for (name, expected, screen) in all() {
-        let asks = judge(screen).and_then(|judged| judged.asks);
+        let asks = detect(screen).and_then(|detected| detected.asks);
         let asks = asks.map_or(String::new(), |asks| format!(": {asks}"));
         let found = format!("{}{asks}", said(screen));
         assert_eq!(found, expected, "{name}\n{screen}");
@@ -49,6 +49,6 @@ fn screens_are_read() {
             .map(|row| format!("{row}{blank}\n"))
             .collect();
         let tall = format!("{wide}{}", format!("{blank}\n").repeat(9));
-        assert_eq!(judge(&tall), judge(screen), "{name}, tall");
+        assert_eq!(detect(&tall), detect(screen), "{name}, tall");
     }
 }

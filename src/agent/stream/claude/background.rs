@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::super::lenient::{Count, Maybe, Str};
-use super::super::recent::{Recent, hash};
+use super::super::recent_ids::{RecentIds, hash};
 
 /// Tasks that may be known at once.
 const TASKS_MAX: usize = 1_024;
@@ -41,7 +41,7 @@ struct Task<'a> {
 pub struct Tasks {
     /// By the hashes of their ids.
     open: Vec<u64>,
-    ended: Recent,
+    ended: RecentIds,
     /// So many more are counted by the records, whose beginning was not seen.
     uncounted: usize,
 }

@@ -1,19 +1,19 @@
 //! Claude Code: what `claude -p --output-format stream-json` prints, and session transcripts (pure).
 
 mod background;
-mod beyond;
+mod pending;
 mod print;
 mod transcript;
 mod wire;
 
-pub(super) use print::Print;
-pub(super) use transcript::Transcript;
-pub(super) use wire::{Event, Live, Streamed};
+pub(super) use print::ClaudePrint;
+pub(super) use transcript::ClaudeTranscript;
+pub(super) use wire::{ApiEvent, LiveMessage, StreamStep};
 
-use super::messages::Messages;
-use super::scribe::Scribe;
-use super::tools::When;
-use wire::{Block, Content, Message};
+use super::event_writer::EventWriter;
+use super::messages::OpenMessages;
+use super::tools::EventTime;
+use wire::{ApiMessage, ContentBlock, MessageContent};
 
 /// What stands in the place of a model when Claude Code itself wrote the message.
 const SYNTHETIC: &str = "<synthetic>";
@@ -29,43 +29,43 @@ struct Speaker {
 
 /// What was in an assistant's record.
 #[derive(Clone, Copy, Debug, Default)]
-struct Said {
+struct MessageParts {
     has_text: bool,
     has_tool: bool,
 }
 
 /// Tells what an assistant's record holds: tokens, tools, and its share of a message.
 fn assistant(
-    message: Message<'_>,
+    message: ApiMessage<'_>,
     speaker: Speaker,
-    when: When,
-    messages: &mut Messages,
-    scribe: &mut Scribe,
-) -> Said {
-    let mut said = Said::default();
+    when: EventTime,
+    messages: &mut OpenMessages,
+    writer: &mut EventWriter,
+) -> MessageParts {
+    let mut said = MessageParts::default();
     let is_synthetic = message.model.as_str() == SYNTHETIC;
     if speaker.is_own && !is_synthetic {
         // The message before is complete, and stands before what this one begins.
-        messages.open(message.id.as_str(), true, scribe);
+        messages.open(message.id.as_str(), true, writer);
     }
-    let Message {
+    let ApiMessage {
         id, content, usage, ..
     } = message;
     let mut text = String::new();
     match content {
-        Content::None => {}
-        Content::Text(whole) => {
+        MessageContent::None => {}
+        MessageContent::Text(whole) => {
             said.has_text = !whole.is_empty();
             text.push_str(&whole);
             if speaker.is_own && !speaker.is_repeated {
-                scribe.token(whole);
+                writer.token(whole);
             }
         }
-        Content::Blocks(blocks) => {
+        MessageContent::Blocks(blocks) => {
             for block in blocks {
                 if block.is_tool_use() {
                     said.has_tool = true;
-                    scribe.tool_begins(
+                    writer.tool_started(
                         block.id.as_str(),
                         block.name.as_str(),
                         block.args(),
@@ -74,23 +74,28 @@ fn assistant(
                     );
                 } else if let Some(id) = block.tool_use_id.get() {
                     // Tools that the API runs itself answer in the same message.
-                    scribe.tool_answers(id, block.is_success(), block.content.text.as_str(), when);
+                    writer.tool_completed(
+                        id,
+                        block.is_success(),
+                        block.content.text.as_str(),
+                        when,
+                    );
                 } else if block.kind.as_str() == "text"
                     && let Some(piece) = block.text.into_inner()
                 {
                     said.has_text = true;
                     text.push_str(&piece);
                     if speaker.is_own && !speaker.is_repeated {
-                        scribe.token(piece);
+                        writer.token(piece);
                     }
                 }
             }
         }
     }
     if speaker.is_own {
-        scribe.said(&text);
+        writer.set_answer(&text);
     }
-    if !is_synthetic && let Some(open) = messages.open(id.as_str(), speaker.is_own, scribe) {
+    if !is_synthetic && let Some(open) = messages.open(id.as_str(), speaker.is_own, writer) {
         if !open.text.is_empty() && !text.is_empty() {
             open.text.push("\n");
         }
@@ -104,23 +109,23 @@ fn assistant(
 }
 
 /// Whether a user's record holds answers of tools.
-fn has_answers(content: &Content<'_>) -> bool {
+fn has_answers(content: &MessageContent<'_>) -> bool {
     tool_results(content).next().is_some()
 }
 
 /// Tells the answers of tools in a user's record; whether there were any.
-fn answers(content: &Content<'_>, when: When, scribe: &mut Scribe) -> bool {
+fn answers(content: &MessageContent<'_>, when: EventTime, writer: &mut EventWriter) -> bool {
     for (id, block) in tool_results(content) {
-        scribe.tool_answers(id, block.is_success(), block.content.text.as_str(), when);
+        writer.tool_completed(id, block.is_success(), block.content.text.as_str(), when);
     }
     has_answers(content)
 }
 
 fn tool_results<'c, 'a>(
-    content: &'c Content<'a>,
-) -> impl Iterator<Item = (&'c str, &'c Block<'a>)> {
+    content: &'c MessageContent<'a>,
+) -> impl Iterator<Item = (&'c str, &'c ContentBlock<'a>)> {
     let blocks = match content {
-        Content::Blocks(blocks) => blocks.as_slice(),
+        MessageContent::Blocks(blocks) => blocks.as_slice(),
         _ => &[],
     };
     let results = blocks

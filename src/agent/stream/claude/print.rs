@@ -3,26 +3,26 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::grammar::Grammar;
+use super::super::event_writer::{EventWriter, TokenUsage};
 use super::super::lenient::{Count, Flag, List, Maybe, Str, Time};
-use super::super::messages::Messages;
-use super::super::scribe::{Scribe, Usage as Tokens};
-use super::super::standing::Standing;
-use super::wire::{Event, Live, Message, Streamed, Usage};
+use super::super::messages::OpenMessages;
+use super::super::status::StreamStatus;
+use super::super::traits::RecordHandler;
+use super::wire::{ApiEvent, ApiMessage, LiveMessage, StreamStep, UsageCounts};
 use super::{Speaker, answers, assistant, is_aside, is_interruption};
 use crate::agent::summary::summary;
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
-pub struct Record<'a> {
+pub struct ClaudePrintRecord<'a> {
     #[serde(default, borrow, rename = "type")]
     kind: Str<'a>,
     #[serde(default, borrow)]
     subtype: Str<'a>,
     #[serde(default, borrow)]
-    event: Maybe<Box<Event<'a>>>,
+    event: Maybe<Box<ApiEvent<'a>>>,
     #[serde(default, borrow)]
-    message: Maybe<Box<Message<'a>>>,
+    message: Maybe<Box<ApiMessage<'a>>>,
     #[serde(default, borrow)]
     parent_tool_use_id: Str<'a>,
     #[serde(default, borrow)]
@@ -37,7 +37,7 @@ pub struct Record<'a> {
     #[serde(default, borrow)]
     result: Str<'a>,
     #[serde(default)]
-    errors: super::super::lenient::Gist,
+    errors: super::super::lenient::AnyText,
     #[serde(default, borrow)]
     stop_reason: Str<'a>,
     #[serde(default, borrow)]
@@ -45,7 +45,7 @@ pub struct Record<'a> {
     #[serde(default)]
     result_index: Count,
     #[serde(default)]
-    usage: Maybe<Usage>,
+    usage: Maybe<UsageCounts>,
     // Of a retry.
     #[serde(default)]
     attempt: Count,
@@ -60,7 +60,7 @@ pub struct Record<'a> {
     session_id: Str<'a>,
     /// The background tasks that are under way, after one began or ended.
     #[serde(default)]
-    tasks: List<Task>,
+    tasks: List<BackgroundTask>,
     // Of a limit.
     #[serde(default, borrow)]
     rate_limit_info: Maybe<Box<RateLimit<'a>>>,
@@ -68,7 +68,7 @@ pub struct Record<'a> {
 
 /// A background task; only how many there are matters.
 #[derive(Debug, Default, Deserialize)]
-struct Task {}
+struct BackgroundTask {}
 
 #[derive(Debug, Default, Deserialize)]
 struct RateLimit<'a> {
@@ -78,10 +78,10 @@ struct RateLimit<'a> {
 
 /// The meaning of stream-json.
 #[derive(Debug, Default)]
-pub struct Print {
-    messages: Messages,
+pub struct ClaudePrint {
+    messages: OpenMessages,
     /// The message whose deltas come; only with partial messages.
-    live: Live,
+    message: LiveMessage,
     is_live: bool,
     result_index: Option<u64>,
     /// The session of the run.
@@ -94,62 +94,64 @@ pub struct Print {
     /// Turns of the run that began and have no result yet.
     turns: usize,
     /// What the results of the run say that it took.
-    taken: Tokens,
+    taken: TokenUsage,
 }
 
-impl Grammar for Print {
-    type Record<'a> = Record<'a>;
+impl RecordHandler for ClaudePrint {
+    type Record<'a> = ClaudePrintRecord<'a>;
 
-    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn record(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
         match record.kind.as_str() {
-            "stream_event" => self.event(record, scribe),
-            "assistant" => self.assistant(record, scribe),
-            "user" => self.user(record, scribe),
+            "stream_event" => self.event(record, writer),
+            "assistant" => self.assistant(record, writer),
+            "user" => self.user(record, writer),
             // Gemini's records of this type have neither.
-            "result" if record.subtype.is_absent() && record.is_error.is_none() => scribe.unknown(),
-            "result" => self.result(&record, scribe),
-            "system" => self.system(&record, scribe),
+            "result" if record.subtype.is_absent() && record.is_error.is_none() => {
+                writer.mark_unknown()
+            }
+            "result" => self.result(&record, writer),
+            "system" => self.system(&record, writer),
             "rate_limit_event" => {
                 let limit = record.rate_limit_info.0.unwrap_or_default();
                 if limit.status.as_str() == "rejected" {
-                    scribe.warn("the rate limit is reached".to_owned());
+                    writer.warn("the rate limit is reached".to_owned());
                 }
             }
             // Of a newer version.
-            _ => scribe.unknown(),
+            _ => writer.mark_unknown(),
         }
     }
 
-    fn end(&mut self, scribe: &mut Scribe) {
-        self.messages.tell_all(scribe);
-        scribe.end();
+    fn finish(&mut self, writer: &mut EventWriter) {
+        self.messages.complete_all(writer);
+        writer.finish();
     }
 }
 
-impl Print {
-    fn system(&mut self, record: &Record<'_>, scribe: &mut Scribe) {
+impl ClaudePrint {
+    fn system(&mut self, record: &ClaudePrintRecord<'_>, writer: &mut EventWriter) {
         match record.subtype.as_str() {
             "init" => {
-                self.messages.tell_all(scribe);
+                self.messages.complete_all(writer);
                 let session_id = record.session_id.as_str();
                 // The results of both turns follow the second.
                 let is_same_run = std::mem::take(&mut self.is_woken)
-                    && scribe.standing() == Standing::Working
+                    && writer.status() == StreamStatus::Working
                     && session_id == self.session_id;
                 if is_same_run {
                     self.turns += 1;
                 } else {
-                    if scribe.standing() == Standing::Working {
-                        scribe.cut("another run began");
+                    if writer.status() == StreamStatus::Working {
+                        writer.cut_off("another run began");
                     }
                     session_id.clone_into(&mut self.session_id);
                     self.messages.begin_run();
-                    self.taken = Tokens::default();
+                    self.taken = TokenUsage::default();
                     self.tasks = 0;
                     self.turns = 1;
                 }
                 self.is_live = false;
-                scribe.working("system/init");
+                writer.working("system/init");
             }
             "background_tasks_changed" => {
                 let tasks = record.tasks.0.len();
@@ -158,7 +160,7 @@ impl Print {
             }
             "api_retry" => {
                 let number = |count: Count| count.0.map_or("?".to_owned(), |n| n.to_string());
-                scribe.warn(format!(
+                writer.warn(format!(
                     "the API is asked again: attempt {} of {}, in {} ms, after status {}",
                     number(record.attempt),
                     number(record.max_retries),
@@ -170,59 +172,59 @@ impl Print {
         }
     }
 
-    fn event(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn event(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
         // What a sub-agent streams comes again as its whole messages.
         let (Some(event), true) = (record.event.0, record.parent_tool_use_id.is_absent()) else {
             return;
         };
         if event.kind.as_str() == "message_start" {
-            scribe.working("a message");
+            writer.working("a message");
             self.is_live = true;
         } else if !self.is_live {
             // Begun in the middle: the whole message follows.
             return;
         }
-        let when = scribe.when(record.timestamp.read());
-        if self.live.event(*event, when, true, scribe) == Streamed::Stopped {
+        let when = writer.time(record.timestamp.read());
+        if self.message.event(*event, when, true, writer) == StreamStep::Stopped {
             self.is_live = false;
-            let id = std::mem::take(&mut self.live.id);
-            if let Some(open) = self.messages.open(&id, true, scribe) {
-                open.usage = self.live.usage;
-                open.has_tool_calls |= self.live.has_tool_calls;
+            let id = std::mem::take(&mut self.message.id);
+            if let Some(open) = self.messages.open(&id, true, writer) {
+                open.usage = self.message.usage;
+                open.has_tool_calls |= self.message.has_tool_calls;
                 if open.text.is_empty() {
-                    open.text = std::mem::take(&mut self.live.text);
+                    open.text = std::mem::take(&mut self.message.text);
                 }
             }
-            self.live.id = id;
-            self.messages.tell_own(scribe);
+            self.message.id = id;
+            self.messages.complete_own(writer);
         }
     }
 
-    fn assistant(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn assistant(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
         let Some(message) = record.message.0 else {
             return;
         };
         let is_own = record.parent_tool_use_id.is_absent();
         let speaker = Speaker {
             is_own,
-            is_repeated: self.live.has_deltas && message.id.as_str() == self.live.id,
+            is_repeated: self.message.has_deltas && message.id.as_str() == self.message.id,
         };
         if is_own {
-            scribe.working("an assistant's message");
+            writer.working("an assistant's message");
         }
-        let when = scribe.when(record.timestamp.read());
-        assistant(*message, speaker, when, &mut self.messages, scribe);
+        let when = writer.time(record.timestamp.read());
+        assistant(*message, speaker, when, &mut self.messages, writer);
     }
 
-    fn user(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn user(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
         let Some(message) = record.message.0 else {
             return;
         };
         let is_own = record.parent_tool_use_id.is_absent();
-        let when = scribe.when(record.timestamp.read());
-        if answers(&message.content, when, scribe) {
+        let when = writer.time(record.timestamp.read());
+        if answers(&message.content, when, writer) {
             if is_own {
-                scribe.working("a tool's result");
+                writer.working("a tool's result");
             }
             return;
         }
@@ -236,28 +238,28 @@ impl Print {
             return;
         }
         if is_interruption(text) {
-            return scribe.warn("the turn was stopped: a human interrupted it".to_owned());
+            return writer.warn("the turn was stopped: a human interrupted it".to_owned());
         }
-        self.messages.tell_own(scribe);
-        scribe.working("a prompt");
-        scribe.prompt(text);
+        self.messages.complete_own(writer);
+        writer.working("a prompt");
+        writer.prompt_sent(text);
     }
 
-    fn result(&mut self, record: &Record<'_>, scribe: &mut Scribe) {
+    fn result(&mut self, record: &ClaudePrintRecord<'_>, writer: &mut EventWriter) {
         if let Some(usage) = record.usage.0 {
-            let mut tokens = Tokens::default();
+            let mut tokens = TokenUsage::default();
             usage.replace(&mut tokens);
             self.taken = self.taken.plus(tokens);
         }
         // Each message carries the counts of its beginning; what the whole took stands here. The
         // totals by model have sub-agents, too, but also earlier runs of a resumed session.
-        self.messages.tell_run(self.taken, scribe);
+        self.messages.complete_run(self.taken, writer);
         self.is_live = false;
         if let (Some(last), Some(now)) = (self.result_index, record.result_index.0)
             && now > last + 1
         {
             let lost = now - last - 1;
-            scribe.warn(format!("{lost} results were lost before this one"));
+            writer.warn(format!("{lost} results were lost before this one"));
         }
         self.result_index = record.result_index.0.or(self.result_index);
         self.turns = self.turns.saturating_sub(1);
@@ -273,20 +275,20 @@ impl Print {
             evidence.push_str(reason);
         }
         if is_error.is_none_or(|said| said == "false") && subtype == "success" {
-            scribe.said(record.result.as_str());
-            scribe.turn_completed(record.stop_reason.get().unwrap_or("result"));
+            writer.set_answer(record.result.as_str());
+            writer.turn_completed(record.stop_reason.get().unwrap_or("result"));
             if self.turns > 0 {
                 // The run ends with the result of its last turn, or with its stream.
-                scribe.told_anew();
-                scribe.stand(Standing::Done, evidence);
+                writer.reopen();
+                writer.set_status(StreamStatus::Done, evidence);
             } else {
-                scribe.completed(evidence);
+                writer.completed(evidence);
             }
         } else {
             let error = [record.result.as_str(), record.errors.text.as_str(), subtype]
                 .into_iter()
                 .find(|text| !text.trim().is_empty());
-            scribe.failed(error.unwrap_or("an error that says nothing"), evidence);
+            writer.failed(error.unwrap_or("an error that says nothing"), evidence);
         }
     }
 }

@@ -8,14 +8,14 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::super::grammar::Grammar;
+use super::super::event_writer::EventWriter;
 use super::super::lenient::{Count, Flag, Maybe, Str, Time};
-use super::super::messages::Messages;
-use super::super::scribe::Scribe;
-use super::super::standing::{Expected, Standing};
+use super::super::messages::OpenMessages;
+use super::super::status::{FollowUp, StreamStatus};
+use super::super::traits::RecordHandler;
 use super::background::{Launch, Notification};
-use super::beyond::Beyond;
-use super::wire::Message;
+use super::pending::PendingWork;
+use super::wire::ApiMessage;
 use super::{SYNTHETIC, Speaker, answers, assistant, has_answers};
 use super::{is_aside, is_hook_feedback, is_interruption};
 
@@ -25,13 +25,13 @@ const STOP_REASON_SINCE: [u32; 3] = [2, 1, 76];
 /// A line of a transcript.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record<'a> {
+pub struct TranscriptRecord<'a> {
     #[serde(default, borrow, rename = "type")]
     kind: Str<'a>,
     #[serde(default, borrow)]
     subtype: Str<'a>,
     #[serde(default, borrow)]
-    message: Maybe<Box<Message<'a>>>,
+    message: Maybe<Box<ApiMessage<'a>>>,
     #[serde(default, borrow)]
     timestamp: Time<'a>,
     #[serde(default, borrow)]
@@ -53,7 +53,7 @@ pub struct Record<'a> {
     #[serde(default, borrow)]
     tool_use_result: Maybe<Box<Launch<'a>>>,
     #[serde(default, borrow)]
-    origin: Maybe<Origin<'a>>,
+    origin: Maybe<PromptOrigin<'a>>,
     // Of a system line.
     #[serde(default)]
     prevented_continuation: Flag,
@@ -73,7 +73,7 @@ pub struct Record<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Origin<'a> {
+struct PromptOrigin<'a> {
     #[serde(default, borrow)]
     kind: Str<'a>,
 }
@@ -95,9 +95,9 @@ struct Attachment<'a> {
 
 /// The meaning of a transcript.
 #[derive(Debug, Default)]
-pub struct Transcript {
-    messages: Messages,
-    beyond: Beyond,
+pub struct ClaudeTranscript {
+    messages: OpenMessages,
+    pending: PendingWork,
     agent_id: String,
     /// The last message of the agent itself has a stop reason: no more of it is generated.
     is_whole: bool,
@@ -109,31 +109,31 @@ pub struct Transcript {
     may_be_confirmed: bool,
 }
 
-impl Grammar for Transcript {
-    type Record<'a> = Record<'a>;
+impl RecordHandler for ClaudeTranscript {
+    type Record<'a> = TranscriptRecord<'a>;
 
-    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn record(&mut self, record: TranscriptRecord<'_>, writer: &mut EventWriter) {
         match record.kind.as_str() {
-            "assistant" => self.assistant(record, scribe),
-            "user" => self.user(record, scribe),
-            "system" => self.system(&record, scribe),
-            "queue-operation" => self.notification(record.content.as_str(), scribe),
-            "attachment" => self.attachment(record, scribe),
+            "assistant" => self.assistant(record, writer),
+            "user" => self.user(record, writer),
+            "system" => self.system(&record, writer),
+            "queue-operation" => self.notification(record.content.as_str(), writer),
+            "attachment" => self.attachment(record, writer),
             // Written when the session is left: who stopped it will not go on with it soon.
-            "last-prompt" if scribe.standing() == Standing::Interrupted => {
-                scribe.expect(Expected::Confirmation);
+            "last-prompt" if writer.status() == StreamStatus::Interrupted => {
+                writer.set_follow_up(FollowUp::Confirmation);
             }
             "progress" | "file-history-snapshot" | "last-prompt" | "summary" => {}
             // Titles, modes, and what newer versions have.
-            _ => scribe.unknown(),
+            _ => writer.mark_unknown(),
         }
     }
 
-    fn recall(&mut self, record: Record<'_>, _scribe: &mut Scribe) {
+    fn recall(&mut self, record: TranscriptRecord<'_>, _scribe: &mut EventWriter) {
         if let Some(result) = &record.tool_use_result.0
             && !record.is_sidechain.is_set()
         {
-            self.beyond.recall(result);
+            self.pending.recall(result);
         }
         let attachment = record.attachment.0.unwrap_or_default();
         let message = record.message.0.unwrap_or_default();
@@ -144,109 +144,109 @@ impl Grammar for Transcript {
             message.content.text(),
         ];
         for notification in texts.into_iter().filter_map(Notification::parse) {
-            self.beyond.notified(&notification);
+            self.pending.notified(&notification);
         }
     }
 
-    fn recalled(&mut self, scribe: &mut Scribe) {
-        self.reconsider(scribe);
+    fn recall_done(&mut self, writer: &mut EventWriter) {
+        self.reconsider(writer);
     }
 
-    fn settled(&mut self, scribe: &mut Scribe) {
+    fn idle(&mut self, writer: &mut EventWriter) {
         if self.is_whole {
-            self.messages.tell_own(scribe);
+            self.messages.complete_own(writer);
         }
     }
 
-    fn end(&mut self, scribe: &mut Scribe) {
-        self.messages.tell_all(scribe);
-        scribe.end();
+    fn finish(&mut self, writer: &mut EventWriter) {
+        self.messages.complete_all(writer);
+        writer.finish();
     }
 }
 
-impl Transcript {
+impl ClaudeTranscript {
     /// Whether the line is one of the agent whose transcript this is.
-    fn is_own(&mut self, record: &Record<'_>, scribe: &mut Scribe) -> bool {
+    fn is_own(&mut self, record: &TranscriptRecord<'_>, writer: &mut EventWriter) -> bool {
         let is_side = record.is_sidechain.is_set();
-        match scribe.side {
+        match writer.is_sub_agent {
             None => {
-                scribe.side = Some(is_side);
+                writer.is_sub_agent = Some(is_side);
                 self.agent_id = record.agent_id.as_str().to_owned();
             }
             // Begun in the middle, where a sub-agent wrote: version 1 has them in one file.
             Some(true) if !is_side => {
-                scribe.side = Some(false);
-                scribe.stand(Standing::Unknown, "");
+                writer.is_sub_agent = Some(false);
+                writer.set_status(StreamStatus::Unknown, "");
             }
             Some(_) => {}
         }
         let is_agents = record.agent_id.as_str() == self.agent_id || self.agent_id.is_empty();
-        scribe.side == Some(is_side) && (!is_side || is_agents)
+        writer.is_sub_agent == Some(is_side) && (!is_side || is_agents)
     }
 
-    fn user(&mut self, record: Record<'_>, scribe: &mut Scribe) {
-        let is_own = self.is_own(&record, scribe);
+    fn user(&mut self, record: TranscriptRecord<'_>, writer: &mut EventWriter) {
+        let is_own = self.is_own(&record, writer);
         let Some(message) = record.message.0 else {
             return;
         };
-        let when = scribe.when(record.timestamp.read());
+        let when = writer.time(record.timestamp.read());
         if let Some(result) = &record.tool_use_result.0
             && is_own
         {
-            self.beyond.tool_result(result, when.recorded);
+            self.pending.tool_result(result, when.recorded);
         }
         if is_own && self.is_whole && has_answers(&message.content) {
             // What called the tools was said before they answered. One that is still generated has
             // more tools, and its usage comes with the last of them.
-            self.messages.tell_own(scribe);
+            self.messages.complete_own(writer);
         }
-        let is_answered = answers(&message.content, when, scribe);
+        let is_answered = answers(&message.content, when, writer);
         if !is_own {
             return;
         }
         if is_answered {
-            self.beyond.record(when.recorded);
-            return scribe.working("a tool's result");
+            self.pending.record(when.recorded);
+            return writer.working("a tool's result");
         }
         let text = message.content.text();
         if record.is_meta.is_set() && is_hook_feedback(text) {
-            self.beyond.sent_on();
-            return scribe.working("a stop hook sends it on");
+            self.pending.sent_on();
+            return writer.working("a stop hook sends it on");
         }
         if record.is_meta.is_set() || record.is_compact_summary.is_set() || is_aside(text) {
             return;
         }
         if is_interruption(text) {
-            self.messages.tell_own(scribe);
-            return scribe.interrupted("a human interrupted it".to_owned());
+            self.messages.complete_own(writer);
+            return writer.interrupted("a human interrupted it".to_owned());
         }
-        self.beyond.record(when.recorded);
+        self.pending.record(when.recorded);
         let is_notification = record
             .origin
             .0
             .is_some_and(|origin| origin.kind.as_str() == "task-notification");
         let notification = Notification::parse(text);
         if is_notification || notification.is_some() {
-            self.notification(text, scribe);
+            self.notification(text, writer);
             // A task that was stopped is no news to the agent's work; any other end is.
             if notification.is_none_or(|it| it.status != "killed" && it.status != "stopped") {
-                scribe.working("a background task's end");
+                writer.working("a background task's end");
             }
             return;
         }
-        self.messages.tell_own(scribe);
-        if scribe.standing() == Standing::MaybeDone {
+        self.messages.complete_own(writer);
+        if writer.status() == StreamStatus::MaybeDone {
             // Who writes the next prompt has seen the answer.
-            scribe.turn_completed("inferred: the next prompt");
+            writer.turn_completed("inferred: the next prompt");
         } else {
-            scribe.tools_over();
+            writer.abandon_tools();
         }
-        scribe.working("a prompt");
-        scribe.prompt(text);
+        writer.working("a prompt");
+        writer.prompt_sent(text);
     }
 
-    fn assistant(&mut self, record: Record<'_>, scribe: &mut Scribe) {
-        let is_own = self.is_own(&record, scribe);
+    fn assistant(&mut self, record: TranscriptRecord<'_>, writer: &mut EventWriter) {
+        let is_own = self.is_own(&record, writer);
         let Some(message) = record.message.0 else {
             return;
         };
@@ -254,55 +254,55 @@ impl Transcript {
             is_own,
             is_repeated: record.is_api_error_message.is_set(),
         };
-        let when = scribe.when(record.timestamp.read());
+        let when = writer.time(record.timestamp.read());
         let id = message.id.as_str().to_owned();
         let stop = message.stop_reason.get().map(str::to_owned);
         let is_synthetic = message.model.as_str() == SYNTHETIC;
-        let said = assistant(*message, speaker, when, &mut self.messages, scribe);
+        let said = assistant(*message, speaker, when, &mut self.messages, writer);
         if !is_own {
             return;
         }
         self.is_whole = stop.is_some();
-        self.beyond.record(when.recorded);
+        self.pending.record(when.recorded);
         // A sub-agent's has no such lines, and neither has one that no human sees.
         let is_side = record.is_sidechain.is_set();
         self.may_be_confirmed = record.entrypoint.as_str() == "cli" && !is_side;
         if record.is_api_error_message.is_set() {
-            self.messages.tell_own(scribe);
+            self.messages.complete_own(writer);
             let kind = record.error.get().unwrap_or("unknown");
-            let error = match scribe.answer() {
+            let error = match writer.answer() {
                 "" => kind.to_owned(),
                 text => text.to_owned(),
             };
-            return scribe.failed(&error, format!("an API error message: {kind}"));
+            return writer.failed(&error, format!("an API error message: {kind}"));
         }
         if is_synthetic {
             return;
         }
         let stop = stop.as_deref();
         if said.has_tool || stop == Some("tool_use") {
-            return scribe.working("a tool is called");
+            return writer.working("a tool is called");
         }
         if !said.has_text {
             // It thinks; a message that ended the turn has no more to think.
             if self.ended_by != id || id.is_empty() {
-                scribe.working("it thinks");
+                writer.working("it thinks");
             }
             return;
         }
         match stop {
-            Some("end_turn" | "stop_sequence") => self.ends(id, stop, None, scribe),
+            Some("end_turn" | "stop_sequence") => self.ends(id, stop, None, writer),
             Some("refusal" | "max_tokens" | "model_context_window_exceeded") => {
-                self.ends(id, stop, stop, scribe);
+                self.ends(id, stop, stop, writer);
             }
-            Some(_) => scribe.working("an answer that goes on"),
+            Some(_) => writer.working("an answer that goes on"),
             None if writes_stop_reasons(record.version.as_str()) => {
-                scribe.working("an answer that is not complete");
+                writer.working("an answer that is not complete");
             }
             None => {
-                scribe.told_anew();
-                scribe.stand(
-                    Standing::MaybeDone,
+                writer.reopen();
+                writer.set_status(
+                    StreamStatus::MaybeDone,
                     "inferred: an answer without a stop reason",
                 );
             }
@@ -310,75 +310,81 @@ impl Transcript {
     }
 
     /// The turn ends with this message.
-    fn ends(&mut self, id: String, stop: Option<&str>, short: Option<&str>, scribe: &mut Scribe) {
+    fn ends(
+        &mut self,
+        id: String,
+        stop: Option<&str>,
+        short: Option<&str>,
+        writer: &mut EventWriter,
+    ) {
         let is_told = self.ended_by == id && !id.is_empty();
         self.ended_by = id;
         self.is_confirmed &= is_told;
         let reason = stop.unwrap_or_default();
         if !is_told {
-            self.messages.tell_own(scribe);
-            scribe.turn_completed(reason);
+            self.messages.complete_own(writer);
+            writer.turn_completed(reason);
             if let Some(short) = short {
-                scribe.warn(format!("the answer is not whole: {short}"));
+                writer.warn(format!("the answer is not whole: {short}"));
             }
         }
-        self.done(format!("stop_reason {reason}"), scribe);
+        self.done(format!("stop_reason {reason}"), writer);
     }
 
     /// The turn is over, and the agent finished where nothing of it runs.
-    fn done(&mut self, evidence: impl Into<Cow<'static, str>>, scribe: &mut Scribe) {
-        scribe.told_anew();
+    fn done(&mut self, evidence: impl Into<Cow<'static, str>>, writer: &mut EventWriter) {
+        writer.reopen();
         let (standing, expected) = self
-            .beyond
+            .pending
             .standing(self.is_confirmed, self.may_be_confirmed);
-        scribe.stand(standing, evidence);
-        scribe.expect(expected);
+        writer.set_status(standing, evidence);
+        writer.set_follow_up(expected);
     }
 
-    /// What runs beyond the turn has changed.
-    fn reconsider(&mut self, scribe: &mut Scribe) {
-        if let Standing::Done | Standing::Background { .. } = scribe.standing() {
-            let evidence = scribe.evidence().to_owned();
-            self.done(evidence, scribe);
+    /// What runs pending the turn has changed.
+    fn reconsider(&mut self, writer: &mut EventWriter) {
+        if let StreamStatus::Done | StreamStatus::Background { .. } = writer.status() {
+            let evidence = writer.evidence().to_owned();
+            self.done(evidence, writer);
         }
     }
 
-    fn attachment(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn attachment(&mut self, record: TranscriptRecord<'_>, writer: &mut EventWriter) {
         let attachment = record.attachment.0.unwrap_or_default();
         if attachment.kind.as_str() == "goal_status" && !record.is_sidechain.is_set() {
             if self
-                .beyond
+                .pending
                 .goal(attachment.met.is_set(), attachment.sentinel.is_set())
             {
-                return scribe.working("its goal is not met");
+                return writer.working("its goal is not met");
             }
-            return self.reconsider(scribe);
+            return self.reconsider(writer);
         }
-        self.notification(attachment.prompt.as_str(), scribe);
-        self.notification(attachment.content.as_str(), scribe);
+        self.notification(attachment.prompt.as_str(), writer);
+        self.notification(attachment.content.as_str(), writer);
     }
 
-    fn system(&mut self, record: &Record<'_>, scribe: &mut Scribe) {
+    fn system(&mut self, record: &TranscriptRecord<'_>, writer: &mut EventWriter) {
         match record.subtype.as_str() {
             "turn_duration" => {
                 let agents = record.pending_background_agent_count.0;
                 let workflows = record.pending_workflow_count.0;
                 if agents.is_some() || workflows.is_some() {
                     let count = agents.unwrap_or(0).saturating_add(workflows.unwrap_or(0));
-                    self.beyond
+                    self.pending
                         .counted(usize::try_from(count).unwrap_or(usize::MAX));
                 }
-                self.confirm("turn_duration", scribe);
+                self.confirm("turn_duration", writer);
             }
             // Hooks are through, unless one of them sent the agent on.
             "stop_hook_summary"
-                if !record.prevented_continuation.is_set() && !self.beyond.goes_on() =>
+                if !record.prevented_continuation.is_set() && !self.pending.goes_on() =>
             {
-                self.confirm("stop_hook_summary", scribe);
+                self.confirm("stop_hook_summary", writer);
             }
             "api_error" => {
                 let number = |count: Count| count.0.map_or("?".to_owned(), |n| n.to_string());
-                scribe.warn(format!(
+                writer.warn(format!(
                     "the API is asked again: attempt {} of {}",
                     number(record.retry_attempt),
                     number(record.max_retries),
@@ -389,30 +395,30 @@ impl Transcript {
     }
 
     /// A line that is written when a turn is over, also when it failed.
-    fn confirm(&mut self, by: &'static str, scribe: &mut Scribe) {
-        match scribe.standing() {
-            Standing::Working | Standing::MaybeDone => {
+    fn confirm(&mut self, by: &'static str, writer: &mut EventWriter) {
+        match writer.status() {
+            StreamStatus::Working | StreamStatus::MaybeDone => {
                 self.is_confirmed = true;
-                self.messages.tell_own(scribe);
-                scribe.turn_completed(by);
-                self.done(by, scribe);
+                self.messages.complete_own(writer);
+                writer.turn_completed(by);
+                self.done(by, writer);
             }
-            Standing::Done | Standing::Background { .. } => {
+            StreamStatus::Done | StreamStatus::Background { .. } => {
                 self.is_confirmed = true;
-                self.reconsider(scribe);
+                self.reconsider(writer);
             }
-            Standing::Unknown | Standing::Failed | Standing::Interrupted => {}
+            StreamStatus::Unknown | StreamStatus::Failed | StreamStatus::Interrupted => {}
         }
     }
 
     /// The end of a background task, wherever it stands.
-    fn notification(&mut self, text: &str, scribe: &mut Scribe) {
+    fn notification(&mut self, text: &str, writer: &mut EventWriter) {
         let Some(notification) = Notification::parse(text) else {
             return;
         };
-        self.beyond.notified(&notification);
-        if let Standing::Background { .. } = scribe.standing() {
-            self.reconsider(scribe);
+        self.pending.notified(&notification);
+        if let StreamStatus::Background { .. } = writer.status() {
+            self.reconsider(writer);
         }
     }
 }

@@ -7,37 +7,37 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::super::lenient::{Count, Flag, Gist, List, Maybe, Str};
-use super::super::scribe::{Scribe, Usage as Tokens};
-use super::super::tools::When;
-use crate::agent::summary::Beginning;
+use super::super::event_writer::{EventWriter, TokenUsage};
+use super::super::lenient::{AnyText, Count, Flag, List, Maybe, Str};
+use super::super::tools::EventTime;
+use crate::agent::summary::TextPrefix;
 
 /// A message of either side.
 #[derive(Debug, Default, Deserialize)]
-pub struct Message<'a> {
+pub struct ApiMessage<'a> {
     #[serde(default, borrow)]
     pub id: Str<'a>,
     #[serde(default, borrow)]
     pub model: Str<'a>,
     #[serde(default, borrow)]
-    pub content: Content<'a>,
+    pub content: MessageContent<'a>,
     #[serde(default, borrow)]
     pub stop_reason: Str<'a>,
     #[serde(default)]
-    pub usage: Maybe<Usage>,
+    pub usage: Maybe<UsageCounts>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub struct Usage {
+pub struct UsageCounts {
     #[serde(default)]
     pub input_tokens: Count,
     #[serde(default)]
     pub output_tokens: Count,
 }
 
-impl Usage {
+impl UsageCounts {
     /// Counts are cumulative: the last one of each holds.
-    pub fn replace(self, tokens: &mut Tokens) {
+    pub fn replace(self, tokens: &mut TokenUsage) {
         if let Some(input) = self.input_tokens.0 {
             tokens.input_tokens = input;
         }
@@ -49,14 +49,14 @@ impl Usage {
 
 /// What a message says: one text, or blocks.
 #[derive(Debug, Default)]
-pub enum Content<'a> {
+pub enum MessageContent<'a> {
     #[default]
     None,
     Text(Cow<'a, str>),
-    Blocks(Vec<Block<'a>>),
+    Blocks(Vec<ContentBlock<'a>>),
 }
 
-impl Content<'_> {
+impl MessageContent<'_> {
     /// The text, or that of the first block that has one.
     pub fn text(&self) -> &str {
         match self {
@@ -71,42 +71,51 @@ impl Content<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for MessageContent<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Contents;
         impl<'de> Visitor<'de> for Contents {
-            type Value = Content<'de>;
+            type Value = MessageContent<'de>;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("anything")
             }
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Content<'de>, E> {
-                Ok(Content::Text(Cow::Borrowed(text)))
+            fn visit_borrowed_str<E: Error>(
+                self,
+                text: &'de str,
+            ) -> Result<MessageContent<'de>, E> {
+                Ok(MessageContent::Text(Cow::Borrowed(text)))
             }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Content<'de>, E> {
-                Ok(Content::Text(Cow::Owned(text.to_owned())))
+            fn visit_str<E: Error>(self, text: &str) -> Result<MessageContent<'de>, E> {
+                Ok(MessageContent::Text(Cow::Owned(text.to_owned())))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Content<'de>, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                list: A,
+            ) -> Result<MessageContent<'de>, A::Error> {
                 List::deserialize(SeqAccessDeserializer::new(list))
-                    .map(|blocks| Content::Blocks(blocks.0))
+                    .map(|blocks| MessageContent::Blocks(blocks.0))
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<MessageContent<'de>, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Content::None)
+                Ok(MessageContent::None)
             }
-            fn visit_unit<E: Error>(self) -> Result<Content<'de>, E> {
-                Ok(Content::None)
+            fn visit_unit<E: Error>(self) -> Result<MessageContent<'de>, E> {
+                Ok(MessageContent::None)
             }
-            fn visit_bool<E: Error>(self, _: bool) -> Result<Content<'de>, E> {
-                Ok(Content::None)
+            fn visit_bool<E: Error>(self, _: bool) -> Result<MessageContent<'de>, E> {
+                Ok(MessageContent::None)
             }
-            fn visit_u64<E: Error>(self, _: u64) -> Result<Content<'de>, E> {
-                Ok(Content::None)
+            fn visit_u64<E: Error>(self, _: u64) -> Result<MessageContent<'de>, E> {
+                Ok(MessageContent::None)
             }
-            fn visit_i64<E: Error>(self, _: i64) -> Result<Content<'de>, E> {
-                Ok(Content::None)
+            fn visit_i64<E: Error>(self, _: i64) -> Result<MessageContent<'de>, E> {
+                Ok(MessageContent::None)
             }
-            fn visit_f64<E: Error>(self, _: f64) -> Result<Content<'de>, E> {
-                Ok(Content::None)
+            fn visit_f64<E: Error>(self, _: f64) -> Result<MessageContent<'de>, E> {
+                Ok(MessageContent::None)
             }
         }
         deserializer.deserialize_any(Contents)
@@ -115,7 +124,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
 
 /// A piece of a message.
 #[derive(Debug, Default, Deserialize)]
-pub struct Block<'a> {
+pub struct ContentBlock<'a> {
     #[serde(default, borrow, rename = "type")]
     pub kind: Str<'a>,
     #[serde(default, borrow)]
@@ -129,12 +138,12 @@ pub struct Block<'a> {
     #[serde(default, borrow)]
     pub tool_use_id: Str<'a>,
     #[serde(default)]
-    pub content: Gist,
+    pub content: AnyText,
     #[serde(default)]
     pub is_error: Flag,
 }
 
-impl Block<'_> {
+impl ContentBlock<'_> {
     /// A tool is called: by the agent, by the API itself, or on a server that the API speaks to.
     pub fn is_tool_use(&self) -> bool {
         matches!(
@@ -155,25 +164,25 @@ impl Block<'_> {
 
 /// An event of the API's stream. Most are small and many: what is rare is boxed.
 #[derive(Debug, Default, Deserialize)]
-pub struct Event<'a> {
+pub struct ApiEvent<'a> {
     #[serde(default, borrow, rename = "type")]
     pub kind: Str<'a>,
     #[serde(default)]
     pub index: Count,
     #[serde(default, borrow)]
-    message: Maybe<Box<Message<'a>>>,
+    message: Maybe<Box<ApiMessage<'a>>>,
     #[serde(default, borrow)]
-    content_block: Maybe<Box<Block<'a>>>,
+    content_block: Maybe<Box<ContentBlock<'a>>>,
     #[serde(default, borrow)]
-    delta: Maybe<Delta<'a>>,
+    delta: Maybe<ApiDelta<'a>>,
     #[serde(default)]
-    usage: Maybe<Box<Usage>>,
+    usage: Maybe<Box<UsageCounts>>,
     #[serde(default, borrow)]
-    pub error: Maybe<Box<Failure<'a>>>,
+    pub error: Maybe<Box<ApiError<'a>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Delta<'a> {
+struct ApiDelta<'a> {
     #[serde(default, borrow)]
     text: Str<'a>,
     #[serde(default, borrow)]
@@ -184,7 +193,7 @@ struct Delta<'a> {
 
 /// What an error says.
 #[derive(Debug, Default, Deserialize)]
-pub struct Failure<'a> {
+pub struct ApiError<'a> {
     #[serde(default, borrow, rename = "type")]
     pub kind: Str<'a>,
     #[serde(default, borrow)]
@@ -193,23 +202,23 @@ pub struct Failure<'a> {
 
 /// A message that is being streamed.
 #[derive(Debug, Default)]
-pub struct Live {
+pub struct LiveMessage {
     pub id: String,
-    pub text: Beginning,
-    pub usage: Tokens,
+    pub text: TextPrefix,
+    pub usage: TokenUsage,
     pub stop_reason: String,
     pub has_tool_calls: bool,
     /// Text came as deltas.
     pub has_deltas: bool,
     /// Tools whose arguments are not complete, by the index of their block.
-    args: Vec<(u64, Args)>,
+    args: Vec<(u64, OpenArguments)>,
 }
 
 #[derive(Debug)]
-struct Args {
+struct OpenArguments {
     id: String,
     name: String,
-    json: Beginning,
+    json: TextPrefix,
 }
 
 /// Blocks that may be open at once; the API opens one.
@@ -217,7 +226,7 @@ const BLOCKS_MAX: usize = 64;
 
 /// What an event did to the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Streamed {
+pub enum StreamStep {
     Goes,
     /// The message is complete.
     Stopped,
@@ -225,15 +234,15 @@ pub enum Streamed {
     Failed,
 }
 
-impl Live {
+impl LiveMessage {
     /// Tells an event. `has_results`: what the agent's tools answer stands in the same stream.
     pub fn event(
         &mut self,
-        event: Event<'_>,
-        when: When,
+        event: ApiEvent<'_>,
+        when: EventTime,
         has_results: bool,
-        scribe: &mut Scribe,
-    ) -> Streamed {
+        writer: &mut EventWriter,
+    ) -> StreamStep {
         match event.kind.as_str() {
             "message_start" => {
                 let message = event.message.0.unwrap_or_default();
@@ -250,7 +259,7 @@ impl Live {
                     event.index,
                     *event.content_block.0.unwrap_or_default(),
                     when,
-                    scribe,
+                    writer,
                 );
             }
             "content_block_delta" => {
@@ -258,7 +267,7 @@ impl Live {
                 if let Some(text) = delta.text.into_inner() {
                     self.has_deltas = true;
                     self.text.push(&text);
-                    scribe.token(text);
+                    writer.token(text);
                 } else if let Some(json) = delta.partial_json.get() {
                     let args = self.args.iter_mut();
                     let mut args = args.filter(|(index, _)| Some(*index) == event.index.0);
@@ -274,7 +283,13 @@ impl Live {
                     .position(|(index, _)| Some(*index) == event.index.0);
                 if let Some(at) = at {
                     let (_, args) = self.args.remove(at);
-                    scribe.tool_begins(&args.id, &args.name, args.json.as_str(), when, has_results);
+                    writer.tool_started(
+                        &args.id,
+                        &args.name,
+                        args.json.as_str(),
+                        when,
+                        has_results,
+                    );
                 }
             }
             "message_delta" => {
@@ -286,32 +301,38 @@ impl Live {
                     usage.replace(&mut self.usage);
                 }
             }
-            "message_stop" => return Streamed::Stopped,
-            "error" => return Streamed::Failed,
+            "message_stop" => return StreamStep::Stopped,
+            "error" => return StreamStep::Failed,
             _ => {}
         }
-        Streamed::Goes
+        StreamStep::Goes
     }
 
-    fn block(&mut self, index: Count, block: Block<'_>, when: When, scribe: &mut Scribe) {
+    fn block(
+        &mut self,
+        index: Count,
+        block: ContentBlock<'_>,
+        when: EventTime,
+        writer: &mut EventWriter,
+    ) {
         if block.is_tool_use() {
             self.has_tool_calls = true;
             if let Some(index) = index.0
                 && self.args.len() < BLOCKS_MAX
             {
-                let args = Args {
+                let args = OpenArguments {
                     id: block.id.as_str().to_owned(),
                     name: block.name.as_str().to_owned(),
-                    json: Beginning::default(),
+                    json: TextPrefix::default(),
                 };
                 self.args.push((index, args));
             }
         } else if let Some(id) = block.tool_use_id.get() {
-            scribe.tool_answers(id, block.is_success(), block.content.text.as_str(), when);
+            writer.tool_completed(id, block.is_success(), block.content.text.as_str(), when);
         } else if let Some(text) = block.text.into_inner() {
             // Empty as a rule: the text follows in deltas.
             self.text.push(&text);
-            scribe.token(text);
+            writer.token(text);
         }
     }
 }

@@ -3,18 +3,18 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::grammar::Grammar;
-use super::super::lenient::{Count, Gist, Int, Maybe, Str};
-use super::super::scribe::{Scribe, Usage};
-use super::super::standing::Standing;
+use super::super::event_writer::{EventWriter, TokenUsage};
+use super::super::lenient::{AnyText, Count, Int, Maybe, Str};
+use super::super::status::StreamStatus;
+use super::super::traits::RecordHandler;
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
-pub struct Record<'a> {
+pub struct ExecRecord<'a> {
     #[serde(default, borrow, rename = "type")]
     kind: Str<'a>,
     #[serde(default, borrow)]
-    item: Maybe<Box<Item<'a>>>,
+    item: Maybe<Box<ExecItem<'a>>>,
     #[serde(default)]
     usage: Maybe<Tokens>,
     #[serde(default, borrow)]
@@ -38,7 +38,7 @@ struct Failure<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Item<'a> {
+struct ExecItem<'a> {
     #[serde(default, borrow)]
     id: Str<'a>,
     // Of older versions, `item_type`.
@@ -55,7 +55,7 @@ struct Item<'a> {
     #[serde(default, borrow)]
     command: Str<'a>,
     #[serde(default)]
-    aggregated_output: Gist,
+    aggregated_output: AnyText,
     #[serde(default)]
     exit_code: Int,
     #[serde(default, borrow)]
@@ -71,12 +71,12 @@ struct Item<'a> {
     #[serde(default, borrow)]
     query: Str<'a>,
     #[serde(default)]
-    result: Gist,
+    result: AnyText,
     #[serde(default, borrow)]
     error: Maybe<Failure<'a>>,
 }
 
-impl Item<'_> {
+impl ExecItem<'_> {
     fn kind(&self) -> &str {
         self.kind.get().unwrap_or(self.item_type.as_str())
     }
@@ -138,7 +138,7 @@ impl Item<'_> {
 
 /// The meaning of `codex exec --json`.
 #[derive(Debug, Default)]
-pub struct Exec {
+pub struct CodexExec {
     /// A turn is open.
     is_open: bool,
     has_tool_calls: bool,
@@ -146,105 +146,105 @@ pub struct Exec {
     error: String,
 }
 
-impl Grammar for Exec {
-    type Record<'a> = Record<'a>;
+impl RecordHandler for CodexExec {
+    type Record<'a> = ExecRecord<'a>;
 
-    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn record(&mut self, record: ExecRecord<'_>, writer: &mut EventWriter) {
         match record.kind.as_str() {
             "thread.started" => {
-                if scribe.standing() == Standing::Working {
-                    scribe.cut("another thread began");
+                if writer.status() == StreamStatus::Working {
+                    writer.cut_off("another thread began");
                 }
-                scribe.forget_tools();
+                writer.clear_tools();
                 self.begin(false);
-                scribe.working("thread.started");
+                writer.working("thread.started");
             }
             "turn.started" => {
                 if self.is_open {
-                    scribe.cut("another turn began");
+                    writer.cut_off("another turn began");
                 }
                 self.begin(true);
-                scribe.working("turn.started");
+                writer.working("turn.started");
             }
             "turn.completed" => {
                 self.is_open = false;
                 let usage = record.usage.0.unwrap_or_default();
-                let usage = Usage {
+                let usage = TokenUsage {
                     input_tokens: usage.input_tokens.0.unwrap_or(0),
                     output_tokens: usage.output_tokens.0.unwrap_or(0),
                 };
-                let answer = scribe.answer().to_owned();
-                scribe.response(&answer, usage, self.has_tool_calls);
-                scribe.turn_completed("turn.completed");
-                scribe.completed("turn.completed");
+                let answer = writer.answer().to_owned();
+                writer.response_completed(&answer, usage, self.has_tool_calls);
+                writer.turn_completed("turn.completed");
+                writer.completed("turn.completed");
             }
             "turn.failed" => {
                 self.is_open = false;
                 let error = record.error.0.unwrap_or_default();
                 let error = error.message.get().unwrap_or(&self.error);
-                scribe.failed(error, "turn.failed");
+                writer.failed(error, "turn.failed");
             }
             "error" => {
                 // A turn may go on (`Reconnecting... 1/5`); if it does not, it says so.
                 record.message.as_str().clone_into(&mut self.error);
-                scribe.warn(format!("codex says: {}", record.message.as_str()));
+                writer.warn(format!("codex says: {}", record.message.as_str()));
             }
             "item.started" | "item.updated" => {
                 if let Some(item) = record.item.0 {
-                    self.begins(&item, scribe);
+                    self.begins(&item, writer);
                 }
             }
             "item.completed" => {
                 if let Some(item) = record.item.0 {
-                    self.completes(item, scribe);
+                    self.completes(item, writer);
                 }
             }
-            _ => scribe.unknown(),
+            _ => writer.mark_unknown(),
         }
     }
 
-    fn end(&mut self, scribe: &mut Scribe) {
-        if scribe.standing() == Standing::Working && !self.error.is_empty() {
-            scribe.failed(
+    fn finish(&mut self, writer: &mut EventWriter) {
+        if writer.status() == StreamStatus::Working && !self.error.is_empty() {
+            writer.failed(
                 &self.error,
                 "an error, and the stream ended without turn.failed",
             );
         }
-        scribe.end();
+        writer.finish();
     }
 }
 
-impl Exec {
+impl CodexExec {
     fn begin(&mut self, is_turn: bool) {
         self.is_open = is_turn;
         self.has_tool_calls = false;
         self.error.clear();
     }
 
-    fn begins(&mut self, item: &Item<'_>, scribe: &mut Scribe) {
+    fn begins(&mut self, item: &ExecItem<'_>, writer: &mut EventWriter) {
         if let Some((name, args)) = item.tool() {
             self.has_tool_calls = true;
-            let when = scribe.when(None);
-            scribe.tool_begins(item.id.as_str(), &name, args, when, true);
+            let when = writer.time(None);
+            writer.tool_started(item.id.as_str(), &name, args, when, true);
         }
     }
 
-    fn completes(&mut self, item: Box<Item<'_>>, scribe: &mut Scribe) {
+    fn completes(&mut self, item: Box<ExecItem<'_>>, writer: &mut EventWriter) {
         match item.kind() {
             "agent_message" | "assistant_message" => {
                 if let Some(text) = item.text.into_inner() {
-                    scribe.said(&text);
-                    scribe.token(text);
+                    writer.set_answer(&text);
+                    writer.token(text);
                 }
             }
-            "error" => scribe.warn(format!("codex says: {}", item.message.as_str())),
+            "error" => writer.warn(format!("codex says: {}", item.message.as_str())),
             _ => {
                 // Some items are only told when they are complete.
-                self.begins(&item, scribe);
+                self.begins(&item, writer);
                 if item.tool().is_some() {
-                    let when = scribe.when(None);
+                    let when = writer.time(None);
                     let id = item.id.as_str();
-                    scribe.tool_answers(id, item.is_success(), item.result(), when);
+                    writer.tool_completed(id, item.is_success(), item.result(), when);
                 }
             }
         }

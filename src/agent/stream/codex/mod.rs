@@ -4,5 +4,5 @@ mod exec;
 mod output;
 mod rollout;
 
-pub(super) use exec::Exec;
-pub(super) use rollout::Rollout;
+pub(super) use exec::CodexExec;
+pub(super) use rollout::CodexRollout;

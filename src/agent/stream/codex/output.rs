@@ -2,34 +2,34 @@
 
 use serde::Deserialize;
 
-use super::super::lenient::{Flag, Gist, Int, Maybe};
+use super::super::lenient::{AnyText, Flag, Int, Maybe};
 
 /// An output that is JSON in a string.
 #[derive(Default, Deserialize)]
-struct Wrapped {
+struct JsonOutput {
     #[serde(default)]
-    output: Gist,
+    output: AnyText,
     #[serde(default)]
-    metadata: Maybe<Metadata>,
+    metadata: Maybe<OutputMetadata>,
 }
 
 #[derive(Default, Deserialize)]
-struct Metadata {
+struct OutputMetadata {
     #[serde(default)]
     exit_code: Int,
 }
 
 /// An output that is an object.
 #[derive(Debug, Default, Deserialize)]
-pub struct Outcome {
+pub struct ToolSuccess {
     #[serde(default)]
     pub success: Flag,
 }
 
 /// Whether the output says that a command failed, and what it printed.
-pub fn judge(text: &str) -> (bool, String) {
+pub fn parse_output(text: &str) -> (bool, String) {
     if text.starts_with('{')
-        && let Ok(wrapped) = serde_json::from_str::<Wrapped>(text)
+        && let Ok(wrapped) = serde_json::from_str::<JsonOutput>(text)
         && let Some(metadata) = wrapped.metadata.0
     {
         let success = metadata.exit_code.0.unwrap_or(0) == 0;
@@ -81,7 +81,7 @@ mod tests {
             (r#"{"output":"x","metadata":{"exit_code":0}}"#, true),
             (r#"{"error":"mine"}"#, true),
         ] {
-            assert_eq!(judge(text).0, success, "{text}");
+            assert_eq!(parse_output(text).0, success, "{text}");
         }
     }
 }

@@ -3,20 +3,20 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::grammar::Grammar;
-use super::super::lenient::{Count, Flag, Gist, Int, List, Maybe, Str, Time};
-use super::super::scribe::{Scribe, Usage};
-use super::super::standing::Standing;
-use super::super::tools::When;
-use super::output::judge;
+use super::super::event_writer::{EventWriter, TokenUsage};
+use super::super::lenient::{AnyText, Count, Flag, Int, List, Maybe, Str, Time};
+use super::super::status::StreamStatus;
+use super::super::tools::EventTime;
+use super::super::traits::RecordHandler;
+use super::output::parse_output;
 
 /// A line: an envelope with a payload; in old versions the payload alone.
 #[derive(Debug, Default, Deserialize)]
-pub struct Record<'a> {
+pub struct RolloutRecord<'a> {
     #[serde(default, borrow)]
     timestamp: Time<'a>,
     #[serde(default, borrow)]
-    payload: Maybe<Box<Record<'a>>>,
+    payload: Maybe<Box<RolloutRecord<'a>>>,
     #[serde(default, borrow, rename = "type")]
     kind: Str<'a>,
     // Of an event.
@@ -31,9 +31,9 @@ pub struct Record<'a> {
     #[serde(default, borrow)]
     error: Maybe<Failure<'a>>,
     #[serde(default, borrow)]
-    item: Maybe<Item<'a>>,
+    item: Maybe<RolloutItem<'a>>,
     #[serde(default)]
-    info: Maybe<Info>,
+    info: Maybe<TokenInfo>,
     #[serde(default)]
     success: Flag,
     #[serde(default)]
@@ -42,7 +42,7 @@ pub struct Record<'a> {
     #[serde(default, borrow)]
     role: Str<'a>,
     #[serde(default, borrow)]
-    content: List<Part<'a>>,
+    content: List<TextPart<'a>>,
     #[serde(default, borrow)]
     id: Str<'a>,
     #[serde(default, borrow)]
@@ -58,7 +58,7 @@ pub struct Record<'a> {
     #[serde(default, borrow)]
     status: Str<'a>,
     #[serde(default)]
-    output: Output,
+    output: ToolOutput,
 }
 
 /// Why a turn has failed.
@@ -70,21 +70,21 @@ struct Failure<'a> {
 
 /// What happened in a turn, of versions that keep items.
 #[derive(Debug, Default, Deserialize)]
-struct Item<'a> {
+struct RolloutItem<'a> {
     #[serde(default, borrow, rename = "type")]
     kind: Str<'a>,
     #[serde(default, borrow)]
-    content: List<Part<'a>>,
+    content: List<TextPart<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Part<'a> {
+struct TextPart<'a> {
     #[serde(default, borrow)]
     text: Str<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Info {
+struct TokenInfo {
     #[serde(default)]
     total_token_usage: Maybe<Tokens>,
     #[serde(default)]
@@ -103,17 +103,18 @@ struct Tokens {
 
 /// A tool's output: a text, parts, or an object that says whether it succeeded.
 #[derive(Debug, Default)]
-struct Output {
-    gist: Gist,
+struct ToolOutput {
+    text: AnyText,
     success: Option<bool>,
 }
 
-impl<'de> Deserialize<'de> for Output {
+impl<'de> Deserialize<'de> for ToolOutput {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
-        let object: Option<Maybe<super::output::Outcome>> = serde_json::from_str(raw.get()).ok();
+        let object: Option<Maybe<super::output::ToolSuccess>> =
+            serde_json::from_str(raw.get()).ok();
         Ok(Self {
-            gist: serde_json::from_str(raw.get()).unwrap_or_default(),
+            text: serde_json::from_str(raw.get()).unwrap_or_default(),
             success: object.and_then(|it| it.0).and_then(|it| it.success.0),
         })
     }
@@ -121,7 +122,7 @@ impl<'de> Deserialize<'de> for Output {
 
 /// Which of the records that repeat a message are taken: the kind that comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Channel {
+enum MessageSource {
     Events,
     Items,
     /// Old versions have nothing else.
@@ -130,8 +131,8 @@ enum Channel {
 
 /// The meaning of a rollout.
 #[derive(Debug, Default)]
-pub struct Rollout {
-    channel: Option<Channel>,
+pub struct CodexRollout {
+    channel: Option<MessageSource>,
     turn_id: String,
     /// Text and tools since the last count of tokens.
     text: String,
@@ -142,75 +143,75 @@ pub struct Rollout {
     is_compacted: bool,
 }
 
-impl Grammar for Rollout {
-    type Record<'a> = Record<'a>;
+impl RecordHandler for CodexRollout {
+    type Record<'a> = RolloutRecord<'a>;
 
-    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
-        let when = scribe.when(record.timestamp.read());
+    fn record(&mut self, record: RolloutRecord<'_>, writer: &mut EventWriter) {
+        let when = writer.time(record.timestamp.read());
         match (record.kind.as_str(), record.payload.0) {
-            ("event_msg", Some(event)) => self.event(*event, when, scribe),
-            ("response_item", Some(item)) => self.item(*item, when, false, scribe),
+            ("event_msg", Some(event)) => self.event(*event, when, writer),
+            ("response_item", Some(item)) => self.item(*item, when, false, writer),
             ("compacted", _) => self.is_compacted = true,
             (_, Some(_)) => {}
             // No envelope.
             (_, None) => {
-                let record = Record {
+                let record = RolloutRecord {
                     payload: Maybe(None),
                     ..record
                 };
-                self.item(record, when, true, scribe);
+                self.item(record, when, true, writer);
             }
         }
     }
 
-    fn end(&mut self, scribe: &mut Scribe) {
-        self.flush(scribe);
-        scribe.end();
+    fn finish(&mut self, writer: &mut EventWriter) {
+        self.flush(writer);
+        writer.finish();
     }
 }
 
-impl Rollout {
-    fn takes(&mut self, channel: Channel) -> bool {
+impl CodexRollout {
+    fn takes(&mut self, channel: MessageSource) -> bool {
         *self.channel.get_or_insert(channel) == channel
     }
 
-    fn event(&mut self, event: Record<'_>, when: When, scribe: &mut Scribe) {
+    fn event(&mut self, event: RolloutRecord<'_>, when: EventTime, writer: &mut EventWriter) {
         match event.kind.as_str() {
             "task_started" | "turn_started" => {
                 let id = event.turn_id.as_str();
                 let is_same = id == self.turn_id && !id.is_empty();
-                if scribe.standing() == Standing::Working && !is_same {
-                    self.flush(scribe);
-                    scribe.cut("another turn began");
+                if writer.status() == StreamStatus::Working && !is_same {
+                    self.flush(writer);
+                    writer.cut_off("another turn began");
                 }
                 id.clone_into(&mut self.turn_id);
                 self.error.clear();
                 self.is_compacted = false;
-                scribe.working("task_started");
+                writer.working("task_started");
             }
-            "task_complete" | "turn_complete" => self.turn_complete(&event, scribe),
+            "task_complete" | "turn_complete" => self.turn_complete(&event, writer),
             "turn_aborted" => {
-                self.flush(scribe);
+                self.flush(writer);
                 let reason = event.reason.get().unwrap_or("aborted").to_owned();
-                scribe.interrupted(format!("turn_aborted: {reason}"));
+                writer.interrupted(format!("turn_aborted: {reason}"));
             }
-            "user_message" if self.takes(Channel::Events) => {
-                self.prompt(event.message.as_str(), scribe);
+            "user_message" if self.takes(MessageSource::Events) => {
+                self.prompt(event.message.as_str(), writer);
             }
-            "agent_message" if self.takes(Channel::Events) => {
-                self.answer(event.message, scribe);
+            "agent_message" if self.takes(MessageSource::Events) => {
+                self.answer(event.message, writer);
             }
             "item_completed" => {
                 let Some(item) = event.item.0 else { return };
                 let is_user = item.kind.as_str() == "UserMessage";
                 let is_agent = item.kind.as_str() == "AgentMessage";
-                if (is_user || is_agent) && self.takes(Channel::Items) {
-                    self.message(item.content, is_user, scribe);
+                if (is_user || is_agent) && self.takes(MessageSource::Items) {
+                    self.message(item.content, is_user, writer);
                 }
             }
             "token_count" => {
                 if let Some(info) = event.info.0 {
-                    self.token_count(&info, scribe);
+                    self.token_count(&info, writer);
                 }
             }
             "exec_command_end" | "patch_apply_end" => {
@@ -218,49 +219,55 @@ impl Rollout {
                 if !success {
                     // The output that follows may not say it.
                     let id = event.call_id.as_str();
-                    scribe.tool_answers(id, false, event.output.gist.text.as_str(), when);
+                    writer.tool_completed(id, false, event.output.text.text.as_str(), when);
                 }
             }
             "context_compacted" => self.is_compacted = true,
             "error" => {
                 event.message.as_str().clone_into(&mut self.error);
-                scribe.warn(format!("codex says: {}", event.message.as_str()));
+                writer.warn(format!("codex says: {}", event.message.as_str()));
             }
             "stream_error" | "warning" => {
-                scribe.warn(format!("codex says: {}", event.message.as_str()));
+                writer.warn(format!("codex says: {}", event.message.as_str()));
             }
             _ => {}
         }
     }
 
-    fn turn_complete(&mut self, event: &Record<'_>, scribe: &mut Scribe) {
-        self.flush(scribe);
+    fn turn_complete(&mut self, event: &RolloutRecord<'_>, writer: &mut EventWriter) {
+        self.flush(writer);
         let last = event.last_agent_message.as_str();
         if let Some(failure) = &event.error.0 {
-            return scribe.failed(failure.message.as_str(), "task_complete with an error");
+            return writer.failed(failure.message.as_str(), "task_complete with an error");
         }
         if last.is_empty() && !self.error.is_empty() {
             let error = std::mem::take(&mut self.error);
-            return scribe.failed(&error, "an error, and task_complete without an answer");
+            return writer.failed(&error, "an error, and task_complete without an answer");
         }
         if last.is_empty() && !self.is_compacted {
-            scribe.warn("a turn is complete without an answer".to_owned());
+            writer.warn("a turn is complete without an answer".to_owned());
         }
-        scribe.said(last);
-        scribe.turn_completed("task_complete");
-        scribe.stand(Standing::Done, "task_complete");
+        writer.set_answer(last);
+        writer.turn_completed("task_complete");
+        writer.set_status(StreamStatus::Done, "task_complete");
     }
 
-    fn item(&mut self, item: Record<'_>, when: When, is_bare: bool, scribe: &mut Scribe) {
+    fn item(
+        &mut self,
+        item: RolloutRecord<'_>,
+        when: EventTime,
+        is_bare: bool,
+        writer: &mut EventWriter,
+    ) {
         let id = item.call_id.get().unwrap_or(item.id.as_str());
         match item.kind.as_str() {
-            "message" if is_bare && self.takes(Channel::Messages) => {
+            "message" if is_bare && self.takes(MessageSource::Messages) => {
                 match item.role.as_str() {
-                    "user" => self.message(item.content, true, scribe),
+                    "user" => self.message(item.content, true, writer),
                     "assistant" => {
-                        self.message(item.content, false, scribe);
+                        self.message(item.content, false, writer);
                         // These versions end a turn with no record.
-                        scribe.stand(Standing::MaybeDone, "inferred: an answer");
+                        writer.set_status(StreamStatus::MaybeDone, "inferred: an answer");
                     }
                     _ => {}
                 }
@@ -271,95 +278,105 @@ impl Rollout {
                     item.name.as_str(),
                     item.arguments.as_str(),
                     when,
-                    scribe,
+                    writer,
                 );
             }
             "custom_tool_call" => {
-                self.tool(id, item.name.as_str(), item.input.as_str(), when, scribe);
+                self.tool(id, item.name.as_str(), item.input.as_str(), when, writer);
             }
             "local_shell_call" => {
                 let args = item.action.map_or("", RawValue::get);
-                self.tool(id, "local_shell_call", args, when, scribe);
+                self.tool(id, "local_shell_call", args, when, writer);
             }
             "web_search_call" => {
                 // Run by the API, which tells only that it did. Old versions give it no id.
                 let args = item.action.map_or("", RawValue::get);
                 let made_up = format!("web_search {:?} {args}", when.recorded);
                 let id = if id.is_empty() { &made_up } else { id };
-                self.tool(id, "web_search", args, when, scribe);
-                scribe.tool_answers(id, item.status.as_str() != "failed", args, when);
+                self.tool(id, "web_search", args, when, writer);
+                writer.tool_completed(id, item.status.as_str() != "failed", args, when);
             }
             "function_call_output" | "custom_tool_call_output" => {
-                let (is_good, text) = judge(item.output.gist.text.as_str());
+                let (is_good, text) = parse_output(item.output.text.text.as_str());
                 let success = item.output.success.unwrap_or(is_good);
-                scribe.tool_answers(id, success, &text, when);
-                self.goes_on("a tool's result", is_bare, scribe);
+                writer.tool_completed(id, success, &text, when);
+                self.goes_on("a tool's result", is_bare, writer);
             }
-            "reasoning" => self.goes_on("it thinks", is_bare, scribe),
+            "reasoning" => self.goes_on("it thinks", is_bare, writer),
             // A line that is neither in an envelope nor an item.
-            _ if is_bare => scribe.unknown(),
+            _ if is_bare => writer.mark_unknown(),
             _ => {}
         }
     }
 
     /// A turn that has no beginning of its own goes on.
-    fn goes_on(&self, how: &'static str, is_bare: bool, scribe: &mut Scribe) {
-        if is_bare || scribe.standing() == Standing::Unknown {
-            scribe.working(how);
+    fn goes_on(&self, how: &'static str, is_bare: bool, writer: &mut EventWriter) {
+        if is_bare || writer.status() == StreamStatus::Unknown {
+            writer.working(how);
         }
     }
 
-    fn tool(&mut self, id: &str, name: &str, args: &str, when: When, scribe: &mut Scribe) {
+    fn tool(
+        &mut self,
+        id: &str,
+        name: &str,
+        args: &str,
+        when: EventTime,
+        writer: &mut EventWriter,
+    ) {
         self.has_tool_calls = true;
-        if matches!(scribe.standing(), Standing::Unknown | Standing::MaybeDone) {
-            scribe.working("a tool is called");
+        if matches!(
+            writer.status(),
+            StreamStatus::Unknown | StreamStatus::MaybeDone
+        ) {
+            writer.working("a tool is called");
         }
-        scribe.tool_begins(id, name, args, when, true);
+        writer.tool_started(id, name, args, when, true);
     }
 
-    fn message(&mut self, content: List<Part<'_>>, is_user: bool, scribe: &mut Scribe) {
+    fn message(&mut self, content: List<TextPart<'_>>, is_user: bool, writer: &mut EventWriter) {
         for part in content.0 {
             if is_user {
-                self.prompt(part.text.as_str(), scribe);
+                self.prompt(part.text.as_str(), writer);
             } else {
-                self.answer(part.text, scribe);
+                self.answer(part.text, writer);
             }
         }
     }
 
-    fn prompt(&mut self, text: &str, scribe: &mut Scribe) {
+    fn prompt(&mut self, text: &str, writer: &mut EventWriter) {
         // What Codex itself puts before the prompt, in versions that keep no events.
         let is_context = [
             "<environment_context>",
             "<user_instructions>",
             "# AGENTS.md",
         ];
-        let is_context = self.channel == Some(Channel::Messages)
+        let is_context = self.channel == Some(MessageSource::Messages)
             && is_context.iter().any(|begin| text.starts_with(begin));
         if text.is_empty() || is_context {
             return;
         }
-        if scribe.standing() == Standing::MaybeDone {
-            self.flush(scribe);
-            scribe.turn_completed("inferred: the next prompt");
+        if writer.status() == StreamStatus::MaybeDone {
+            self.flush(writer);
+            writer.turn_completed("inferred: the next prompt");
         }
-        scribe.working("a prompt");
-        scribe.prompt(text);
+        writer.working("a prompt");
+        writer.prompt_sent(text);
     }
 
-    fn answer(&mut self, text: Str<'_>, scribe: &mut Scribe) {
+    fn answer(&mut self, text: Str<'_>, writer: &mut EventWriter) {
         if let Some(text) = text.into_inner() {
-            scribe.said(&text);
+            writer.set_answer(&text);
             text.as_ref().clone_into(&mut self.text);
-            if scribe.standing() == Standing::Unknown {
-                scribe.working("an answer");
+            if writer.status() == StreamStatus::Unknown {
+                writer.working("an answer");
             }
-            scribe.token(text);
+            writer.token(text);
         }
     }
 
-    /// Usage comes again whenever a limit changes; it counts when its total has grown.
-    fn token_count(&mut self, info: &Info, scribe: &mut Scribe) {
+    /// TokenUsage comes again whenever a limit changes; it counts when its total has grown.
+    fn token_count(&mut self, info: &TokenInfo, writer: &mut EventWriter) {
         let (Some(total), Some(last)) = (info.total_token_usage.0, info.last_token_usage.0) else {
             return;
         };
@@ -367,22 +384,22 @@ impl Rollout {
             return;
         }
         self.total_tokens = total.total_tokens.0;
-        let usage = Usage {
+        let usage = TokenUsage {
             input_tokens: last.input_tokens.0.unwrap_or(0),
             output_tokens: last.output_tokens.0.unwrap_or(0),
         };
-        self.response(usage, scribe);
+        self.response(usage, writer);
     }
 
     /// An answer whose usage was not told.
-    fn flush(&mut self, scribe: &mut Scribe) {
+    fn flush(&mut self, writer: &mut EventWriter) {
         if !self.text.is_empty() {
-            self.response(Usage::default(), scribe);
+            self.response(TokenUsage::default(), writer);
         }
     }
 
-    fn response(&mut self, usage: Usage, scribe: &mut Scribe) {
-        scribe.response(&self.text, usage, self.has_tool_calls);
+    fn response(&mut self, usage: TokenUsage, writer: &mut EventWriter) {
+        writer.response_completed(&self.text, usage, self.has_tool_calls);
         self.text.clear();
         self.has_tool_calls = false;
     }

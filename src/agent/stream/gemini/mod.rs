@@ -3,5 +3,5 @@
 mod print;
 mod session;
 
-pub(super) use print::Print;
-pub(super) use session::Session;
+pub(super) use print::GeminiPrint;
+pub(super) use session::GeminiSession;

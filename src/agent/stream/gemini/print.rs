@@ -3,15 +3,15 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::grammar::Grammar;
-use super::super::lenient::{Count, Flag, Gist, Maybe, Str, Time};
-use super::super::scribe::{Scribe, Usage};
-use super::super::standing::Standing;
-use crate::agent::summary::Beginning;
+use super::super::event_writer::{EventWriter, TokenUsage};
+use super::super::lenient::{AnyText, Count, Flag, Maybe, Str, Time};
+use super::super::status::StreamStatus;
+use super::super::traits::RecordHandler;
+use crate::agent::summary::TextPrefix;
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
-pub struct Record<'a> {
+pub struct GeminiPrintRecord<'a> {
     #[serde(default, borrow, rename = "type")]
     kind: Str<'a>,
     #[serde(default, borrow)]
@@ -31,7 +31,7 @@ pub struct Record<'a> {
     #[serde(default, borrow)]
     status: Str<'a>,
     #[serde(default)]
-    output: Gist,
+    output: AnyText,
     #[serde(default, borrow)]
     error: Maybe<Failure<'a>>,
     #[serde(default, borrow)]
@@ -58,39 +58,39 @@ struct Stats {
 
 /// The meaning of Gemini's stream-json.
 #[derive(Debug, Default)]
-pub struct Print {
+pub struct GeminiPrint {
     /// The text since the last tool or prompt, from deltas.
-    text: Beginning,
+    text: TextPrefix,
     text_bytes: usize,
     has_tool_calls: bool,
 }
 
-impl Grammar for Print {
-    type Record<'a> = Record<'a>;
+impl RecordHandler for GeminiPrint {
+    type Record<'a> = GeminiPrintRecord<'a>;
 
-    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
-        let when = scribe.when(record.timestamp.read());
+    fn record(&mut self, record: GeminiPrintRecord<'_>, writer: &mut EventWriter) {
+        let when = writer.time(record.timestamp.read());
         match record.kind.as_str() {
             "init" => {
-                if scribe.standing() == Standing::Working {
-                    scribe.cut("another run began");
+                if writer.status() == StreamStatus::Working {
+                    writer.cut_off("another run began");
                 }
-                scribe.forget_tools();
+                writer.clear_tools();
                 self.begin_text();
                 self.has_tool_calls = false;
-                scribe.working("init");
+                writer.working("init");
             }
-            "message" => self.message(record, scribe),
+            "message" => self.message(record, writer),
             "tool_use" => {
-                scribe.working("tool_use");
+                writer.working("tool_use");
                 self.begin_text();
                 self.has_tool_calls = true;
                 let args = record.parameters.map_or("", RawValue::get);
                 let (id, name) = (record.tool_id.as_str(), record.tool_name.as_str());
-                scribe.tool_begins(id, name, args, when, true);
+                writer.tool_started(id, name, args, when, true);
             }
             "tool_result" => {
-                scribe.working("tool_result");
+                writer.working("tool_result");
                 self.begin_text();
                 let error = record.error.0.unwrap_or_default();
                 let text = match record.output.text.as_str() {
@@ -98,41 +98,41 @@ impl Grammar for Print {
                     text => text,
                 };
                 let success = record.status.as_str() == "success";
-                scribe.tool_answers(record.tool_id.as_str(), success, text, when);
+                writer.tool_completed(record.tool_id.as_str(), success, text, when);
             }
             "error" => {
                 let severity = record.severity.get().unwrap_or("error");
-                scribe.warn(format!(
+                writer.warn(format!(
                     "gemini says: {severity}: {}",
                     record.message.as_str()
                 ));
             }
             // Claude's records of this type have none.
-            "result" if record.status.is_absent() => scribe.unknown(),
-            "result" => self.result(record, scribe),
-            _ => scribe.unknown(),
+            "result" if record.status.is_absent() => writer.mark_unknown(),
+            "result" => self.result(record, writer),
+            _ => writer.mark_unknown(),
         }
     }
 }
 
-impl Print {
+impl GeminiPrint {
     fn begin_text(&mut self) {
         self.text.clear();
         self.text_bytes = 0;
     }
 
-    fn message(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn message(&mut self, record: GeminiPrintRecord<'_>, writer: &mut EventWriter) {
         let Some(text) = record.content.into_inner() else {
             return;
         };
         match record.role.as_str() {
             "user" => {
                 self.begin_text();
-                scribe.working("a prompt");
-                scribe.prompt(&text);
+                writer.working("a prompt");
+                writer.prompt_sent(&text);
             }
             "assistant" => {
-                scribe.working("an answer");
+                writer.working("an answer");
                 // What came in deltas may come again as a whole.
                 let is_repeated = !record.delta.is_set()
                     && self.text_bytes > 0
@@ -143,29 +143,29 @@ impl Print {
                 }
                 self.text.push(&text);
                 self.text_bytes += text.len();
-                scribe.said(self.text.as_str());
-                scribe.token(text);
+                writer.set_answer(self.text.as_str());
+                writer.token(text);
             }
             _ => {}
         }
     }
 
-    fn result(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn result(&mut self, record: GeminiPrintRecord<'_>, writer: &mut EventWriter) {
         let status = record.status.as_str();
         let evidence = format!("result: status {status}");
         let stats = record.stats.0.unwrap_or_default();
-        let usage = Usage {
+        let usage = TokenUsage {
             input_tokens: stats.input_tokens.0.unwrap_or(0),
             output_tokens: stats.output_tokens.0.unwrap_or(0),
         };
         if status == "success" {
-            let answer = scribe.answer().to_owned();
-            scribe.response(&answer, usage, self.has_tool_calls);
-            scribe.turn_completed("result");
-            scribe.completed(evidence);
+            let answer = writer.answer().to_owned();
+            writer.response_completed(&answer, usage, self.has_tool_calls);
+            writer.turn_completed("result");
+            writer.completed(evidence);
         } else {
             let error = record.error.0.unwrap_or_default();
-            scribe.failed(error.message.get().unwrap_or(status), evidence);
+            writer.failed(error.message.get().unwrap_or(status), evidence);
         }
         self.begin_text();
         self.has_tool_calls = false;

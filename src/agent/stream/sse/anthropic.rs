@@ -1,30 +1,30 @@
-//! The Anthropic Messages API: a message from `message_start` to `message_stop` (pure).
+//! The AnthropicMessage Messages API: a message from `message_start` to `message_stop` (pure).
 
-use super::super::claude::{Event, Live, Streamed};
-use super::super::grammar::Grammar;
-use super::super::scribe::Scribe;
-use super::super::standing::Standing;
+use super::super::claude::{ApiEvent, LiveMessage, StreamStep};
+use super::super::event_writer::EventWriter;
+use super::super::status::StreamStatus;
+use super::super::traits::RecordHandler;
 
-/// The meaning of Anthropic's stream.
+/// The meaning of AnthropicMessage's stream.
 #[derive(Debug, Default)]
-pub struct Anthropic {
-    live: Live,
+pub struct AnthropicMessage {
+    message: LiveMessage,
 }
 
-impl Grammar for Anthropic {
-    type Record<'a> = Event<'a>;
+impl RecordHandler for AnthropicMessage {
+    type Record<'a> = ApiEvent<'a>;
 
-    fn record(&mut self, event: Event<'_>, scribe: &mut Scribe) {
+    fn record(&mut self, event: ApiEvent<'_>, writer: &mut EventWriter) {
         match event.kind.as_str() {
             "message_start" => {
-                if scribe.standing() == Standing::Working {
-                    scribe.cut("another message began");
+                if writer.status() == StreamStatus::Working {
+                    writer.cut_off("another message began");
                 }
-                scribe.working("message_start");
+                writer.working("message_start");
             }
             "ping" => return,
             "" => {}
-            _ if scribe.standing() == Standing::Unknown => scribe.working("an event"),
+            _ if writer.status() == StreamStatus::Unknown => writer.working("an event"),
             _ => {}
         }
         let error = event.error.0.as_ref();
@@ -38,46 +38,46 @@ impl Grammar for Anthropic {
         if event.kind.is_absent() {
             // The body of an answer that is no stream.
             return match error {
-                Some(error) => scribe.failed(&error, "an error in the place of a stream"),
-                None => scribe.unknown(),
+                Some(error) => writer.failed(&error, "an error in the place of a stream"),
+                None => writer.mark_unknown(),
             };
         }
-        let when = scribe.when(None);
-        match self.live.event(event, when, false, scribe) {
-            Streamed::Goes => {}
-            Streamed::Failed => {
-                scribe.failed(error.as_deref().unwrap_or("error"), "an error event");
+        let when = writer.time(None);
+        match self.message.event(event, when, false, writer) {
+            StreamStep::Goes => {}
+            StreamStep::Failed => {
+                writer.failed(error.as_deref().unwrap_or("error"), "an error event");
             }
-            Streamed::Stopped => self.stopped(scribe),
+            StreamStep::Stopped => self.stopped(writer),
         }
     }
 }
 
-impl Anthropic {
-    fn stopped(&mut self, scribe: &mut Scribe) {
-        let live = std::mem::take(&mut self.live);
-        scribe.said(live.text.as_str());
-        scribe.response(live.text.as_str(), live.usage, live.has_tool_calls);
+impl AnthropicMessage {
+    fn stopped(&mut self, writer: &mut EventWriter) {
+        let message = std::mem::take(&mut self.message);
+        writer.set_answer(message.text.as_str());
+        writer.response_completed(message.text.as_str(), message.usage, message.has_tool_calls);
         // An answer is whole; an agent that could complete is not in sight.
-        scribe.told();
-        match live.stop_reason.as_str() {
+        writer.mark_end_reported();
+        match message.stop_reason.as_str() {
             // Who asked is to run the tools, or to ask again.
             "tool_use" | "pause_turn" => {
-                scribe.stand(
-                    Standing::Unknown,
-                    format!("stop_reason {}", live.stop_reason),
+                writer.set_status(
+                    StreamStatus::Unknown,
+                    format!("stop_reason {}", message.stop_reason),
                 );
             }
             reason => {
-                scribe.turn_completed(reason);
+                writer.turn_completed(reason);
                 if matches!(
                     reason,
                     "max_tokens" | "refusal" | "model_context_window_exceeded"
                 ) {
-                    scribe.warn(format!("the answer is not whole: {reason}"));
+                    writer.warn(format!("the answer is not whole: {reason}"));
                 }
-                scribe.stand(
-                    Standing::Done,
+                writer.set_status(
+                    StreamStatus::Done,
                     format!("message_stop, stop_reason {reason}"),
                 );
             }

@@ -2,19 +2,19 @@
 
 use serde::Deserialize;
 
-use super::super::grammar::Grammar;
-use super::super::lenient::{Count, Gist, List, Maybe, Str};
-use super::super::scribe::{Scribe, Usage};
-use super::super::standing::Standing;
-use crate::agent::summary::Beginning;
+use super::super::event_writer::{EventWriter, TokenUsage};
+use super::super::lenient::{AnyText, Count, List, Maybe, Str};
+use super::super::status::StreamStatus;
+use super::super::traits::RecordHandler;
+use crate::agent::summary::TextPrefix;
 
 /// A chunk.
 #[derive(Debug, Default, Deserialize)]
-pub struct Record<'a> {
+pub struct ChatChunk<'a> {
     #[serde(default, borrow)]
     id: Str<'a>,
     #[serde(default, borrow)]
-    choices: List<Choice<'a>>,
+    choices: List<ChatChoice<'a>>,
     #[serde(default)]
     usage: Maybe<Tokens>,
     #[serde(default)]
@@ -22,25 +22,25 @@ pub struct Record<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Choice<'a> {
+struct ChatChoice<'a> {
     #[serde(default)]
     index: Count,
     #[serde(default, borrow)]
-    delta: Maybe<Delta<'a>>,
+    delta: Maybe<ChatDelta<'a>>,
     #[serde(default, borrow)]
     finish_reason: Str<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Delta<'a> {
+struct ChatDelta<'a> {
     #[serde(default, borrow)]
     content: Str<'a>,
     #[serde(default, borrow)]
-    tool_calls: List<ToolCall<'a>>,
+    tool_calls: List<ToolCallPart<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct ToolCall<'a> {
+struct ToolCallPart<'a> {
     #[serde(default)]
     index: Count,
     #[serde(default, borrow)]
@@ -68,16 +68,16 @@ struct Tokens {
 #[derive(Debug, Default, Deserialize)]
 struct Failure {
     #[serde(default)]
-    message: Gist,
+    message: AnyText,
 }
 
 /// A tool whose arguments come in pieces.
 #[derive(Debug)]
-struct Call {
+struct OpenCall {
     index: u64,
     id: String,
     name: String,
-    args: Beginning,
+    args: TextPrefix,
 }
 
 /// Tools that one answer may call; those beyond are not told.
@@ -85,33 +85,33 @@ const CALLS_MAX: usize = 1_024;
 
 /// The meaning of a chat completion's stream.
 #[derive(Debug, Default)]
-pub struct Chat {
+pub struct ChatCompletion {
     id: String,
-    text: Beginning,
-    usage: Usage,
+    text: TextPrefix,
+    usage: TokenUsage,
     has_usage: bool,
-    calls: Vec<Call>,
+    calls: Vec<OpenCall>,
     finish: Option<String>,
 }
 
-impl Grammar for Chat {
-    type Record<'a> = Record<'a>;
+impl RecordHandler for ChatCompletion {
+    type Record<'a> = ChatChunk<'a>;
 
-    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn record(&mut self, record: ChatChunk<'_>, writer: &mut EventWriter) {
         let id = record.id.as_str();
         if !id.is_empty() && id != self.id {
             if !self.id.is_empty() {
-                self.close("another answer began", scribe);
+                self.close("another answer began", writer);
             }
             id.clone_into(&mut self.id);
         }
         let is_nothing = record.error.0.is_none() && record.usage.0.is_none();
         if is_nothing && record.choices.0.is_empty() && record.id.is_absent() {
-            return scribe.unknown();
+            return writer.mark_unknown();
         }
         if let Some(tokens) = record.usage.0 {
             self.has_usage = true;
-            self.usage = Usage {
+            self.usage = TokenUsage {
                 input_tokens: tokens.prompt_tokens.0.unwrap_or(0),
                 output_tokens: tokens.completion_tokens.0.unwrap_or(0),
             };
@@ -120,9 +120,9 @@ impl Grammar for Chat {
             let error = error.message.text;
             if self.has_usage {
                 // It was paid for all the same.
-                scribe.response(self.text.as_str(), self.usage, !self.calls.is_empty());
+                writer.response_completed(self.text.as_str(), self.usage, !self.calls.is_empty());
             }
-            scribe.failed(error.as_str(), "an error in the stream");
+            writer.failed(error.as_str(), "an error in the stream");
             // Not an answer any more, whatever was said of its end.
             *self = Self {
                 id: std::mem::take(&mut self.id),
@@ -130,55 +130,55 @@ impl Grammar for Chat {
             };
             return;
         }
-        if scribe.standing() == Standing::Unknown {
-            scribe.working("a chunk");
+        if writer.status() == StreamStatus::Unknown {
+            writer.working("a chunk");
         }
         for choice in record.choices.0 {
             // Other answers to the same prompt would be mixed into this one.
             if choice.index.0.unwrap_or(0) == 0 {
-                self.choice(choice, scribe);
+                self.choice(choice, writer);
             }
         }
     }
 
-    fn done(&mut self, scribe: &mut Scribe) {
-        self.close("[DONE]", scribe);
+    fn done(&mut self, writer: &mut EventWriter) {
+        self.close("[DONE]", writer);
         self.id.clear();
     }
 
-    fn end(&mut self, scribe: &mut Scribe) {
+    fn finish(&mut self, writer: &mut EventWriter) {
         if self.finish.is_some() {
-            scribe.warn("the stream ended without [DONE]".to_owned());
-            self.close("the stream ended", scribe);
+            writer.warn("the stream ended without [DONE]".to_owned());
+            self.close("the stream ended", writer);
         }
-        scribe.end();
+        writer.finish();
     }
 }
 
-impl Chat {
-    fn choice(&mut self, choice: Choice<'_>, scribe: &mut Scribe) {
+impl ChatCompletion {
+    fn choice(&mut self, choice: ChatChoice<'_>, writer: &mut EventWriter) {
         let delta = choice.delta.0.unwrap_or_default();
         if let Some(text) = delta.content.into_inner()
             && !text.is_empty()
         {
-            scribe.working("a chunk");
+            writer.working("a chunk");
             self.text.push(&text);
-            scribe.token(text);
+            writer.token(text);
         }
         for call in delta.tool_calls.0 {
-            scribe.working("a chunk");
+            writer.working("a chunk");
             self.call(&call);
         }
         if let Some(reason) = choice.finish_reason.get() {
             self.finish = Some(reason.to_owned());
             // Some servers say no more; an error may still come.
             if !calls_tools(reason) {
-                scribe.stand(Standing::MaybeDone, format!("finish_reason {reason}"));
+                writer.set_status(StreamStatus::MaybeDone, format!("finish_reason {reason}"));
             }
         }
     }
 
-    fn call(&mut self, piece: &ToolCall<'_>) {
+    fn call(&mut self, piece: &ToolCallPart<'_>) {
         let index = piece.index.0.unwrap_or(0);
         let known = self.calls.iter().position(|call| call.index == index);
         let at = known.unwrap_or(self.calls.len());
@@ -186,11 +186,11 @@ impl Chat {
             return;
         }
         if known.is_none() {
-            self.calls.push(Call {
+            self.calls.push(OpenCall {
                 index,
                 id: String::new(),
                 name: String::new(),
-                args: Beginning::default(),
+                args: TextPrefix::default(),
             });
         }
         let call = &mut self.calls[at];
@@ -207,29 +207,29 @@ impl Chat {
     }
 
     /// No more comes of this answer.
-    fn close(&mut self, how: &str, scribe: &mut Scribe) {
+    fn close(&mut self, how: &str, writer: &mut EventWriter) {
         let Some(reason) = self.finish.take() else {
-            if scribe.standing() == Standing::Working {
-                scribe.cut(how);
+            if writer.status() == StreamStatus::Working {
+                writer.cut_off(how);
             }
             *self = Self::default();
             return;
         };
-        let when = scribe.when(None);
+        let when = writer.time(None);
         for call in &self.calls {
-            scribe.tool_begins(&call.id, &call.name, call.args.as_str(), when, false);
+            writer.tool_started(&call.id, &call.name, call.args.as_str(), when, false);
         }
-        scribe.said(self.text.as_str());
-        scribe.response(self.text.as_str(), self.usage, !self.calls.is_empty());
-        scribe.told();
+        writer.set_answer(self.text.as_str());
+        writer.response_completed(self.text.as_str(), self.usage, !self.calls.is_empty());
+        writer.mark_end_reported();
         if calls_tools(&reason) {
-            scribe.stand(Standing::Unknown, format!("finish_reason {reason}"));
+            writer.set_status(StreamStatus::Unknown, format!("finish_reason {reason}"));
         } else {
-            scribe.turn_completed(&reason);
+            writer.turn_completed(&reason);
             if matches!(reason.as_str(), "length" | "content_filter") {
-                scribe.warn(format!("the answer is not whole: {reason}"));
+                writer.warn(format!("the answer is not whole: {reason}"));
             }
-            scribe.stand(Standing::Done, format!("finish_reason {reason}"));
+            writer.set_status(StreamStatus::Done, format!("finish_reason {reason}"));
         }
         *self = Self::default();
     }

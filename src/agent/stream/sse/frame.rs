@@ -1,13 +1,13 @@
 //! Bytes as server-sent events: lines, fields, and a blank line that hands the event on (pure).
 
-use super::super::grammar::{Grammar, Reading};
-use super::super::lines::{Ends, Line, Lines};
-use super::super::scribe::Scribe;
+use super::super::event_writer::EventWriter;
+use super::super::lines::{ByteLine, LineEnd, LineSplitter};
+use super::super::traits::{FormatReader, RecordHandler};
 use super::super::values;
 
 /// What comes out of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum SseEvent<'a> {
     /// The data of an event.
     Data(&'a [u8]),
     /// Data of so many bytes was too long.
@@ -18,7 +18,7 @@ pub enum Event<'a> {
 
 /// The data of the event that is open.
 #[derive(Debug)]
-pub struct Frames {
+pub struct SseFrames {
     bytes_max: usize,
     data: Vec<u8>,
     has_data: bool,
@@ -28,7 +28,7 @@ pub struct Frames {
 /// Room that is kept for the next event after a long one.
 const ROOM_KEPT: usize = 1024 * 1024;
 
-impl Frames {
+impl SseFrames {
     pub fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
@@ -39,10 +39,10 @@ impl Frames {
     }
 
     /// Takes a line without its end.
-    pub fn line(&mut self, line: &Line<'_>, take: &mut impl FnMut(Event<'_>)) {
+    pub fn line(&mut self, line: &ByteLine<'_>, take: &mut impl FnMut(SseEvent<'_>)) {
         let line = match line {
-            Line::Whole(line) => *line,
-            Line::TooLong(bytes) => {
+            ByteLine::Whole(line) => *line,
+            ByteLine::TooLong(bytes) => {
                 self.skipped += bytes;
                 return;
             }
@@ -52,14 +52,14 @@ impl Frames {
         };
         match (first, line.strip_prefix(b"data")) {
             // Recordings of payloads alone: nothing else in this format begins so.
-            (b'{', _) => take(Event::Data(line)),
+            (b'{', _) => take(SseEvent::Data(line)),
             (_, Some(rest)) if rest.is_empty() || rest[0] == b':' => {
                 let value = rest.strip_prefix(b":").unwrap_or(rest);
                 self.data(value.strip_prefix(b" ").unwrap_or(value));
             }
             // The name of the event stands in its data too.
             _ if is_field(line) => {}
-            _ => take(Event::Stray(line)),
+            _ => take(SseEvent::Stray(line)),
         }
     }
 
@@ -77,7 +77,7 @@ impl Frames {
     }
 
     /// Hands on data that is whole without the blank line that ends it: nothing more came.
-    pub fn settle(&mut self, open: &[u8], take: &mut impl FnMut(Event<'_>)) -> bool {
+    pub fn flush_idle(&mut self, open: &[u8], take: &mut impl FnMut(SseEvent<'_>)) -> bool {
         let is_whole = |data: &[u8]| data == b"[DONE]" || values::is_whole(data);
         let value = open.strip_prefix(b"data:").unwrap_or_default();
         let value = value.strip_prefix(b" ").unwrap_or(value);
@@ -92,12 +92,12 @@ impl Frames {
     }
 
     /// The event is complete; at the end of the stream it has to be.
-    pub fn dispatch(&mut self, take: &mut impl FnMut(Event<'_>)) {
+    pub fn dispatch(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
         let skipped = std::mem::take(&mut self.skipped);
         if skipped > 0 {
-            take(Event::TooLong(skipped));
+            take(SseEvent::TooLong(skipped));
         } else if self.has_data {
-            take(Event::Data(&self.data));
+            take(SseEvent::Data(&self.data));
         }
         self.has_data = false;
         self.data.clear();
@@ -107,33 +107,33 @@ impl Frames {
 
 /// Bytes as events: lines, and the frames that they make.
 #[derive(Debug)]
-pub struct Framing {
-    lines: Lines,
-    frames: Frames,
+pub struct SseFraming {
+    lines: LineSplitter,
+    frames: SseFrames,
 }
 
-impl Framing {
+impl SseFraming {
     pub fn new(bytes_max: usize) -> Self {
         Self {
-            lines: Lines::new(Ends::Any, bytes_max),
-            frames: Frames::new(bytes_max),
+            lines: LineSplitter::new(LineEnd::Any, bytes_max),
+            frames: SseFrames::new(bytes_max),
         }
     }
 
     /// Takes bytes as they were read, cut anywhere.
-    pub fn push(&mut self, bytes: &[u8], take: &mut impl FnMut(Event<'_>)) {
+    pub fn push(&mut self, bytes: &[u8], take: &mut impl FnMut(SseEvent<'_>)) {
         let frames = &mut self.frames;
         self.lines.push(bytes, |line| frames.line(&line, take));
     }
 
     /// No more came for a while: an event that is whole but for its end is handed on.
-    pub fn settle(&mut self, take: &mut impl FnMut(Event<'_>)) {
+    pub fn flush_idle(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
         let is_payload = values::is_whole(self.lines.open());
         if is_payload {
             let frames = &mut self.frames;
-            return frames.line(&Line::Whole(&self.lines.take_open()), take);
+            return frames.line(&ByteLine::Whole(&self.lines.take_open()), take);
         }
-        if self.frames.settle(self.lines.open(), take) {
+        if self.frames.flush_idle(self.lines.open(), take) {
             self.lines.take_open();
         }
     }
@@ -147,7 +147,7 @@ impl Framing {
     }
 
     /// The stream has ended: the last event needs no blank line.
-    pub fn finish(&mut self, take: &mut impl FnMut(Event<'_>)) {
+    pub fn finish(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
         let frames = &mut self.frames;
         self.lines.finish(|line| frames.line(&line, take));
         frames.dispatch(take);
@@ -162,53 +162,53 @@ fn is_field(line: &[u8]) -> bool {
 
 /// Server-sent events with a meaning.
 #[derive(Debug)]
-pub struct SseEvents<G> {
-    framing: Framing,
-    grammar: G,
+pub struct SseReader<G> {
+    framing: SseFraming,
+    handler: G,
 }
 
-impl<G: Grammar> SseEvents<G> {
-    pub fn new(grammar: G, bytes_max: usize) -> Self {
+impl<G: RecordHandler> SseReader<G> {
+    pub fn new(handler: G, bytes_max: usize) -> Self {
         Self {
-            framing: Framing::new(bytes_max),
-            grammar,
+            framing: SseFraming::new(bytes_max),
+            handler,
         }
     }
 }
 
-fn tell<G: Grammar>(event: Event<'_>, grammar: &mut G, scribe: &mut Scribe) {
+fn tell<G: RecordHandler>(event: SseEvent<'_>, handler: &mut G, writer: &mut EventWriter) {
     match event {
-        Event::Data(b"[DONE]") => grammar.done(scribe),
-        Event::Data(data) => values::read(data, grammar, scribe),
-        Event::TooLong(bytes) => {
-            scribe.warn(format!("a record is too long: {bytes} bytes skipped"));
+        SseEvent::Data(b"[DONE]") => handler.done(writer),
+        SseEvent::Data(data) => values::read(data, handler, writer),
+        SseEvent::TooLong(bytes) => {
+            writer.warn(format!("a record is too long: {bytes} bytes skipped"));
         }
-        Event::Stray(line) => scribe.stray(&String::from_utf8_lossy(line)),
+        SseEvent::Stray(line) => writer.stray_line(&String::from_utf8_lossy(line)),
     }
 }
 
-impl<G: Grammar + Send> Reading for SseEvents<G> {
-    fn push(&mut self, bytes: &[u8], scribe: &mut Scribe) {
-        let grammar = &mut self.grammar;
+impl<G: RecordHandler + Send> FormatReader for SseReader<G> {
+    fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
+        let handler = &mut self.handler;
         self.framing
-            .push(bytes, &mut |event| tell(event, grammar, scribe));
+            .push(bytes, &mut |event| tell(event, handler, writer));
     }
 
-    fn settle(&mut self, scribe: &mut Scribe) {
-        let grammar = &mut self.grammar;
+    fn flush_idle(&mut self, writer: &mut EventWriter) {
+        let handler = &mut self.handler;
         self.framing
-            .settle(&mut |event| tell(event, grammar, scribe));
+            .flush_idle(&mut |event| tell(event, handler, writer));
     }
 
     fn is_open(&self) -> bool {
         self.framing.is_open()
     }
 
-    fn finish(&mut self, scribe: &mut Scribe) {
-        let grammar = &mut self.grammar;
+    fn finish(&mut self, writer: &mut EventWriter) {
+        let handler = &mut self.handler;
         self.framing
-            .finish(&mut |event| tell(event, grammar, scribe));
-        grammar.end(scribe);
+            .finish(&mut |event| tell(event, handler, writer));
+        handler.finish(writer);
     }
 }
 
@@ -218,12 +218,12 @@ mod tests {
 
     fn events(text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        let mut framing = Framing::new(20);
-        let mut take = |event: Event<'_>| {
+        let mut framing = SseFraming::new(20);
+        let mut take = |event: SseEvent<'_>| {
             found.push(match event {
-                Event::Data(data) => String::from_utf8_lossy(data).into_owned(),
-                Event::TooLong(bytes) => format!("{bytes} skipped"),
-                Event::Stray(line) => format!("? {}", String::from_utf8_lossy(line)),
+                SseEvent::Data(data) => String::from_utf8_lossy(data).into_owned(),
+                SseEvent::TooLong(bytes) => format!("{bytes} skipped"),
+                SseEvent::Stray(line) => format!("? {}", String::from_utf8_lossy(line)),
             });
         };
         framing.push(text.as_bytes(), &mut take);

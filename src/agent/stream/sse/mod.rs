@@ -6,8 +6,8 @@ mod frame;
 mod record;
 mod responses;
 
-pub(super) use anthropic::Anthropic;
-pub(super) use chat::Chat;
-pub(super) use frame::{Event, Frames, SseEvents};
+pub(super) use anthropic::AnthropicMessage;
+pub(super) use chat::ChatCompletion;
+pub(super) use frame::{SseEvent, SseFrames, SseReader};
 pub(crate) use record::{SseRecord, SseRecords};
-pub(super) use responses::Responses;
+pub(super) use responses::ResponseStream;

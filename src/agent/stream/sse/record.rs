@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::super::values::mended;
-use super::frame::{Event, Framing};
+use super::frame::{SseEvent, SseFraming};
 use crate::agent::summary::summary;
 
 /// What an event of the stream has.
@@ -26,12 +26,12 @@ pub(crate) enum SseRecord {
 
 /// Reads a stream's records.
 #[derive(Debug)]
-pub(crate) struct SseRecords(Framing);
+pub(crate) struct SseRecords(SseFraming);
 
 impl SseRecords {
     /// Keeps so many bytes of a record at most.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self(Framing::new(bytes_max))
+        Self(SseFraming::new(bytes_max))
     }
 
     /// Takes bytes as they were read, cut anywhere.
@@ -45,12 +45,12 @@ impl SseRecords {
     }
 }
 
-fn record(event: Event<'_>) -> SseRecord {
+fn record(event: SseEvent<'_>) -> SseRecord {
     match event {
-        Event::Data(b"[DONE]") => SseRecord::Done,
-        Event::Data(data) => value(&String::from_utf8_lossy(data)),
-        Event::TooLong(bytes) => SseRecord::TooLong(bytes),
-        Event::Stray(line) => SseRecord::Broken(summary(&String::from_utf8_lossy(line))),
+        SseEvent::Data(b"[DONE]") => SseRecord::Done,
+        SseEvent::Data(data) => value(&String::from_utf8_lossy(data)),
+        SseEvent::TooLong(bytes) => SseRecord::TooLong(bytes),
+        SseEvent::Stray(line) => SseRecord::Broken(summary(&String::from_utf8_lossy(line))),
     }
 }
 

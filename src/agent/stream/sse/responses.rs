@@ -3,29 +3,29 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::grammar::Grammar;
-use super::super::lenient::{Count, Gist, Maybe, Str};
-use super::super::scribe::{Scribe, Usage};
-use super::super::standing::Standing;
-use crate::agent::summary::Beginning;
+use super::super::event_writer::{EventWriter, TokenUsage};
+use super::super::lenient::{AnyText, Count, Maybe, Str};
+use super::super::status::StreamStatus;
+use super::super::traits::RecordHandler;
+use crate::agent::summary::TextPrefix;
 
 /// An event.
 #[derive(Debug, Default, Deserialize)]
-pub struct Record<'a> {
+pub struct ResponseEvent<'a> {
     #[serde(default, borrow, rename = "type")]
     kind: Str<'a>,
     #[serde(default, borrow)]
     delta: Str<'a>,
     #[serde(default, borrow)]
-    item: Maybe<Box<Item<'a>>>,
+    item: Maybe<Box<ResponseItem<'a>>>,
     #[serde(default, borrow)]
-    response: Maybe<Box<Response<'a>>>,
+    response: Maybe<Box<ResponseBody<'a>>>,
     #[serde(default, borrow)]
     message: Str<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Item<'a> {
+struct ResponseItem<'a> {
     #[serde(default, borrow)]
     id: Str<'a>,
     #[serde(default, borrow)]
@@ -45,13 +45,13 @@ struct Item<'a> {
     #[serde(default, borrow)]
     action: Option<&'a RawValue>,
     #[serde(default)]
-    output: Gist,
+    output: AnyText,
     #[serde(default)]
     error: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Response<'a> {
+struct ResponseBody<'a> {
     #[serde(default)]
     usage: Maybe<Tokens>,
     #[serde(default)]
@@ -71,7 +71,7 @@ struct Tokens {
 #[derive(Debug, Default, Deserialize)]
 struct Failure {
     #[serde(default)]
-    message: Gist,
+    message: AnyText,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -80,25 +80,25 @@ struct Incomplete<'a> {
     reason: Str<'a>,
 }
 
-/// Who runs a tool.
+/// Who runner a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Runs {
+enum ToolRunner {
     /// The API, which tells how it went.
     Api,
     /// Who asked: the stream ends before it has an answer.
     Caller,
 }
 
-impl Item<'_> {
-    fn runs(&self) -> Option<Runs> {
+impl ResponseItem<'_> {
+    fn runner(&self) -> Option<ToolRunner> {
         match self.kind.as_str() {
             "web_search_call"
             | "file_search_call"
             | "code_interpreter_call"
             | "image_generation_call"
-            | "mcp_call" => Some(Runs::Api),
+            | "mcp_call" => Some(ToolRunner::Api),
             "function_call" | "custom_tool_call" | "computer_call" | "local_shell_call"
-            | "shell_call" | "apply_patch_call" => Some(Runs::Caller),
+            | "shell_call" | "apply_patch_call" => Some(ToolRunner::Caller),
             _ => None,
         }
     }
@@ -123,118 +123,121 @@ impl Item<'_> {
 
 /// The meaning of a response's stream.
 #[derive(Debug, Default)]
-pub struct Responses {
-    text: Beginning,
+pub struct ResponseStream {
+    text: TextPrefix,
     has_tool_calls: bool,
     /// Somebody else is to run a tool: the turn goes on.
-    waits: bool,
+    awaits_tools: bool,
 }
 
-impl Grammar for Responses {
-    type Record<'a> = Record<'a>;
+impl RecordHandler for ResponseStream {
+    type Record<'a> = ResponseEvent<'a>;
 
-    fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+    fn record(&mut self, record: ResponseEvent<'_>, writer: &mut EventWriter) {
         match record.kind.as_str() {
             "response.created" => {
-                if scribe.standing() == Standing::Working {
-                    scribe.cut("another response began");
+                if writer.status() == StreamStatus::Working {
+                    writer.cut_off("another response began");
                 }
                 *self = Self::default();
-                scribe.working("response.created");
+                writer.working("response.created");
             }
             "response.output_text.delta" => {
                 if let Some(text) = record.delta.into_inner() {
                     self.text.push(&text);
-                    scribe.token(text);
+                    writer.token(text);
                 }
-                self.begun(scribe);
+                self.begun(writer);
             }
             "response.output_item.added" => {
                 if let Some(item) = record.item.0
-                    && item.runs() == Some(Runs::Api)
+                    && item.runner() == Some(ToolRunner::Api)
                 {
-                    self.tool(&item, scribe);
+                    self.tool(&item, writer);
                 }
-                self.begun(scribe);
+                self.begun(writer);
             }
             "response.output_item.done" => {
                 if let Some(item) = record.item.0 {
-                    self.item_done(&item, scribe);
+                    self.item_done(&item, writer);
                 }
             }
-            "response.completed" => self.completed(record.response.0, None, scribe),
+            "response.completed" => self.completed(record.response.0, None, writer),
             "response.incomplete" => {
                 let response = record.response.0.unwrap_or_default();
                 let details = response.incomplete_details.0.as_ref();
                 let reason = details.and_then(|details| details.reason.get());
                 let reason = reason.unwrap_or("incomplete").to_owned();
-                self.completed(Some(response), Some(&reason), scribe);
+                self.completed(Some(response), Some(&reason), writer);
             }
             "response.failed" | "response.cancelled" => {
                 let error = record.response.0.unwrap_or_default().error;
                 let error = error.0.unwrap_or_default().message;
-                scribe.failed(error.text.as_str(), record.kind.as_str().to_owned());
+                writer.failed(error.text.as_str(), record.kind.as_str().to_owned());
             }
-            "error" => scribe.failed(record.message.as_str(), "an error event"),
+            "error" => writer.failed(record.message.as_str(), "an error event"),
             // Many say nothing that counts.
             kind if kind.starts_with("response.") => {}
-            _ => scribe.unknown(),
+            _ => writer.mark_unknown(),
         }
     }
 }
 
-impl Responses {
-    fn begun(&self, scribe: &mut Scribe) {
-        if scribe.standing() == Standing::Unknown {
-            scribe.working("an event");
+impl ResponseStream {
+    fn begun(&self, writer: &mut EventWriter) {
+        if writer.status() == StreamStatus::Unknown {
+            writer.working("an event");
         }
     }
 
-    fn tool(&mut self, item: &Item<'_>, scribe: &mut Scribe) -> String {
+    fn tool(&mut self, item: &ResponseItem<'_>, writer: &mut EventWriter) -> String {
         self.has_tool_calls = true;
         let id = item.call_id.get().unwrap_or(item.id.as_str()).to_owned();
-        let when = scribe.when(None);
-        let is_own = item.runs() == Some(Runs::Api);
-        scribe.tool_begins(&id, item.name(), item.args(), when, is_own);
+        let when = writer.time(None);
+        let is_own = item.runner() == Some(ToolRunner::Api);
+        writer.tool_started(&id, item.name(), item.args(), when, is_own);
         id
     }
 
-    fn item_done(&mut self, item: &Item<'_>, scribe: &mut Scribe) {
-        let Some(runs) = item.runs() else { return };
-        let id = self.tool(item, scribe);
-        if runs == Runs::Caller {
-            self.waits = true;
+    fn item_done(&mut self, item: &ResponseItem<'_>, writer: &mut EventWriter) {
+        let Some(runner) = item.runner() else { return };
+        let id = self.tool(item, writer);
+        if runner == ToolRunner::Caller {
+            self.awaits_tools = true;
         } else {
             let success = item.status.as_str() != "failed" && item.error.is_none();
-            let when = scribe.when(None);
-            scribe.tool_answers(&id, success, item.output.text.as_str(), when);
+            let when = writer.time(None);
+            writer.tool_completed(&id, success, item.output.text.as_str(), when);
         }
     }
 
     fn completed(
         &mut self,
-        response: Option<Box<Response<'_>>>,
+        response: Option<Box<ResponseBody<'_>>>,
         short: Option<&str>,
-        scribe: &mut Scribe,
+        writer: &mut EventWriter,
     ) {
         let tokens = response
             .and_then(|response| response.usage.0)
             .unwrap_or_default();
-        let usage = Usage {
+        let usage = TokenUsage {
             input_tokens: tokens.input_tokens.0.unwrap_or(0),
             output_tokens: tokens.output_tokens.0.unwrap_or(0),
         };
-        scribe.said(self.text.as_str());
-        scribe.response(self.text.as_str(), usage, self.has_tool_calls);
-        scribe.told();
-        if self.waits && short.is_none() {
-            scribe.stand(Standing::Unknown, "response.completed, with tools to run");
+        writer.set_answer(self.text.as_str());
+        writer.response_completed(self.text.as_str(), usage, self.has_tool_calls);
+        writer.mark_end_reported();
+        if self.awaits_tools && short.is_none() {
+            writer.set_status(
+                StreamStatus::Unknown,
+                "response.completed, with tools to run",
+            );
         } else {
-            scribe.turn_completed(short.unwrap_or("response.completed"));
+            writer.turn_completed(short.unwrap_or("response.completed"));
             if let Some(reason) = short {
-                scribe.warn(format!("the answer is not whole: {reason}"));
+                writer.warn(format!("the answer is not whole: {reason}"));
             }
-            scribe.stand(Standing::Done, "the response is complete");
+            writer.set_status(StreamStatus::Done, "the response is complete");
         }
         *self = Self::default();
     }

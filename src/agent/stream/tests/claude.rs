@@ -34,7 +34,7 @@ fn a_run_with_partial_messages_is_told_once() {
             "completed done",
         ]
     );
-    assert_eq!(stands(&text), Standing::Done);
+    assert_eq!(stands(&text), StreamStatus::Done);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_run_with_a_background_sub_agent_is_one_run() {
     let whole = [&woken, &result("I wait."), &result("It has reported.")];
     let whole = whole.map(String::as_str).concat();
     assert_eq!(told(Format::Auto, &whole), events);
-    assert_eq!(stands(&whole), Standing::Done);
+    assert_eq!(stands(&whole), StreamStatus::Done);
     let ends = |text: &str| {
         let mut told = told(Format::Auto, text);
         told.retain(|event| event.starts_with("completed") || event.starts_with("failed"));
@@ -232,22 +232,26 @@ fn where_a_transcript_leaves_the_agent() {
     let open = answer("null");
     let text_of_tool = answer(r#""tool_use""#);
     for (version, lines, expected) in [
-        ("2.1.143", vec![], Standing::Working),
-        ("2.1.143", vec![THOUGHT], Standing::Working),
-        ("2.1.143", vec![THOUGHT, &end], Standing::Done),
-        ("2.1.143", vec![&end, DURATION, LEFTOVERS], Standing::Done),
-        ("2.1.143", vec![&text_of_tool], Standing::Working),
-        ("2.1.143", vec![TOOL], Standing::Working),
-        ("2.1.143", vec![&open], Standing::Working),
-        ("2.1.143", vec![&open, DURATION], Standing::Done),
-        ("2.1.12", vec![&open], Standing::MaybeDone),
-        ("2.1.12", vec![&open, DURATION], Standing::Done),
+        ("2.1.143", vec![], StreamStatus::Working),
+        ("2.1.143", vec![THOUGHT], StreamStatus::Working),
+        ("2.1.143", vec![THOUGHT, &end], StreamStatus::Done),
+        (
+            "2.1.143",
+            vec![&end, DURATION, LEFTOVERS],
+            StreamStatus::Done,
+        ),
+        ("2.1.143", vec![&text_of_tool], StreamStatus::Working),
+        ("2.1.143", vec![TOOL], StreamStatus::Working),
+        ("2.1.143", vec![&open], StreamStatus::Working),
+        ("2.1.143", vec![&open, DURATION], StreamStatus::Done),
+        ("2.1.12", vec![&open], StreamStatus::MaybeDone),
+        ("2.1.12", vec![&open, DURATION], StreamStatus::Done),
         (
             "2.1.143",
             vec![TOOL, INTERRUPTION, LEFTOVERS],
-            Standing::Interrupted,
+            StreamStatus::Interrupted,
         ),
-        ("2.1.143", vec![API_ERROR, DURATION], Standing::Failed),
+        ("2.1.143", vec![API_ERROR, DURATION], StreamStatus::Failed),
     ] {
         let text = transcript(version, &lines.concat());
         assert_eq!(stands(&text), expected, "{text}");
@@ -268,23 +272,26 @@ fn background_tasks_keep_an_agent_from_being_done() {
 "#;
     let begun = [TOOL, launch, &answer(r#""end_turn""#).replace("m1", "m2")].concat();
     let stood = |more: &str| stands(&transcript("2.1.156", &[&begun, more].concat()));
-    assert_eq!(stood(""), Standing::Background { tasks: 1 });
-    assert_eq!(stood(&notified.replace("STATUS", "killed")), Standing::Done);
+    assert_eq!(stood(""), StreamStatus::Background { tasks: 1 });
+    assert_eq!(
+        stood(&notified.replace("STATUS", "killed")),
+        StreamStatus::Done
+    );
     assert_eq!(
         stood(&notified.replace("STATUS", "completed")),
-        Standing::Working
+        StreamStatus::Working
     );
     // Begun in the middle: only their number is known.
     let counted = DURATION.replace("VERSION", r#""pendingBackgroundAgentCount":2,VERSION"#);
     let middle = transcript("2.1.156", &[&answer(r#""end_turn""#), &*counted].concat());
-    assert_eq!(stands(&middle), Standing::Background { tasks: 2 });
+    assert_eq!(stands(&middle), StreamStatus::Background { tasks: 2 });
 }
 
 #[test]
 fn a_transcript_from_its_middle_and_a_sub_agents() {
     let tail = transcript("2.1.143", &answer(r#""end_turn""#));
     let tail = tail.split_once('\n').unwrap().1;
-    assert_eq!(stands(tail), Standing::Done);
+    assert_eq!(stands(tail), StreamStatus::Done);
     let side = |text: &str| {
         text.replace(
             r#""isSidechain":false"#,
@@ -305,7 +312,7 @@ fn a_transcript_from_its_middle_and_a_sub_agents() {
     // In a main transcript, a sub-agent's end is not the agent's.
     let main =
         transcript("1.0.98", TOOL) + &own.replace(r#","agentId":"a""#, "").replace("m1", "m9");
-    assert_eq!(stands(&main), Standing::Working);
+    assert_eq!(stands(&main), StreamStatus::Working);
 }
 
 #[test]

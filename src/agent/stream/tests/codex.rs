@@ -98,11 +98,14 @@ fn turns_of_a_rollout_that_do_not_end_well() {
 "#;
     let call = r#"{"type":"response_item","payload":{"type":"custom_tool_call","status":"completed","call_id":"c","name":"apply_patch","input":"p"}}
 "#;
-    assert_eq!(stands(begun), Standing::Working);
-    assert_eq!(stands(&[begun, call].concat()), Standing::Working);
-    assert_eq!(stands(&[begun, aborted].concat()), Standing::Interrupted);
-    assert_eq!(stands(&[begun, failed].concat()), Standing::Failed);
-    assert_eq!(stands(&[begun, with_error].concat()), Standing::Failed);
+    assert_eq!(stands(begun), StreamStatus::Working);
+    assert_eq!(stands(&[begun, call].concat()), StreamStatus::Working);
+    assert_eq!(
+        stands(&[begun, aborted].concat()),
+        StreamStatus::Interrupted
+    );
+    assert_eq!(stands(&[begun, failed].concat()), StreamStatus::Failed);
+    assert_eq!(stands(&[begun, with_error].concat()), StreamStatus::Failed);
     assert_eq!(
         told(Format::Codex, &[begun, with_error].concat()),
         ["failed unexpected status 401"]
@@ -110,7 +113,7 @@ fn turns_of_a_rollout_that_do_not_end_well() {
     // The next turn is another matter.
     assert_eq!(
         stands(&[begun, with_error, begun].concat()),
-        Standing::Working
+        StreamStatus::Working
     );
     assert_eq!(
         told(
@@ -131,7 +134,7 @@ fn an_old_rollout_has_no_envelope() {
 {"type":"function_call_output","call_id":"c1","output":"{\"output\":\"x\",\"metadata\":{\"exit_code\":0}}"}
 {"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}
 "#;
-    assert_eq!(stands(text), Standing::MaybeDone);
+    assert_eq!(stands(text), StreamStatus::MaybeDone);
     assert_eq!(
         told(Format::Auto, text),
         [

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn told_by(lines: &[&str]) -> (Vec<String>, Standing) {
+fn told_by(lines: &[&str]) -> (Vec<String>, StreamStatus) {
     let mut parser = StreamParser::of(StreamFormat::CopilotSession);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
     for line in lines {
         parser.push(format!("{line}\n").as_bytes(), now, &mut events);
     }
-    (events.iter().map(short).collect(), parser.standing())
+    (events.iter().map(short).collect(), parser.status())
 }
 
 const PROMPT: &str = r#"{"type":"user.message","data":{"content":"do it","transformedContent":"<x>do it"},"timestamp":"2026-11-23T23:08:38.000Z"}"#;
@@ -41,13 +41,13 @@ fn the_round_without_tools_ends_the_turn() {
             "turn assistant.turn_end",
         ]
     );
-    assert_eq!(standing, Standing::Done);
-    assert_eq!(told_by(&lines[..6]).1, Standing::Working);
+    assert_eq!(standing, StreamStatus::Done);
+    assert_eq!(told_by(&lines[..6]).1, StreamStatus::Working);
 }
 
 #[test]
 fn a_round_without_a_message_has_failed() {
     let (events, standing) = told_by(&[PROMPT, START, END, ERROR]);
     assert_eq!(events, ["prompt do it", "failed Authentication failed"]);
-    assert_eq!(standing, Standing::Failed);
+    assert_eq!(standing, StreamStatus::Failed);
 }

@@ -40,14 +40,14 @@ const RECORDS: &[&str] = &[
     "",
 ];
 
-fn events(format: Format, pieces: &[&[u8]], bytes_max: usize) -> (Vec<AgentEvent>, Standing) {
+fn events(format: Format, pieces: &[&[u8]], bytes_max: usize) -> (Vec<AgentEvent>, StreamStatus) {
     let mut parser = StreamParser::with_record_bytes_max(format, bytes_max);
     let (now, mut events) = (Timestamp::from_micros(5), Vec::new());
     for piece in pieces {
         parser.push(piece, now, &mut events);
     }
     parser.finish(now, &mut events);
-    (events, parser.standing())
+    (events, parser.status())
 }
 
 fn stream() -> impl Strategy<Value = Vec<u8>> {

@@ -44,7 +44,7 @@ fn a_session_whose_messages_are_written_again() {
 {"id":"4","timestamp":"2026-06-11T21:05:31.000Z","type":"gemini","content":"done","tokens":{"input":8,"output":1}}
 {"$set":{"lastUpdated":"2026-06-11T21:05:31.000Z"}}
 "#;
-    assert_eq!(stands(text), Standing::MaybeDone);
+    assert_eq!(stands(text), StreamStatus::MaybeDone);
     assert_eq!(
         told(Format::Auto, text),
         [
@@ -61,14 +61,14 @@ fn a_session_whose_messages_are_written_again() {
         ]
     );
     let failed = r#"{"id":"5","type":"error","content":"[API Error]","timestamp":"2026-06-11T21:05:31.000Z"}"#;
-    assert_eq!(stands(&[text, failed].concat()), Standing::Failed);
+    assert_eq!(stands(&[text, failed].concat()), StreamStatus::Failed);
     // What Gemini writes behind an error changes nothing.
     let behind = r#"
 {"$set":{"lastUpdated":"2026-06-11T21:05:31.000Z"}}
 {"id":"6","type":"info","content":"This request failed. Press F12 for diagnostics","timestamp":"2026-06-11T21:05:31.000Z"}
 "#;
     let with_hint = [text, failed, behind].concat();
-    assert_eq!(stands(&with_hint), Standing::Failed);
+    assert_eq!(stands(&with_hint), StreamStatus::Failed);
     let told_of_it = told(Format::Gemini, &with_hint);
     assert_eq!(
         told_of_it.last().map(String::as_str),
@@ -76,12 +76,15 @@ fn a_session_whose_messages_are_written_again() {
     );
     let cancelled = r#"{"id":"7","type":"info","content":"Request cancelled.","timestamp":"2026-06-11T21:05:31.000Z"}
 "#;
-    assert_eq!(stands(&[text, cancelled].concat()), Standing::Interrupted);
+    assert_eq!(
+        stands(&[text, cancelled].concat()),
+        StreamStatus::Interrupted
+    );
     let again = r#"{"id":"8","type":"user","content":[{"text":"once more"}],"timestamp":"2026-06-11T21:05:32.000Z"}
 "#;
     assert_eq!(
         stands(&[text, cancelled, again].concat()),
-        Standing::Working
+        StreamStatus::Working
     );
 }
 

@@ -1,16 +1,16 @@
 //! The formats on small records of their shapes.
 
-mod beyond;
 mod claude;
 mod codex;
 mod copilot;
 mod cuts;
 mod gemini;
 mod opencode;
+mod pending;
 mod qwen;
 mod sse;
 
-use super::{AgentEvent, Format, Standing, StreamFormat, StreamParser};
+use super::{AgentEvent, Format, StreamFormat, StreamParser, StreamStatus};
 use crate::timestamp::Timestamp;
 
 /// What a stream says, an event a line, as short as can be compared.
@@ -23,12 +23,12 @@ fn told(format: Format, text: &str) -> Vec<String> {
 }
 
 /// Where the agent stands when no more comes.
-fn stands(text: &str) -> Standing {
+fn stands(text: &str) -> StreamStatus {
     let mut parser = StreamParser::new(Format::Auto);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
     parser.push(text.as_bytes(), now, &mut events);
-    parser.settle(now, &mut events);
-    parser.standing()
+    parser.flush_idle(now, &mut events);
+    parser.status()
 }
 
 fn short(event: &AgentEvent) -> String {

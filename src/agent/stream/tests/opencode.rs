@@ -50,37 +50,46 @@ fn a_run_of_two_steps() {
     ];
     assert_eq!(told(Format::Auto, &text), events);
     assert_eq!(told(Format::Opencode, &text), events);
-    assert_eq!(stands(&text), Standing::Done);
+    assert_eq!(stands(&text), StreamStatus::Done);
 }
 
 #[test]
 fn a_step_ends_for_its_reason() {
     for (lines, standing) in [
-        (vec![START], Standing::Working),
-        (vec![START, TOOL], Standing::Working),
+        (vec![START], StreamStatus::Working),
+        (vec![START, TOOL], StreamStatus::Working),
         (
             vec![START, TOOL, &finish("tool-calls", 1, 1)],
-            Standing::Working,
+            StreamStatus::Working,
         ),
         // Another step follows, whatever the provider says.
-        (vec![START, TOOL, &finish("stop", 1, 1)], Standing::Working),
+        (
+            vec![START, TOOL, &finish("stop", 1, 1)],
+            StreamStatus::Working,
+        ),
         (
             vec![START, TOOL, TEXT, &finish("stop", 1, 1)],
-            Standing::Done,
+            StreamStatus::Done,
         ),
-        (vec![START, TEXT, &finish("length", 1, 1)], Standing::Failed),
-        (vec![START, &finish("unknown", 0, 0)], Standing::Failed),
+        (
+            vec![START, TEXT, &finish("length", 1, 1)],
+            StreamStatus::Failed,
+        ),
+        (vec![START, &finish("unknown", 0, 0)], StreamStatus::Failed),
         (
             vec![START, TEXT, &finish("unknown", 1, 1)],
-            Standing::MaybeDone,
+            StreamStatus::MaybeDone,
         ),
-        (vec![START, ERROR], Standing::Failed),
-        (vec![ERROR], Standing::Failed),
+        (vec![START, ERROR], StreamStatus::Failed),
+        (vec![ERROR], StreamStatus::Failed),
     ] {
         assert_eq!(stands(&lines.concat()), standing, "{lines:?}");
     }
     let aborted = ERROR.replace("APIError", "MessageAbortedError");
-    assert_eq!(stands(&[START, &aborted].concat()), Standing::Interrupted);
+    assert_eq!(
+        stands(&[START, &aborted].concat()),
+        StreamStatus::Interrupted
+    );
 }
 
 #[test]

@@ -28,8 +28,8 @@ fn turns(events: &[AgentEvent]) -> usize {
 #[test]
 fn an_answer_that_is_written_late_ends_its_turn_when_it_comes() {
     let (mut parser, mut events) = parser(&[PROMPT, RESPONSE, CALL, RESULT, RESPONSE].concat());
-    assert_eq!(parser.standing(), Standing::MaybeDone);
-    parser.turn_over(Timestamp::default(), &mut events);
+    assert_eq!(parser.status(), StreamStatus::MaybeDone);
+    parser.end_turn(Timestamp::default(), &mut events);
     assert_eq!(turns(&events), 0, "the answer stands before the end");
     events.clear();
     parser.push(ANSWER.as_bytes(), Timestamp::default(), &mut events);
@@ -37,9 +37,9 @@ fn an_answer_that_is_written_late_ends_its_turn_when_it_comes() {
         matches!(events.last(), Some(AgentEvent::TurnCompleted { summary, .. }) if summary == "It is."),
         "{events:?}"
     );
-    parser.turn_over(Timestamp::default(), &mut events);
+    parser.end_turn(Timestamp::default(), &mut events);
     assert_eq!(turns(&events), 1);
-    assert_eq!(parser.standing(), Standing::Done);
+    assert_eq!(parser.status(), StreamStatus::Done);
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn an_answer_without_the_response_of_the_api_was_stopped() {
     );
     let first = [PROMPT, RESPONSE, ANSWER, PROMPT].concat();
     let (stopped_parser, _) = parser(&(first.clone() + &stopped));
-    assert_eq!(stopped_parser.standing(), Standing::Interrupted);
+    assert_eq!(stopped_parser.status(), StreamStatus::Interrupted);
     // Providers that count no tokens answer all the same.
     let (answered, _) = parser(&(first + RESPONSE + &stopped));
-    assert_eq!(answered.standing(), Standing::MaybeDone);
+    assert_eq!(answered.status(), StreamStatus::MaybeDone);
     // Where responses are not recorded, nothing tells.
     let (unknown, _) = parser(&(PROMPT.to_owned() + &stopped));
-    assert_eq!(unknown.standing(), Standing::MaybeDone);
+    assert_eq!(unknown.status(), StreamStatus::MaybeDone);
 }

@@ -1,0 +1,94 @@
+//! Where the rows of a screen stand among those that were seen before (pure).
+
+use super::row::ConversationRow;
+
+/// Rows at the top of a page that may have changed since: a notice lies above them, or a box is drawn anew.
+const SKIPPED_MAX: usize = 3;
+
+/// What rows that agree must say together for a place that is taken by them alone.
+const TELLING: usize = 8;
+
+/// The same, where a row follows that was settled and reads differently now.
+const CONTRADICTED: usize = 24;
+
+/// Letters by which the place is found after a resize, at least and at most.
+const LETTERS_MIN: usize = 6;
+const LETTERS: usize = 24;
+
+/// The index among the known rows at which the page begins; negative where the page has rows above the
+/// first that is known. `settled` of the known rows do not change any more; `last` is where the page
+/// before began.
+pub(super) fn place(
+    known: &[&ConversationRow],
+    settled: usize,
+    page: &[ConversationRow],
+    last: usize,
+) -> Option<usize> {
+    let mut best: Option<(usize, usize)> = None;
+    for skipped in 0..=SKIPPED_MAX.min(page.len().saturating_sub(1)) {
+        for at in skipped..known.len() {
+            let Some(weight) = agreement(known, settled, &page[skipped..], (at, last + skipped))
+            else {
+                continue;
+            };
+            let start = at - skipped;
+            let is_better = best.is_none_or(|(most, found)| {
+                let is_nearer = found < last && start >= last;
+                weight > most || (weight == most && is_nearer)
+            });
+            if is_better {
+                best = Some((weight, start));
+            }
+        }
+        if best.is_some() {
+            break;
+        }
+    }
+    best.map(|(_, start)| start)
+}
+
+/// How much the rows from there on say that agree with the page; `None` where that is too little.
+fn agreement(
+    known: &[&ConversationRow],
+    settled: usize,
+    page: &[ConversationRow],
+    (at, last): (usize, usize),
+) -> Option<usize> {
+    let pairs = known[at..].iter().zip(page);
+    let same = pairs.take_while(|(known, row)| known.is_same(row));
+    let (count, weight) = same.fold((0, 0), |(count, weight), (known, row)| {
+        (count + 1, weight + known.weight().min(row.weight()))
+    });
+    if weight == 0 {
+        return None;
+    }
+    let end = at + count;
+    let is_all = count == page.len() || end == known.len();
+    let wanted = match (is_all, end < settled) {
+        _ if at == last && (is_all || end >= settled) => 1,
+        (false, true) => CONTRADICTED,
+        _ => TELLING,
+    };
+    (weight >= wanted).then_some(weight)
+}
+
+/// How many letters of the known text stand before the page, whose rows are wrapped at another width.
+pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
+    let begin = &page[..page.len().min(LETTERS)];
+    if begin.len() < LETTERS_MIN {
+        return None;
+    }
+    let shared = |at: usize| {
+        let pairs = known[at..].iter().zip(page);
+        pairs.take_while(|(one, two)| one == two).count()
+    };
+    let starts = (0..known.len()).filter(|at| known[*at] == begin[0]);
+    // A text that ends within the beginning of the page is shorter than it.
+    let found = starts.filter_map(|at| {
+        let wanted = begin.len().min((known.len() - at).max(LETTERS_MIN));
+        Some(shared(at))
+            .filter(|count| *count >= wanted)
+            .map(|count| (count, at))
+    });
+    found.max().map(|(_, at)| at)
+}

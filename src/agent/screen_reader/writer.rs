@@ -1,0 +1,222 @@
+//! Turns settled rows into the events of a conversation: prompts, answers, tools, ends of turns (pure).
+
+use std::collections::VecDeque;
+
+use super::layout::Layout;
+use super::opencode::is_queued;
+use super::row::{ConversationRow, RowPart};
+use crate::agent::AgentEvent;
+use crate::agent::summary::{result, summary};
+
+/// What was typed last, to tell prompts from errors: both stand in boxes.
+const TYPED_MAX: usize = 64;
+
+/// What a tool printed is kept up to so many characters: events carry 500.
+const RESULT_CHARS_MAX: usize = 500;
+
+/// What stands where rows were not seen.
+const UNSEEN: &str = "[… rows not seen]";
+
+/// Writes events.
+#[derive(Debug, Default)]
+pub(super) struct ConversationWriter {
+    open: OpenBox,
+    /// A prompt was sent, and its turn has not ended.
+    is_turn_open: bool,
+    typed: VecDeque<String>,
+    notice: String,
+    /// Rows of the answer that are not told yet.
+    text: String,
+    /// Something of the answer was told: a paragraph goes on below it.
+    has_text: bool,
+    paragraph: String,
+}
+
+/// The box that the last row stands in.
+#[derive(Debug, Default)]
+enum OpenBox {
+    #[default]
+    None,
+    Tool {
+        name: String,
+        output: String,
+    },
+    Said(String),
+}
+
+impl ConversationWriter {
+    /// What stands in the input box: it may become a prompt.
+    pub fn typed(&mut self, text: &str) {
+        let text = letters(text);
+        if !text.is_empty() && self.typed.back() != Some(&text) {
+            self.typed.push_back(text);
+            if self.typed.len() > TYPED_MAX {
+                self.typed.pop_front();
+            }
+        }
+    }
+
+    /// Whether a text was typed before.
+    pub fn was_typed(&self, text: &str) -> bool {
+        self.typed.contains(&letters(text))
+    }
+
+    /// What a notice says: the same in a box is an error.
+    pub fn noticed(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.notice = letters(text);
+        }
+    }
+
+    /// A row has settled.
+    pub fn row(&mut self, row: &ConversationRow, layout: &Layout, events: &mut Vec<AgentEvent>) {
+        let goes_on = row.kind == RowPart::Boxed && !row.is_head;
+        if goes_on && !matches!(self.open, OpenBox::None) {
+            self.more(row);
+            return;
+        }
+        self.close(events);
+        match row.kind {
+            RowPart::Text => self.answer(row),
+            RowPart::Boxed => match layout.tool(&row.text) {
+                Some(tool) => {
+                    self.open = OpenBox::Tool {
+                        name: self.tool(tool, events),
+                        output: String::new(),
+                    }
+                }
+                None => self.open = OpenBox::Said(row.text.trim().to_owned()),
+            },
+            RowPart::Tool => {
+                let tool = layout.tool(&row.text).unwrap_or(("", row.text.as_str()));
+                let tool_name = self.tool(tool, events);
+                events.push(completed(tool_name, ""));
+            }
+            RowPart::End => {
+                self.flush(events);
+                self.is_turn_open = false;
+                if layout.is_completed(row) {
+                    events.push(AgentEvent::TurnCompleted {
+                        marker: summary(&row.text),
+                        summary: summary(&std::mem::take(&mut self.paragraph)),
+                    });
+                }
+            }
+        }
+    }
+
+    /// What follows belongs to something else.
+    pub fn close(&mut self, events: &mut Vec<AgentEvent>) {
+        match std::mem::take(&mut self.open) {
+            OpenBox::None => {}
+            OpenBox::Tool { name, output } => events.push(completed(name, output.trim_end())),
+            OpenBox::Said(text) => self.said(&text, events),
+        }
+    }
+
+    /// The answer as far as it is known.
+    pub fn flush(&mut self, events: &mut Vec<AgentEvent>) {
+        if !self.text.is_empty() {
+            let token = std::mem::take(&mut self.text);
+            events.push(AgentEvent::TokenReceived { token });
+        }
+    }
+
+    /// Rows were lost here.
+    pub fn unseen(&mut self, events: &mut Vec<AgentEvent>) {
+        self.close(events);
+        self.flush(events);
+        events.push(AgentEvent::TokenReceived {
+            token: UNSEEN.to_owned(),
+        });
+    }
+
+    /// The turn has ended, whatever the screen shows.
+    pub fn over(&mut self, events: &mut Vec<AgentEvent>) {
+        self.close(events);
+        self.flush(events);
+        self.is_turn_open = false;
+    }
+
+    fn answer(&mut self, row: &ConversationRow) {
+        let begins = self.text.is_empty() && !self.has_text;
+        if row.is_spaced {
+            self.paragraph.clear();
+            if !begins {
+                self.text.push('\n');
+            }
+        }
+        self.text.push_str(&row.text);
+        self.text.push('\n');
+        self.has_text = true;
+        if self.paragraph.len() < RESULT_CHARS_MAX {
+            self.paragraph.push_str(row.text.trim());
+            self.paragraph.push(' ');
+        }
+    }
+
+    fn tool(&mut self, (name, rest): (&str, &str), events: &mut Vec<AgentEvent>) -> String {
+        self.flush(events);
+        self.has_text = false;
+        // Where the layout has no name for it, the first word is one: `Read README.md`.
+        let (name, args) = match name {
+            "" => rest.split_once(' ').unwrap_or((rest, "")),
+            name => (name, rest),
+        };
+        let tool_name = summary(name);
+        events.push(AgentEvent::ToolCallStarted {
+            tool_name: tool_name.clone(),
+            tool_args_summary: summary(args),
+        });
+        tool_name
+    }
+
+    fn more(&mut self, row: &ConversationRow) {
+        let (text, end) = match &mut self.open {
+            OpenBox::None => return,
+            OpenBox::Said(_) if is_queued(row) => return,
+            OpenBox::Said(text) => (text, ' '),
+            OpenBox::Tool { output, .. } => (output, '\n'),
+        };
+        if text.len() <= RESULT_CHARS_MAX * 4 {
+            if !text.is_empty() {
+                text.push(end);
+            }
+            text.push_str(row.text.trim_end());
+        }
+    }
+
+    /// A box that is no tool's: a prompt, or what went wrong.
+    fn said(&mut self, text: &str, events: &mut Vec<AgentEvent>) {
+        let said = letters(text);
+        let was_typed = self.typed.contains(&said);
+        let is_error = said == self.notice || (self.is_turn_open && !was_typed);
+        self.flush(events);
+        self.has_text = false;
+        self.paragraph.clear();
+        self.is_turn_open = !is_error;
+        events.push(match is_error && !was_typed {
+            true => AgentEvent::AgentFailed {
+                error: result(text),
+                evidence: "screen".to_owned(),
+            },
+            false => AgentEvent::PromptSent {
+                prompt_summary: summary(text),
+                token_count: 0,
+            },
+        });
+    }
+}
+
+fn completed(tool_name: String, output: &str) -> AgentEvent {
+    AgentEvent::ToolCallCompleted {
+        tool_name,
+        success: true,
+        result_summary: output.chars().take(RESULT_CHARS_MAX).collect(),
+        duration_ms: 0,
+    }
+}
+
+fn letters(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).collect()
+}

@@ -1,0 +1,83 @@
+//! Tells each change of an agent's state once, when it has stood for a while (pure).
+
+use std::time::Duration;
+
+use super::DetectedState;
+
+/// Follows the state of one pane.
+///
+/// ```
+/// use std::time::Duration;
+/// use td_observe::agent::{AgentScreen, StateRules, StateDebouncer};
+/// let rules = StateRules::builtin();
+/// let question = || rules.detect(&AgentScreen::of(&["Go on? [y/n]:"]));
+/// let mut tracker = StateDebouncer::new(Duration::from_secs(1));
+/// assert_eq!(tracker.look(question(), Duration::from_secs(10)), None);
+/// assert!(tracker.look(question(), Duration::from_secs(11)).is_some());
+/// assert_eq!(tracker.look(question(), Duration::from_secs(12)), None);
+/// ```
+#[derive(Clone, Debug)]
+pub struct StateDebouncer {
+    stands: Duration,
+    told: Option<DetectedState>,
+    /// Another state, and since when.
+    pending: Option<(DetectedState, Duration)>,
+}
+
+impl StateDebouncer {
+    /// A state counts when it has stood for so long.
+    #[must_use]
+    pub fn new(stands: Duration) -> Self {
+        Self {
+            stands,
+            told: None,
+            pending: None,
+        }
+    }
+
+    /// Takes in what a look said; a change, when it counts. A look that says nothing changes
+    /// nothing, but what was about to count begins anew.
+    pub fn look(
+        &mut self,
+        detected: Option<DetectedState>,
+        now: Duration,
+    ) -> Option<DetectedState> {
+        // A second dialogue is another state, as far as it shows what it asks.
+        let is_same = |one: &DetectedState, two: &DetectedState| {
+            let asks_same = one.asks == two.asks || one.asks.is_none();
+            one.agent == two.agent && one.state == two.state && asks_same
+        };
+        let detected = match (detected, &self.told) {
+            (Some(detected), Some(told)) if is_same(&detected, told) => None,
+            (detected, _) => detected,
+        };
+        let Some(detected) = detected else {
+            self.pending = None;
+            return None;
+        };
+        let since = match &self.pending {
+            Some((pending, since)) if is_same(pending, &detected) => *since,
+            Some(_) | None => now,
+        };
+        if now.saturating_sub(since) < self.stands {
+            self.pending = Some((detected, since));
+            return None;
+        }
+        self.pending = None;
+        self.told = Some(detected.clone());
+        Some(detected)
+    }
+
+    /// When a look should come, so that what is about to count is told in time.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        let (_, since) = self.pending.as_ref()?;
+        Some(since.saturating_add(self.stands))
+    }
+
+    /// What was told last.
+    #[must_use]
+    pub fn current(&self) -> Option<&DetectedState> {
+        self.told.as_ref()
+    }
+}

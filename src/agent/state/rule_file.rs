@@ -1,0 +1,288 @@
+//! Rules as they are spec and as they are used: read from TOML, checked, compiled (pure).
+
+use regex::{Regex, RegexBuilder};
+use serde::Deserialize;
+
+use super::AgentState;
+use super::agent_rules::{AgentRules, InputBox, InputCondition, Signature, StateRule};
+use super::query::{LINES_MAX, Region, RowQuery};
+use super::rule_screen::InputFrame;
+use super::shell::ShellRules;
+use crate::error::{Error, Result};
+
+/// The longest file: the built-in ones have a tenth of it.
+const FILE_BYTES_MAX: usize = 64 << 10;
+/// Rules, and signs, of one agent: each is tried on each look.
+const RULES_MAX: usize = 100;
+/// What a compiled pattern may take, so that no rule eats the memory.
+const REGEX_BYTES_MAX: usize = 1 << 20;
+/// Of what somebody wrote so many characters are one_line in an error.
+const TOLD_CHARS_MAX: usize = 100;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleFile {
+    agent: String,
+    #[serde(default)]
+    fallback: bool,
+    input: Option<InputSpec>,
+    message: Option<String>,
+    left: Option<String>,
+    decoration: Option<String>,
+    shell: Option<ShellSpec>,
+    #[serde(default)]
+    sign: Vec<SignatureSpec>,
+    #[serde(default)]
+    rule: Vec<RuleSpec>,
+    #[serde(default)]
+    asks: Vec<QuestionSpec>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuestionSpec {
+    #[serde(rename = "where")]
+    place: Region,
+    lines: Option<usize>,
+    pattern: String,
+    under: Option<String>,
+    #[serde(default)]
+    first: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InputSpec {
+    frame: InputFrame,
+    prompt: String,
+    empty: String,
+    below: usize,
+    #[serde(default)]
+    foot: String,
+    hints: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShellSpec {
+    programs: Vec<String>,
+    readers: Vec<String>,
+    prompt: String,
+    command: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignatureSpec {
+    #[serde(rename = "where")]
+    place: Region,
+    lines: Option<usize>,
+    pattern: String,
+    also: Option<String>,
+    input: Option<InputCondition>,
+    #[serde(default)]
+    weak: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleSpec {
+    id: String,
+    state: AgentState,
+    #[serde(rename = "where")]
+    place: Region,
+    lines: Option<usize>,
+    pattern: String,
+    also: Option<String>,
+    input: Option<InputCondition>,
+    #[serde(default)]
+    inferred: bool,
+}
+
+/// Reads the rules of an agent; an error says in one line where it is, what is wrong and what to do.
+pub(super) fn read(text: &str) -> Result<AgentRules> {
+    if text.len() > FILE_BYTES_MAX {
+        let why = format!("state rules are longer than {FILE_BYTES_MAX} bytes: write fewer");
+        return Err(Error::invalid(why));
+    }
+    let file: RuleFile =
+        toml::from_str(text).map_err(|error| Error::invalid(misread(text, &error)))?;
+    let name = one_line(&file.agent);
+    compile(file).map_err(|why| Error::invalid(format!("state rules of {name:?}: {why}")))
+}
+
+/// What TOML says of a text, without the picture that it draws.
+fn misread(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+    let what = one_line(error.message());
+    format!("state rules, line {line}: {what}: write it as rules/claude.toml says at its top")
+}
+
+/// Something in one line that is not too long.
+fn one_line(text: &str) -> String {
+    let one = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+    one.chars().take(TOLD_CHARS_MAX).collect()
+}
+
+fn compile(file: RuleFile) -> Result<AgentRules, String> {
+    if !is_id(&file.agent) {
+        return Err("write agent as up to 32 small letters, digits and hyphens".into());
+    }
+    if file.rule.is_empty() || file.rule.len() > RULES_MAX || file.sign.len() > RULES_MAX {
+        return Err(format!(
+            "write 1 to {RULES_MAX} rules, and as many signs at most"
+        ));
+    }
+    if file.fallback != file.sign.is_empty() {
+        return Err("write a [[sign]] of its screen, or else fallback = true".into());
+    }
+    if file.shell.is_some() && !file.fallback {
+        return Err("[shell] is for the fallback: leave it out, or add fallback = true".into());
+    }
+    let optional = |what: &str, pattern: Option<&str>| {
+        let pattern = pattern.map(|pattern| regex(what, pattern));
+        pattern.transpose()
+    };
+    let input = file.input.map(InputBox::new).transpose()?;
+    let message = optional("message", file.message.as_deref())?;
+    let left = optional("left", file.left.as_deref())?;
+    let decoration = optional("decoration", file.decoration.as_deref())?;
+    let look = |place: Region, lines: Option<usize>, pattern: &str, also: Option<&str>| {
+        if place.needs_input() && input.is_none() {
+            return Err("it looks at the input box: describe that in [input]".to_owned());
+        }
+        if place == Region::LastMessage && message.is_none() {
+            return Err("it looks at the last message: write how one begins as message".to_owned());
+        }
+        match (place.has_lines(), lines) {
+            (true, None) => return Err("write how many lines it looks at".to_owned()),
+            (false, Some(_)) => return Err("lines do not count there: leave them out".to_owned()),
+            (_, Some(lines)) if !(1..=LINES_MAX).contains(&lines) => {
+                return Err(format!("lines are 1 to {LINES_MAX}: write one of them"));
+            }
+            _ => {}
+        }
+        Ok(RowQuery {
+            place,
+            lines: lines.unwrap_or(LINES_MAX),
+            pattern: regex("pattern", pattern)?,
+            also: optional("also", also)?,
+            under: None,
+            is_first: false,
+        })
+    };
+    let asks = |condition: Option<InputCondition>| match condition.is_some() && input.is_none() {
+        true => Err("it asks for the input box: describe that in [input]".to_owned()),
+        false => Ok(condition),
+    };
+    let mut signs = Vec::new();
+    for (number, sign) in (1..).zip(&file.sign) {
+        let at = |why: String| format!("sign {number}: {why}");
+        let look = look(sign.place, sign.lines, &sign.pattern, sign.also.as_deref());
+        signs.push(Signature {
+            look: look.map_err(at)?,
+            input: asks(sign.input).map_err(at)?,
+            is_weak: sign.weak,
+        });
+    }
+    let mut rules: Vec<StateRule> = Vec::new();
+    for (number, rule) in (1..).zip(file.rule) {
+        let at = |why: String| format!("rule {number} ({}): {why}", one_line(&rule.id));
+        if !is_id(&rule.id) {
+            return Err(at(
+                "write its id as up to 32 small letters, digits and hyphens".into(),
+            ));
+        }
+        if rules.iter().any(|known| known.id == rule.id) {
+            return Err(at("another rule has this id: choose one of its own".into()));
+        }
+        let says_done = rule.state == AgentState::Done;
+        if says_done && rule.input != Some(InputCondition::Empty) {
+            return Err(at(
+                "nothing is done while something is typed: add input = \"empty\"".into(),
+            ));
+        }
+        let look = look(rule.place, rule.lines, &rule.pattern, rule.also.as_deref());
+        rules.push(StateRule {
+            look: look.map_err(at)?,
+            input: asks(rule.input).map_err(at)?,
+            id: rule.id,
+            state: rule.state,
+            inferred: rule.inferred,
+        });
+    }
+    let mut questions = Vec::new();
+    for (number, spec) in (1..).zip(&file.asks) {
+        let at = |why: String| format!("asks {number}: {why}");
+        let mut look = look(spec.place, spec.lines, &spec.pattern, None).map_err(at)?;
+        look.under = optional("under", spec.under.as_deref()).map_err(at)?;
+        look.is_first = spec.first;
+        if look.pattern.captures_len() != 2 {
+            return Err(at("put what is asked in ( and ), once".into()));
+        }
+        questions.push(look);
+    }
+    Ok(AgentRules {
+        name: file.agent,
+        asks: questions,
+        is_fallback: file.fallback,
+        shell: file.shell.map(ShellRules::new).transpose()?,
+        input,
+        message,
+        left,
+        decoration,
+        signs,
+        rules,
+    })
+}
+
+fn is_id(id: &str) -> bool {
+    let is_it = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=32).contains(&id.len()) && id.bytes().all(is_it)
+}
+
+/// Compiles what was spec as `what`.
+fn regex(what: &str, pattern: &str) -> Result<Regex, String> {
+    let mut builder = RegexBuilder::new(pattern);
+    let built = builder.size_limit(REGEX_BYTES_MAX).build();
+    built.map_err(|error| {
+        // Its text draws where, over several lines, and says what in the last.
+        let text = error.to_string();
+        let why = text.lines().last().unwrap_or_default();
+        let why = one_line(why.trim_start_matches("error: "));
+        format!(
+            "{what}: {:?} is no regular expression: {why}: mend it",
+            one_line(pattern)
+        )
+    })
+}
+
+impl InputBox {
+    fn new(spec: InputSpec) -> Result<Self, String> {
+        if spec.below > LINES_MAX {
+            return Err(format!("input: below is at most {LINES_MAX}: write less"));
+        }
+        Ok(Self {
+            frame: spec.frame,
+            prompt: regex("input: prompt", &spec.prompt)?,
+            empty: regex("input: empty", &spec.empty)?,
+            below: spec.below,
+            foot: regex("input: foot", &spec.foot)?,
+            hints: (spec.hints.as_deref())
+                .map(|hints| regex("input: hints", hints))
+                .transpose()?,
+        })
+    }
+}
+
+impl ShellRules {
+    fn new(spec: ShellSpec) -> Result<Self, String> {
+        Ok(Self {
+            programs: spec.programs.into_iter().collect(),
+            readers: spec.readers.into_iter().collect(),
+            prompt: regex("shell: prompt", &spec.prompt)?,
+            command: regex("shell: command", &spec.command)?,
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! What goes on pending the end of a transcript's turn: tasks, a wake-up, a goal, a hook's word (pure).
+
+use std::time::Duration;
+
+use super::super::status::{FollowUp, StreamStatus};
+use super::background::{Launch, Notification, Tasks};
+use crate::timestamp::Timestamp;
+
+/// EventTime the agent has itself woken.
+#[derive(Clone, Copy, Debug)]
+struct WakeUp {
+    after: Duration,
+    at: Option<Timestamp>,
+}
+
+/// What keeps an agent from being finished though its turn is over.
+#[derive(Debug, Default)]
+pub struct PendingWork {
+    tasks: Tasks,
+    wake_up: Option<WakeUp>,
+    /// A goal was set and is not met: each turn's end is followed by a verdict on it.
+    has_goal: bool,
+    /// A hook sent the agent on: the summary of the hooks that follows confirms no end.
+    goes_on: bool,
+}
+
+impl PendingWork {
+    /// A record of the agent's own, of this time.
+    pub fn record(&mut self, time: Option<Timestamp>) {
+        self.goes_on = false;
+        if let Some(wake_up) = self.wake_up
+            && let (Some(at), Some(time)) = (wake_up.at, time)
+            && time >= at
+        {
+            self.wake_up = None;
+        }
+    }
+
+    /// A tool's result may begin a task or end one, or set the time of a wake-up.
+    pub fn tool_result(&mut self, result: &Launch<'_>, time: Option<Timestamp>) {
+        self.tasks.tool_result(result);
+        let Some(scheduled_ms) = result.scheduled_for.0 else {
+            return;
+        };
+        // Without a time it takes the one before back.
+        self.wake_up = i64::try_from(scheduled_ms)
+            .ok()
+            .filter(|millis| *millis > 0)
+            .and_then(|millis| millis.checked_mul(1_000))
+            .map(Timestamp::from_micros)
+            .and_then(|at| {
+                let by_time = time.map(|time| at.micros().saturating_sub(time.micros()).max(0));
+                let by_time = by_time.and_then(|micros| u64::try_from(micros).ok());
+                let said = result.clamped_delay_seconds.0.map(Duration::from_secs);
+                let after = by_time.map(Duration::from_micros).or(said)?;
+                let at = Some(at);
+                Some(WakeUp { after, at })
+            });
+    }
+
+    /// A tool's result that stands before what was read.
+    pub fn recall(&mut self, result: &Launch<'_>) {
+        self.tasks.recall(result);
+    }
+
+    /// A task has ended.
+    pub fn notified(&mut self, notification: &Notification<'_>) {
+        if notification.has_ended() {
+            self.tasks.end(notification.task_id);
+        }
+    }
+
+    /// A record says how many tasks run.
+    pub fn counted(&mut self, tasks: usize) {
+        self.tasks.counted(tasks);
+    }
+
+    /// What a record says of the goal; whether it sends the agent on.
+    pub fn goal(&mut self, is_met: bool, is_set: bool) -> bool {
+        self.has_goal = !is_met;
+        if is_met {
+            // It was for the goal that it wanted to be woken.
+            self.wake_up = None;
+        }
+        let sends_on = !is_met && !is_set;
+        self.goes_on |= sends_on;
+        sends_on
+    }
+
+    /// A hook has sent the agent on.
+    pub fn sent_on(&mut self) {
+        self.goes_on = true;
+    }
+
+    pub fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    /// Where the end of a turn leaves the agent, and what is waited for. `is_confirmed`: its
+    /// hooks are through; `may_be_confirmed`: this session is one that says so.
+    pub fn standing(&self, is_confirmed: bool, may_be_confirmed: bool) -> (StreamStatus, FollowUp) {
+        let tasks = self.tasks.len();
+        let background = |tasks| StreamStatus::Background { tasks };
+        match (tasks, self.wake_up) {
+            (0, Some(wake_up)) => (background(1), FollowUp::Wake(wake_up.after)),
+            (0, None) if is_confirmed => (StreamStatus::Done, FollowUp::Nothing),
+            (0, None) if self.has_goal => (StreamStatus::Done, FollowUp::Goal),
+            (0, None) if may_be_confirmed => (StreamStatus::Done, FollowUp::Confirmation),
+            (0, None) => (StreamStatus::Done, FollowUp::Nothing),
+            (tasks, wake_up) => {
+                let tasks = tasks + usize::from(wake_up.is_some());
+                (background(tasks), FollowUp::Nothing)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT_MS: i64 = 1_779_137_640_000;
+
+    fn launch(json: &str) -> Launch<'_> {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn a_wake_up_is_waited_for_until_it_comes_or_the_goal_is_met() {
+        let set = format!("{{\"scheduledFor\":{AT_MS},\"clampedDelaySeconds\":60}}");
+        let at = |seconds: i64| Some(Timestamp::from_micros((AT_MS + seconds * 1_000) * 1_000));
+        let woken = |after| {
+            let expected = FollowUp::Wake(Duration::from_secs(after));
+            (StreamStatus::Background { tasks: 1 }, expected)
+        };
+        let done = (StreamStatus::Done, FollowUp::Nothing);
+        let mut pending = PendingWork::default();
+        pending.tool_result(&launch(&set), None);
+        assert_eq!(pending.standing(true, true), woken(60));
+        pending.tool_result(&launch(&set), at(-61));
+        assert_eq!(pending.standing(true, true), woken(61));
+        pending.record(at(-1));
+        assert_eq!(pending.standing(true, true), woken(61));
+        pending.record(at(1));
+        assert_eq!(pending.standing(true, true), done);
+        pending.tool_result(&launch(&set), at(-61));
+        assert!(!pending.goal(true, true));
+        assert_eq!(pending.standing(true, true), done);
+        pending.tool_result(&launch(&set), at(-61));
+        pending.tool_result(&launch("{\"scheduledFor\":0}"), at(-61));
+        assert_eq!(pending.standing(true, true), done);
+    }
+
+    #[test]
+    fn a_goal_that_is_not_met_has_its_verdict_waited_for() {
+        let mut pending = PendingWork::default();
+        let expected = |pending: &PendingWork, is_confirmed| pending.standing(is_confirmed, true).1;
+        assert_eq!(expected(&pending, false), FollowUp::Confirmation);
+        assert!(!pending.goal(false, true), "it was set");
+        assert_eq!(expected(&pending, false), FollowUp::Goal);
+        assert_eq!(expected(&pending, true), FollowUp::Nothing);
+        assert!(pending.goal(false, false) && pending.goes_on());
+        pending.record(None);
+        assert!(!pending.goes_on());
+        assert!(!pending.goal(true, true));
+        assert_eq!(expected(&pending, false), FollowUp::Confirmation);
+    }
+}

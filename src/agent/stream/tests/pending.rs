@@ -1,0 +1,235 @@
+//! What may follow where a turn has ended: hooks, goals, wake-ups, the next prompt, the rest of a record.
+
+use std::time::Duration;
+
+use super::super::status::FollowUp;
+use super::*;
+
+const LINE: &str = r#""isSidechain":false,"sessionId":"s","version":"2.1.143","entrypoint":"cli""#;
+
+/// Lines of a transcript, with what all of them have.
+fn lines(lines: &[&str]) -> String {
+    let lines = lines.iter().map(|line| line.replace("LINE", LINE) + "\n");
+    lines.collect()
+}
+
+fn parser(format: Format, text: &str) -> StreamParser {
+    let mut parser = StreamParser::new(format);
+    let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
+    parser.push(text.as_bytes(), now, &mut events);
+    parser.flush_idle(now, &mut events);
+    parser
+}
+
+const PROMPT: &str = r#"{"type":"user",LINE,"message":{"content":"go"}}"#;
+const END: &str = r#"{"type":"assistant",LINE,"timestamp":"2026-05-18T20:53:01Z","message":{"id":"m1","content":[{"type":"text","text":"yes"}],"stop_reason":"end_turn"}}"#;
+const FEEDBACK: &str = r#"{"type":"user",LINE,"isMeta":true,"message":{"content":"Stop hook feedback:\n[all tests]: not yet"}}"#;
+const SUMMARY: &str =
+    r#"{"type":"system",LINE,"subtype":"stop_hook_summary","preventedContinuation":false}"#;
+const DURATION: &str = r#"{"type":"system",LINE,"subtype":"turn_duration"}"#;
+const GOAL_SET: &str =
+    r#"{"type":"attachment",LINE,"attachment":{"type":"goal_status","met":false,"sentinel":true}}"#;
+const GOAL_UNMET: &str =
+    r#"{"type":"attachment",LINE,"attachment":{"type":"goal_status","met":false}}"#;
+const GOAL_MET: &str =
+    r#"{"type":"attachment",LINE,"attachment":{"type":"goal_status","met":true,"sentinel":true}}"#;
+const WAKE_UP: &str = r#"{"type":"user",LINE,"timestamp":"2026-05-18T20:52:59Z","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]},"toolUseResult":{"scheduledFor":1779137640000,"clampedDelaySeconds":60}}"#;
+const INTERRUPTION: &str = r#"{"type":"user",LINE,"message":{"content":[{"type":"text","text":"[Request interrupted by user]"}]}}"#;
+const LAST_PROMPT: &str = r#"{"type":"last-prompt","lastPrompt":"go","sessionId":"s"}"#;
+const SNAPSHOT: &str = r#"{"type":"file-history-snapshot","messageId":"x"}"#;
+
+#[test]
+fn what_follows_the_end_of_a_turn_may_send_the_agent_on() {
+    use FollowUp::{Confirmation, Goal, Nothing, Prompt};
+    use StreamStatus::{Done, Interrupted, Working};
+    let wake = FollowUp::Wake(Duration::from_secs(61));
+    let wakes = StreamStatus::Background { tasks: 1 };
+    let side = END.replace("LINE", r#""isSidechain":true,"entrypoint":"cli""#);
+    let sdk = END.replace("LINE", &LINE.replace("cli", "sdk-cli"));
+    for (records, standing, expected) in [
+        (&[PROMPT, END][..], Done, Confirmation),
+        (&[PROMPT, END, SUMMARY], Done, Nothing),
+        (&[PROMPT, END, DURATION], Done, Nothing),
+        (&[PROMPT, &sdk], Done, Nothing),
+        (&[side.as_str()], Done, Nothing),
+        (&[PROMPT, END, FEEDBACK], Working, Nothing),
+        (&[PROMPT, END, FEEDBACK, SUMMARY], Working, Nothing),
+        (&[PROMPT, END, SUMMARY, FEEDBACK], Working, Nothing),
+        (
+            &[PROMPT, END, FEEDBACK, SUMMARY, END, SUMMARY],
+            Done,
+            Nothing,
+        ),
+        (&[GOAL_SET, PROMPT, END], Done, Goal),
+        (&[GOAL_SET, PROMPT, END, GOAL_UNMET], Working, Nothing),
+        (
+            &[GOAL_SET, PROMPT, END, GOAL_UNMET, SUMMARY],
+            Working,
+            Nothing,
+        ),
+        (&[GOAL_SET, PROMPT, END, GOAL_MET], Done, Confirmation),
+        (&[GOAL_SET, PROMPT, END, GOAL_MET, SUMMARY], Done, Nothing),
+        (&[PROMPT, WAKE_UP, END, DURATION], wakes, wake),
+        (&[PROMPT, WAKE_UP, END, GOAL_MET, DURATION], Done, Nothing),
+        (&[PROMPT, INTERRUPTION], Interrupted, Prompt),
+        (&[PROMPT, INTERRUPTION, SNAPSHOT], Interrupted, Prompt),
+        (
+            &[PROMPT, INTERRUPTION, LAST_PROMPT],
+            Interrupted,
+            Confirmation,
+        ),
+        (&[PROMPT, INTERRUPTION, PROMPT], Working, Nothing),
+    ] {
+        let text = lines(records);
+        let parser = parser(Format::Claude, &text);
+        let found = (parser.status(), parser.follow_up());
+        assert_eq!(found, (standing, expected), "{text}");
+    }
+}
+
+#[test]
+fn a_word_about_hooks_is_none_where_it_is_quoted() {
+    let quoted = FEEDBACK.replace("Stop hook", "He wrote: Stop hook");
+    let text = lines(&[PROMPT, END, SUMMARY, &quoted]);
+    assert_eq!(stands(&text), StreamStatus::Done);
+    let told = told(Format::Claude, &lines(&[PROMPT, END, FEEDBACK]));
+    assert!(!told.contains(&"prompt Stop hook feedback".to_owned()));
+    assert_eq!(
+        told.last().unwrap(),
+        "failed the run was cut off before its end"
+    );
+}
+
+#[test]
+fn a_turn_that_is_stopped_is_said_where_it_happens() {
+    let text = lines(&[PROMPT, INTERRUPTION, PROMPT, END]);
+    let told_of = |format, text: &str| {
+        let told = told(format, text);
+        told.iter()
+            .any(|event| event.starts_with("! the turn was stopped: "))
+    };
+    assert!(told_of(Format::Claude, &text));
+    let stream = text.replace("\"sessionId\"", "\"session_id\"");
+    assert!(told_of(Format::Claude, &stream));
+    let rollout = r#"{"type":"event_msg","payload":{"type":"task_started","turn_id":"a"}}
+{"type":"event_msg","payload":{"type":"turn_aborted","turn_id":"a","reason":"interrupted"}}
+"#;
+    assert!(told_of(Format::Codex, rollout));
+    assert_eq!(parser(Format::Codex, rollout).follow_up(), FollowUp::Prompt);
+}
+
+#[test]
+fn tasks_from_before_the_middle_are_recalled() {
+    let launch = r#"{"type":"user",LINE,"message":{"content":[]},"toolUseResult":{"status":"async_launched","agentId":"a1"}}"#;
+    let ended = r#"{"type":"queue-operation","content":"<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n</task-notification>","sessionId":"s"}"#;
+    let mut parser = parser(Format::Claude, &lines(&[PROMPT, END, SUMMARY]));
+    assert_eq!(parser.status(), StreamStatus::Done);
+    parser.recall(lines(&[launch]).as_bytes());
+    assert_eq!(parser.status(), StreamStatus::Background { tasks: 1 });
+    parser.recall(lines(&[launch, ended]).as_bytes());
+    assert_eq!(parser.status(), StreamStatus::Done);
+    assert_eq!(parser.evidence(), "stop_reason end_turn");
+}
+
+#[test]
+fn records_of_another_format_are_counted() {
+    let text = r#"{"type":"thread.started"}
+{"type":"turn.started"}
+{"type":"turn.completed","usage":{}}
+{"type":"newer.codex"}
+{"type":"user","message":{"content":"go"},"session_id":"s"}
+{"type":"result","subtype":"success","is_error":false,"session_id":"s"}
+"#;
+    let told = told(Format::Auto, text);
+    let said = "! 2 records are of another format (claude stream-json), and were not read";
+    assert!(told.contains(&said.to_owned()), "{told:?}");
+    // Types that both have are told apart by their fields.
+    let claude = lines(&[r#"{"type":"system","subtype":"init","session_id":"s"}"#]);
+    let gemini =
+        r#"{"type":"result","timestamp":"2026-05-18T20:52:59Z","status":"success","stats":{}}"#;
+    assert_eq!(stands(&(claude + gemini)), StreamStatus::Working);
+}
+
+#[test]
+fn no_error_is_what_makes_a_success() {
+    let result = |is_error: &str| {
+        let text = format!(
+            "{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}}\n{{\"type\":\"result\",\"subtype\":\"success\",{is_error}\"result\":\"r\"}}\n"
+        );
+        let parser = parser(Format::Claude, &text);
+        (parser.status(), parser.evidence().to_owned())
+    };
+    for (is_error, standing, said) in [
+        (
+            "\"is_error\":false,",
+            StreamStatus::Done,
+            ", is_error false",
+        ),
+        ("\"is_error\":1,", StreamStatus::Failed, ", is_error 1"),
+        (
+            "\"is_error\":\"true\",",
+            StreamStatus::Failed,
+            ", is_error \"true\"",
+        ),
+        ("", StreamStatus::Done, ", without is_error"),
+    ] {
+        let (found, evidence) = result(is_error);
+        assert_eq!(found, standing, "{is_error}");
+        assert_eq!(evidence, format!("result: subtype success{said}"));
+    }
+    assert_eq!(
+        told(
+            Format::Json,
+            "{\"type\":\"result\",\"is_error\":1,\"result\":\"r\"}\n"
+        ),
+        ["failed r"]
+    );
+}
+
+#[test]
+fn a_stream_of_events_settles_without_its_last_lines() {
+    let message = r#"{"type":"message_start","message":{"id":"m","type":"message","usage":{}}}"#;
+    let stop = r#"{"type":"message_stop"}"#;
+    for (end, is_open) in [
+        ("", false),
+        ("\n", false),
+        ("\n\n", false),
+        ("\ndata: {\"ty", true),
+    ] {
+        for name in ["data: ", "data:", ""] {
+            let text = format!("data: {message}\n\n{name}{stop}{end}");
+            let parser = parser(Format::Sse, &text);
+            if !is_open {
+                assert_eq!(parser.status(), StreamStatus::Done, "{text:?}");
+            }
+            assert_eq!(parser.is_open(), is_open, "{text:?}");
+        }
+    }
+    let chunk = |more: &str| {
+        format!("data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",{more}}}\n\n")
+    };
+    let text = chunk(r#""choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]"#);
+    assert_eq!(stands(&text), StreamStatus::MaybeDone, "an error may come");
+    assert_eq!(stands(&(text.clone() + "data: [DONE]")), StreamStatus::Done);
+    let half = text + "data: [DO";
+    assert!(parser(Format::Sse, &half).is_open());
+    let response = "data: {\"type\":\"response.created\",\"response\":{}}\n\ndata: {\"type\":\"response.completed\",\"response\":{}}\n";
+    assert_eq!(stands(response), StreamStatus::Done);
+}
+
+#[test]
+fn what_a_server_says_in_the_place_of_a_stream() {
+    assert_eq!(
+        told(
+            Format::Sse,
+            r#"{"error":{"type":"invalid_request_error","message":"no such model"}}"#
+        ),
+        ["failed invalid_request_error: no such model"]
+    );
+    // What was paid for is counted, though the answer broke.
+    let text = ": WAIT\n\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: {\"id\":\"c\",\"error\":{\"message\":\"limit\"},\"choices\":[],\"usage\":{\"prompt_tokens\":43,\"completion_tokens\":10}}\n\ndata: [DONE]\n\n";
+    assert_eq!(
+        told(Format::Auto, text),
+        ["token Hi", "response 43/10", "failed limit"]
+    );
+}

@@ -1,0 +1,267 @@
+//! The last lines of a pane, by number, as far as it takes to judge one of them (pure).
+
+use std::collections::BTreeMap;
+
+use crate::agent::decoration::{BareLine, LineKind, bare_line};
+use crate::agent::summary::summary;
+
+/// Lines that are kept: enough for the longest prompt that is likely to be typed.
+const LINES_MAX: usize = 400;
+
+/// Of each line so many characters are kept.
+const LINE_CHARS_MAX: usize = 1000;
+
+/// How many letters and digits tell one place from another: answers may end alike.
+const CONTEXT_CHARS: usize = 400;
+
+/// So many are enough where a screen is drawn anew from the middle of the text on.
+const TELLING_CHARS: usize = 16;
+
+/// So many, where a line moves while others come above it.
+const NEAR_CHARS: usize = 4;
+
+/// Lines that were seen last, said or not.
+#[derive(Debug, Default)]
+pub(super) struct RecentLines {
+    lines: BTreeMap<i64, RecentLine>,
+}
+
+#[derive(Debug)]
+struct RecentLine {
+    text: String,
+    /// The marker that it is, by number.
+    marker: Option<usize>,
+}
+
+/// What stands before a marker: its letters and digits, the nearest first. Blanks, edges and where
+/// lines are broken do not matter, so that it is the same after a resize.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct MarkerContext {
+    nearest: Vec<char>,
+    /// More may stand before it that is not known.
+    is_cut: bool,
+}
+
+impl MarkerContext {
+    /// Whether both may be of one place.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let (own, others) = (self.nearest.len(), other.nearest.len());
+        let known = match self.is_cut || other.is_cut {
+            true => own.min(others),
+            false => own.max(others),
+        };
+        self.shared(other) >= known
+    }
+
+    /// Whether it says enough to be compared by itself, where it is cut.
+    pub fn is_telling(&self) -> bool {
+        self.nearest.len() >= TELLING_CHARS
+    }
+
+    /// Whether what stands right before is the same.
+    pub fn is_near(&self, other: &Self) -> bool {
+        let known = self.nearest.len().min(other.nearest.len());
+        self.shared(other) >= known.min(NEAR_CHARS)
+    }
+
+    fn shared(&self, other: &Self) -> usize {
+        let pairs = self.nearest.iter().zip(&other.nearest);
+        pairs.take_while(|(one, two)| one == two).count()
+    }
+}
+
+impl RecentLines {
+    /// A line reads so now. `marker` is the marker that it is.
+    pub fn set(&mut self, number: i64, text: &str, marker: Option<usize>) {
+        let end = text.char_indices().nth(LINE_CHARS_MAX);
+        let text = end.map_or(text, |(end, _)| &text[..end]).to_owned();
+        self.lines.insert(number, RecentLine { text, marker });
+        while self.lines.len() > LINES_MAX {
+            self.lines.pop_first();
+        }
+    }
+
+    /// Whether a line stands in something that was typed: below a prompt, and further in.
+    pub fn is_input(&self, number: i64) -> bool {
+        let Some(line) = self.lines.get(&number).map(|line| bare_line(&line.text)) else {
+            return false;
+        };
+        if line.kind == LineKind::Bullet {
+            return false;
+        }
+        let mut indent = line.indent;
+        for BareLine {
+            indent: own, kind, ..
+        } in self.above(number).map(|line| bare_line(&line.text))
+        {
+            match kind {
+                LineKind::Blank => {}
+                LineKind::Input => return indent > own,
+                LineKind::Rule | LineKind::Bullet => return false,
+                LineKind::Text => indent = indent.min(own),
+            }
+            if indent == 0 {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// What stands before a line, back to the marker before it, or to the line `from`.
+    pub fn context(&self, number: i64, from: i64) -> MarkerContext {
+        let mut context = MarkerContext {
+            nearest: Vec::new(),
+            is_cut: true,
+        };
+        let near = usize::try_from(number.saturating_sub(from)).unwrap_or(0);
+        for line in self.above(number).take(near) {
+            if line.marker.is_some() {
+                context.is_cut = false;
+                break;
+            }
+            let text = bare_line(&line.text).text;
+            let room = CONTEXT_CHARS - context.nearest.len();
+            let chars = text.chars().rev().filter(|c| c.is_alphanumeric());
+            context.nearest.extend(chars.take(room));
+            if context.nearest.len() >= CONTEXT_CHARS {
+                context.is_cut = false;
+                break;
+            }
+        }
+        context
+    }
+
+    /// The last paragraph before a line.
+    pub fn summary(&self, number: i64) -> String {
+        let mut paragraph: Vec<&str> = Vec::new();
+        for line in self.above(number) {
+            let BareLine { kind, text, .. } = bare_line(&line.text);
+            match kind {
+                _ if line.marker.is_some() => break,
+                LineKind::Blank | LineKind::Rule if paragraph.is_empty() => {}
+                LineKind::Blank | LineKind::Rule | LineKind::Input => break,
+                LineKind::Bullet | LineKind::Text => paragraph.push(text),
+            }
+            if kind == LineKind::Bullet {
+                break;
+            }
+        }
+        paragraph.reverse();
+        summary(&paragraph.join(" "))
+    }
+
+    /// Forgets lines from this number on.
+    pub fn cut(&mut self, end: i64) {
+        self.lines.split_off(&end);
+    }
+
+    /// Whether the line is a marker.
+    pub fn is_marker(&self, number: i64) -> bool {
+        let line = self.lines.get(&number);
+        line.is_some_and(|line| line.marker.is_some())
+    }
+
+    /// The number behind the last line.
+    pub fn end(&self) -> i64 {
+        self.lines.last_key_value().map_or(0, |(last, _)| last + 1)
+    }
+
+    /// The lines that are markers, with the markers' numbers.
+    pub fn markers(&self) -> impl Iterator<Item = (i64, usize)> + '_ {
+        let markers = self.lines.iter();
+        markers.filter_map(|(number, line)| Some((*number, line.marker?)))
+    }
+
+    /// The lines above one, the nearest first, as far as they follow each other.
+    fn above(&self, number: i64) -> impl Iterator<Item = &RecentLine> {
+        let mut expected = number;
+        self.lines
+            .range(..number)
+            .rev()
+            .take_while(move |(number, _)| {
+                expected -= 1;
+                **number == expected
+            })
+            .map(|(_, line)| line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(lines: &[&str]) -> RecentLines {
+        let mut page = RecentLines::default();
+        for (number, text) in (1..).zip(lines) {
+            page.set(number, text, (*text == "END").then_some(0));
+        }
+        page
+    }
+
+    #[test]
+    fn what_was_typed_goes_on_further_in() {
+        for (lines, is_input) in [
+            (&["> please say", "  END"][..], true),
+            (&["> please", "", "  more", "  END"], true),
+            (&["│ > please   │", "│   END      │"], true),
+            (&["> please", "END"], false),
+            (&["> please", "  more", "answer", "  END"], false),
+            (&["> please", "", "⏺ answer", "  END"], false),
+            (&["> please", "  ⏺ END"], false),
+            (&["│ > please │", "│ END │"], false),
+            (&["│ > please │", "╰──────────╯", "   END"], false),
+            (&["no prompt", "  END"], false),
+            (&["  END"], false),
+        ] {
+            let last = lines.len() as i64;
+            assert_eq!(page(lines).is_input(last), is_input, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_known_however_its_lines_are_broken() {
+        let one = page(&["⏺ The answer is 42, of course.", "", "END"]).context(3, 1);
+        let two =
+            page(&["│ ⏺ The answer │", "│ is 42, of   │", "│ course.  │", "END"]).context(4, 1);
+        let other = page(&["⏺ The answer is 43, of course.", "END"]).context(2, 1);
+        assert!(one.is_same(&two) && !one.is_same(&other));
+        let short = page(&["END", "Done.", "END"]);
+        assert!(
+            !short
+                .context(3, 1)
+                .is_same(&page(&["END", "END"]).context(2, 1))
+        );
+    }
+
+    #[test]
+    fn the_summary_is_the_last_paragraph() {
+        for (lines, summary) in [
+            (
+                &["a", "", "⏺ I have done", "  all of it.", "", "END"][..],
+                "I have done all of it.",
+            ),
+            (&["END", "END"], ""),
+            (&["> ask", "END"], ""),
+            (&["first", "second", "END"], "first second"),
+        ] {
+            assert_eq!(page(lines).summary(lines.len() as i64), summary);
+        }
+        let long = "ä ".repeat(400);
+        let summary = page(&[&long, "END"]).summary(2);
+        assert!(summary.ends_with('…') && summary.chars().count() <= 201);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut page = RecentLines::default();
+        for number in 0..10_000 {
+            page.set(number, &"ä".repeat(5_000), None);
+        }
+        assert_eq!(page.lines.len(), LINES_MAX);
+        assert!(
+            page.lines
+                .values()
+                .all(|line| line.text.chars().count() <= LINE_CHARS_MAX)
+        );
+    }
+}

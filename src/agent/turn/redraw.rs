@@ -1,0 +1,109 @@
+//! Whether what a look shows was drawn anew as a whole: after a resize, or because it was wiped (pure).
+
+use std::time::Duration;
+
+use super::{ChangeContext, RedrawCause};
+use crate::track::{Look, Tracker};
+
+/// Sees looks at one pane, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct RedrawDetector {
+    width: u32,
+    height: u32,
+    history_size: u32,
+    alternate: bool,
+}
+
+impl RedrawDetector {
+    /// Begins with the first look.
+    #[must_use]
+    pub fn new(look: &Look) -> Self {
+        Self {
+            width: look.width,
+            height: look.height,
+            history_size: look.history_size,
+            alternate: look.alternate,
+        }
+    }
+
+    /// The circumstances of a look that the tracker has taken in.
+    pub fn observe(&mut self, look: &Look, tracker: &Tracker) -> ChangeContext {
+        let before = std::mem::replace(self, Self::new(look));
+        let resized = (look.width, look.height) != (before.width, before.height);
+        ChangeContext {
+            at: look.at,
+            alternate: look.alternate,
+            redraw_cause: match before.was_wiped(look) {
+                true => RedrawCause::Wiped {
+                    first_line: tracker.cursor_line() - lines_above_cursor(look),
+                },
+                false if resized => RedrawCause::Resized,
+                false => RedrawCause::None,
+            },
+        }
+    }
+
+    /// The same of a moment at which nothing had changed.
+    #[must_use]
+    pub fn unchanged(&self, at: Duration) -> ChangeContext {
+        ChangeContext {
+            at,
+            alternate: self.alternate,
+            redraw_cause: RedrawCause::None,
+        }
+    }
+
+    /// A full history is trimmed by a tenth; and rows only go into it from the top of a full screen,
+    /// unless the whole screen is pushed there at once.
+    fn was_wiped(&self, look: &Look) -> bool {
+        let trimmed = self.history_size.saturating_sub(2 * look.trim_step());
+        let is_blank = |text: &str| text.trim_end().is_empty();
+        let pushed = look.history_size > self.history_size
+            && !look.alternate
+            && !self.alternate
+            && look.cursor.y + 1 < look.height
+            && look.rows.last().is_some_and(|row| is_blank(&row.text));
+        look.history_size < trimmed || pushed
+    }
+}
+
+/// How many lines stand on the screen above the one that the cursor is in.
+fn lines_above_cursor(look: &Look) -> i64 {
+    let screen = &look.rows[look.history_rows()..];
+    let above = screen.iter().take(look.cursor.y as usize);
+    above.filter(|row| !row.wrapped).count() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Cursor;
+    use crate::track::Row;
+
+    #[test]
+    fn what_is_wiped_is_told_from_what_scrolls() {
+        let look = |history_size, y, last: &str| Look {
+            width: 10,
+            height: 3,
+            history_size,
+            history_limit: 100,
+            cursor: Cursor { x: 0, y },
+            rows: vec![Row {
+                text: last.into(),
+                wrapped: false,
+            }],
+            ..Look::default()
+        };
+        for (before, now, wiped) in [
+            (5, look(7, 2, ""), false),
+            (5, look(7, 1, "x"), false),
+            (5, look(7, 1, ""), true),
+            (5, look(5, 0, ""), false),
+            (100, look(91, 2, ""), false),
+            (50, look(0, 0, ""), true),
+        ] {
+            let before = RedrawDetector::new(&look(before, 2, ""));
+            assert_eq!(before.was_wiped(&now), wiped, "{before:?} {now:?}");
+        }
+    }
+}
