@@ -264,12 +264,7 @@ impl Pane {
             let update = (self.tracker().next_line(), "");
             let styles = self.styles(update.0, update.1);
             out.complete(&self.id, update, styles, Completion::Inferred);
-            out.emitter.turn_completed(
-                "",
-                summary,
-                Some(self.id.clone()),
-                Some("inferred".to_owned()),
-            );
+            out.turn_completed(&self.id, "", summary, Some("inferred"));
         }
         let state = self.states.as_mut().and_then(|states| states.due(out.now));
         self.say_state(state, out);
@@ -436,9 +431,7 @@ impl Pane {
         self.finish(out);
         let styles = self.styles(update.0, update.1);
         out.complete(&self.id, update, styles, Completion::Turn);
-        let pane = Some(self.id.clone());
-        out.emitter
-            .turn_completed(&turn.marker, &turn.summary, pane, None);
+        out.turn_completed(&self.id, &turn.marker, &turn.summary, None);
     }
 
     fn say_paced(&mut self, changes: Vec<Change>, out: &mut Out<'_>) {

@@ -18,7 +18,7 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
-use crate::thread::{Panicked, Stop, catching, is_stopped};
+use crate::thread::{Panicked, Stop, catch_panic, is_stopped};
 use crate::tmux::{
     DepartedPane, DrainMessage, GatewayHandle, PendingReply, PollSchedule, ReplyTime,
     ServerIdentity, SessionId, SessionReply, SessionRequest,
@@ -104,7 +104,7 @@ impl Poller {
         };
         let mut back_off = BACK_OFF;
         loop {
-            match catching("poller", || work.observe()) {
+            match catch_panic("poller", || work.observe()) {
                 Ok(ended) => {
                     work.poller.roster.shutdown();
                     return ended;
