@@ -99,20 +99,22 @@ mod face;
 pub mod cli;
 
 pub use bus::{
-    BusOptions, Delivery, Emitted, EventBus, EventEmitter, EventRef, Filter, Kept, KeptLane,
-    RecvError, SubscribeOptions, Subscription,
+    BusOptions, Delivery, Emitted, EventBus, EventEmitter, EventFilter, EventRef, Filter,
+    LosslessLane, RecvError, RecvTimeoutError, SubscribeOptions, Subscription, TryRecvError,
 };
 pub use clock::{Clock, FakeClock};
 pub use engine::{Builder, Engine, Report, Timeline};
 pub use error::{Error, Result};
 pub use event::{
-    Cursor, Envelope, EventKind, ExecutionId, ExitStatus, Extra, GapEvidence, IterationOutcome,
-    LineCount, MaybeLong, MaybePane, MaybePid, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow,
-    ScreenRows, Style, Styles, TdEvent, UnknownEvent,
+    Cursor, Envelope, EventKind, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount,
+    MaybeLong, MaybePane, MaybePid, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows,
+    Style, Styles, TdEvent, UnknownEvent, UnknownFields,
 };
 pub use observe::{
     AgentRegistry, AgentStatus, AgentWatch, AgentsReport, JobHandle, Polling, Watch,
 };
+/// The JSON values in [`UnknownEvent`] and [`UnknownFields`], and `json!` for [`TdEvent::custom`].
+pub use serde_json;
 pub use thread::Panicked;
 pub use timestamp::{ParseTimestampError, Timestamp};
 

@@ -1,6 +1,6 @@
 //! The log's thread: takes batches off the bus and has them written.
 //!
-//! `td-log` reads the kept lane, whose sender never waits, and gets [`LogCommand`]s from whoever opens
+//! `td-log` reads the lossless lane, whose sender never waits, and gets [`LogCommand`]s from whoever opens
 //! and closes runs and nudges it then. It blocks on the lane, until something comes, it is nudged or
 //! the writer has something to do, and on the disk. It ends when the bus is closed and all has been read.
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use serde_json::{Map, Value};
 
-use crate::bus::{EventBus, Kept, KeptLane, Nudge};
+use crate::bus::{EventBus, LaneInterrupt, LosslessLane, RecvTimeoutError};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
@@ -49,14 +49,14 @@ pub(super) enum LogCommand {
 pub(super) struct LogCommands {
     queue: Sender<LogCommand>,
     /// Without it an command would wait for the next event, which may never come.
-    nudge: Nudge,
+    interrupt: LaneInterrupt,
 }
 
 impl LogCommands {
     pub fn send(&self, command: LogCommand) {
         // The log's thread lives as long as the bus; if it has panicked, the report says so.
         let _ = self.queue.send(command);
-        self.nudge.nudge();
+        self.interrupt.interrupt();
     }
 }
 
@@ -69,9 +69,9 @@ pub(super) struct LogThread {
 impl LogThread {
     pub fn start(bus: Arc<EventBus>, options: LogOptions, clock: Clock) -> Result<Self> {
         let writer = LogWriter::start(options, clock.clone())?;
-        let lane = bus.keep()?;
+        let lane = bus.subscribe_lossless()?;
         let (queue, inbox) = bounded(COMMANDS_MAX);
-        let nudge = lane.nudger();
+        let interrupt = lane.interrupt();
         let work = LogThreadState {
             writer,
             inbox,
@@ -80,7 +80,7 @@ impl LogThread {
             closing: Vec::new(),
         };
         let thread = thread::spawn("td-log", move || work.run(lane))?;
-        let commands = LogCommands { queue, nudge };
+        let commands = LogCommands { queue, interrupt };
         Ok(Self { commands, thread })
     }
 
@@ -111,7 +111,7 @@ struct PendingClose {
 }
 
 impl LogThreadState {
-    fn run(mut self, mut lane: KeptLane) -> LogReport {
+    fn run(mut self, mut lane: LosslessLane) -> LogReport {
         loop {
             let now = self.clock.now();
             self.handle_commands(now);
@@ -123,15 +123,15 @@ impl LogThreadState {
             let due = [self.writer.tick(now), close_at];
             let due = due.into_iter().flatten().min();
             self.pass_notices();
-            match lane.next(due) {
-                Kept::Batch(batch) => {
+            match lane.recv_deadline(due) {
+                Ok(batch) => {
                     // A run is attached before its first event is emitted: the command is there.
                     let now = self.clock.now();
                     self.handle_commands(now);
                     self.writer.append(&batch, now);
                 }
-                Kept::Idle => {}
-                Kept::Closed => break,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Closed) => break,
             }
         }
         let now = self.clock.now();
@@ -243,7 +243,7 @@ mod tests {
                 stream: "stdout".into(),
                 text: "x".repeat(64 * 1024),
             };
-            emitter.emit_waiting(event, clock.now() + Duration::from_secs(3600));
+            emitter.emit_deadline(event, clock.now() + Duration::from_secs(3600));
         }
         log_thread.commands().send(LogCommand::Close {
             id: "a".into(),

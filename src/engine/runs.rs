@@ -11,7 +11,7 @@ use super::log_thread::{LogCommand, LogCommands};
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::{ExecutionId, TdEvent, each_text_in};
+use crate::event::{ExecutionId, TdEvent, for_each_json_text};
 use crate::history::{
     DataDir, IterationDirectory, OpenRun, RunDirectory, RunIndex, RunInfo, RunState,
 };
@@ -250,7 +250,7 @@ impl RunRegistry {
 
     fn mask(&self, extra: &mut Map<String, Value>) {
         for (_, value) in extra {
-            each_text_in(value, &mut |text| {
+            for_each_json_text(value, &mut |text| {
                 if let Cow::Owned(masked) = self.rules.text(text) {
                     *text = masked;
                 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bus::{Delivery, EventRef, RecvError, Subscription};
+use crate::bus::{Delivery, EventRef, RecvError, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
 use crate::event::Envelope;
 use crate::event::LogGapRange;
@@ -74,16 +74,17 @@ impl Timeline {
     /// Waits for what comes next.
     ///
     /// # Errors
-    /// [`RecvError::Closed`] when the bus is closed and all has been read.
+    /// [`RecvError`] when the bus is closed and all events have been read.
     pub fn recv(&mut self) -> Result<Delivery, RecvError> {
-        self.next_until(None)
+        // Without a deadline, the only error is that the bus is closed.
+        self.next_until(None).map_err(|_| RecvError)
     }
 
     /// Waits for what comes next, for a while.
     ///
     /// # Errors
-    /// [`RecvError::Empty`] when nothing came, [`RecvError::Closed`] when nothing will.
-    pub fn recv_timeout(&mut self, wait: Duration) -> Result<Delivery, RecvError> {
+    /// [`RecvTimeoutError::Timeout`] when nothing came, [`RecvTimeoutError::Closed`] when nothing will.
+    pub fn recv_timeout(&mut self, wait: Duration) -> Result<Delivery, RecvTimeoutError> {
         self.next_until(self.clock.now().checked_add(wait))
     }
 
@@ -92,14 +93,14 @@ impl Timeline {
         std::iter::from_fn(|| self.recv().ok())
     }
 
-    fn next_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvError> {
+    fn next_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError> {
         loop {
             if self.next < self.behind {
                 if let Some(delivery) = self.next_of_log() {
                     return Ok(delivery);
                 }
                 if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
-                    return Err(RecvError::Empty);
+                    return Err(RecvTimeoutError::Timeout);
                 }
                 park(Some(LOG_PAUSE));
                 continue;
@@ -107,11 +108,7 @@ impl Timeline {
             if let Some(event) = self.waiting.take() {
                 return Ok(self.passed(event));
             }
-            let received = match deadline {
-                None => self.live.recv(),
-                Some(deadline) => self.live.recv_deadline(deadline),
-            };
-            match received {
+            match self.live.recv_until(deadline) {
                 Ok(Delivery::Event(event)) => match LogGapRange::of(&event) {
                     // Shown live only.
                     None => return Ok(Delivery::Event(event)),
@@ -123,7 +120,7 @@ impl Timeline {
                 },
                 // The next event shows by its number what is missing.
                 Ok(Delivery::Lagged { .. }) => self.has_lagged = true,
-                Err(RecvError::Closed) if std::mem::take(&mut self.has_lagged) => {
+                Err(RecvTimeoutError::Closed) if std::mem::take(&mut self.has_lagged) => {
                     // The last ones are missing, and nothing tells how many but the log.
                     self.behind = u64::MAX;
                 }

@@ -5,7 +5,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Envelope, ExecutionId, TdEvent};
+use super::envelope::Envelope;
+use super::ids::ExecutionId;
+use super::td_event::TdEvent;
 use crate::timestamp::Timestamp;
 
 /// A range of missing sequence numbers.

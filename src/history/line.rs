@@ -1,7 +1,7 @@
 //! The line format: writes an envelope as one line of JSON and parses it (pure).
 
 use crate::event::{Envelope, ExecutionId, SCHEMA, TdEvent};
-use crate::timestamp::{StampFormatter, Timestamp};
+use crate::timestamp::{Timestamp, TimestampFormatter};
 
 /// The longest line that is read, so that a corrupt file cannot exhaust memory. Events are limited
 /// by the lane to the log (64 MiB), and JSON at most doubles their text, except for control
@@ -11,7 +11,7 @@ pub(super) const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Writes lines. Caches the text of the current second, which most lines share.
 #[derive(Default)]
 pub(crate) struct LineWriter {
-    stamp: StampFormatter,
+    stamp: TimestampFormatter,
 }
 
 impl LineWriter {
@@ -35,7 +35,7 @@ impl LineWriter {
 }
 
 fn write_line(
-    stamp: &mut StampFormatter,
+    stamp: &mut TimestampFormatter,
     out: &mut Vec<u8>,
     envelope: &Envelope,
 ) -> Result<(), serde_json::Error> {

@@ -36,7 +36,7 @@ impl BlockingEmitter {
             return;
         }
         let deadline = self.clock.now() + PATIENCE;
-        self.emitter.emit_waiting(event, deadline);
+        self.emitter.emit_deadline(event, deadline);
         self.has_given_up = self.clock.now() >= deadline;
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn observe_command(
     let began = command.clock.now();
     let started = start(&command)?;
     let emitter = emitter()?;
-    emitter.execution_started(&command.line(), &command.directory_shown(), None, None);
+    emitter.execution_started(&command.line(), &command.directory_shown());
     let to = BlockingEmitter::new(emitter.clone(), command.clock.clone());
     let hearers = Hearers {
         on_output: command.on_output.take(),
@@ -70,7 +70,7 @@ pub(crate) fn observe_command(
                 emitter.error("timeout", &message);
             }
             let took = outcome.duration_ms();
-            emitter.execution_completed(outcome.exit_code, outcome.signal, took, None, None);
+            emitter.execution_completed(outcome.exit_code, outcome.signal, took);
             Ok(outcome)
         }
         Err(error) => {

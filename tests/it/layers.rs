@@ -42,7 +42,7 @@ const PURE: &[&str] = &[
     "src/recording/join.rs",
     "src/recording/pane_encoder.rs",
     "src/recording/screen.rs",
-    "src/bus/limit.rs",
+    "src/bus/throttle.rs",
     "src/event/log_gap.rs",
     "src/process/collected.rs",
     "src/process/jobs.rs",
@@ -381,7 +381,7 @@ fn each_rule_bites() {
     let cases = [
         (
             "src/history/writer.rs",
-            "use crate::bus::Kept;",
+            "use crate::bus::LosslessLane;",
             "`history` does not know `bus`",
         ),
         (
@@ -390,12 +390,12 @@ fn each_rule_bites() {
             "`bus` uses `history`",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "fn f() { super::super::history::x(); }",
             "`bus` uses `history`",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "mod a { use super::super::super::history; }",
             "`bus` uses `history`",
         ),
@@ -426,7 +426,7 @@ fn each_rule_bites() {
             "it is pure",
         ),
         (
-            "src/bus/limit.rs",
+            "src/bus/throttle.rs",
             "use crossbeam_channel::Sender;",
             "it is pure",
         ),
@@ -441,21 +441,25 @@ fn each_rule_bites() {
             "it is pure",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "fn f() { Instant::now(); }",
             "only clock.rs",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "fn f() { then.elapsed(); }",
             "only clock.rs",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "use crossbeam_channel::{bounded, after};",
             "only clock.rs",
         ),
-        ("src/bus/lane.rs", "use std::thread;", "only thread.rs"),
+        (
+            "src/bus/lossy_lane.rs",
+            "use std::thread;",
+            "only thread.rs",
+        ),
         (
             "src/history/a.rs",
             "fn f() { println!(\"\"); }",
@@ -512,17 +516,20 @@ fn what_is_allowed_passes() {
             "src/history/line.rs",
             "use std::io::Write; use std::borrow::Cow;",
         ),
-        ("src/bus/lane.rs", "use crate::{TdEvent, event::Envelope};"),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
+            "use crate::{TdEvent, event::Envelope};",
+        ),
+        (
+            "src/bus/lossy_lane.rs",
             "/// `std::thread` and println!\nfn f() { let s = \"crate::history\"; }",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "#[cfg(test)] mod tests { use std::thread; use crate::history; }",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "#[cfg(all(test, unix))] use crate::history;\nfn f() {}",
         ),
         (

@@ -1,30 +1,32 @@
-//! A lossy lane: what one subscription has yet to read, bounded, the oldest dropped and counted.
+//! A lossy lane: the bounded queue of one subscription, which drops its oldest events and counts them.
 //!
-//! The fan-out puts batches in, the subscription takes one batch at a time; one lock a batch. The
-//! fan-out never waits here: the lock is held for a few moves, and no user code runs under it.
+//! The fan-out adds batches and the subscription takes one batch at a time, with one lock per
+//! batch. The fan-out never waits here: the lock is held for a few moves, and no user code runs
+//! under it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::bus::error::TryRecvError;
 use crate::event::Envelope;
 use crate::thread::Waker;
 
-/// A run of envelopes that a lane holds, shared with the other lanes.
+/// A sequence of envelopes of one batch, which is shared with the other lanes.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     batch: Arc<[Envelope]>,
-    /// Which envelopes of the batch are meant; `None` means all.
+    /// Indices of the selected envelopes; `None` selects all.
     picks: Option<Arc<[u32]>>,
-    /// How many of those have been dropped from the front.
+    /// Number of envelopes dropped from the front.
     start: usize,
-    /// How many events the rest stands for.
+    /// Number of events that the remaining envelopes represent.
     events: u64,
-    /// The memory that the batch takes, all of it: a segment keeps the whole batch alive.
+    /// Memory of the whole batch, which a segment keeps alive.
     bytes: usize,
 }
 
 impl Segment {
-    /// All of a batch.
+    /// Creates a segment of all envelopes of a batch.
     pub(super) fn whole(batch: Arc<[Envelope]>, bytes: usize) -> Self {
         let events = batch.iter().map(|envelope| envelope.n).sum();
         Self {
@@ -36,7 +38,7 @@ impl Segment {
         }
     }
 
-    /// Some of a batch.
+    /// Creates a segment of some envelopes of a batch.
     pub(super) fn picked(batch: Arc<[Envelope]>, picks: Arc<[u32]>, bytes: usize) -> Self {
         let events = picks.iter().map(|&index| batch[index as usize].n).sum();
         Self {
@@ -48,23 +50,23 @@ impl Segment {
         }
     }
 
-    /// How many envelopes there are, those that were dropped included.
+    /// Returns the number of envelopes, including dropped ones.
     pub(super) fn end(&self) -> usize {
         self.picks
             .as_ref()
             .map_or(self.batch.len(), |picks| picks.len())
     }
 
-    /// The first envelope that was not dropped.
+    /// Returns the index of the first envelope that was not dropped.
     pub(super) fn start(&self) -> usize {
         self.start
     }
 
-    /// The envelope at a place between `start` and `end`.
-    pub(super) fn get(&self, place: usize) -> &Envelope {
+    /// Returns the envelope at an index between `start` and `end`.
+    pub(super) fn get(&self, index: usize) -> &Envelope {
         match &self.picks {
-            None => &self.batch[place],
-            Some(picks) => &self.batch[picks[place] as usize],
+            None => &self.batch[index],
+            Some(picks) => &self.batch[picks[index] as usize],
         }
     }
 
@@ -72,7 +74,7 @@ impl Segment {
         self.end() - self.start
     }
 
-    /// Drops from the front; answers how many events that were.
+    /// Drops envelopes from the front; returns the number of events that they represent.
     fn drop_front(&mut self, envelopes: usize) -> u64 {
         let dropped = (self.start..self.start + envelopes)
             .map(|at| self.get(at).n)
@@ -83,19 +85,19 @@ impl Segment {
     }
 }
 
-/// What is read from a lane.
+/// An entry of a lane.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum LaneItem {
     Segment(Segment),
-    /// So many events would have stood here.
+    /// Number of events missing at this position.
     Missed(u64),
 }
 
-/// The accounting of a lane, without its lock (pure).
+/// The entries and the accounting of a lane, without its lock (pure).
 #[derive(Debug)]
-pub(super) struct Queue {
-    items: VecDeque<Item>,
-    /// Dropped at the front, before all items.
+pub(super) struct LaneQueue {
+    items: VecDeque<LaneItem>,
+    /// Events dropped before the first item.
     missed: u64,
     len: usize,
     bytes: usize,
@@ -103,7 +105,7 @@ pub(super) struct Queue {
     bytes_max: usize,
 }
 
-impl Queue {
+impl LaneQueue {
     pub(super) fn new(len_max: usize, bytes_max: usize) -> Self {
         let len_max = len_max.max(1);
         Self {
@@ -116,24 +118,25 @@ impl Queue {
         }
     }
 
-    /// Adds at the end and drops the oldest of what is too much. What is thrown away goes to
-    /// `trash`, so that it is freed outside of the lock.
+    /// Adds a segment and drops the oldest events beyond the bounds. Dropped segments go to
+    /// `trash`, so that they are freed outside of the lock.
     fn push(&mut self, segment: Segment, trash: &mut Vec<Segment>) {
         self.len += segment.len();
         self.bytes += segment.bytes;
-        self.items.push_back(Item::Segment(segment));
+        self.items.push_back(LaneItem::Segment(segment));
         while self.len > self.len_max || self.bytes > self.bytes_max {
             let over = self.len.saturating_sub(self.len_max);
             match self.items.front_mut() {
-                // The last one stays when it is only its size: one event may be larger than all.
-                Some(Item::Segment(front)) if over == 0 && front.len() == self.len => break,
-                Some(Item::Segment(front)) if over > 0 && over < front.len() => {
+                // The last segment stays if only its size is too large: a single event may be
+                // larger than the whole lane.
+                Some(LaneItem::Segment(front)) if over == 0 && front.len() == self.len => break,
+                Some(LaneItem::Segment(front)) if over > 0 && over < front.len() => {
                     self.missed += front.drop_front(over);
                     self.len -= over;
                 }
                 Some(_) => match self.pop() {
-                    Some(Item::Missed(missed)) => self.missed += missed,
-                    Some(Item::Segment(segment)) => {
+                    Some(LaneItem::Missed(missed)) => self.missed += missed,
+                    Some(LaneItem::Segment(segment)) => {
                         self.missed += segment.events;
                         trash.push(segment);
                     }
@@ -146,27 +149,27 @@ impl Queue {
 
     fn push_missed(&mut self, events: u64) {
         match self.items.back_mut() {
-            Some(Item::Missed(missed)) => *missed += events,
-            Some(Item::Segment(_)) => self.items.push_back(Item::Missed(events)),
+            Some(LaneItem::Missed(missed)) => *missed += events,
+            Some(LaneItem::Segment(_)) => self.items.push_back(LaneItem::Missed(events)),
             None => self.missed += events,
         }
     }
 
-    fn take(&mut self) -> Option<Item> {
+    fn take(&mut self) -> Option<LaneItem> {
         if self.missed > 0 {
             let mut missed = std::mem::take(&mut self.missed);
-            if let Some(Item::Missed(more)) = self.items.front() {
+            if let Some(LaneItem::Missed(more)) = self.items.front() {
                 missed += more;
                 self.items.pop_front();
             }
-            return Some(Item::Missed(missed));
+            return Some(LaneItem::Missed(missed));
         }
         self.pop()
     }
 
-    fn pop(&mut self) -> Option<Item> {
+    fn pop(&mut self) -> Option<LaneItem> {
         let item = self.items.pop_front()?;
-        if let Item::Segment(segment) = &item {
+        if let LaneItem::Segment(segment) = &item {
             self.len -= segment.len();
             self.bytes -= segment.bytes;
         }
@@ -174,71 +177,61 @@ impl Queue {
     }
 }
 
-/// What a subscription finds when it looks.
+/// A lane, shared by the fan-out and the subscription.
 #[derive(Debug)]
-pub(super) enum Found {
-    Item(Item),
-    /// Nothing yet.
-    Empty,
-    /// Nothing any more.
-    Closed,
-}
-
-/// The lane itself, shared by the fan-out and the subscription.
-#[derive(Debug)]
-pub(super) struct Lane {
-    state: Mutex<State>,
+pub(super) struct LossyLane {
+    state: Mutex<LaneState>,
 }
 
 #[derive(Debug)]
-struct State {
-    queue: Queue,
-    /// Whom to wake: set only while the subscription sleeps, so that a burst wakes it once.
+struct LaneState {
+    queue: LaneQueue,
+    /// Set only while the subscription sleeps, so that a burst wakes it once.
     sleeper: Option<Waker>,
-    /// The bus is closed: nothing will be added.
-    closed: bool,
-    /// The subscription is dropped: nothing will be read.
-    left: bool,
+    /// True when the bus is closed and adds no more.
+    is_closed: bool,
+    /// True when the subscription is dropped and reads no more.
+    is_unread: bool,
 }
 
-impl Lane {
-    pub(super) fn new(queue: Queue) -> Self {
+impl LossyLane {
+    pub(super) fn new(len_max: usize, bytes_max: usize) -> Self {
         Self {
-            state: Mutex::new(State {
-                queue,
+            state: Mutex::new(LaneState {
+                queue: LaneQueue::new(len_max, bytes_max),
                 sleeper: None,
-                closed: false,
-                left: false,
+                is_closed: false,
+                is_unread: false,
             }),
         }
     }
 
-    /// Adds a segment, unless nobody will read it; answers whom to wake.
+    /// Adds a segment, unless the subscription is dropped; returns the thread to wake.
     #[must_use = "the subscription may sleep"]
     pub(super) fn push(&self, segment: Segment) -> Option<Waker> {
         let mut trash = Vec::new();
         self.change(|queue| queue.push(segment, &mut trash))
     }
 
-    /// Notes events that this lane will not get; answers whom to wake.
+    /// Counts events that this lane does not receive; returns the thread to wake.
     #[must_use = "the subscription may sleep"]
     pub(super) fn push_missed(&self, events: u64) -> Option<Waker> {
         self.change(|queue| queue.push_missed(events))
     }
 
-    fn change(&self, add: impl FnOnce(&mut Queue)) -> Option<Waker> {
+    fn change(&self, add: impl FnOnce(&mut LaneQueue)) -> Option<Waker> {
         let mut state = self.state();
-        if state.left {
+        if state.is_unread {
             return None;
         }
         add(&mut state.queue);
         state.sleeper.take()
     }
 
-    /// No more will come.
+    /// Closes the lane and wakes its reader.
     pub(super) fn close(&self) {
         let mut state = self.state();
-        state.closed = true;
+        state.is_closed = true;
         let sleeper = state.sleeper.take();
         drop(state);
         if let Some(sleeper) = sleeper {
@@ -246,32 +239,32 @@ impl Lane {
         }
     }
 
-    /// The subscription goes away: what it has not read is freed now.
-    pub(super) fn leave(&self) {
+    /// Ends the subscription's side and frees what it has not read.
+    pub(super) fn unsubscribe(&self) {
         let mut state = self.state();
-        state.left = true;
+        state.is_unread = true;
         let items = std::mem::take(&mut state.queue.items);
         drop(state);
         drop(items);
     }
 
-    /// Takes what is next; with a sleeper, that one is woken when there is more than nothing.
-    pub(super) fn take(&self, sleeper: Option<Waker>) -> Found {
+    /// Takes the next entry. If the lane is empty, the next change wakes the `sleeper`.
+    pub(super) fn take(&self, sleeper: Option<Waker>) -> Result<LaneItem, TryRecvError> {
         let mut state = self.state();
         state.sleeper = None;
         match state.queue.take() {
-            Some(item) => Found::Item(item),
-            None if state.closed => Found::Closed,
+            Some(item) => Ok(item),
+            None if state.is_closed => Err(TryRecvError::Closed),
             None => {
                 state.sleeper = sleeper;
-                Found::Empty
+                Err(TryRecvError::Empty)
             }
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LaneState> {
         // No user code runs under the lock and each change is complete: a panic elsewhere leaves
-        // nothing half done.
+        // no partial change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -298,7 +291,7 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum LaneStep {
         Push {
             events: u64,
             n: u64,
@@ -309,29 +302,29 @@ mod tests {
         Take,
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = LaneStep> {
         prop_oneof![
             4 => (1_u64..12, 1_u64..4, 0_usize..50, 1_usize..4)
-                .prop_map(|(events, n, bytes, every)| Step::Push { events, n, bytes, every }),
-            1 => (1_u64..5).prop_map(Step::Missed),
-            2 => Just(Step::Take),
+                .prop_map(|(events, n, bytes, every)| LaneStep::Push { events, n, bytes, every }),
+            1 => (1_u64..5).prop_map(LaneStep::Missed),
+            2 => Just(LaneStep::Take),
         ]
     }
 
     proptest! {
-        /// Received + missed = sent, in order, within the bounds, whatever is pushed and taken.
+        /// Received + missed = sent, in order and within the bounds, for any sequence of steps.
         #[test]
-        fn the_account_is_exact(
+        fn received_plus_missed_equals_sent(
             steps in prop::collection::vec(step(), 0..100),
             len_max in 1_usize..20,
             bytes_max in 1_usize..200,
         ) {
-            let mut queue = Queue::new(len_max, bytes_max);
+            let mut queue = LaneQueue::new(len_max, bytes_max);
             let (mut next, mut sent, mut received, mut missed) = (1, 0, 0, 0);
             let mut last = 0;
             let mut trash = Vec::new();
-            let mut read = |item: Option<Item>| match item {
-                Some(Item::Segment(segment)) => {
+            let mut read = |item: Option<LaneItem>| match item {
+                Some(LaneItem::Segment(segment)) => {
                     let mut n = 0;
                     for at in segment.start()..segment.end() {
                         let envelope = segment.get(at);
@@ -343,12 +336,12 @@ mod tests {
                     received += n;
                     true
                 }
-                Some(Item::Missed(n)) => { assert!(n > 0); missed += n; true }
+                Some(LaneItem::Missed(n)) => { assert!(n > 0); missed += n; true }
                 None => false,
             };
             for step in steps {
                 match step {
-                    Step::Push { events, n, bytes, every } => {
+                    LaneStep::Push { events, n, bytes, every } => {
                         let batch = batch(next..next + events, n);
                         next += events;
                         let picks: Arc<[u32]> = (0..events as u32).step_by(every).collect();
@@ -360,11 +353,11 @@ mod tests {
                         };
                         queue.push(segment, &mut trash);
                         prop_assert!(queue.len <= len_max);
-                        let alone = matches!(queue.items.front(), Some(Item::Segment(s)) if s.len() == queue.len);
+                        let alone = matches!(queue.items.front(), Some(LaneItem::Segment(s)) if s.len() == queue.len);
                         prop_assert!(queue.bytes <= bytes_max || alone);
                     }
-                    Step::Missed(n) => { queue.push_missed(n); sent += n; }
-                    Step::Take => { read(queue.take()); }
+                    LaneStep::Missed(n) => { queue.push_missed(n); sent += n; }
+                    LaneStep::Take => { read(queue.take()); }
                 }
             }
             while read(queue.take()) {}
@@ -374,14 +367,16 @@ mod tests {
     }
 
     #[test]
-    fn missed_stands_in_its_place() {
-        let mut queue = Queue::new(2, usize::MAX);
+    fn missed_events_are_reported_at_their_position() {
+        let mut queue = LaneQueue::new(2, usize::MAX);
         let mut trash = Vec::new();
         queue.push(Segment::whole(batch(1..4, 1), 0), &mut trash);
         queue.push_missed(5);
-        assert!(matches!(queue.take(), Some(Item::Missed(1))));
-        assert!(matches!(queue.take(), Some(Item::Segment(s)) if s.get(s.start()).seq == Some(2)));
-        assert!(matches!(queue.take(), Some(Item::Missed(5))));
+        assert!(matches!(queue.take(), Some(LaneItem::Missed(1))));
+        assert!(
+            matches!(queue.take(), Some(LaneItem::Segment(s)) if s.get(s.start()).seq == Some(2))
+        );
+        assert!(matches!(queue.take(), Some(LaneItem::Missed(5))));
         assert!(queue.take().is_none());
     }
 }

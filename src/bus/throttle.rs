@@ -1,34 +1,34 @@
-//! The rate limiter: merges text that follows on, passes all else at once, keeps the order (pure).
+//! The throttle of a lossy lane: merges consecutive text and passes all other events at once, in order (pure).
 //!
-//! `now` is an argument and the deadline an answer: the fan-out owns the waiting.
+//! `now` is an argument and the deadline a result: the fan-out does the waiting.
 
 use std::time::{Duration, Instant};
 
 use crate::event::{Envelope, TdEvent};
 
-/// Text is handed on when this much of it has been merged, whatever the time: a viewer redraws
-/// a few screens at once without stutter, and one held event stays small beside a lane.
+/// Size of merged text that is released at once, whatever the time: a viewer redraws a few screens
+/// without stutter, and one held event stays small beside a lane.
 const MERGED_BYTES_MAX: usize = 64 * 1024;
 
-/// Merges the text of one lane. What it holds is at most one envelope.
+/// Merges the text of one lane; it holds at most one envelope.
 #[derive(Debug)]
-pub(super) struct Limiter {
+pub(super) struct Throttle {
     interval: Duration,
-    held: Option<Held>,
-    /// Text that comes before this is held until then.
+    held: Option<HeldText>,
+    /// Text that arrives before this time is held until then.
     open_at: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldText {
     envelope: Envelope,
     due: Instant,
     bytes: usize,
-    /// For pane output, the line that a next chunk must begin with.
+    /// For pane output, the number of the line that the next chunk must begin with.
     next_line: i64,
 }
 
-impl Limiter {
+impl Throttle {
     pub(super) fn new(interval: Duration) -> Self {
         Self {
             interval,
@@ -37,7 +37,7 @@ impl Limiter {
         }
     }
 
-    /// Takes the next envelope; what may go on now is added to `out`.
+    /// Takes the next envelope; adds the envelopes that are released now to `out`.
     pub(super) fn push(&mut self, now: Instant, envelope: &Envelope, out: &mut Vec<Envelope>) {
         if !envelope.event.is_text() {
             self.flush(now, out);
@@ -45,7 +45,7 @@ impl Limiter {
             return;
         }
         if let Some(held) = &mut self.held {
-            if held.joins(envelope) {
+            if held.merge(envelope) {
                 if held.bytes >= MERGED_BYTES_MAX || now >= held.due {
                     self.flush(now, out);
                 }
@@ -57,14 +57,14 @@ impl Limiter {
         match self.open_at {
             Some(due) if now < due && bytes < MERGED_BYTES_MAX => {
                 let next_line = line_after(&envelope.event);
-                self.held = Some(Held {
+                self.held = Some(HeldText {
                     envelope: envelope.clone(),
                     due,
                     bytes,
                     next_line,
                 });
             }
-            // The first text after a quiet while is shown at once.
+            // The first text after a pause passes at once.
             _ => {
                 out.push(envelope.clone());
                 self.open_at = Some(now + self.interval);
@@ -72,19 +72,19 @@ impl Limiter {
         }
     }
 
-    /// When [`Limiter::poll`] is to be called next, if anything is held.
+    /// Returns the time of the next [`Throttle::poll`], if text is held.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.held.as_ref().map(|held| held.due)
     }
 
-    /// Hands on what is due.
+    /// Releases held text that is due.
     pub(super) fn poll(&mut self, now: Instant, out: &mut Vec<Envelope>) {
         if self.deadline().is_some_and(|due| now >= due) {
             self.flush(now, out);
         }
     }
 
-    /// Hands on what is held: at the end, and before a hole.
+    /// Releases held text: at the end, and before missed events.
     pub(super) fn flush(&mut self, now: Instant, out: &mut Vec<Envelope>) {
         if let Some(held) = self.held.take() {
             out.push(held.envelope);
@@ -93,23 +93,23 @@ impl Limiter {
     }
 }
 
-/// The number of the line that follows this event's output; 0 where that means nothing.
+/// Returns the number of the line that follows this event's output; 0 for other events.
 fn line_after(event: &TdEvent) -> i64 {
     match event {
         TdEvent::OutputUpdate {
             first_line, chunk, ..
-        } => first_line + lines_in(chunk),
+        } => first_line + line_ends_in(chunk),
         _ => 0,
     }
 }
 
-fn lines_in(chunk: &str) -> i64 {
+fn line_ends_in(chunk: &str) -> i64 {
     chunk.bytes().filter(|&byte| byte == b'\n').count() as i64
 }
 
-impl Held {
-    /// Takes `next` in, if it follows on; else nothing changes.
-    fn joins(&mut self, next: &Envelope) -> bool {
+impl HeldText {
+    /// Merges `next` if it continues the held text; returns false otherwise.
+    fn merge(&mut self, next: &Envelope) -> bool {
         if self.envelope.extra.is_some()
             || next.extra.is_some()
             || self.envelope.event.execution_id() != next.event.execution_id()
@@ -185,7 +185,7 @@ impl Held {
             ) if pane == next_pane && *first_line == self.next_line => {
                 styles.extend(self.next_line.saturating_sub(*held_line), next_styles);
                 chunk.push_str(next_chunk);
-                self.next_line += lines_in(next_chunk);
+                self.next_line += line_ends_in(next_chunk);
                 next_chunk.len()
             }
             (
@@ -266,7 +266,7 @@ mod tests {
         Envelope::new(Some(seq), Timestamp::from_micros(seq as i64), event)
     }
 
-    /// Styles of the first character of a line, one after the other.
+    /// Styles of the first character of each line.
     fn styled(sgrs: &[&str]) -> Styles {
         let style = |(line, sgr): (u32, &&str)| Style {
             line,
@@ -277,10 +277,10 @@ mod tests {
         Styles::new((0..).zip(sgrs).map(style).collect())
     }
 
-    /// One of the kinds that there are, with text that names its number.
-    fn envelope(seq: u64, what: u8, next_line: &mut i64) -> Envelope {
+    /// Returns an event of one of the kinds, whose text contains its number.
+    fn envelope(seq: u64, kind: u8, next_line: &mut i64) -> Envelope {
         let (execution_id, text) = ("a".into(), format!("<{seq}>"));
-        let event = match what {
+        let event = match kind {
             0..=3 => TdEvent::TokenReceived {
                 execution_id,
                 iteration: 1,
@@ -306,8 +306,8 @@ mod tests {
             },
             7..=9 => {
                 let first_line = *next_line;
-                // Now and then a hole.
-                *next_line += if what == 9 { 3 } else { 1 };
+                // Sometimes lines are missing.
+                *next_line += if kind == 9 { 3 } else { 1 };
                 TdEvent::OutputUpdate {
                     execution_id,
                     pane: "%1".into(),
@@ -335,37 +335,37 @@ mod tests {
             | TdEvent::ExecutionOutput { text, .. }
             | TdEvent::OutputUpdate { chunk: text, .. }
             | TdEvent::Warning { context: text, .. } => text,
-            other => panic!("not made here: {other:?}"),
+            other => panic!("unexpected event: {other:?}"),
         }
     }
 
     proptest! {
-        /// All text comes out, in order, once, in time, and is counted.
+        /// All text is released once, in order, in time, and counted.
         #[test]
-        fn only_the_cuts_change(
+        fn only_the_boundaries_of_text_change(
             steps in prop::collection::vec((0_u8..11, 0_u64..80), 1..200),
             polls in any::<bool>(),
         ) {
             let start = Instant::now();
             let (mut now, mut next_line) = (start, 1);
-            let mut limiter = Limiter::new(INTERVAL);
+            let mut throttle = Throttle::new(INTERVAL);
             let (mut out, mut all) = (Vec::new(), String::new());
             let mut oldest_held = None;
-            for (seq, (what, wait)) in (1..).zip(&steps) {
+            for (seq, (kind, wait)) in (1..).zip(&steps) {
                 now += Duration::from_millis(*wait);
                 if polls {
-                    limiter.poll(now, &mut out);
+                    throttle.poll(now, &mut out);
                 }
-                if limiter.deadline().is_none() {
+                if throttle.deadline().is_none() {
                     oldest_held = None;
                 }
-                let envelope = envelope(seq, *what, &mut next_line);
+                let envelope = envelope(seq, *kind, &mut next_line);
                 all += text(&envelope);
                 let before = out.len();
-                let life = !envelope.event.is_text();
-                limiter.push(now, &envelope, &mut out);
-                prop_assert!(!life || limiter.deadline().is_none());
-                match limiter.deadline() {
+                let is_lifecycle = !envelope.event.is_text();
+                throttle.push(now, &envelope, &mut out);
+                prop_assert!(!is_lifecycle || throttle.deadline().is_none());
+                match throttle.deadline() {
                     None => oldest_held = None,
                     Some(due) => {
                         if out.len() > before || oldest_held.is_none() {
@@ -375,20 +375,20 @@ mod tests {
                     }
                 }
             }
-            limiter.flush(now, &mut out);
-            prop_assert!(limiter.deadline().is_none());
+            throttle.flush(now, &mut out);
+            prop_assert!(throttle.deadline().is_none());
             let got: String = out.iter().map(text).collect();
             prop_assert_eq!(got.replace('\n', ""), all.replace('\n', ""));
             prop_assert_eq!(out.iter().map(|one| one.n).sum::<u64>(), steps.len() as u64);
-            // Each line has its colour still.
+            // Each line keeps its colour.
             for envelope in &out {
                 if let TdEvent::OutputUpdate { chunk, styles, .. } = &envelope.event {
-                    let lines = u32::try_from(lines_in(chunk)).unwrap();
+                    let lines = u32::try_from(line_ends_in(chunk)).unwrap();
                     let styled: Vec<u32> = styles.as_slice().iter().map(|style| style.line).collect();
                     prop_assert_eq!(styled, (0..lines).collect::<Vec<_>>());
                 }
             }
-            // An envelope has the number of the last event that it stands for.
+            // An envelope has the number of the last event that it represents.
             let mut seq = 0;
             for envelope in &out {
                 seq += envelope.n;
@@ -399,37 +399,37 @@ mod tests {
     }
 
     #[test]
-    fn the_first_passes_at_once_and_the_rest_waits() {
+    fn the_first_text_passes_at_once_and_the_rest_is_merged() {
         let now = Instant::now();
-        let mut limiter = Limiter::new(INTERVAL);
+        let mut throttle = Throttle::new(INTERVAL);
         let mut out = Vec::new();
-        limiter.push(now, &token(1, 1, "I'll"), &mut out);
+        throttle.push(now, &token(1, 1, "I'll"), &mut out);
         assert_eq!(out.len(), 1);
-        limiter.push(now, &token(2, 1, " do"), &mut out);
-        limiter.push(now, &token(3, 1, " it"), &mut out);
-        assert_eq!((out.len(), limiter.deadline()), (1, Some(now + INTERVAL)));
-        limiter.poll(now + INTERVAL / 2, &mut out);
+        throttle.push(now, &token(2, 1, " do"), &mut out);
+        throttle.push(now, &token(3, 1, " it"), &mut out);
+        assert_eq!((out.len(), throttle.deadline()), (1, Some(now + INTERVAL)));
+        throttle.poll(now + INTERVAL / 2, &mut out);
         assert_eq!(out.len(), 1);
-        limiter.poll(now + INTERVAL, &mut out);
+        throttle.poll(now + INTERVAL, &mut out);
         assert_eq!(
             (text(&out[1]), out[1].n, out[1].seq),
             (" do it", 2, Some(3))
         );
-        // Quiet for a while: at once again.
-        limiter.push(now + INTERVAL * 3, &token(4, 1, "."), &mut out);
+        // After a pause, text passes at once again.
+        throttle.push(now + INTERVAL * 3, &token(4, 1, "."), &mut out);
         assert_eq!(out.len(), 3);
     }
 
     #[test]
-    fn much_text_does_not_wait() {
+    fn large_text_is_released_early() {
         let now = Instant::now();
-        let mut limiter = Limiter::new(INTERVAL);
+        let mut throttle = Throttle::new(INTERVAL);
         let mut out = Vec::new();
         let large = "x".repeat(1024);
         for seq in 1..=1000 {
-            limiter.push(now, &token(seq, 1, &large), &mut out);
+            throttle.push(now, &token(seq, 1, &large), &mut out);
             assert!(
-                limiter
+                throttle
                     .held
                     .as_ref()
                     .is_none_or(|held| held.bytes < MERGED_BYTES_MAX)
@@ -439,11 +439,11 @@ mod tests {
     }
 
     #[test]
-    fn the_last_state_of_a_line_and_of_a_screen_wins() {
+    fn the_last_revision_of_a_line_and_of_a_screen_wins() {
         let now = Instant::now();
-        let mut limiter = Limiter::new(INTERVAL);
+        let mut throttle = Throttle::new(INTERVAL);
         let mut out = Vec::new();
-        limiter.push(now, &token(1, 1, "x"), &mut out);
+        throttle.push(now, &token(1, 1, "x"), &mut out);
         let revised = |line: i64, text: &str| TdEvent::OutputRevised {
             execution_id: "a".into(),
             pane: "%1".into(),
@@ -473,14 +473,14 @@ mod tests {
             rows(&[(7, "c"), (6, "d")], 2),
         ];
         for event in &events {
-            // Shown live only: no number.
-            limiter.push(
+            // A live event has no number.
+            throttle.push(
                 now,
                 &Envelope::new(None, Timestamp::default(), event.clone()),
                 &mut out,
             );
         }
-        limiter.flush(now, &mut out);
+        throttle.flush(now, &mut out);
         let got: Vec<_> = out[1..]
             .iter()
             .map(|one| (one.n, one.seq, one.event.clone()))
@@ -496,17 +496,17 @@ mod tests {
     #[test]
     fn the_end_of_output_is_never_merged() {
         let now = Instant::now();
-        let mut limiter = Limiter::new(INTERVAL);
+        let mut throttle = Throttle::new(INTERVAL);
         let mut out = Vec::new();
         let mut line = 1;
         for seq in 1..=3 {
-            limiter.push(now, &envelope(seq, 7, &mut line), &mut out);
+            throttle.push(now, &envelope(seq, 7, &mut line), &mut out);
         }
         let mut end = envelope(4, 7, &mut line);
         if let TdEvent::OutputUpdate { is_complete, .. } = &mut end.event {
             *is_complete = true;
         }
-        limiter.push(now, &end, &mut out);
+        throttle.push(now, &end, &mut out);
         assert_eq!(out.iter().map(|one| one.n).collect::<Vec<_>>(), [1, 2, 1]);
         assert_eq!(out[2], end);
     }
