@@ -105,7 +105,6 @@ impl AiderHistory {
         let prompt = std::mem::take(&mut self.prompt);
         // A blank prompt line is written so.
         if !prompt.is_empty() && prompt != "<blank>" && !is_command(&prompt) {
-            writer.working("a prompt");
             writer.prompt_sent(&prompt);
         }
     }

@@ -7,69 +7,43 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use super::any_text::AnyText;
 use super::event_writer::{EventWriter, TokenUsage};
-use super::lenient::{AnyText, Count, Flag, List, Maybe, Str, Time};
+use super::lenient::{Count, ErrorBody, Flag, List, Maybe, Str, Time, token_counts};
 use super::status::StreamStatus;
 use super::traits::RecordHandler;
 
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct CopilotRecord<'a> {
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     data: Maybe<CopilotData<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 struct CopilotData<'a> {
-    #[serde(default, borrow)]
     content: Str<'a>,
-    #[serde(default)]
     tool_requests: List<IgnoredAny>,
     /// The tool whose sub-agent speaks.
-    #[serde(default, borrow)]
     parent_tool_call_id: Str<'a>,
     /// Who speaks where no person does.
-    #[serde(default, borrow)]
     source: Str<'a>,
-    #[serde(default, borrow)]
     tool_call_id: Str<'a>,
-    #[serde(default, borrow)]
     tool_name: Str<'a>,
-    #[serde(default, borrow)]
     arguments: Option<&'a RawValue>,
-    #[serde(default)]
     success: Flag,
-    #[serde(default)]
     result: AnyText,
-    #[serde(default, borrow)]
-    error: Maybe<Failure<'a>>,
-    #[serde(default, borrow)]
+    error: Maybe<ErrorBody<'a>>,
     message: Str<'a>,
-    #[serde(default, borrow)]
     reason: Str<'a>,
-    #[serde(default)]
-    usage: Maybe<Tokens>,
+    usage: Maybe<CopilotTokens>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-struct Failure<'a> {
-    #[serde(default, borrow)]
-    message: Str<'a>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Tokens {
-    #[serde(default)]
-    input_tokens: Count,
-    #[serde(default)]
-    output_tokens: Count,
-}
+token_counts!(CopilotTokens, "inputTokens", "outputTokens");
 
 /// The meaning of a session file.
 #[derive(Debug, Default)]
@@ -91,10 +65,7 @@ impl RecordHandler for CopilotEvents {
             "user.message" if is_own => self.prompt(&data, writer),
             "session.usage_record" => {
                 let tokens = data.usage.0.unwrap_or_default();
-                self.usage = TokenUsage {
-                    input_tokens: tokens.input_tokens.0.unwrap_or(0),
-                    output_tokens: tokens.output_tokens.0.unwrap_or(0),
-                };
+                self.usage = tokens.usage();
             }
             "assistant.message" if is_own => self.answer(&data, writer),
             "assistant.turn_start" if is_own => {
@@ -131,7 +102,6 @@ impl CopilotEvents {
             return;
         }
         writer.abandon_tools();
-        writer.working("a prompt");
         writer.prompt_sent(data.content.as_str());
         self.calls_tools = None;
     }

@@ -117,13 +117,17 @@ impl EventWriter {
         self.follow_up = follow_up;
     }
 
-    /// The agent works: whatever was told of its end is over.
+    /// Sets the status to working, which voids a reported end.
     pub fn working(&mut self, evidence: &'static str) {
-        self.is_end_reported = false;
-        self.set_status(StreamStatus::Working, evidence);
+        self.pause(StreamStatus::Working, evidence);
     }
 
+    /// Writes a prompt, which also confirms that an answer before it ended its turn.
     pub fn prompt_sent(&mut self, text: &str) {
+        if self.status == StreamStatus::MaybeDone {
+            self.turn_completed("inferred: the next prompt");
+        }
+        self.working("a prompt");
         self.out.push(AgentEvent::PromptSent {
             prompt_summary: summary(text),
             token_count: 0,
@@ -241,9 +245,10 @@ impl EventWriter {
         self.set_status(StreamStatus::Failed, evidence);
     }
 
-    /// How the run ended is to be told: it went on since.
-    pub fn reopen(&mut self) {
+    /// Sets the status of a run that may still continue: its end is not reported yet.
+    pub fn pause(&mut self, status: StreamStatus, evidence: impl Into<Cow<'static, str>>) {
         self.is_end_reported = false;
+        self.set_status(status, evidence);
     }
 
     /// The stream has no agent that could complete, or nothing more is to be said of its end.
@@ -321,8 +326,7 @@ impl EventWriter {
     pub fn interrupted(&mut self, evidence: String) {
         self.abandon_tools();
         self.warn(format!("the turn was stopped: {evidence}"));
-        self.reopen();
-        self.set_status(StreamStatus::Interrupted, evidence);
+        self.pause(StreamStatus::Interrupted, evidence);
         self.set_follow_up(FollowUp::Prompt);
     }
 

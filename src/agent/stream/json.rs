@@ -6,44 +6,32 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::any_text::{AnyText, ErrorText};
 use super::event_writer::EventWriter;
-use super::lenient::{AnyText, Maybe, Str};
+use super::lenient::{Maybe, Str};
 use super::status::StreamStatus;
 use super::traits::RecordHandler;
 
 /// What an unknown record may have.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct GenericRecord<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     stop_reason: Str<'a>,
-    #[serde(default, borrow)]
     message: Maybe<GenericMessage<'a>>,
-    #[serde(default, borrow)]
     is_error: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     subtype: Str<'a>,
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default)]
-    error: Maybe<Failure>,
-    #[serde(default)]
+    error: Maybe<ErrorText>,
     result: AnyText,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct GenericMessage<'a> {
-    #[serde(default, borrow)]
     stop_reason: Str<'a>,
-    #[serde(default)]
     content: AnyText,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Failure {
-    #[serde(default)]
-    message: AnyText,
 }
 
 /// The meaning of JSON that nobody knows.
@@ -71,8 +59,7 @@ impl RecordHandler for GenericJson {
         let mut reasons = [&record.stop_reason, &message.stop_reason].into_iter();
         if reasons.any(|reason| reason.as_str() == "end_turn") {
             writer.turn_completed("end_turn");
-            writer.reopen();
-            writer.set_status(StreamStatus::Done, "stop_reason end_turn");
+            writer.pause(StreamStatus::Done, "stop_reason end_turn");
         } else if !matches!(writer.status(), StreamStatus::Done | StreamStatus::Failed) {
             writer.working("a record");
         }

@@ -11,16 +11,20 @@ mod status;
 
 mod lenient;
 
+mod any_text;
 mod recent_ids;
+
 mod tools;
 
 mod event_writer;
 
 mod messages;
+mod probe;
+mod traits;
+
+mod values;
 
 mod lines;
-mod traits;
-mod values;
 
 mod aider;
 mod claude;
@@ -33,6 +37,7 @@ mod qwen;
 mod sse;
 
 mod detect;
+
 mod parser;
 
 #[cfg(test)]

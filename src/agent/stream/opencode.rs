@@ -3,8 +3,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::any_text::AnyText;
 use super::event_writer::{EventWriter, TokenUsage};
-use super::lenient::{AnyText, Count, Maybe, Str, Time};
+use super::lenient::{Count, ErrorBody, Maybe, Str, Time, token_counts};
 use super::status::StreamStatus;
 use super::traits::RecordHandler;
 use crate::agent::summary::TextPrefix;
@@ -14,79 +15,55 @@ const ABORTED: &str = "MessageAbortedError";
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct OpenCodeRecord<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow, rename = "sessionID")]
+    #[serde(rename = "sessionID")]
     session_id: Str<'a>,
-    #[serde(default, borrow)]
     part: Maybe<Box<StepPart<'a>>>,
-    #[serde(default, borrow)]
     error: Maybe<RunError<'a>>,
 }
 
 /// A part of a message: text, a tool with its result, or the end of a step.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct StepPart<'a> {
-    #[serde(default, borrow)]
     text: Str<'a>,
-    #[serde(default, borrow, rename = "callID")]
+    #[serde(rename = "callID")]
     call_id: Str<'a>,
-    #[serde(default, borrow)]
     tool: Str<'a>,
-    #[serde(default, borrow)]
     state: Maybe<ToolState<'a>>,
-    #[serde(default, borrow)]
     reason: Str<'a>,
-    #[serde(default)]
-    tokens: Maybe<Tokens>,
+    tokens: Maybe<OpenCodeTokens>,
 }
 
 /// How a tool was called, and what it returned.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ToolState<'a> {
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default, borrow)]
     input: Option<&'a RawValue>,
-    #[serde(default)]
     output: AnyText,
-    #[serde(default)]
     error: AnyText,
-    #[serde(default, borrow)]
     time: Maybe<ToolTime<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ToolTime<'a> {
-    #[serde(default, borrow)]
     start: Time<'a>,
-    #[serde(default, borrow)]
     end: Time<'a>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input: Count,
-    #[serde(default)]
-    output: Count,
-}
+token_counts!(OpenCodeTokens, "input", "output");
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct RunError<'a> {
-    #[serde(default, borrow)]
     name: Str<'a>,
-    #[serde(default, borrow)]
-    data: Maybe<Details<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Details<'a> {
-    #[serde(default, borrow)]
-    message: Str<'a>,
+    data: Maybe<ErrorBody<'a>>,
 }
 
 /// The meaning of opencode's records.
@@ -198,10 +175,7 @@ impl OpenCodeRun {
 
     fn step_finish(&mut self, part: &StepPart<'_>, writer: &mut EventWriter) {
         let tokens = part.tokens.0.unwrap_or_default();
-        let usage = TokenUsage {
-            input_tokens: tokens.input.0.unwrap_or(0),
-            output_tokens: tokens.output.0.unwrap_or(0),
-        };
+        let usage = tokens.usage();
         writer.response_completed(self.text.as_str(), usage, self.has_tool_calls);
         let reason = part.reason.as_str();
         let evidence = format!("step_finish: reason {reason}");
@@ -210,10 +184,9 @@ impl OpenCodeRun {
             // Some providers report `stop` for a message that calls tools; opencode then runs another
             // step.
             "stop" if self.has_answered || !self.has_tool_calls => {
-                writer.reopen();
                 writer.turn_completed("stop");
                 // The run has ended when its stream has: an error may follow.
-                writer.set_status(StreamStatus::Done, evidence);
+                writer.pause(StreamStatus::Done, evidence);
             }
             "length" => writer.failed("the answer reached the limit of its length", evidence),
             "error" | "content-filter" => writer.failed(reason, evidence),
@@ -221,8 +194,7 @@ impl OpenCodeRun {
                 writer.failed("the model returned nothing", evidence);
             }
             _ if self.has_answered => {
-                writer.reopen();
-                writer.set_status(StreamStatus::MaybeDone, format!("inferred: {evidence}"));
+                writer.pause(StreamStatus::MaybeDone, format!("inferred: {evidence}"));
             }
             _ => writer.working("step_finish"),
         }

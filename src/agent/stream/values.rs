@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::detect::format_of;
 use super::event_writer::EventWriter;
 use super::lenient::Maybe;
+use super::probe::format_of;
 use super::traits::RecordHandler;
 use crate::agent::summary::summary;
 
@@ -187,9 +187,9 @@ fn unit_at(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use serde::Deserialize;
 
-    use super::super::event::AgentEvent;
-    use super::super::lenient::Str;
     use super::*;
+    use crate::agent::stream::event::AgentEvent;
+    use crate::agent::stream::lenient::Str;
 
     /// Writes each record's `a` as a token.
     struct Letters;

@@ -2,37 +2,35 @@
 
 use serde::Deserialize;
 
-use super::super::lenient::{Count, Maybe, Str};
-use super::super::recent_ids::{RecentIds, hash};
+use crate::agent::stream::lenient::{Count, Maybe, Str};
+use crate::agent::stream::recent_ids::{RecentIds, hash};
 
 /// Tasks that may be known at once.
 const TASKS_MAX: usize = 1_024;
 
 /// How a tool's result tells of a task: `toolUseResult` of a transcript.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Launch<'a> {
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default, borrow, rename = "agentId")]
+    #[serde(rename = "agentId")]
     agent_id: Str<'a>,
-    #[serde(default, borrow, rename = "backgroundTaskId")]
+    #[serde(rename = "backgroundTaskId")]
     background_task_id: Str<'a>,
-    #[serde(default, borrow, rename = "shellId")]
+    #[serde(rename = "shellId")]
     shell_id: Str<'a>,
-    #[serde(default, borrow)]
     task: Maybe<Task<'a>>,
     // Of a wake-up: when, in milliseconds since the epoch.
-    #[serde(default, rename = "scheduledFor")]
+    #[serde(rename = "scheduledFor")]
     pub scheduled_for: Count,
-    #[serde(default, rename = "clampedDelaySeconds")]
+    #[serde(rename = "clampedDelaySeconds")]
     pub clamped_delay_seconds: Count,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Task<'a> {
-    #[serde(default, borrow)]
     task_id: Str<'a>,
-    #[serde(default, borrow)]
     status: Str<'a>,
 }
 

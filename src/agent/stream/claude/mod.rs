@@ -13,7 +13,7 @@ pub(super) use wire::{ApiEvent, LiveMessage, StreamStep};
 use super::event_writer::EventWriter;
 use super::messages::OpenMessages;
 use super::tools::EventTime;
-use wire::{ApiMessage, ContentBlock, MessageContent};
+use wire::{ApiMessage, MessageContent};
 
 /// What stands in the place of a model when Claude Code itself wrote the message.
 const SYNTHETIC: &str = "<synthetic>";
@@ -108,30 +108,12 @@ fn assistant(
     said
 }
 
-/// Whether a user's record holds answers of tools.
-fn has_answers(content: &MessageContent<'_>) -> bool {
-    tool_results(content).next().is_some()
-}
-
-/// Tells the answers of tools in a user's record; whether there were any.
-fn answers(content: &MessageContent<'_>, when: EventTime, writer: &mut EventWriter) -> bool {
-    for (id, block) in tool_results(content) {
-        writer.tool_completed(id, block.is_success(), block.content.text.as_str(), when);
+/// Reports the tool results of a user's record; returns whether there are any.
+fn answers(content: &MessageContent<'_>, time: EventTime, writer: &mut EventWriter) -> bool {
+    for (id, block) in content.tool_results() {
+        writer.tool_completed(id, block.is_success(), block.content.text.as_str(), time);
     }
-    has_answers(content)
-}
-
-fn tool_results<'c, 'a>(
-    content: &'c MessageContent<'a>,
-) -> impl Iterator<Item = (&'c str, &'c ContentBlock<'a>)> {
-    let blocks = match content {
-        MessageContent::Blocks(blocks) => blocks.as_slice(),
-        _ => &[],
-    };
-    let results = blocks
-        .iter()
-        .filter(|block| block.kind.as_str() == "tool_result");
-    results.filter_map(|block| Some((block.tool_use_id.get()?, block)))
+    content.tool_results().next().is_some()
 }
 
 /// What Claude Code writes in the place of a prompt when a human stopped it.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::status::{FollowUp, StreamStatus};
 use super::background::{Launch, Notification, Tasks};
+use crate::agent::stream::status::{FollowUp, StreamStatus};
 use crate::timestamp::Timestamp;
 
 /// EventTime the agent has itself woken.
@@ -98,7 +98,7 @@ impl PendingWork {
 
     /// Where the end of a turn leaves the agent, and what is waited for. `is_confirmed`: its
     /// hooks are through; `may_be_confirmed`: this session is one that says so.
-    pub fn standing(&self, is_confirmed: bool, may_be_confirmed: bool) -> (StreamStatus, FollowUp) {
+    pub fn status(&self, is_confirmed: bool, may_be_confirmed: bool) -> (StreamStatus, FollowUp) {
         let tasks = self.tasks.len();
         let background = |tasks| StreamStatus::Background { tasks };
         match (tasks, self.wake_up) {
@@ -136,25 +136,25 @@ mod tests {
         let done = (StreamStatus::Done, FollowUp::Nothing);
         let mut pending = PendingWork::default();
         pending.tool_result(&launch(&set), None);
-        assert_eq!(pending.standing(true, true), woken(60));
+        assert_eq!(pending.status(true, true), woken(60));
         pending.tool_result(&launch(&set), at(-61));
-        assert_eq!(pending.standing(true, true), woken(61));
+        assert_eq!(pending.status(true, true), woken(61));
         pending.record(at(-1));
-        assert_eq!(pending.standing(true, true), woken(61));
+        assert_eq!(pending.status(true, true), woken(61));
         pending.record(at(1));
-        assert_eq!(pending.standing(true, true), done);
+        assert_eq!(pending.status(true, true), done);
         pending.tool_result(&launch(&set), at(-61));
         assert!(!pending.goal(true, true));
-        assert_eq!(pending.standing(true, true), done);
+        assert_eq!(pending.status(true, true), done);
         pending.tool_result(&launch(&set), at(-61));
         pending.tool_result(&launch("{\"scheduledFor\":0}"), at(-61));
-        assert_eq!(pending.standing(true, true), done);
+        assert_eq!(pending.status(true, true), done);
     }
 
     #[test]
     fn a_goal_that_is_not_met_has_its_verdict_waited_for() {
         let mut pending = PendingWork::default();
-        let expected = |pending: &PendingWork, is_confirmed| pending.standing(is_confirmed, true).1;
+        let expected = |pending: &PendingWork, is_confirmed| pending.status(is_confirmed, true).1;
         assert_eq!(expected(&pending, false), FollowUp::Confirmation);
         assert!(!pending.goal(false, true), "it was set");
         assert_eq!(expected(&pending, false), FollowUp::Goal);

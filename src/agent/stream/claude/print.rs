@@ -3,66 +3,49 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{Count, Flag, List, Maybe, Str, Time};
-use super::super::messages::OpenMessages;
-use super::super::status::StreamStatus;
-use super::super::traits::RecordHandler;
 use super::wire::{ApiEvent, ApiMessage, LiveMessage, StreamStep, UsageCounts};
 use super::{Speaker, answers, assistant, is_aside, is_interruption};
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{Count, Flag, List, Maybe, Str, Time};
+use crate::agent::stream::messages::OpenMessages;
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::traits::RecordHandler;
 use crate::agent::summary::summary;
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ClaudePrintRecord<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     subtype: Str<'a>,
-    #[serde(default, borrow)]
     event: Maybe<Box<ApiEvent<'a>>>,
-    #[serde(default, borrow)]
     message: Maybe<Box<ApiMessage<'a>>>,
-    #[serde(default, borrow)]
     parent_tool_use_id: Str<'a>,
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, rename = "isReplay")]
+    #[serde(rename = "isReplay")]
     is_replay: Flag,
-    #[serde(default, rename = "isSynthetic")]
+    #[serde(rename = "isSynthetic")]
     is_synthetic: Flag,
     // Of a result.
-    #[serde(default, borrow)]
     is_error: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     result: Str<'a>,
-    #[serde(default)]
-    errors: super::super::lenient::AnyText,
-    #[serde(default, borrow)]
+    errors: AnyText,
     stop_reason: Str<'a>,
-    #[serde(default, borrow)]
     terminal_reason: Str<'a>,
-    #[serde(default)]
     result_index: Count,
-    #[serde(default)]
     usage: Maybe<UsageCounts>,
     // Of a retry.
-    #[serde(default)]
     attempt: Count,
-    #[serde(default)]
     max_retries: Count,
-    #[serde(default)]
     retry_delay_ms: Count,
-    #[serde(default)]
     error_status: Count,
     // Of an init.
-    #[serde(default, borrow)]
     session_id: Str<'a>,
     /// The background tasks that are under way, after one began or ended.
-    #[serde(default)]
     tasks: List<BackgroundTask>,
     // Of a limit.
-    #[serde(default, borrow)]
     rate_limit_info: Maybe<Box<RateLimit<'a>>>,
 }
 
@@ -71,8 +54,8 @@ pub struct ClaudePrintRecord<'a> {
 struct BackgroundTask {}
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct RateLimit<'a> {
-    #[serde(default, borrow)]
     status: Str<'a>,
 }
 
@@ -241,7 +224,6 @@ impl ClaudePrint {
             return writer.warn("the turn was stopped: a human interrupted it".to_owned());
         }
         self.messages.complete_own(writer);
-        writer.working("a prompt");
         writer.prompt_sent(text);
     }
 
@@ -279,8 +261,7 @@ impl ClaudePrint {
             writer.turn_completed(record.stop_reason.get().unwrap_or("result"));
             if self.turns > 0 {
                 // The run ends with the result of its last turn, or with its stream.
-                writer.reopen();
-                writer.set_status(StreamStatus::Done, evidence);
+                writer.pause(StreamStatus::Done, evidence);
             } else {
                 writer.completed(evidence);
             }

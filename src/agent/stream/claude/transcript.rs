@@ -8,88 +8,65 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::super::event_writer::EventWriter;
-use super::super::lenient::{Count, Flag, Maybe, Str, Time};
-use super::super::messages::OpenMessages;
-use super::super::status::{FollowUp, StreamStatus};
-use super::super::traits::RecordHandler;
 use super::background::{Launch, Notification};
 use super::pending::PendingWork;
 use super::wire::ApiMessage;
-use super::{SYNTHETIC, Speaker, answers, assistant, has_answers};
+use super::{SYNTHETIC, Speaker, answers, assistant};
 use super::{is_aside, is_hook_feedback, is_interruption};
+use crate::agent::stream::event_writer::EventWriter;
+use crate::agent::stream::lenient::{Count, Flag, Maybe, Str, Time};
+use crate::agent::stream::messages::OpenMessages;
+use crate::agent::stream::status::{FollowUp, StreamStatus};
+use crate::agent::stream::traits::RecordHandler;
 
 /// From this version on every message that is complete has a stop reason.
 const STOP_REASON_SINCE: [u32; 3] = [2, 1, 76];
 
 /// A line of a transcript.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub struct TranscriptRecord<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     subtype: Str<'a>,
-    #[serde(default, borrow)]
     message: Maybe<Box<ApiMessage<'a>>>,
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow)]
     version: Str<'a>,
-    #[serde(default, borrow)]
     entrypoint: Str<'a>,
-    #[serde(default)]
     is_sidechain: Flag,
-    #[serde(default, borrow)]
     agent_id: Str<'a>,
-    #[serde(default)]
     is_meta: Flag,
-    #[serde(default)]
     is_compact_summary: Flag,
-    #[serde(default)]
     is_api_error_message: Flag,
-    #[serde(default, borrow)]
     error: Str<'a>,
-    #[serde(default, borrow)]
     tool_use_result: Maybe<Box<Launch<'a>>>,
-    #[serde(default, borrow)]
     origin: Maybe<PromptOrigin<'a>>,
     // Of a system line.
-    #[serde(default)]
     prevented_continuation: Flag,
-    #[serde(default)]
     pending_background_agent_count: Count,
-    #[serde(default)]
     pending_workflow_count: Count,
-    #[serde(default)]
     retry_attempt: Count,
-    #[serde(default)]
     max_retries: Count,
     // Of a queue-operation, and of an attachment.
-    #[serde(default, borrow)]
     content: Str<'a>,
-    #[serde(default, borrow)]
     attachment: Maybe<Box<Attachment<'a>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct PromptOrigin<'a> {
-    #[serde(default, borrow)]
     kind: Str<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Attachment<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     prompt: Str<'a>,
-    #[serde(default, borrow)]
     content: Str<'a>,
     // Of a goal.
-    #[serde(default)]
     met: Flag,
-    #[serde(default)]
     sentinel: Flag,
 }
 
@@ -195,7 +172,7 @@ impl ClaudeTranscript {
         {
             self.pending.tool_result(result, when.recorded);
         }
-        if is_own && self.is_whole && has_answers(&message.content) {
+        if is_own && self.is_whole && message.content.tool_results().next().is_some() {
             // What called the tools was said before they answered. One that is still generated has
             // more tools, and its usage comes with the last of them.
             self.messages.complete_own(writer);
@@ -235,13 +212,7 @@ impl ClaudeTranscript {
             return;
         }
         self.messages.complete_own(writer);
-        if writer.status() == StreamStatus::MaybeDone {
-            // Who writes the next prompt has seen the answer.
-            writer.turn_completed("inferred: the next prompt");
-        } else {
-            writer.abandon_tools();
-        }
-        writer.working("a prompt");
+        writer.abandon_tools();
         writer.prompt_sent(text);
     }
 
@@ -300,8 +271,7 @@ impl ClaudeTranscript {
                 writer.working("an answer that is not complete");
             }
             None => {
-                writer.reopen();
-                writer.set_status(
+                writer.pause(
                     StreamStatus::MaybeDone,
                     "inferred: an answer without a stop reason",
                 );
@@ -333,12 +303,11 @@ impl ClaudeTranscript {
 
     /// The turn is over, and the agent finished where nothing of it runs.
     fn done(&mut self, evidence: impl Into<Cow<'static, str>>, writer: &mut EventWriter) {
-        writer.reopen();
-        let (standing, expected) = self
+        let (status, follow_up) = self
             .pending
-            .standing(self.is_confirmed, self.may_be_confirmed);
-        writer.set_status(standing, evidence);
-        writer.set_follow_up(expected);
+            .status(self.is_confirmed, self.may_be_confirmed);
+        writer.pause(status, evidence);
+        writer.set_follow_up(follow_up);
     }
 
     /// What runs pending the turn has changed.

@@ -3,77 +3,48 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{AnyText, Count, Int, Maybe, Str};
-use super::super::status::StreamStatus;
-use super::super::traits::RecordHandler;
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{Count, ErrorBody, Int, Maybe, Str, token_counts};
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::traits::RecordHandler;
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ExecRecord<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     item: Maybe<Box<ExecItem<'a>>>,
-    #[serde(default)]
-    usage: Maybe<Tokens>,
-    #[serde(default, borrow)]
+    usage: Maybe<ExecTokens>,
     message: Str<'a>,
-    #[serde(default, borrow)]
-    error: Maybe<Failure<'a>>,
+    error: Maybe<ErrorBody<'a>>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input_tokens: Count,
-    #[serde(default)]
-    output_tokens: Count,
-}
+token_counts!(ExecTokens, "input_tokens", "output_tokens");
 
 #[derive(Debug, Default, Deserialize)]
-struct Failure<'a> {
-    #[serde(default, borrow)]
-    message: Str<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ExecItem<'a> {
-    #[serde(default, borrow)]
     id: Str<'a>,
     // Of older versions, `item_type`.
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     item_type: Str<'a>,
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default, borrow)]
     text: Str<'a>,
-    #[serde(default, borrow)]
     message: Str<'a>,
-    #[serde(default, borrow)]
     command: Str<'a>,
-    #[serde(default)]
     aggregated_output: AnyText,
-    #[serde(default)]
     exit_code: Int,
-    #[serde(default, borrow)]
     changes: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     server: Str<'a>,
-    #[serde(default, borrow)]
     tool: Str<'a>,
-    #[serde(default, borrow)]
     arguments: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     prompt: Str<'a>,
-    #[serde(default, borrow)]
     query: Str<'a>,
-    #[serde(default)]
     result: AnyText,
-    #[serde(default, borrow)]
-    error: Maybe<Failure<'a>>,
+    error: Maybe<ErrorBody<'a>>,
 }
 
 impl ExecItem<'_> {
@@ -169,10 +140,7 @@ impl RecordHandler for CodexExec {
             "turn.completed" => {
                 self.is_open = false;
                 let usage = record.usage.0.unwrap_or_default();
-                let usage = TokenUsage {
-                    input_tokens: usage.input_tokens.0.unwrap_or(0),
-                    output_tokens: usage.output_tokens.0.unwrap_or(0),
-                };
+                let usage = usage.usage();
                 let answer = writer.answer().to_owned();
                 writer.response_completed(&answer, usage, self.has_tool_calls);
                 writer.turn_completed("turn.completed");

@@ -2,27 +2,27 @@
 
 use serde::Deserialize;
 
-use super::super::lenient::{AnyText, Flag, Int, Maybe};
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::lenient::{Flag, Int, Maybe};
 
 /// An output that is JSON in a string.
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct JsonOutput {
-    #[serde(default)]
     output: AnyText,
-    #[serde(default)]
     metadata: Maybe<OutputMetadata>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct OutputMetadata {
-    #[serde(default)]
     exit_code: Int,
 }
 
 /// An output that is an object.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct ToolSuccess {
-    #[serde(default)]
     pub success: Flag,
 }
 

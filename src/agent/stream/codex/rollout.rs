@@ -3,101 +3,74 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{AnyText, Count, Flag, Int, List, Maybe, Str, Time};
-use super::super::status::StreamStatus;
-use super::super::tools::EventTime;
-use super::super::traits::RecordHandler;
 use super::output::parse_output;
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{
+    Count, ErrorBody, Flag, Int, List, Maybe, Str, Time, token_counts,
+};
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::tools::EventTime;
+use crate::agent::stream::traits::RecordHandler;
 
 /// A line: an envelope with a payload; in old versions the payload alone.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct RolloutRecord<'a> {
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow)]
     payload: Maybe<Box<RolloutRecord<'a>>>,
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
     // Of an event.
-    #[serde(default, borrow)]
     turn_id: Str<'a>,
-    #[serde(default, borrow)]
     reason: Str<'a>,
-    #[serde(default, borrow)]
     message: Str<'a>,
-    #[serde(default, borrow)]
     last_agent_message: Str<'a>,
-    #[serde(default, borrow)]
-    error: Maybe<Failure<'a>>,
-    #[serde(default, borrow)]
+    error: Maybe<ErrorBody<'a>>,
     item: Maybe<RolloutItem<'a>>,
-    #[serde(default)]
     info: Maybe<TokenInfo>,
-    #[serde(default)]
     success: Flag,
-    #[serde(default)]
     exit_code: Int,
     // Of a message or a tool.
-    #[serde(default, borrow)]
     role: Str<'a>,
-    #[serde(default, borrow)]
     content: List<TextPart<'a>>,
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     call_id: Str<'a>,
-    #[serde(default, borrow)]
     name: Str<'a>,
-    #[serde(default, borrow)]
     arguments: Str<'a>,
-    #[serde(default, borrow)]
     input: Str<'a>,
-    #[serde(default, borrow)]
     action: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default)]
     output: ToolOutput,
-}
-
-/// Why a turn has failed.
-#[derive(Debug, Default, Deserialize)]
-struct Failure<'a> {
-    #[serde(default, borrow)]
-    message: Str<'a>,
 }
 
 /// What happened in a turn, of versions that keep items.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct RolloutItem<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     content: List<TextPart<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct TextPart<'a> {
-    #[serde(default, borrow)]
     text: Str<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct TokenInfo {
-    #[serde(default)]
-    total_token_usage: Maybe<Tokens>,
-    #[serde(default)]
-    last_token_usage: Maybe<Tokens>,
+    total_token_usage: Maybe<TokenTotal>,
+    last_token_usage: Maybe<RolloutTokens>,
 }
 
+token_counts!(RolloutTokens, "input_tokens", "output_tokens");
+
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input_tokens: Count,
-    #[serde(default)]
-    output_tokens: Count,
-    #[serde(default)]
+#[serde(default)]
+struct TokenTotal {
     total_tokens: Count,
 }
 
@@ -358,9 +331,7 @@ impl CodexRollout {
         }
         if writer.status() == StreamStatus::MaybeDone {
             self.flush(writer);
-            writer.turn_completed("inferred: the next prompt");
         }
-        writer.working("a prompt");
         writer.prompt_sent(text);
     }
 
@@ -384,11 +355,7 @@ impl CodexRollout {
             return;
         }
         self.total_tokens = total.total_tokens.0;
-        let usage = TokenUsage {
-            input_tokens: last.input_tokens.0.unwrap_or(0),
-            output_tokens: last.output_tokens.0.unwrap_or(0),
-        };
-        self.response(usage, writer);
+        self.response(last.usage(), writer);
     }
 
     /// An answer whose usage was not told.

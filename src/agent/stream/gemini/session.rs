@@ -3,70 +3,54 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{AnyText, Count, List, Maybe, Str, Time};
-use super::super::recent_ids::RecentIds;
-use super::super::status::StreamStatus;
-use super::super::tools::EventTime;
-use super::super::traits::RecordHandler;
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{Count, List, Maybe, Str, Time, token_counts};
+use crate::agent::stream::recent_ids::RecentIds;
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::tools::EventTime;
+use crate::agent::stream::traits::RecordHandler;
 
 /// What Gemini CLI 0.61 says when a human stops it.
 const CANCELLED: &str = "Request cancelled.";
 
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub struct GeminiRecord<'a> {
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default)]
     content: AnyText,
-    #[serde(default, borrow)]
     tool_calls: List<GeminiToolCall<'a>>,
-    #[serde(default)]
-    tokens: Maybe<Tokens>,
+    tokens: Maybe<GeminiTokens>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct GeminiToolCall<'a> {
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     name: Str<'a>,
-    #[serde(default, borrow)]
     args: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default)]
     result: List<ToolResult>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 struct ToolResult {
-    #[serde(default)]
     function_response: Maybe<FunctionResponse>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct FunctionResponse {
-    #[serde(default)]
     response: AnyText,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input: Count,
-    #[serde(default)]
-    output: Count,
-}
+token_counts!(GeminiTokens, "input", "output");
 
 /// The answer that may be written again.
 #[derive(Debug, Default)]
@@ -99,10 +83,6 @@ impl RecordHandler for GeminiSession {
                 if text.is_empty() {
                     return writer.working("a tool's result");
                 }
-                if writer.status() == StreamStatus::MaybeDone {
-                    writer.turn_completed("inferred: the next prompt");
-                }
-                writer.working("a prompt");
                 writer.prompt_sent(text);
             }
             "gemini" => self.answer(&record, writer),
@@ -158,10 +138,7 @@ impl GeminiSession {
         text.clone_into(&mut open.text);
         writer.set_answer(text);
         if let Some(tokens) = record.tokens.0 {
-            open.usage = TokenUsage {
-                input_tokens: tokens.input.0.unwrap_or(0),
-                output_tokens: tokens.output.0.unwrap_or(0),
-            };
+            open.usage = tokens.usage();
         }
         open.has_tool_calls |= !record.tool_calls.0.is_empty();
         let when = writer.time(record.timestamp.read());
@@ -173,8 +150,7 @@ impl GeminiSession {
         } else if text.trim().is_empty() {
             writer.working("it thinks");
         } else {
-            writer.reopen();
-            writer.set_status(StreamStatus::MaybeDone, "inferred: an answer without tools");
+            writer.pause(StreamStatus::MaybeDone, "inferred: an answer without tools");
         }
     }
 

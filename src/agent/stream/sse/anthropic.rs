@@ -1,9 +1,9 @@
 //! The AnthropicMessage Messages API: a message from `message_start` to `message_stop` (pure).
 
-use super::super::claude::{ApiEvent, LiveMessage, StreamStep};
-use super::super::event_writer::EventWriter;
-use super::super::status::StreamStatus;
-use super::super::traits::RecordHandler;
+use crate::agent::stream::claude::{ApiEvent, LiveMessage, StreamStep};
+use crate::agent::stream::event_writer::EventWriter;
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::traits::RecordHandler;
 
 /// The meaning of AnthropicMessage's stream.
 #[derive(Debug, Default)]

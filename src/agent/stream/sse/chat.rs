@@ -2,74 +2,54 @@
 
 use serde::Deserialize;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{AnyText, Count, List, Maybe, Str};
-use super::super::status::StreamStatus;
-use super::super::traits::RecordHandler;
+use crate::agent::stream::any_text::ErrorText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{Count, List, Maybe, Str, token_counts};
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::traits::RecordHandler;
 use crate::agent::summary::TextPrefix;
 
 /// A chunk.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ChatChunk<'a> {
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     choices: List<ChatChoice<'a>>,
-    #[serde(default)]
-    usage: Maybe<Tokens>,
-    #[serde(default)]
-    error: Maybe<Failure>,
+    usage: Maybe<ChatTokens>,
+    error: Maybe<ErrorText>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ChatChoice<'a> {
-    #[serde(default)]
     index: Count,
-    #[serde(default, borrow)]
     delta: Maybe<ChatDelta<'a>>,
-    #[serde(default, borrow)]
     finish_reason: Str<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ChatDelta<'a> {
-    #[serde(default, borrow)]
     content: Str<'a>,
-    #[serde(default, borrow)]
     tool_calls: List<ToolCallPart<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ToolCallPart<'a> {
-    #[serde(default)]
     index: Count,
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     function: Maybe<Function<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Function<'a> {
-    #[serde(default, borrow)]
     name: Str<'a>,
-    #[serde(default, borrow)]
     arguments: Str<'a>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    prompt_tokens: Count,
-    #[serde(default)]
-    completion_tokens: Count,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Failure {
-    #[serde(default)]
-    message: AnyText,
-}
+token_counts!(ChatTokens, "prompt_tokens", "completion_tokens");
 
 /// A tool whose arguments come in pieces.
 #[derive(Debug)]
@@ -111,10 +91,7 @@ impl RecordHandler for ChatCompletion {
         }
         if let Some(tokens) = record.usage.0 {
             self.has_usage = true;
-            self.usage = TokenUsage {
-                input_tokens: tokens.prompt_tokens.0.unwrap_or(0),
-                output_tokens: tokens.completion_tokens.0.unwrap_or(0),
-            };
+            self.usage = tokens.usage();
         }
         if let Some(error) = record.error.0 {
             let error = error.message.text;

@@ -1,9 +1,9 @@
 //! Bytes as server-sent events: lines, fields, and a blank line that hands the event on (pure).
 
-use super::super::event_writer::EventWriter;
-use super::super::lines::{ByteLine, LineEnd, LineSplitter};
-use super::super::traits::{FormatReader, RecordHandler};
-use super::super::values;
+use crate::agent::stream::event_writer::EventWriter;
+use crate::agent::stream::lines::{ByteLine, LineEnd, LineSplitter};
+use crate::agent::stream::traits::{FormatReader, RecordHandler};
+use crate::agent::stream::values;
 
 /// What comes out of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::super::values::mended;
 use super::frame::{SseEvent, SseFraming};
+use crate::agent::stream::values::mended;
 use crate::agent::summary::summary;
 
 /// What an event of the stream has.
