@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAcce
 use super::lenient::default_visits;
 use crate::agent::summary::TextPrefix;
 
-/// What a tool or a human says, in whatever shape: a text, a list of texts, an object with one.
+/// The text of a tool or a human: a string, a list of texts, or an object with a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AnyText {
     pub text: TextPrefix,
@@ -14,7 +14,7 @@ pub(super) struct AnyText {
     pub is_error: bool,
 }
 
-/// An object that may have text in it.
+/// The text fields of an object.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
 struct TextFields {

@@ -1,7 +1,7 @@
-//! Copilot CLI's session files: what was said, tools by their ids, rounds of the model, errors (pure).
+//! Copilot CLI's session files: messages, tools by id, rounds of the model, errors (pure).
 //!
-//! Measured on 1.0.102: `~/.copilot/session-state/SESSION/events.jsonl`. `assistant.turn_end` closes each
-//! round of the model; the one whose message calls no tools is the turn's last.
+//! Measured on 1.0.102: `~/.copilot/session-state/SESSION/events.jsonl`. `assistant.turn_end`
+//! closes each round of the model; the round whose message calls no tools is the turn's last.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -28,9 +28,9 @@ pub struct CopilotRecord<'a> {
 struct CopilotData<'a> {
     content: Str<'a>,
     tool_requests: List<IgnoredAny>,
-    /// The tool whose sub-agent speaks.
+    /// The tool call whose sub-agent wrote the record.
     parent_tool_call_id: Str<'a>,
-    /// Who speaks where no person does.
+    /// The author of a message that no person wrote.
     source: Str<'a>,
     tool_call_id: Str<'a>,
     tool_name: Str<'a>,
@@ -45,12 +45,13 @@ struct CopilotData<'a> {
 
 token_counts!(CopilotTokens, "inputTokens", "outputTokens");
 
-/// The meaning of a session file.
+/// Interprets a session file.
 #[derive(Debug, Default)]
 pub struct CopilotEvents {
-    /// What the message took that is written next.
+    /// The usage of the next message.
     usage: TokenUsage,
-    /// Whether the message of this round calls tools, so that another round follows; `None` before it.
+    /// Whether the round's message calls tools, so that another round follows; `None` before the
+    /// message.
     calls_tools: Option<bool>,
 }
 
@@ -96,7 +97,7 @@ impl RecordHandler for CopilotEvents {
 
 impl CopilotEvents {
     fn prompt(&mut self, data: &CopilotData<'_>, writer: &mut EventWriter) {
-        // Skills and instructions are put in as messages of a user, too.
+        // Skills and instructions are recorded as user messages, too.
         let is_typed = matches!(data.source.as_str(), "" | "user");
         if !is_typed || data.content.as_str().trim().is_empty() {
             return;
@@ -117,7 +118,7 @@ impl CopilotEvents {
     }
 
     fn round_ends(&self, writer: &mut EventWriter) {
-        // A round that fails ends too, without a message, before its error is written.
+        // A failed round also ends, without a message, before its error is written.
         if writer.status() == StreamStatus::Working && self.calls_tools == Some(false) {
             writer.turn_completed("assistant.turn_end");
             writer.set_status(StreamStatus::Done, "assistant.turn_end");

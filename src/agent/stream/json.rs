@@ -1,4 +1,4 @@
-//! JSON Lines of an agent that nobody here knows: the two marks that most of them share (pure).
+//! JSON Lines of an unknown agent: the two marks that most of them share (pure).
 //!
 //! A top-level `type` of `result` ends a run; a `stop_reason` of `end_turn`, at the top or in the
 //! message, ends a turn. Both are fields, never substrings.
@@ -12,7 +12,7 @@ use super::lenient::{Maybe, Str};
 use super::status::StreamStatus;
 use super::traits::RecordHandler;
 
-/// What an unknown record may have.
+/// The fields that an unknown record may have.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct GenericRecord<'a> {
@@ -34,7 +34,7 @@ struct GenericMessage<'a> {
     content: AnyText,
 }
 
-/// The meaning of JSON that nobody knows.
+/// Interprets JSON of an unknown agent.
 #[derive(Debug, Default)]
 pub(super) struct GenericJson;
 
@@ -42,7 +42,7 @@ impl RecordHandler for GenericJson {
     type Record<'a> = GenericRecord<'a>;
 
     fn finish(&mut self, writer: &mut EventWriter) {
-        // Nobody knows how such a stream ends: one without a mark is not cut.
+        // The end of such a stream is unknown: one without a mark is not cut off.
         if writer.status() == StreamStatus::Working {
             writer.set_status(StreamStatus::Unknown, "no record that ends anything");
         }
@@ -67,7 +67,7 @@ impl RecordHandler for GenericJson {
 }
 
 impl GenericRecord<'_> {
-    /// The end of a run; a failure says so in one of these ways.
+    /// Ends a run; these fields show a failure.
     fn result(&self, writer: &mut EventWriter) {
         let is_bad = |text: &str| matches!(text, "error" | "failed" | "failure");
         let is_failure = self.is_error.is_some_and(|said| said.get() != "false")

@@ -1,8 +1,9 @@
-//! Fields of records that others define: a field of another type than expected is as good as absent (pure).
+//! Fields of records that other programs define: a field of an unexpected type counts as absent
+//! (pure).
 //!
-//! None of these formats is documented for good, so a surprise in one field must not cost a record.
-//! Texts are borrowed from the line where they have no escapes, and what is not named is skipped
-//! without being built.
+//! None of these formats is a documented contract, so a surprise in one field must not cost a
+//! record. Texts without escapes are borrowed from the line, and unnamed fields are skipped without
+//! being built.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -256,7 +257,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
-/// A record's own time, read only when it is asked for.
+/// A record's own time, parsed on demand.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Time<'a> {
     #[default]
@@ -266,8 +267,8 @@ pub(super) enum Time<'a> {
 }
 
 impl Time<'_> {
-    /// The time: RFC 3339, or since the epoch in seconds, milliseconds or microseconds, whichever
-    /// lies in this century.
+    /// Parses the time: RFC 3339, or seconds, milliseconds or microseconds since the epoch,
+    /// whichever lies in this century.
     pub fn read(&self) -> Option<Timestamp> {
         /// The year 2200 in seconds.
         const SECONDS_MAX: f64 = 7_258_118_400.0;
@@ -281,7 +282,7 @@ impl Time<'_> {
                     number if number < SECONDS_MAX * 1e3 => 1e3,
                     _ => 1.0,
                 };
-                // Saturates.
+                // The cast saturates.
                 Some(Timestamp::from_micros((number * factor).round() as i64))
             }
         }

@@ -1,4 +1,4 @@
-//! `opencode run --format json`: steps of a session, of which the last says why it was the last (pure).
+//! `opencode run --format json`: steps of a session, the last of which states its reason (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -39,7 +39,7 @@ struct StepPart<'a> {
     tokens: Maybe<OpenCodeTokens>,
 }
 
-/// How a tool was called, and what it returned.
+/// A tool call and its result.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct ToolState<'a> {
@@ -66,14 +66,14 @@ struct RunError<'a> {
     data: Maybe<ErrorBody<'a>>,
 }
 
-/// The meaning of opencode's records.
+/// Interprets opencode's records.
 #[derive(Debug, Default)]
 pub struct OpenCodeRun {
     session_id: String,
     /// The text of the step.
     text: TextPrefix,
     has_tool_calls: bool,
-    /// Text came after the last tool of the step.
+    /// Text followed the last tool of the step.
     has_answered: bool,
 }
 
@@ -129,7 +129,7 @@ impl OpenCodeRun {
         self.has_answered = false;
     }
 
-    /// Records of another session follow: the run of this one is over.
+    /// Ends the run, since records of another session follow.
     fn run_over(&mut self, writer: &mut EventWriter) {
         match writer.status() {
             StreamStatus::Working => writer.cut_off("another run began"),
@@ -147,7 +147,7 @@ impl OpenCodeRun {
         self.begin_step();
     }
 
-    /// A tool is recorded once, when it has ended.
+    /// Reports a tool, which is recorded once, at its end.
     fn tool(&mut self, part: &StepPart<'_>, timestamp: &Time<'_>, writer: &mut EventWriter) {
         writer.working("tool_use");
         self.has_tool_calls = true;
@@ -166,7 +166,7 @@ impl OpenCodeRun {
         let (success, text) = match state.status.as_str() {
             "completed" => (true, state.output.text.as_str()),
             "error" => (false, state.error.text.as_str()),
-            // Not ended yet, in versions that record it then as well.
+            // Some versions also record a tool before its end.
             _ => return,
         };
         let ended = writer.time(end.or(recorded));
@@ -181,11 +181,11 @@ impl OpenCodeRun {
         let evidence = format!("step_finish: reason {reason}");
         match reason {
             "tool-calls" => writer.working("step_finish: reason tool-calls"),
-            // Some providers report `stop` for a message that calls tools; opencode then runs another
-            // step.
+            // Some providers report `stop` for a message that calls tools; opencode then runs
+            // another step.
             "stop" if self.has_answered || !self.has_tool_calls => {
                 writer.turn_completed("stop");
-                // The run has ended when its stream has: an error may follow.
+                // The run ends with its stream: an error may follow.
                 writer.pause(StreamStatus::Done, evidence);
             }
             "length" => writer.failed("the answer reached the limit of its length", evidence),

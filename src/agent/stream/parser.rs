@@ -1,4 +1,4 @@
-//! The stream of one agent, whatever its format: bytes in, events out, and where it stands (pure).
+//! Parses the stream of one agent, whatever its format: bytes in, events and status out (pure).
 
 use super::aider::AiderHistory;
 use super::claude::{ClaudePrint, ClaudeTranscript};

@@ -164,7 +164,7 @@ impl FormatProbe<'_> {
     }
 }
 
-/// The format that this one record has, if it tells.
+/// Returns the format that a single record shows.
 pub(super) fn format_of(record: &str) -> Option<StreamFormat> {
     let probe: Maybe<FormatProbe<'_>> = serde_json::from_str(record).ok()?;
     probe.0?.format()

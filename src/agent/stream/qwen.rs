@@ -1,7 +1,7 @@
-//! Qwen Code's session files: what was said, tools by their ids, and telemetry that tells of errors (pure).
+//! Qwen Code's session files: messages, tools by id, and telemetry of errors (pure).
 //!
-//! Measured on 0.24.4: `~/.qwen/projects/DIRECTORY/chats/SESSION.jsonl`. A turn's end has no record: the
-//! answer without a tool is its last.
+//! Measured on 0.24.4: `~/.qwen/projects/DIRECTORY/chats/SESSION.jsonl`. No record ends a turn: its
+//! last record is the answer without a tool.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -79,16 +79,16 @@ struct UiEvent<'a> {
     error_message: Str<'a>,
 }
 
-/// The meaning of a session file.
+/// Interprets a session file.
 #[derive(Debug, Default)]
 pub struct QwenSession {
-    /// The API has answered since the last record of the conversation.
+    /// The API has answered since the conversation's last record.
     has_response: bool,
-    /// In this session, answers of the API are recorded.
+    /// The session records answers of the API.
     records_responses: bool,
-    /// The API has answered, and the answer is not written yet: that may take seconds.
+    /// The API has answered, but the answer is not written yet, which may take seconds.
     is_unwritten: bool,
-    /// The turn was over before the answer was written.
+    /// The turn ended before the answer was written.
     is_over: bool,
 }
 
@@ -140,7 +140,7 @@ impl RecordHandler for QwenSession {
                             );
                         }
                     }
-                    // A failed request may be made again: then an answer follows.
+                    // The request may be repeated: then an answer follows.
                     "qwen-code.api_error" => {
                         writer.failed(event.error_message.as_str(), "an API error");
                     }
@@ -192,7 +192,7 @@ impl QwenSession {
             let args = call.args.map_or("", RawValue::get);
             writer.tool_started(call.id.as_str(), call.name.as_str(), args, when, true);
         }
-        // Of an answer that a human stopped there is what had come, without the API's response.
+        // An answer that a human stopped is recorded as far as it came, without the API's response.
         let is_stopped =
             self.records_responses && !self.has_response && record.usage_metadata.0.is_none();
         self.has_response = false;

@@ -1,8 +1,8 @@
-//! Claude Code's session transcripts: turns that no record ends for certain (pure).
+//! Claude Code's session transcripts, in which no record certainly ends a turn (pure).
 //!
-//! One message of the API is several lines, one a block, and what they say of its end depends on
-//! the version that wrote them. The rule was fitted on labelled transcripts of versions 1 to
-//! 2.1.235: an answer in text ends a turn, where its stop reason says so or later lines confirm it.
+//! One message of the API is several lines, one per block, and what they show of its end depends on
+//! the version. The rule was fitted to labelled transcripts of versions 1 to 2.1.235: an answer in
+//! text ends a turn where its stop reason says so or later lines confirm it.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::agent::stream::messages::OpenMessages;
 use crate::agent::stream::status::{FollowUp, StreamStatus};
 use crate::agent::stream::traits::RecordHandler;
 
-/// From this version on every message that is complete has a stop reason.
+/// The first version that writes a stop reason for every complete message.
 const STOP_REASON_SINCE: [u32; 3] = [2, 1, 76];
 
 /// A line of a transcript.
@@ -41,13 +41,13 @@ pub struct TranscriptRecord<'a> {
     error: Str<'a>,
     tool_use_result: Maybe<Box<Launch<'a>>>,
     origin: Maybe<PromptOrigin<'a>>,
-    // Of a system line.
+    // Fields of a system line.
     prevented_continuation: Flag,
     pending_background_agent_count: Count,
     pending_workflow_count: Count,
     retry_attempt: Count,
     max_retries: Count,
-    // Of a queue-operation, and of an attachment.
+    // Fields of a queue-operation, and of an attachment.
     content: Str<'a>,
     attachment: Maybe<Box<Attachment<'a>>>,
 }
@@ -65,24 +65,24 @@ struct Attachment<'a> {
     kind: Str<'a>,
     prompt: Str<'a>,
     content: Str<'a>,
-    // Of a goal.
+    // Fields of a goal.
     met: Flag,
     sentinel: Flag,
 }
 
-/// The meaning of a transcript.
+/// Interprets a transcript.
 #[derive(Debug, Default)]
 pub struct ClaudeTranscript {
     messages: OpenMessages,
     pending: PendingWork,
     agent_id: String,
-    /// The last message of the agent itself has a stop reason: no more of it is generated.
+    /// The agent's last message has a stop reason: no more of it follows.
     is_whole: bool,
     /// The message that ended the turn, so that its other lines do not end it again.
     ended_by: String,
-    /// A line behind the end of the turn said that it is over.
+    /// A later line confirmed the end of the turn.
     is_confirmed: bool,
-    /// In this session such lines are written, and hooks are run before them.
+    /// The session writes such lines, after its hooks.
     may_be_confirmed: bool,
 }
 
@@ -96,12 +96,12 @@ impl RecordHandler for ClaudeTranscript {
             "system" => self.system(&record, writer),
             "queue-operation" => self.notification(record.content.as_str(), writer),
             "attachment" => self.attachment(record, writer),
-            // Written when the session is left: who stopped it will not go on with it soon.
+            // Written when the session is left: the human who stopped it will not continue soon.
             "last-prompt" if writer.status() == StreamStatus::Interrupted => {
                 writer.set_follow_up(FollowUp::Confirmation);
             }
             "progress" | "file-history-snapshot" | "last-prompt" | "summary" => {}
-            // Titles, modes, and what newer versions have.
+            // Titles, modes, and records of newer versions.
             _ => writer.mark_unknown(),
         }
     }
@@ -142,7 +142,7 @@ impl RecordHandler for ClaudeTranscript {
 }
 
 impl ClaudeTranscript {
-    /// Whether the line is one of the agent whose transcript this is.
+    /// Returns whether the line belongs to the transcript's agent.
     fn is_own(&mut self, record: &TranscriptRecord<'_>, writer: &mut EventWriter) -> bool {
         let is_side = record.is_sidechain.is_set();
         match writer.is_sub_agent {
@@ -150,7 +150,7 @@ impl ClaudeTranscript {
                 writer.is_sub_agent = Some(is_side);
                 self.agent_id = record.agent_id.as_str().to_owned();
             }
-            // Begun in the middle, where a sub-agent wrote: version 1 has them in one file.
+            // The parser began in the middle, within a sub-agent: version 1 mixes both in one file.
             Some(true) if !is_side => {
                 writer.is_sub_agent = Some(false);
                 writer.set_status(StreamStatus::Unknown, "");
@@ -173,8 +173,8 @@ impl ClaudeTranscript {
             self.pending.tool_result(result, when.recorded);
         }
         if is_own && self.is_whole && message.content.tool_results().next().is_some() {
-            // What called the tools was said before they answered. One that is still generated has
-            // more tools, and its usage comes with the last of them.
+            // The message precedes the results of its tools. An unfinished message has more tools,
+            // and its usage comes with the last of them.
             self.messages.complete_own(writer);
         }
         let is_answered = answers(&message.content, when, writer);
@@ -205,7 +205,7 @@ impl ClaudeTranscript {
         let notification = Notification::parse(text);
         if is_notification || notification.is_some() {
             self.notification(text, writer);
-            // A task that was stopped is no news to the agent's work; any other end is.
+            // The end of a stopped task causes no work; any other end does.
             if notification.is_none_or(|it| it.status != "killed" && it.status != "stopped") {
                 writer.working("a background task's end");
             }
@@ -235,7 +235,7 @@ impl ClaudeTranscript {
         }
         self.is_whole = stop.is_some();
         self.pending.record(when.recorded);
-        // A sub-agent's has no such lines, and neither has one that no human sees.
+        // Sub-agents and sessions without a human write no such lines.
         let is_side = record.is_sidechain.is_set();
         self.may_be_confirmed = record.entrypoint.as_str() == "cli" && !is_side;
         if record.is_api_error_message.is_set() {
@@ -255,7 +255,7 @@ impl ClaudeTranscript {
             return writer.working("a tool is called");
         }
         if !said.has_text {
-            // It thinks; a message that ended the turn has no more to think.
+            // The agent thinks, unless its message already ended the turn.
             if self.ended_by != id || id.is_empty() {
                 writer.working("it thinks");
             }
@@ -279,7 +279,7 @@ impl ClaudeTranscript {
         }
     }
 
-    /// The turn ends with this message.
+    /// Ends the turn with this message.
     fn ends(
         &mut self,
         id: String,
@@ -301,7 +301,7 @@ impl ClaudeTranscript {
         self.done(format!("stop_reason {reason}"), writer);
     }
 
-    /// The turn is over, and the agent finished where nothing of it runs.
+    /// Sets the status after the end of the turn, which depends on pending work.
     fn done(&mut self, evidence: impl Into<Cow<'static, str>>, writer: &mut EventWriter) {
         let (status, follow_up) = self
             .pending
@@ -310,7 +310,7 @@ impl ClaudeTranscript {
         writer.set_follow_up(follow_up);
     }
 
-    /// What runs pending the turn has changed.
+    /// Updates the status after pending work has changed.
     fn reconsider(&mut self, writer: &mut EventWriter) {
         if let StreamStatus::Done | StreamStatus::Background { .. } = writer.status() {
             let evidence = writer.evidence().to_owned();
@@ -345,7 +345,7 @@ impl ClaudeTranscript {
                 }
                 self.confirm("turn_duration", writer);
             }
-            // Hooks are through, unless one of them sent the agent on.
+            // The hooks have run, unless one of them made the agent continue.
             "stop_hook_summary"
                 if !record.prevented_continuation.is_set() && !self.pending.goes_on() =>
             {
@@ -363,7 +363,7 @@ impl ClaudeTranscript {
         }
     }
 
-    /// A line that is written when a turn is over, also when it failed.
+    /// Takes a line that is written when a turn is over, even a failed one.
     fn confirm(&mut self, by: &'static str, writer: &mut EventWriter) {
         match writer.status() {
             StreamStatus::Working | StreamStatus::MaybeDone => {
@@ -380,7 +380,7 @@ impl ClaudeTranscript {
         }
     }
 
-    /// The end of a background task, wherever it stands.
+    /// Takes the end of a background task from any record.
     fn notification(&mut self, text: &str, writer: &mut EventWriter) {
         let Some(notification) = Notification::parse(text) else {
             return;
@@ -392,7 +392,7 @@ impl ClaudeTranscript {
     }
 }
 
-/// Whether this version writes the stop reason of every message.
+/// Returns whether this version writes the stop reason of every message.
 fn writes_stop_reasons(version: &str) -> bool {
     let mut numbers = version
         .split('.')

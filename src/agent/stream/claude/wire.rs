@@ -1,4 +1,4 @@
-//! The API's messages, as both of Claude Code's formats and the API's own stream carry them (pure).
+//! The API's messages, as both formats of Claude Code and the API's own stream carry them (pure).
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::agent::stream::lenient::{Count, ErrorBody, Flag, List, Maybe, Str, de
 use crate::agent::stream::tools::EventTime;
 use crate::agent::summary::TextPrefix;
 
-/// A message of either side.
+/// A message of the user or the assistant.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ApiMessage<'a> {
@@ -32,7 +32,7 @@ pub struct UsageCounts {
 }
 
 impl UsageCounts {
-    /// Counts are cumulative: the last one of each holds.
+    /// Replaces counts: they are cumulative, so the last ones hold.
     pub fn replace(self, tokens: &mut TokenUsage) {
         if let Some(input) = self.input_tokens.0 {
             tokens.input_tokens = input;
@@ -43,7 +43,7 @@ impl UsageCounts {
     }
 }
 
-/// What a message says: one text, or blocks.
+/// The content of a message: one text, or blocks.
 #[derive(Debug, Default)]
 pub enum MessageContent<'a> {
     #[default]
@@ -106,7 +106,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for MessageContent<'a> {
     }
 }
 
-/// A piece of a message.
+/// A block of a message.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ContentBlock<'a> {
@@ -122,7 +122,8 @@ pub struct ContentBlock<'a> {
 }
 
 impl ContentBlock<'_> {
-    /// A tool is called: by the agent, by the API itself, or on a server that the API speaks to.
+    /// Returns whether the block calls a tool: the agent's, the API's, or one on a server that the
+    /// API calls.
     pub fn is_tool_use(&self) -> bool {
         matches!(
             self.kind.as_str(),
@@ -134,13 +135,13 @@ impl ContentBlock<'_> {
         self.input.map(RawValue::get).unwrap_or_default()
     }
 
-    /// Whether what a tool answered is no error.
+    /// Returns whether a tool's result is no error.
     pub fn is_success(&self) -> bool {
         !self.is_error.is_set() && !self.content.is_error
     }
 }
 
-/// An event of the API's stream. Most are small and many: what is rare is boxed.
+/// An event of the API's stream. Most events are small and frequent, so rare fields are boxed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ApiEvent<'a> {
@@ -170,9 +171,9 @@ pub struct LiveMessage {
     pub usage: TokenUsage,
     pub stop_reason: String,
     pub has_tool_calls: bool,
-    /// Text came as deltas.
+    /// Text arrived as deltas.
     pub has_deltas: bool,
-    /// Tools whose arguments are not complete, by the index of their block.
+    /// Tools with incomplete arguments, by the index of their block.
     args: Vec<(u64, OpenArguments)>,
 }
 
@@ -183,21 +184,21 @@ struct OpenArguments {
     json: TextPrefix,
 }
 
-/// Blocks that may be open at once; the API opens one.
+/// The most open blocks; the API opens one.
 const BLOCKS_MAX: usize = 64;
 
-/// What an event did to the message.
+/// The effect of an event on the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamStep {
     Goes,
     /// The message is complete.
     Stopped,
-    /// The stream broke with an error.
+    /// The stream failed with an error.
     Failed,
 }
 
 impl LiveMessage {
-    /// Tells an event. `has_results`: what the agent's tools answer stands in the same stream.
+    /// Takes an event. `has_results`: the stream also has the results of the agent's tools.
     pub fn event(
         &mut self,
         event: ApiEvent<'_>,
@@ -292,7 +293,7 @@ impl LiveMessage {
         } else if let Some(id) = block.tool_use_id.get() {
             writer.tool_completed(id, block.is_success(), block.content.text.as_str(), when);
         } else if let Some(text) = block.text.into_inner() {
-            // Empty as a rule: the text follows in deltas.
+            // Usually empty: the text follows in deltas.
             self.text.push(&text);
             writer.token(text);
         }

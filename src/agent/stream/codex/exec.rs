@@ -1,4 +1,4 @@
-//! `codex exec --json`: threads of turns, and items that begin and complete (pure).
+//! `codex exec --json`: threads of turns, with items that start and complete (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -27,7 +27,7 @@ token_counts!(ExecTokens, "input_tokens", "output_tokens");
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct ExecItem<'a> {
     id: Str<'a>,
-    // Of older versions, `item_type`.
+    // Older versions call it `item_type`.
     #[serde(rename = "type")]
     kind: Str<'a>,
     item_type: Str<'a>,
@@ -52,7 +52,7 @@ impl ExecItem<'_> {
         self.kind.get().unwrap_or(self.item_type.as_str())
     }
 
-    /// A tool's name and arguments, where the item is a tool's.
+    /// Returns the name and arguments of a tool's item.
     fn tool(&self) -> Option<(String, &str)> {
         let raw = |value: Option<&RawValue>| value.map_or("", |value| value.get()).len();
         let kind = self.kind();
@@ -76,8 +76,8 @@ impl ExecItem<'_> {
         }
     }
 
-    /// Whether the tool did what it was to do. A command that is `completed` without an exit code
-    /// was abandoned.
+    /// Returns whether the tool succeeded. A `completed` command without an exit code was
+    /// abandoned.
     fn is_success(&self) -> bool {
         let ended_well = match self.status.get() {
             Some(status) => status == "completed",
@@ -107,13 +107,13 @@ impl ExecItem<'_> {
     }
 }
 
-/// The meaning of `codex exec --json`.
+/// Interprets `codex exec --json`.
 #[derive(Debug, Default)]
 pub struct CodexExec {
     /// A turn is open.
     is_open: bool,
     has_tool_calls: bool,
-    /// What the stream said of an error, if the turn does not say it.
+    /// The stream's last error, for a turn that does not state its own.
     error: String,
 }
 
@@ -153,7 +153,7 @@ impl RecordHandler for CodexExec {
                 writer.failed(error, "turn.failed");
             }
             "error" => {
-                // A turn may go on (`Reconnecting... 1/5`); if it does not, it says so.
+                // The turn may continue (`Reconnecting... 1/5`); otherwise its end says so.
                 record.message.as_str().clone_into(&mut self.error);
                 writer.warn(format!("codex says: {}", record.message.as_str()));
             }
@@ -207,7 +207,7 @@ impl CodexExec {
             }
             "error" => writer.warn(format!("codex says: {}", item.message.as_str())),
             _ => {
-                // Some items are only told when they are complete.
+                // Some items are reported only on completion.
                 self.begins(&item, writer);
                 if item.tool().is_some() {
                     let when = writer.time(None);

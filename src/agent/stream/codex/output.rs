@@ -1,4 +1,4 @@
-//! What a tool's output in a rollout says of its success: the exit code in its head (pure).
+//! Determines a tool's success from its output in a rollout: the exit code in its head (pure).
 
 use serde::Deserialize;
 
@@ -26,7 +26,7 @@ pub struct ToolSuccess {
     pub success: Flag,
 }
 
-/// Whether the output says that a command failed, and what it printed.
+/// Returns whether the command succeeded, and its output.
 pub fn parse_output(text: &str) -> (bool, String) {
     if text.starts_with('{')
         && let Ok(wrapped) = serde_json::from_str::<JsonOutput>(text)
@@ -38,8 +38,8 @@ pub fn parse_output(text: &str) -> (bool, String) {
     (exit_code(text).unwrap_or(0) == 0, text.to_owned())
 }
 
-/// The exit code in the head of an output: lines of which each has a form of its own, up to
-/// `Output:`. What a command printed stands behind that, and decides nothing.
+/// Returns the exit code in the head of an output: lines of known forms up to `Output:`. The
+/// command's own output follows, and decides nothing.
 fn exit_code(text: &str) -> Option<i64> {
     let mut code = None;
     for line in text.lines().take(8) {

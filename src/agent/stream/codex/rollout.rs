@@ -1,4 +1,5 @@
-//! Codex's session rollouts: turns with a beginning and an end, and messages that stand there twice (pure).
+//! Codex's session rollouts: turns with a start and an end, and messages that are recorded twice
+//! (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,7 +14,7 @@ use crate::agent::stream::status::StreamStatus;
 use crate::agent::stream::tools::EventTime;
 use crate::agent::stream::traits::RecordHandler;
 
-/// A line: an envelope with a payload; in old versions the payload alone.
+/// A line: an envelope with a payload; in old versions the bare payload.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct RolloutRecord<'a> {
@@ -21,7 +22,7 @@ pub struct RolloutRecord<'a> {
     payload: Maybe<Box<RolloutRecord<'a>>>,
     #[serde(rename = "type")]
     kind: Str<'a>,
-    // Of an event.
+    // Fields of an event.
     turn_id: Str<'a>,
     reason: Str<'a>,
     message: Str<'a>,
@@ -31,7 +32,7 @@ pub struct RolloutRecord<'a> {
     info: Maybe<TokenInfo>,
     success: Flag,
     exit_code: Int,
-    // Of a message or a tool.
+    // Fields of a message or a tool.
     role: Str<'a>,
     content: List<TextPart<'a>>,
     id: Str<'a>,
@@ -44,7 +45,7 @@ pub struct RolloutRecord<'a> {
     output: ToolOutput,
 }
 
-/// What happened in a turn, of versions that keep items.
+/// An item of a turn, in versions that record items.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct RolloutItem<'a> {
@@ -74,7 +75,7 @@ struct TokenTotal {
     total_tokens: Count,
 }
 
-/// A tool's output: a text, parts, or an object that says whether it succeeded.
+/// A tool's output: a text, parts, or an object with a success flag.
 #[derive(Debug, Default)]
 struct ToolOutput {
     text: AnyText,
@@ -93,25 +94,25 @@ impl<'de> Deserialize<'de> for ToolOutput {
     }
 }
 
-/// Which of the records that repeat a message are taken: the kind that comes first.
+/// The records from which messages are taken, since several repeat them: the kind that comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageSource {
     Events,
     Items,
-    /// Old versions have nothing else.
+    /// The only records of old versions.
     Messages,
 }
 
-/// The meaning of a rollout.
+/// Interprets a rollout.
 #[derive(Debug, Default)]
 pub struct CodexRollout {
     channel: Option<MessageSource>,
     turn_id: String,
-    /// Text and tools since the last count of tokens.
+    /// The text since the last count of tokens.
     text: String,
     has_tool_calls: bool,
     total_tokens: Option<u64>,
-    /// The turn had an error of which its end may not speak.
+    /// An error of the turn, which its end may not mention.
     error: String,
     is_compacted: bool,
 }
@@ -126,7 +127,7 @@ impl RecordHandler for CodexRollout {
             ("response_item", Some(item)) => self.item(*item, when, false, writer),
             ("compacted", _) => self.is_compacted = true,
             (_, Some(_)) => {}
-            // No envelope.
+            // A bare payload.
             (_, None) => {
                 let record = RolloutRecord {
                     payload: Maybe(None),
@@ -190,7 +191,7 @@ impl CodexRollout {
             "exec_command_end" | "patch_apply_end" => {
                 let success = event.success.0 != Some(false) && event.exit_code.0.unwrap_or(0) == 0;
                 if !success {
-                    // The output that follows may not say it.
+                    // The output that follows may not show the failure.
                     let id = event.call_id.as_str();
                     writer.tool_completed(id, false, event.output.text.text.as_str(), when);
                 }
@@ -239,7 +240,7 @@ impl CodexRollout {
                     "user" => self.message(item.content, true, writer),
                     "assistant" => {
                         self.message(item.content, false, writer);
-                        // These versions end a turn with no record.
+                        // These versions have no record for the end of a turn.
                         writer.set_status(StreamStatus::MaybeDone, "inferred: an answer");
                     }
                     _ => {}
@@ -262,7 +263,7 @@ impl CodexRollout {
                 self.tool(id, "local_shell_call", args, when, writer);
             }
             "web_search_call" => {
-                // Run by the API, which tells only that it did. Old versions give it no id.
+                // The API runs the search and reports only its end. Old versions give it no id.
                 let args = item.action.map_or("", RawValue::get);
                 let made_up = format!("web_search {:?} {args}", when.recorded);
                 let id = if id.is_empty() { &made_up } else { id };
@@ -276,13 +277,13 @@ impl CodexRollout {
                 self.goes_on("a tool's result", is_bare, writer);
             }
             "reasoning" => self.goes_on("it thinks", is_bare, writer),
-            // A line that is neither in an envelope nor an item.
+            // The line is neither in an envelope nor an item.
             _ if is_bare => writer.mark_unknown(),
             _ => {}
         }
     }
 
-    /// A turn that has no beginning of its own goes on.
+    /// Continues a turn that has no record of its start.
     fn goes_on(&self, how: &'static str, is_bare: bool, writer: &mut EventWriter) {
         if is_bare || writer.status() == StreamStatus::Unknown {
             writer.working(how);
@@ -318,7 +319,7 @@ impl CodexRollout {
     }
 
     fn prompt(&mut self, text: &str, writer: &mut EventWriter) {
-        // What Codex itself puts before the prompt, in versions that keep no events.
+        // Codex itself writes this context before the prompt, in versions without events.
         let is_context = [
             "<environment_context>",
             "<user_instructions>",
@@ -346,7 +347,8 @@ impl CodexRollout {
         }
     }
 
-    /// TokenUsage comes again whenever a limit changes; it counts when its total has grown.
+    /// Takes token counts. They repeat whenever a limit changes, so they count when the total has
+    /// grown.
     fn token_count(&mut self, info: &TokenInfo, writer: &mut EventWriter) {
         let (Some(total), Some(last)) = (info.total_token_usage.0, info.last_token_usage.0) else {
             return;
@@ -358,7 +360,7 @@ impl CodexRollout {
         self.response(last.usage(), writer);
     }
 
-    /// An answer whose usage was not told.
+    /// Reports an answer without a usage of its own.
     fn flush(&mut self, writer: &mut EventWriter) {
         if !self.text.is_empty() {
             self.response(TokenUsage::default(), writer);

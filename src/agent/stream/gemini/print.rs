@@ -1,4 +1,4 @@
-//! `gemini --output-format stream-json`: runs that begin with an init and end with a result (pure).
+//! `gemini --output-format stream-json`: runs from an init to a result (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -33,7 +33,7 @@ pub struct GeminiPrintRecord<'a> {
 
 token_counts!(GeminiStats, "input_tokens", "output_tokens");
 
-/// The meaning of Gemini's stream-json.
+/// Interprets Gemini's stream-json.
 #[derive(Debug, Default)]
 pub struct GeminiPrint {
     /// The text since the last tool or prompt, from deltas.
@@ -84,7 +84,7 @@ impl RecordHandler for GeminiPrint {
                     record.message.as_str()
                 ));
             }
-            // Claude's records of this type have none.
+            // Claude's records of this type have no status.
             "result" if record.status.is_absent() => writer.mark_unknown(),
             "result" => self.result(record, writer),
             _ => writer.mark_unknown(),
@@ -109,7 +109,7 @@ impl GeminiPrint {
             }
             "assistant" => {
                 writer.working("an answer");
-                // What came in deltas may come again as a whole.
+                // The deltas may be repeated as a whole.
                 let is_repeated = !record.delta.is_set()
                     && self.text_bytes > 0
                     && text.len() == self.text_bytes

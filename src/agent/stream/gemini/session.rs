@@ -1,4 +1,5 @@
-//! Gemini CLI's session files: messages that are written again as they grow, and no end of a turn (pure).
+//! Gemini CLI's session files, which rewrite messages as they grow and record no end of a turn
+//! (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,7 +12,7 @@ use crate::agent::stream::status::StreamStatus;
 use crate::agent::stream::tools::EventTime;
 use crate::agent::stream::traits::RecordHandler;
 
-/// What Gemini CLI 0.61 says when a human stops it.
+/// Gemini CLI 0.61 writes this when a human stops it.
 const CANCELLED: &str = "Request cancelled.";
 
 /// A line of the file.
@@ -52,7 +53,7 @@ struct FunctionResponse {
 
 token_counts!(GeminiTokens, "input", "output");
 
-/// The answer that may be written again.
+/// An answer that may be rewritten.
 #[derive(Debug, Default)]
 struct OpenAnswer {
     id: String,
@@ -61,7 +62,7 @@ struct OpenAnswer {
     has_tool_calls: bool,
 }
 
-/// The meaning of a session file.
+/// Interprets a session file.
 #[derive(Debug, Default)]
 pub struct GeminiSession {
     open: Option<OpenAnswer>,
@@ -78,7 +79,7 @@ impl RecordHandler for GeminiSession {
                     return;
                 }
                 self.complete(writer);
-                // Empty where it carries the results of tools, which the answer has told.
+                // Empty where it carries tool results, which the answer has reported.
                 let text = record.content.text.as_str();
                 if text.is_empty() {
                     return writer.working("a tool's result");
@@ -100,7 +101,7 @@ impl RecordHandler for GeminiSession {
                 self.complete(writer);
                 writer.interrupted("a human interrupted it".to_owned());
             }
-            // The header, patches of it, and hints to the human.
+            // The header and its patches, and hints to the user.
             _ => writer.mark_unknown(),
         }
     }
@@ -131,7 +132,7 @@ impl GeminiSession {
         }
         let Some(open) = &mut self.open else { return };
         let text = record.content.text.as_str();
-        // The last one holds; what it has more than the one before is new.
+        // The last version holds; its surplus over the one before is new.
         if let Some(more) = text.strip_prefix(open.text.as_str()) {
             writer.token(more.to_owned().into());
         }
@@ -154,7 +155,7 @@ impl GeminiSession {
         }
     }
 
-    /// The answer will not be written again.
+    /// Reports the answer: it will not be rewritten.
     fn complete(&mut self, writer: &mut EventWriter) {
         if let Some(open) = self.open.take() {
             writer.response_completed(&open.text, open.usage, open.has_tool_calls);

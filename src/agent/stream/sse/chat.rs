@@ -1,4 +1,4 @@
-//! OpenAI's chat completions: chunks, a finish reason, perhaps a count of tokens, `[DONE]` (pure).
+//! OpenAI's chat completions: chunks, a finish reason, an optional token count, `[DONE]` (pure).
 
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use crate::agent::stream::status::StreamStatus;
 use crate::agent::stream::traits::RecordHandler;
 use crate::agent::summary::TextPrefix;
 
-/// A chunk.
+/// A chunk of a completion.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ChatChunk<'a> {
@@ -51,7 +51,7 @@ struct Function<'a> {
 
 token_counts!(ChatTokens, "prompt_tokens", "completion_tokens");
 
-/// A tool whose arguments come in pieces.
+/// A tool whose arguments arrive in pieces.
 #[derive(Debug)]
 struct OpenCall {
     index: u64,
@@ -60,10 +60,10 @@ struct OpenCall {
     args: TextPrefix,
 }
 
-/// Tools that one answer may call; those beyond are not told.
+/// The most tools of one answer; further ones are ignored.
 const CALLS_MAX: usize = 1_024;
 
-/// The meaning of a chat completion's stream.
+/// Interprets the stream of a chat completion.
 #[derive(Debug, Default)]
 pub struct ChatCompletion {
     id: String,
@@ -96,11 +96,11 @@ impl RecordHandler for ChatCompletion {
         if let Some(error) = record.error.0 {
             let error = error.message.text;
             if self.has_usage {
-                // It was paid for all the same.
+                // The tokens were consumed nevertheless.
                 writer.response_completed(self.text.as_str(), self.usage, !self.calls.is_empty());
             }
             writer.failed(error.as_str(), "an error in the stream");
-            // Not an answer any more, whatever was said of its end.
+            // The error voids the answer, even a finished one.
             *self = Self {
                 id: std::mem::take(&mut self.id),
                 ..Self::default()
@@ -111,7 +111,7 @@ impl RecordHandler for ChatCompletion {
             writer.working("a chunk");
         }
         for choice in record.choices.0 {
-            // Other answers to the same prompt would be mixed into this one.
+            // Other answers to the same prompt would mix with this one.
             if choice.index.0.unwrap_or(0) == 0 {
                 self.choice(choice, writer);
             }
@@ -148,7 +148,7 @@ impl ChatCompletion {
         }
         if let Some(reason) = choice.finish_reason.get() {
             self.finish = Some(reason.to_owned());
-            // Some servers say no more; an error may still come.
+            // Some servers send no more; an error may still follow.
             if !calls_tools(reason) {
                 writer.set_status(StreamStatus::MaybeDone, format!("finish_reason {reason}"));
             }
@@ -175,7 +175,7 @@ impl ChatCompletion {
             id.clone_into(&mut call.id);
         }
         if let Some(function) = &piece.function.0 {
-            // Some servers send the name again with each piece.
+            // Some servers repeat the name with each piece.
             if call.name.is_empty() {
                 function.name.as_str().clone_into(&mut call.name);
             }
@@ -183,7 +183,7 @@ impl ChatCompletion {
         }
     }
 
-    /// No more comes of this answer.
+    /// Completes the answer.
     fn close(&mut self, how: &str, writer: &mut EventWriter) {
         let Some(reason) = self.finish.take() else {
             if writer.status() == StreamStatus::Working {
@@ -212,7 +212,7 @@ impl ChatCompletion {
     }
 }
 
-/// Whether an answer that ended so waits for tools that somebody else is to run.
+/// Returns whether an answer that ended so waits for tools of the caller.
 fn calls_tools(reason: &str) -> bool {
     matches!(reason, "tool_calls" | "function_call")
 }

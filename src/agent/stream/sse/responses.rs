@@ -1,4 +1,4 @@
-//! OpenAI's responses: items that are added and done, and a last event that says how it ended (pure).
+//! OpenAI's responses: items that are added and done, and a last event with the outcome (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use crate::agent::stream::status::StreamStatus;
 use crate::agent::stream::traits::RecordHandler;
 use crate::agent::summary::TextPrefix;
 
-/// An event.
+/// An event of the stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ResponseEvent<'a> {
@@ -55,12 +55,12 @@ struct Incomplete<'a> {
     reason: Str<'a>,
 }
 
-/// Who runner a tool.
+/// The side that runs a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ToolRunner {
-    /// The API, which tells how it went.
+    /// The API, which reports the result.
     Api,
-    /// Who asked: the stream ends before it has an answer.
+    /// The caller: the stream ends before the result.
     Caller,
 }
 
@@ -96,12 +96,12 @@ impl ResponseItem<'_> {
     }
 }
 
-/// The meaning of a response's stream.
+/// Interprets the stream of a response.
 #[derive(Debug, Default)]
 pub struct ResponseStream {
     text: TextPrefix,
     has_tool_calls: bool,
-    /// Somebody else is to run a tool: the turn goes on.
+    /// The caller has to run a tool: the turn continues.
     awaits_tools: bool,
 }
 
@@ -151,7 +151,7 @@ impl RecordHandler for ResponseStream {
                 writer.failed(error.text.as_str(), record.kind.as_str().to_owned());
             }
             "error" => writer.failed(record.message.as_str(), "an error event"),
-            // Many say nothing that counts.
+            // Most other events carry nothing that counts.
             kind if kind.starts_with("response.") => {}
             _ => writer.mark_unknown(),
         }
