@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::thread::Stop;
 
 pub use self::attend::OutputStream;
-pub(crate) use self::attend::{Attendance, Attended, Bounds, End, Listener};
+pub(crate) use self::attend::{Attendance, Attended, Bounds, ChildListener, End};
 pub(crate) use self::group::{Group, Leash, cannot_start};
 pub(crate) use self::inlet::Inlet;
 pub(crate) use self::outlet::Outlet;
@@ -51,7 +51,7 @@ pub struct Invocation {
 
 /// A child that ended by itself.
 #[derive(Debug)]
-pub struct Finished {
+pub struct ChildOutput {
     /// How it ended.
     pub status: ExitStatus,
     /// Its standard output.
@@ -67,15 +67,19 @@ pub struct Finished {
 /// # Errors
 /// `is_missing_program()` when there is no such program; `is_timeout()` when it ran too long and
 /// was killed.
-pub fn run(invocation: &Invocation, clock: &Clock) -> Result<Finished> {
-    run_unless(invocation, clock, &crossbeam_channel::never())
+pub fn run(invocation: &Invocation, clock: &Clock) -> Result<ChildOutput> {
+    run_until_stopped(invocation, clock, &crossbeam_channel::never())
 }
 
 /// The same, but the child is killed when `stop` is closed, too.
 ///
 /// # Errors
 /// As for [`run`]; `is_gone()` when it was stopped.
-pub(crate) fn run_unless(invocation: &Invocation, clock: &Clock, stop: &Stop) -> Result<Finished> {
+pub(crate) fn run_until_stopped(
+    invocation: &Invocation,
+    clock: &Clock,
+    stop: &Stop,
+) -> Result<ChildOutput> {
     let program = invocation.program.as_os_str();
     let deadline = clock.now() + invocation.timeout;
     let mut command = Command::new(program);
@@ -104,7 +108,7 @@ pub(crate) fn run_unless(invocation: &Invocation, clock: &Clock, stop: &Stop) ->
     let name = program.to_string_lossy();
     match attended {
         Ok(attended) => match attended.end {
-            End::Itself => Ok(Finished {
+            End::Itself => Ok(ChildOutput {
                 status: attended.status,
                 stdout: kept.stdout,
                 stderr: kept.stderr,
@@ -166,7 +170,7 @@ struct Kept {
     truncated: bool,
 }
 
-impl Listener for Kept {
+impl ChildListener for Kept {
     fn output(&mut self, stream: OutputStream, bytes: &[u8], _: Instant) {
         let kept = match stream {
             OutputStream::Stdout => &mut self.stdout,
@@ -196,7 +200,7 @@ mod tests {
         }
     }
 
-    fn run_now(invocation: &Invocation) -> Result<Finished> {
+    fn run_now(invocation: &Invocation) -> Result<ChildOutput> {
         run(invocation, &Clock::system())
     }
 

@@ -70,7 +70,7 @@ impl OutputStream {
 }
 
 /// Who hears of what a child does.
-pub(crate) trait Listener {
+pub(crate) trait ChildListener {
     /// What the child wrote, as it was read. The child waits while this takes its time.
     fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Instant);
 
@@ -157,7 +157,7 @@ impl Attendance<'_> {
     ///
     /// # Errors
     /// What the system says of the pipes; `TimedOut` when the child cannot be killed.
-    pub(crate) fn run(mut self, listener: &mut impl Listener) -> io::Result<Attended> {
+    pub(crate) fn run(mut self, listener: &mut impl ChildListener) -> io::Result<Attended> {
         let mut buffer = vec![0; READ_CHUNK_BYTES];
         let mut course = Course {
             end: End::Itself,
@@ -210,7 +210,7 @@ impl Attendance<'_> {
         &mut self,
         buffer: &mut [u8],
         now: Instant,
-        listener: &mut impl Listener,
+        listener: &mut impl ChildListener,
     ) -> io::Result<usize> {
         let mut taken = 0;
         for (outlet, stream) in
@@ -228,7 +228,7 @@ impl Attendance<'_> {
         &mut self,
         course: &mut Course,
         now: Instant,
-        listener: &mut impl Listener,
+        listener: &mut impl ChildListener,
     ) -> io::Result<()> {
         let deadline_passed = self.bounds.deadline.is_some_and(|deadline| now >= deadline);
         let looked = course.looked_at.is_some_and(|at| now < at + LOOK_AGAIN);

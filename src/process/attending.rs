@@ -4,7 +4,7 @@ use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
 use super::command::{Command, Stdin};
-use crate::child::{Attendance, Attended, Bounds, Group, Inlet, Listener, Outlet};
+use crate::child::{Attendance, Attended, Bounds, ChildListener, Group, Inlet, Outlet};
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 
@@ -26,7 +26,7 @@ pub(super) struct Attending<'a> {
 
 impl Attending<'_> {
     /// Waits for its end. When that is not possible its group is killed.
-    pub fn run(self, listener: &mut impl Listener) -> Result<Attended> {
+    pub fn run(self, listener: &mut impl ChildListener) -> Result<Attended> {
         let Self { command, group, .. } = self;
         let bounds = Bounds {
             deadline: command

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::control::Control;
-use super::terminal::Screen;
+use super::control::CommandControl;
+use super::terminal::PtySize;
 use crate::agent::Format;
 use crate::bus::EventEmitter;
 use crate::child::OutputStream;
 use crate::clock::Clock;
 use crate::error::Result;
 
-use super::outcome::{Outcome, Output};
+use super::outcome::{CommandOutcome, CommandOutput};
 use super::run;
 
 /// How long a command may take to end after it was asked to.
@@ -81,7 +81,7 @@ pub struct Command {
     pub(super) env: Vec<(OsString, Option<OsString>)>,
     pub(super) directory: Option<PathBuf>,
     pub(super) stdin: Stdin,
-    pub(super) screen: Option<Screen>,
+    pub(super) screen: Option<PtySize>,
     pub(super) timeout: Option<Duration>,
     pub(super) grace: Duration,
     pub(super) lines_max: Option<u64>,
@@ -89,7 +89,7 @@ pub struct Command {
     pub(super) format: Format,
     pub(super) on_output: Option<OnOutput>,
     pub(super) mirror: Option<Box<dyn Write + Send>>,
-    pub(super) control: Control,
+    pub(super) control: CommandControl,
     pub(super) clock: Clock,
 }
 
@@ -110,7 +110,7 @@ impl Command {
             format: Format::Text,
             on_output: None,
             mirror: None,
-            control: Control::new(),
+            control: CommandControl::new(),
             clock: Clock::system(),
         }
     }
@@ -158,7 +158,7 @@ impl Command {
 
     /// Gives it a terminal of its own, so that it keeps its colours: both outputs are one then,
     /// and come as standard output.
-    pub fn pty(mut self, screen: Screen) -> Self {
+    pub fn pty(mut self, screen: PtySize) -> Self {
         self.screen = Some(screen);
         self
     }
@@ -177,13 +177,13 @@ impl Command {
     }
 
     /// Hands on so many lines at most; more are read, and counted in
-    /// [`Outcome::lost_lines`], and one warning says so. All, unless told otherwise.
+    /// [`CommandOutcome::lost_lines`], and one warning says so. All, unless told otherwise.
     pub fn line_limit(mut self, lines: u64) -> Self {
         self.lines_max = Some(lines);
         self
     }
 
-    /// How many bytes of each output [`Output`] has at most: of more the beginning and the end, a
+    /// How many bytes of each output [`CommandOutput`] has at most: of more the beginning and the end, a
     /// half each. 16 MiB unless told otherwise.
     pub fn collect(mut self, bytes_max: usize) -> Self {
         self.collected_bytes = bytes_max;
@@ -243,13 +243,13 @@ impl Command {
     }
 
     /// Lets another thread end it.
-    pub fn control(mut self, control: &Control) -> Self {
+    pub fn control(mut self, control: &CommandControl) -> Self {
         self.control = control.clone();
         self
     }
 
     /// What ends it.
-    pub(crate) fn control_handle(&self) -> Control {
+    pub(crate) fn control_handle(&self) -> CommandControl {
         self.control.clone()
     }
 
@@ -287,7 +287,7 @@ impl Command {
     /// # Errors
     /// `is_missing_program()` when there is no such program; what the system says when it cannot
     /// be started, read or killed. A command that fails or takes too long is no error.
-    pub fn output(self) -> Result<Output> {
+    pub fn output(self) -> Result<CommandOutput> {
         run::output(self)
     }
 
@@ -299,8 +299,8 @@ impl Command {
     ///
     /// # Errors
     /// As for [`Command::output`]. There are no events of a command that could not be started.
-    pub fn observe(self, emitter: &EventEmitter) -> Result<Outcome> {
-        run::observe(self, || Ok(emitter.clone()), &run::never())
+    pub fn observe(self, emitter: &EventEmitter) -> Result<CommandOutcome> {
+        run::observe_command(self, || Ok(emitter.clone()), &run::never())
     }
 }
 

@@ -12,20 +12,20 @@ const ORDERS: usize = 1;
 /// Ends the command that it was given to, from any thread; see
 /// [`Command::control`](super::Command::control). It is for one command.
 #[derive(Clone, Debug)]
-pub struct Control {
+pub struct CommandControl {
     give: Sender<Signal>,
     pub(super) orders: Receiver<Signal>,
     pub(super) leash: Leash,
     pub(super) modes: Modes,
 }
 
-impl Default for Control {
+impl Default for CommandControl {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Control {
+impl CommandControl {
     /// For a command.
     pub fn new() -> Self {
         let (give, orders) = bounded(ORDERS);

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::jobs::Foreground;
+use super::jobs::ForegroundGroup;
 use super::kernel::{Stat, age, arguments, children, standard_output, stat};
 use super::shell::{is_interactive_shell, subshell_name};
 
@@ -55,23 +55,23 @@ fn joined(arguments: &[String]) -> String {
 }
 
 /// What the terminal of a program has in its foreground.
-pub(crate) fn foreground(program: &Stat, now: Instant) -> Foreground {
+pub(crate) fn foreground(program: &Stat, now: Instant) -> ForegroundGroup {
     match program.foreground {
-        Some(group) if group == program.group => Foreground::Shell,
-        Some(group) => of_shell(program, group, now, 0).unwrap_or(Foreground::Unknown),
-        None => Foreground::Unknown,
+        Some(group) if group == program.group => ForegroundGroup::Shell,
+        Some(group) => of_shell(program, group, now, 0).unwrap_or(ForegroundGroup::Unknown),
+        None => ForegroundGroup::Unknown,
     }
 }
 
 /// The group, if a shell has started it, or one within that shell has.
-fn of_shell(shell: &Stat, group: u32, now: Instant, depth: usize) -> Option<Foreground> {
+fn of_shell(shell: &Stat, group: u32, now: Instant, depth: usize) -> Option<ForegroundGroup> {
     let children = children(shell.pid);
     let members: Vec<&Stat> = children
         .iter()
         .filter(|child| child.group == group)
         .collect();
     if let (Some(first), Some(last)) = (members.first(), members.last()) {
-        return Some(Foreground::Group {
+        return Some(ForegroundGroup::Group {
             group,
             since: now.checked_sub(age(first)).unwrap_or(now),
             is_whole: is_last_of_pipeline(last),

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::attending::{Attending, fed};
 use super::command::Command;
-use super::outcome::Outcome;
+use super::outcome::CommandOutcome;
 use super::start::{Started, start};
-use crate::child::Listener;
+use crate::child::ChildListener;
 use crate::error::Result;
 use crate::thread::Stop;
 
@@ -16,12 +16,12 @@ use crate::thread::Stop;
 ///
 /// Of the command's own hearers, its format, its limits of lines and bytes nothing is used; nor a
 /// terminal, given or its own.
-pub(crate) fn listen(
+pub(crate) fn run_with_listener(
     command: &Command,
     stop: &Stop,
     stop_grace: Duration,
-    listener: &mut impl Listener,
-) -> Result<Outcome> {
+    listener: &mut impl ChildListener,
+) -> Result<CommandOutcome> {
     let began = command.clock.now();
     let Started {
         mut group,
@@ -40,5 +40,5 @@ pub(crate) fn listen(
     }
     .run(listener)?;
     let duration = command.clock.now().saturating_duration_since(began);
-    Ok(Outcome::new(&attended, duration, 0))
+    Ok(CommandOutcome::new(&attended, duration, 0))
 }

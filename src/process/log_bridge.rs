@@ -30,7 +30,7 @@ pub struct LogBridge {
 }
 
 impl LogBridge {
-    /// Records up to this level become events.
+    /// RecordSplitter up to this level become events.
     pub fn new(emitter: EventEmitter, level: LevelFilter) -> Self {
         Self {
             emitter,

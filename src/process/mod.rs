@@ -3,7 +3,7 @@
 //! ```text
 //! command ─start─> child (own group) ─bytes─> lines (pure) ─> recorder (pure) ─> closure, events
 //!                                        ├──> records (pure): what an agent says ──> events
-//!                                        └──> collected (pure): what Output has
+//!                                        └──> collected (pure): what CommandOutput has
 //! ```
 //!
 //! A command is run to its end by the thread that asks for it, which reads both outputs, keeps the
@@ -13,7 +13,7 @@
 //! Of processes that others started it is known what runs in the foreground of their terminals, and how
 //! they ended, as far as the kernel tells.
 //!
-//! Code of this program is seen in the same way: [`Work`] has writers for what it prints, and
+//! Code of this program is seen in the same way: [`InProcessExecution`] has writers for what it prints, and
 //! [`LogBridge`] takes what it logs.
 
 mod command;
@@ -21,8 +21,8 @@ mod control;
 mod outcome;
 mod validation;
 
+mod in_process;
 mod log_bridge;
-mod work;
 mod writer;
 
 mod attending;
@@ -46,21 +46,23 @@ mod recorder;
 mod records;
 
 pub use self::command::{Command, Stdin};
-pub use self::control::Control;
+pub use self::control::CommandControl;
+pub use self::in_process::InProcessExecution;
 pub use self::log_bridge::LogBridge;
-pub use self::outcome::{Outcome, Output};
-pub use self::terminal::{Screen, write_from_the_background};
+pub use self::outcome::{CommandOutcome, CommandOutput};
+pub use self::terminal::{PtySize, allow_background_output};
 pub use self::validation::{ValidationResult, run_validation, validate};
-pub use self::work::Work;
 pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
 pub(crate) use self::agents::RunningAgent;
 pub(crate) use self::foreground::{Program, foreground};
-pub(crate) use self::jobs::{Foreground, JobEvent, Jobs, LIVES as JOB_LIVES};
-pub(crate) use self::kernel::{ExitWatch, Exits, Process, TerminalWatch, directory, stat};
-pub(crate) use self::listen::listen;
-pub(crate) use self::patient::Patient;
-pub(crate) use self::records::{Piece, Records};
-pub(crate) use self::run::observe;
-pub(crate) use self::validation::validate_unless;
+pub(crate) use self::jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs};
+pub(crate) use self::kernel::{
+    ExitWatch, ProcessWatcher, TerminalWatch, WatchedProcess, directory, stat,
+};
+pub(crate) use self::listen::run_with_listener;
+pub(crate) use self::patient::BlockingEmitter;
+pub(crate) use self::records::{RecordPart, RecordSplitter};
+pub(crate) use self::run::observe_command;
+pub(crate) use self::validation::validate_until_stopped;

@@ -12,7 +12,7 @@ const TIMED_OUT: i32 = 124;
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Outcome {
+pub struct CommandOutcome {
     /// What it exited with; `None` when a signal ended it.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
@@ -28,7 +28,7 @@ pub struct Outcome {
     pub lost_lines: u64,
 }
 
-impl Outcome {
+impl CommandOutcome {
     pub(super) fn new(attended: &Attended, duration: Duration, lost_lines: u64) -> Self {
         let status: ExitStatus = attended.status;
         Self {
@@ -69,9 +69,9 @@ impl Outcome {
 /// How a command ended, and what it printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Output {
+pub struct CommandOutput {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: CommandOutcome,
     /// Its standard output, byte for byte.
     pub stdout: Vec<u8>,
     /// Its standard error, byte for byte; nothing with a terminal of its own, which has one output.

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Emits events when there is room for them on the whole way to the log.
 #[derive(Debug)]
-pub(crate) struct Patient {
+pub(crate) struct BlockingEmitter {
     pub emitter: EventEmitter,
     clock: Clock,
     /// The log did not come on while it was waited for. Until it does, what has no room is
@@ -20,7 +20,7 @@ pub(crate) struct Patient {
     has_given_up: bool,
 }
 
-impl Patient {
+impl BlockingEmitter {
     pub fn new(emitter: EventEmitter, clock: Clock) -> Self {
         Self {
             emitter,
@@ -36,7 +36,7 @@ impl Patient {
             return;
         }
         let deadline = self.clock.now() + PATIENCE;
-        self.emitter.emit_waiting(event, deadline);
+        self.emitter.emit_deadline(event, deadline);
         self.has_given_up = self.clock.now() >= deadline;
     }
 }

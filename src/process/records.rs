@@ -8,7 +8,7 @@ use crate::timestamp::Timestamp;
 const BEGIN_BYTES_MAX: usize = 64 * 1024;
 
 /// A piece of what was printed.
-pub(crate) enum Piece<'a> {
+pub(crate) enum RecordPart<'a> {
     /// Bytes of lines that are no records.
     Text(&'a [u8]),
     /// What a record says.
@@ -18,7 +18,7 @@ pub(crate) enum Piece<'a> {
 }
 
 /// Where pieces go.
-pub(crate) type Take<'a> = &'a mut dyn FnMut(Piece<'_>);
+pub(crate) type Take<'a> = &'a mut dyn FnMut(RecordPart<'_>);
 
 /// What a line is, as its beginning says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ enum Kind {
 /// A line is a record that begins as an object does, or as a field of server-sent events. While the
 /// records do not tell which format they have, everything from the first of them on is held: it is
 /// sorted when that is known, at the latest after 64 lines.
-pub(crate) struct Records {
+pub(crate) struct RecordSplitter {
     format: Format,
     parser: StreamParser,
     /// The beginning of a line that does not tell yet.
@@ -50,7 +50,7 @@ pub(crate) struct Records {
     bad_end: Option<String>,
 }
 
-impl Records {
+impl RecordSplitter {
     /// Of an output in this format; of plain text there are none.
     pub fn new(format: Format) -> Option<Self> {
         (format != Format::Text).then(|| Self {
@@ -99,7 +99,7 @@ impl Records {
                 "nothing in the output says how the agent stands: is it the format {}?",
                 self.format
             );
-            take(Piece::Event(AgentEvent::Warning {
+            take(RecordPart::Event(AgentEvent::Warning {
                 context: "agent output".to_owned(),
                 message,
             }));
@@ -115,7 +115,7 @@ impl Records {
             (None, false) => "it printed nothing".to_owned(),
             (None, true) => return,
         };
-        take(Piece::Event(AgentEvent::AgentFailed {
+        take(RecordPart::Event(AgentEvent::AgentFailed {
             error: "the run was cut off before its end".to_owned(),
             evidence: format!("{how}, without a record that says how it went"),
         }));
@@ -198,14 +198,14 @@ impl Records {
         self.last = kind;
         self.open = (!bytes.ends_with(b"\n")).then_some(kind);
         match kind {
-            Kind::Text => take(Piece::Text(bytes)),
+            Kind::Text => take(RecordPart::Text(bytes)),
             Kind::Record => {
                 self.parser.push(bytes, now, &mut self.events);
                 self.hand_on(take);
                 // Of records of nobody that is known two words are understood: they are what was
                 // printed, like any text.
                 if self.parser.format() == Some(StreamFormat::Json) {
-                    take(Piece::Unread(bytes));
+                    take(RecordPart::Unread(bytes));
                 }
             }
         }
@@ -213,7 +213,7 @@ impl Records {
 
     fn hand_on(&mut self, take: Take<'_>) {
         for event in self.events.drain(..) {
-            take(Piece::Event(event));
+            take(RecordPart::Event(event));
         }
     }
 

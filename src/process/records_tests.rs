@@ -6,12 +6,12 @@ use super::*;
 
 /// What is handed on, a line each: text as it is, events by their names.
 fn sorted(format: Format, pieces: &[&[u8]]) -> Vec<String> {
-    let mut records = Records::new(format).unwrap();
+    let mut records = RecordSplitter::new(format).unwrap();
     let (mut found, mut text) = (Vec::new(), Vec::new());
     let now = Timestamp::from_micros(0);
-    let mut take = |piece: Piece<'_>| match piece {
-        Piece::Text(bytes) | Piece::Unread(bytes) => text.extend_from_slice(bytes),
-        Piece::Event(event) => {
+    let mut take = |piece: RecordPart<'_>| match piece {
+        RecordPart::Text(bytes) | RecordPart::Unread(bytes) => text.extend_from_slice(bytes),
+        RecordPart::Event(event) => {
             if !text.is_empty() {
                 found.push(String::from_utf8_lossy(&std::mem::take(&mut text)).into_owned());
             }

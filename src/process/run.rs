@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use super::attending::{Attending, fed};
 use super::collected::Collected;
 use super::command::Command;
-use super::outcome::{Outcome, Output};
-use super::patient::Patient;
+use super::outcome::{CommandOutcome, CommandOutput};
+use super::patient::BlockingEmitter;
 use super::recorder::{Recorder, Sink};
-use super::records::{Piece, Records, Take};
+use super::records::{RecordPart, RecordSplitter, Take};
 use super::sinks::{Events, Hearers};
 use super::start::{Started, start};
-use super::terminal::{Lent, Screen};
+use super::terminal::{Lent, PtySize};
 use crate::bus::EventEmitter;
-use crate::child::{Attended, Inlet, Listener, OutputStream};
+use crate::child::{Attended, ChildListener, Inlet, OutputStream};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::Stop;
@@ -28,7 +28,7 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 const SIZE_CHECK: Duration = Duration::from_millis(200);
 
 /// Runs it and collects what it prints.
-pub(super) fn output(mut command: Command) -> Result<Output> {
+pub(super) fn output(mut command: Command) -> Result<CommandOutput> {
     let began = command.clock.now();
     let started = start(&command)?;
     let hearers = Hearers {
@@ -37,7 +37,7 @@ pub(super) fn output(mut command: Command) -> Result<Output> {
     };
     let ran = attend(command, started, began, hearers, Keeping::Bytes, &never())?;
     let (stdout, stderr) = ran.collected;
-    Ok(Output {
+    Ok(CommandOutput {
         outcome: ran.outcome,
         stdout: stdout.0,
         stderr: stderr.0,
@@ -47,16 +47,16 @@ pub(super) fn output(mut command: Command) -> Result<Output> {
 
 /// Runs it and makes events of what it does. The emitter is asked for when it has been started; the
 /// command is ended when `stop` is closed.
-pub(crate) fn observe(
+pub(crate) fn observe_command(
     mut command: Command,
     emitter: impl FnOnce() -> Result<EventEmitter>,
     stop: &Stop,
-) -> Result<Outcome> {
+) -> Result<CommandOutcome> {
     let began = command.clock.now();
     let started = start(&command)?;
     let emitter = emitter()?;
-    emitter.execution_started(&command.line(), &command.directory_shown(), None, None);
-    let to = Patient::new(emitter.clone(), command.clock.clone());
+    emitter.execution_started(&command.line(), &command.directory_shown());
+    let to = BlockingEmitter::new(emitter.clone(), command.clock.clone());
     let hearers = Hearers {
         on_output: command.on_output.take(),
         events: Events::Execution(to),
@@ -70,7 +70,7 @@ pub(crate) fn observe(
                 emitter.error("timeout", &message);
             }
             let took = outcome.duration_ms();
-            emitter.execution_completed(outcome.exit_code, outcome.signal, took, None, None);
+            emitter.execution_completed(outcome.exit_code, outcome.signal, took);
             Ok(outcome)
         }
         Err(error) => {
@@ -92,7 +92,7 @@ pub(super) enum Keeping {
 
 /// What came of it.
 pub(super) struct Ran {
-    pub outcome: Outcome,
+    pub outcome: CommandOutcome,
     /// Both outputs as far as they were kept, and how many bytes are missing.
     pub collected: ((Vec<u8>, u64), (Vec<u8>, u64)),
 }
@@ -127,7 +127,7 @@ pub(super) fn attend(
         Keeping::Bytes | Keeping::Lines => command.collected_bytes,
     };
     let records = match keeping {
-        Keeping::Nothing => Records::new(command.format),
+        Keeping::Nothing => RecordSplitter::new(command.format),
         // Whoever collects wants it as it is.
         Keeping::Bytes | Keeping::Lines => None,
     };
@@ -165,18 +165,18 @@ pub(super) fn attend(
 struct Attention {
     recorder: Recorder<Hearers>,
     /// Standard output as records, where it has some.
-    records: Option<Records>,
+    records: Option<RecordSplitter>,
     agent_id: String,
     clock: Clock,
     collected: [Collected; 2],
     mirror: Option<Box<dyn Write + Send>>,
-    own: Option<(pty_process::blocking::Pty, Screen)>,
+    own: Option<(pty_process::blocking::Pty, PtySize)>,
     sized_at: Instant,
     lent: Option<Lent>,
     has_told_stop: bool,
 }
 
-impl Listener for Attention {
+impl ChildListener for Attention {
     fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Instant) {
         if let Some(mirror) = &mut self.mirror
             && mirror
@@ -230,14 +230,14 @@ impl Listener for Attention {
 
 impl Attention {
     /// Has records read; what they say stands behind all that was printed before them.
-    fn read(&mut self, now: Instant, read: impl FnOnce(&mut Records, Timestamp, Take<'_>)) {
+    fn read(&mut self, now: Instant, read: impl FnOnce(&mut RecordSplitter, Timestamp, Take<'_>)) {
         let (recorder, agent_id) = (&mut self.recorder, &self.agent_id);
         if let Some(records) = &mut self.records {
             read(records, self.clock.wall(), &mut |piece| match piece {
-                Piece::Text(bytes) | Piece::Unread(bytes) => {
+                RecordPart::Text(bytes) | RecordPart::Unread(bytes) => {
                     recorder.push(OutputStream::Stdout, bytes, now);
                 }
-                Piece::Event(event) => {
+                RecordPart::Event(event) => {
                     recorder.give_all(now);
                     recorder.sink.agent(event, agent_id);
                 }
@@ -252,7 +252,7 @@ impl Attention {
         {
             records.ended_badly(attended.status.to_string());
         }
-        self.read(now, Records::finish);
+        self.read(now, RecordSplitter::finish);
         if attended.is_held {
             self.recorder.sink.warning(
                 "a process that it left behind holds its output: what that prints is not seen",
@@ -264,7 +264,11 @@ impl Attention {
         let (_, lost_lines) = self.recorder.finish(now);
         let [stdout, stderr] = self.collected;
         Ran {
-            outcome: Outcome::new(attended, now.saturating_duration_since(began), lost_lines),
+            outcome: CommandOutcome::new(
+                attended,
+                now.saturating_duration_since(began),
+                lost_lines,
+            ),
             collected: (stdout.take(), stderr.take()),
         }
     }

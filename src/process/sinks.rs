@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::command::OnOutput;
-use super::patient::Patient;
+use super::patient::BlockingEmitter;
 use super::recorder::Sink;
 use crate::agent::AgentEvent;
 use crate::child::OutputStream;
@@ -14,9 +14,9 @@ pub(super) enum Events {
     /// Nothing.
     None,
     /// `ExecutionOutput`.
-    Execution(Patient),
+    Execution(BlockingEmitter),
     /// `ValidationOutput`, a line each.
-    Validation { to: Patient, iteration: u32 },
+    Validation { to: BlockingEmitter, iteration: u32 },
 }
 
 /// A command has no loop: what its agent does is one iteration.

@@ -7,7 +7,7 @@ use std::process::{ChildStdin, Stdio};
 use pty_process::blocking as pty;
 
 use super::command::{Command, Stdin};
-use super::terminal::{self, Lent, Raw, Screen};
+use super::terminal::{self, Lent, PtySize, Raw};
 use crate::child::{Group, Outlet, cannot_start};
 use crate::error::{Error, Result};
 
@@ -21,7 +21,7 @@ pub(super) struct Started {
     pub group: Group,
     pub outlets: [Outlet; 2],
     /// Its own terminal, to be set to another size.
-    pub own: Option<(pty::Pty, Screen)>,
+    pub own: Option<(pty::Pty, PtySize)>,
     /// What it reads is written here.
     pub fed: Option<ChildStdin>,
     /// What is typed goes here.
@@ -65,7 +65,7 @@ fn with_pipes(command: &Command) -> Result<Started> {
     })
 }
 
-fn with_terminal(command: &Command, screen: Screen) -> Result<Started> {
+fn with_terminal(command: &Command, screen: PtySize) -> Result<Started> {
     let failed = |cause: pty_process::Error| {
         Error::other(format!("cannot give {} a terminal", command.name())).because(cause)
     };

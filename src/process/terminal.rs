@@ -17,7 +17,7 @@ const TERMINAL: &str = "/dev/tty";
 
 /// How large a terminal is that a command gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Screen {
+pub struct PtySize {
     /// Its width and height in character cells.
     pub columns: u16,
     /// See `columns`.
@@ -26,9 +26,9 @@ pub struct Screen {
     pub follows: bool,
 }
 
-impl Screen {
+impl PtySize {
     /// As large as the terminal of this program, now and when that changes; 80 by 24 without one.
-    pub fn like_ours() -> Self {
+    pub fn of_terminal() -> Self {
         let (columns, rows) = our_size().unwrap_or((80, 24));
         Self {
             columns,
@@ -38,7 +38,7 @@ impl Screen {
     }
 
     /// So large, for good.
-    pub fn of(columns: u16, rows: u16) -> Self {
+    pub fn fixed(columns: u16, rows: u16) -> Self {
         Self {
             columns,
             rows,
@@ -122,7 +122,7 @@ fn without<T>(signal: NixSignal, act: impl FnOnce() -> T) -> T {
 /// Lets this thread, and those that it starts afterwards, write to the terminal while a command has
 /// it, also where `stty tostop` is set. For programs that run commands with
 /// [`Stdin::Inherited`](super::Stdin::Inherited).
-pub fn write_from_the_background() {
+pub fn allow_background_output() {
     let mut stops = SigSet::empty();
     stops.add(NixSignal::SIGTTOU);
     // Where it is refused, a terminal that is set to `tostop` stops us, and `fg` goes on.

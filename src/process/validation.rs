@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::command::Command;
-use super::patient::Patient;
+use super::patient::BlockingEmitter;
 use super::run::{Keeping, attend, never};
 use super::sinks::{Events, Hearers};
 use super::start::start;
@@ -95,11 +95,11 @@ pub fn validate(
     emitter: Option<&EventEmitter>,
     iteration: u32,
 ) -> Result<ValidationResult> {
-    validate_unless(command, line, emitter, iteration, &never())
+    validate_until_stopped(command, line, emitter, iteration, &never())
 }
 
 /// The same, ended when `stop` is closed.
-pub(crate) fn validate_unless(
+pub(crate) fn validate_until_stopped(
     mut command: Command,
     line: &str,
     emitter: Option<&EventEmitter>,
@@ -109,7 +109,7 @@ pub(crate) fn validate_unless(
     let began = command.clock.now();
     let events = match emitter {
         Some(emitter) => Events::Validation {
-            to: Patient::new(emitter.clone(), command.clock.clone()),
+            to: BlockingEmitter::new(emitter.clone(), command.clock.clone()),
             iteration,
         },
         None => Events::None,

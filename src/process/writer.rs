@@ -3,7 +3,7 @@
 use std::io;
 
 use super::lines::Lines;
-use super::patient::Patient;
+use super::patient::BlockingEmitter;
 use super::recorder::Sink;
 use super::sinks::{Events, Hearers};
 use crate::bus::EventEmitter;
@@ -26,7 +26,7 @@ pub struct OutputWriter {
 }
 
 impl EventEmitter {
-    /// Output of this execution, to write to.
+    /// CommandOutput of this execution, to write to.
     ///
     /// ```
     /// use std::io::Write;
@@ -45,7 +45,7 @@ impl EventEmitter {
 
 impl OutputWriter {
     pub(super) fn new(emitter: &EventEmitter, stream: OutputStream, clock: Clock) -> Self {
-        let events = Events::Execution(Patient::new(emitter.clone(), clock.clone()));
+        let events = Events::Execution(BlockingEmitter::new(emitter.clone(), clock.clone()));
         let on_output = None;
         Self {
             stream,

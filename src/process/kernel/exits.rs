@@ -1,6 +1,6 @@
 //! How processes end that are not our children: each is held by a pidfd, and one thread waits for all.
 //!
-//! One thread a watched server, `td-exits`. A poller opens processes through [`Exits`] and gives the bell
+//! One thread a watched server, `td-exits`. A poller opens processes through [`ProcessWatcher`] and gives the bell
 //! that is rung when one of them has ended; the thread blocks in `epoll_wait`, finds out how a process
 //! ended, notes it and rings, which never waits. At rest it does not run. It ends when its [`ExitWatch`]
 //! is shut down or dropped.
@@ -30,12 +30,12 @@ const WAKE: u64 = 0;
 
 /// Holds processes open to learn how they end; cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Exits(Option<Arc<Shared>>);
+pub(crate) struct ProcessWatcher(Option<Arc<Shared>>);
 
-/// The thread behind [`Exits`].
+/// The thread behind [`ProcessWatcher`].
 #[derive(Debug)]
 pub(crate) struct ExitWatch {
-    exits: Exits,
+    exits: ProcessWatcher,
     thread: Handle<()>,
     wake: UnixStream,
 }
@@ -60,7 +60,7 @@ struct Held {
 
 /// A process under observation.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct WatchedProcess {
     pub pid: u32,
     started: u64,
     held: Option<(u64, Arc<Held>, Arc<Shared>)>,
@@ -81,7 +81,7 @@ impl ExitWatch {
             held: Mutex::default(),
             next: AtomicU64::new(WAKE + 1),
         });
-        let exits = Exits(Some(Arc::clone(&shared)));
+        let exits = ProcessWatcher(Some(Arc::clone(&shared)));
         let thread = thread::spawn("td-exits", move || shared.run(&woken))?;
         Ok(Self {
             exits,
@@ -91,7 +91,7 @@ impl ExitWatch {
     }
 
     /// What processes are opened through.
-    pub fn exits(&self) -> Exits {
+    pub fn exits(&self) -> ProcessWatcher {
         self.exits.clone()
     }
 
@@ -106,7 +106,7 @@ impl ExitWatch {
     }
 }
 
-impl Exits {
+impl ProcessWatcher {
     /// Opens a process that `is_meant`, judged after it has been opened: a pid may have been given to
     /// another process meanwhile. `None` when there is no such process. The bell is rung when it
     /// ends.
@@ -115,13 +115,13 @@ impl Exits {
         pid: u32,
         bell: &Sender<()>,
         is_meant: impl FnOnce(&Stat) -> bool,
-    ) -> Option<Process> {
+    ) -> Option<WatchedProcess> {
         let pidfd = match &self.0 {
             Some(shared) if shared.held().len() < HELD_MAX => pidfd::open(pid).ok(),
             _ => None,
         };
         let stat = procfs::stat(pid).filter(is_meant)?;
-        let unheld = Process {
+        let unheld = WatchedProcess {
             pid,
             started: stat.started,
             held: None,
@@ -148,11 +148,11 @@ impl Exits {
             return Some(unheld);
         }
         let held = Some((number, held, Arc::clone(shared)));
-        Some(Process { held, ..unheld })
+        Some(WatchedProcess { held, ..unheld })
     }
 }
 
-impl Process {
+impl WatchedProcess {
     /// Whether it has ended, and how, as far as that can be known.
     pub fn end(&self) -> Option<Option<Death>> {
         let Some((_, held, _)) = &self.held else {
@@ -182,7 +182,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for WatchedProcess {
     fn drop(&mut self) {
         if let Some((number, held, shared)) = &self.held {
             shared.ready.remove(&held.pidfd);
@@ -288,7 +288,7 @@ mod tests {
         command.spawn().unwrap()
     }
 
-    fn end_of(process: &Process) -> Option<Death> {
+    fn end_of(process: &WatchedProcess) -> Option<Death> {
         process.end().expect("it has ended")
     }
 
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn another_process_is_not_taken_for_the_one_that_is_meant() {
-        let exits = Exits::default();
+        let exits = ProcessWatcher::default();
         let (bell, _rung) = bounded(1);
         let own = std::process::id();
         assert!(exits.open(own, &bell, |_| false).is_none());

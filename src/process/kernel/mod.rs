@@ -6,6 +6,6 @@ mod procfs;
 mod ready;
 mod terminals;
 
-pub(crate) use exits::{ExitWatch, Exits, Process};
+pub(crate) use exits::{ExitWatch, ProcessWatcher, WatchedProcess};
 pub(crate) use procfs::{Stat, age, arguments, children, directory, standard_output, stat};
 pub(crate) use terminals::TerminalWatch;
