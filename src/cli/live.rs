@@ -39,7 +39,7 @@ pub(super) fn print(
     };
     // Text for people is merged: panes change often.
     let merged = SubscribeOptions {
-        limit: Some(CONSOLE_LIMIT),
+        throttle: Some(CONSOLE_LIMIT),
         ..Default::default()
     };
     let console = || {

@@ -47,7 +47,7 @@ impl Config {
         let mut query = query(typed.filter, Clock::system().wall())?;
         // A search finds each state of a line, and programs read what is there.
         let revisions = (is_of_lines && !options.json)
-            .then(|| query.clone().kind(EventKind::OutputRevised.name()));
+            .then(|| query.clone().kind(EventKind::OutputRevised.as_str()));
         if !options.json && !query.wants_all() {
             query = with_context(query);
         }
@@ -104,7 +104,7 @@ fn before(moment: Moment, now: Timestamp) -> Timestamp {
 
 /// Adds what the console has to know.
 pub(super) fn with_context(query: Query) -> Query {
-    let add = |query: Query, kind: EventKind| query.context(kind.name());
+    let add = |query: Query, kind: EventKind| query.context(kind.as_str());
     CONTEXT.into_iter().fold(query, add)
 }
 

@@ -6,7 +6,6 @@
 
 mod keeper;
 mod runs;
-mod tapes;
 mod timeline;
 
 use std::fmt;
@@ -23,14 +22,14 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
 use crate::history::{
-    DataDir, LogOptions, LogReport, RawReport, Retention, Rotation, RunDirectory, RunInfo,
-    SyncPolicy,
+    DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
 use crate::observe::{
     AgentWatch, AgentsReport, Context, Coordinator, JobHandle, RunName, Source, Watch, agents_job,
     command_job, poke,
 };
 use crate::process::{Command, CommandControl, CommandOutcome};
+use crate::recording::RecordingReport;
 use crate::redact::Rules;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
@@ -395,7 +394,7 @@ impl Engine {
             ..
         } = self;
         drop((running, alive));
-        runs.hurry_tapes();
+        runs.recordings.begin_shutdown();
         let mut report = Report {
             panicked,
             ..Report::default()
@@ -411,10 +410,10 @@ impl Engine {
         drop(pokes);
         runs.close_all();
         // While the bus still takes what it has to say.
-        report.raw = runs.finish_tapes();
+        report.raw = runs.finish_recordings();
         if let Some(raw) = &report.raw {
             report.panicked.extend(raw.panicked.clone());
-            if raw.is_left {
+            if raw.timed_out {
                 report.left.push("td-raw".to_owned());
             }
         }
@@ -443,7 +442,7 @@ pub struct Report {
     /// What the log says at its end; `None` without a log.
     pub log: Option<LogReport>,
     /// What came of raw recordings; `None` when there were none.
-    pub raw: Option<RawReport>,
+    pub raw: Option<RecordingReport>,
     /// Threads that panicked.
     pub panicked: Vec<Panicked>,
     /// Threads that did not end in time and were left.

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::clean::one_line;
 use crate::event::{Envelope, EventKind, PaneId};
-use crate::recording::{Code, Tape};
+use crate::recording::{Encoder, EventCode};
 pub(super) use marks::{gap, log_gap};
 use merged_terminal::Merged;
 use pane_terminal::PaneView;
@@ -39,7 +39,7 @@ pub(crate) struct AsciicastOptions {
 /// Writes a cast, an envelope at a time.
 #[derive(Debug)]
 pub(crate) struct AsciicastExport {
-    tape: Tape,
+    encoder: Encoder,
     terminal: Terminal,
 }
 
@@ -53,7 +53,7 @@ impl AsciicastExport {
     pub fn new(options: AsciicastOptions) -> Self {
         let title = options.title.as_deref().map(one_line);
         Self {
-            tape: Tape::new(title, options.idle_limit),
+            encoder: Encoder::new(title, options.idle_limit),
             terminal: match options.pane {
                 Some(pane) => Terminal::Pane(Box::new(PaneView::new(pane))),
                 None => Terminal::Merged(Box::new(Merged::new())),
@@ -68,38 +68,39 @@ impl AsciicastExport {
         if event.kind() == EventKind::LogOpened {
             return;
         }
-        self.tape.at(envelope.ts);
+        self.encoder.advance_to(envelope.ts);
         let is_foreign = match &self.terminal {
             Terminal::Pane(pane) => pane.is_foreign(event),
             Terminal::Merged(_) => false,
         };
         if !is_foreign && let Some(mark) = marks::mark(event) {
-            self.tape.event(Code::Marker, &mark, out);
+            self.encoder.event(EventCode::Marker, &mark, out);
         }
         match &mut self.terminal {
-            Terminal::Pane(pane) => pane.push(event, &mut self.tape, out),
-            Terminal::Merged(merged) => merged.push(envelope, &mut self.tape, out),
+            Terminal::Pane(pane) => pane.push(event, &mut self.encoder, out),
+            Terminal::Merged(merged) => merged.push(envelope, &mut self.encoder, out),
         }
-        if self.tape.is_full() {
-            self.tape.open(self.size(), out);
+        if self.encoder.needs_header() {
+            self.encoder.write_header(self.size(), out);
         }
     }
 
     /// Adds the end. Nothing is to be pushed after it.
     pub fn finish(&mut self, out: &mut String) {
-        self.tape.open(self.size(), out);
+        self.encoder.write_header(self.size(), out);
         if let Terminal::Merged(merged) = &mut self.terminal {
-            merged.finish(&mut self.tape, out);
+            merged.finish(&mut self.encoder, out);
         }
         let exit_status = match &self.terminal {
             Terminal::Pane(pane) => pane.exit_status(),
             Terminal::Merged(merged) => merged.exit_status(),
         };
         if let Some(status) = exit_status {
-            self.tape.event(Code::Exit, &status.to_string(), out);
-        } else if self.tape.is_behind() {
+            self.encoder
+                .event(EventCode::Exit, &status.to_string(), out);
+        } else if self.encoder.has_unwritten_time() {
             // It lasted until here, although nothing was to be seen any more.
-            self.tape.event(Code::Output, "", out);
+            self.encoder.event(EventCode::Output, "", out);
         }
     }
 

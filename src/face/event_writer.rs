@@ -272,7 +272,6 @@ mod tests {
 
     use super::*;
     use crate::bus::EventBus;
-    use crate::event::Styles;
     use crate::face::{ConsoleOptions, TreeOptions};
 
     fn printed(
@@ -297,16 +296,8 @@ mod tests {
     fn a_terminal_shows_the_live_line_and_rewrites_it() {
         let say = |emitter: &crate::bus::EventEmitter| {
             emitter.session_started("job", vec!["%1".into()]);
-            emitter.output_revised(&"%1".into(), 1, "10%", Styles::default());
-            emitter.output_update(
-                &"%1".into(),
-                1,
-                "all\n",
-                false,
-                None,
-                None,
-                Styles::default(),
-            );
+            emitter.output_revised(&"%1".into(), 1, "10%");
+            emitter.output_update(&"%1".into(), 1, "all\n");
         };
         let console = || Renderer::Console(Console::new(ConsoleOptions::default()), never());
         let text = printed(console(), Some(|| (80, 24)), say);
@@ -325,13 +316,12 @@ mod tests {
         let say = |emitter: &crate::bus::EventEmitter| {
             let pane = "%1".into();
             let update = |first_line, chunk| {
-                let styles = Styles::default();
-                emitter.output_update(&pane, first_line, chunk, false, None, None, styles);
+                emitter.output_update(&pane, first_line, chunk);
             };
             emitter.session_started("job", vec![pane.clone()]);
             update(1, "a 1\nb 1\n");
-            emitter.output_revised(&pane, 3, "? ", Styles::default());
-            emitter.output_revised(&pane, 1, "a 2", Styles::default());
+            emitter.output_revised(&pane, 3, "? ");
+            emitter.output_revised(&pane, 1, "a 2");
             update(3, "? yes\n");
         };
         let console = Renderer::Console(Console::new(ConsoleOptions::default()), never());

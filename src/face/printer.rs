@@ -8,7 +8,7 @@ use std::io;
 use std::time::Instant;
 
 use super::event_writer::{EventWriter, Renderer, unless_broken_pipe};
-use crate::bus::{RecvError, Subscription};
+use crate::bus::{RecvTimeoutError, Subscription, TryRecvError};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::{self, Handle, Panicked, Stop, stop_pair};
@@ -50,20 +50,18 @@ impl Printer {
 fn print<W: io::Write>(mut events: Subscription, page: &mut EventWriter<W>) -> io::Result<()> {
     loop {
         let delivery = match events.try_recv() {
-            Err(RecvError::Empty) => {
+            Ok(delivery) => Ok(delivery),
+            Err(TryRecvError::Empty) => {
                 page.flush()?;
-                match page.deadline() {
-                    Some(due) => events.recv_deadline(due),
-                    None => events.recv(),
-                }
+                events.recv_until(page.deadline())
             }
-            other => other,
+            Err(TryRecvError::Closed) => break,
         };
         match delivery {
             Ok(delivery) => page.write_delivery(&delivery)?,
             // Something has rested.
-            Err(RecvError::Empty) => {}
-            Err(_) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Closed) => break,
         }
     }
     page.finish()

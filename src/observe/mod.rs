@@ -46,7 +46,7 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::history::{IterationDirectory, RawTapes, RunDirectory, RunInfo, RunState};
+use crate::history::{IterationDirectory, RunDirectory, RunInfo, RunState};
 use crate::thread::Stop;
 
 /// Something that observes on a thread of its own.
@@ -89,7 +89,7 @@ pub(crate) trait Runs: Send + Sync {
 
     /// Where the panes of a run are recorded, byte for byte; `None` for a run that is not kept. The
     /// title gets into the recordings. Drop it when the run is let go of.
-    fn raw(&self, id: &ExecutionId, title: &str) -> Option<Result<RawTapes>>;
+    fn raw(&self, id: &ExecutionId, title: &str) -> Option<Result<crate::recording::RunRecorder>>;
 
     /// Lets go of a run. When its last user has, it is closed.
     fn close(&self, id: &ExecutionId, state: RunState, exit_status: Option<i32>);

@@ -36,7 +36,7 @@ impl BlockingEmitter {
             return;
         }
         let deadline = self.clock.now() + STALL_MAX;
-        self.emitter.emit_waiting(event, deadline);
+        self.emitter.emit_deadline(event, deadline);
         self.is_stalled = self.clock.now() >= deadline;
     }
 }

@@ -38,7 +38,7 @@ impl EventEmitter {
     pub fn begin(&self, command: &str) -> InProcessExecution {
         let clock = Clock::system();
         let directory = std::env::current_dir().unwrap_or_default();
-        self.execution_started(command, &directory.to_string_lossy(), None, None);
+        self.execution_started(command, &directory.to_string_lossy());
         InProcessExecution {
             emitter: self.clone(),
             began: clock.now(),
@@ -70,7 +70,7 @@ impl InProcessExecution {
         let duration = self.clock.now().saturating_duration_since(self.began);
         let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         self.emitter
-            .execution_completed(Some(exit_code), None, duration_ms, None, None);
+            .execution_completed(Some(exit_code), None, duration_ms);
     }
 }
 

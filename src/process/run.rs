@@ -67,7 +67,7 @@ pub(crate) fn observe_command(
 ) -> Result<CommandOutcome> {
     let started = StartedCommand::start(&command)?;
     let emitter = emitter()?;
-    emitter.execution_started(&command.line(), &command.directory_shown(), None, None);
+    emitter.execution_started(&command.line(), &command.directory_shown());
     let target = EventTarget::execution(&emitter, &command.clock);
     let (line, timeout) = (command.line(), command.timeout.unwrap_or_default());
     match run(command, started, target, OutputMode::Emit, stop) {
@@ -77,7 +77,7 @@ pub(crate) fn observe_command(
                 emitter.error("timeout", &message);
             }
             let duration_ms = outcome.duration_ms();
-            emitter.execution_completed(outcome.exit_code, outcome.signal, duration_ms, None, None);
+            emitter.execution_completed(outcome.exit_code, outcome.signal, duration_ms);
             Ok(outcome)
         }
         Err(error) => {

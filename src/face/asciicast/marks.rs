@@ -110,7 +110,7 @@ fn outcome_words(outcome: &IterationOutcome) -> String {
 /// `TurnCompleted` as `turn completed`.
 fn words(kind: EventKind) -> String {
     let mut words = String::new();
-    for c in kind.name().chars() {
+    for c in kind.as_str().chars() {
         if c.is_ascii_uppercase() && !words.is_empty() {
             words.push(' ');
         }

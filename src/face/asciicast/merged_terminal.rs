@@ -5,7 +5,7 @@ use super::pane_terminal::DEFAULT_SIZE;
 use crate::event::{Envelope, TdEvent};
 use crate::face::console::Console;
 use crate::face::plain_text::{Flow, has_text};
-use crate::recording::{Code, Tape};
+use crate::recording::{Encoder, EventCode};
 
 /// Room for labels beside the lines of panes, and for several panes' last lines.
 const PANES_SIZE: (usize, usize) = (120, 40);
@@ -44,7 +44,7 @@ impl Merged {
     }
 
     /// Writes the text of an event.
-    pub fn push(&mut self, envelope: &Envelope, tape: &mut Tape, out: &mut String) {
+    pub fn push(&mut self, envelope: &Envelope, encoder: &mut Encoder, out: &mut String) {
         let event = &envelope.event;
         let mut data = String::new();
         if is_of_tmux(event) {
@@ -67,24 +67,24 @@ impl Merged {
             self.exit_status = exit_code.or(signal.map(|signal| signal.saturating_add(128)));
         }
         if is_of_tmux(event) || has_text(event) {
-            tape.open(self.size, out);
+            encoder.write_header(self.size, out);
         }
         // The last column stays free: some terminals wrap as soon as it is written to.
         let live = self.flow.live(self.size.0 - 1);
-        self.write(data, live, tape, out);
+        self.write(data, live, encoder, out);
     }
 
     /// Writes what is left: lines that were never ended.
-    pub fn finish(&mut self, tape: &mut Tape, out: &mut String) {
+    pub fn finish(&mut self, encoder: &mut Encoder, out: &mut String) {
         let (mut data, mut lines) = (String::new(), String::new());
         self.flow.finish(&mut data);
         self.console.finish(&mut lines);
         data.push_str(&lines.replace('\n', "\r\n"));
-        self.write(data, String::new(), tape, out);
+        self.write(data, String::new(), encoder, out);
     }
 
     /// Writes whole lines in the place of the open one, and that below them.
-    fn write(&mut self, lines: String, live: String, tape: &mut Tape, out: &mut String) {
+    fn write(&mut self, lines: String, live: String, encoder: &mut Encoder, out: &mut String) {
         let shown = lines + &live;
         let before = std::mem::replace(&mut self.live, live);
         // Text that goes on is written as it came.
@@ -93,7 +93,7 @@ impl Merged {
             None => [ERASE_LINE, shown.as_str()].concat(),
         };
         if !data.is_empty() {
-            tape.event(Code::Output, &data, out);
+            encoder.event(EventCode::Output, &data, out);
         }
     }
 }

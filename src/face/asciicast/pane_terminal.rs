@@ -3,7 +3,7 @@
 use super::alternate_screen::Canvas;
 use super::primary_screen::Paper;
 use crate::event::{PaneId, TdEvent};
-use crate::recording::{Code, Tape};
+use crate::recording::{Encoder, EventCode};
 
 /// What a terminal has where nothing is known of it.
 pub(super) const DEFAULT_SIZE: (usize, usize) = (80, 24);
@@ -60,18 +60,18 @@ impl PaneView {
     }
 
     /// Writes what an event does to the terminal. Nothing is drawn before the size is known.
-    pub fn push(&mut self, event: &TdEvent, tape: &mut Tape, out: &mut String) {
+    pub fn push(&mut self, event: &TdEvent, encoder: &mut Encoder, out: &mut String) {
         if self.is_foreign(event) {
             return;
         }
         match event {
             TdEvent::PaneOpened { width, height, .. } => {
                 // Whoever looks anew says all that a full-screen program shows.
-                self.draw_lines(tape, out, |_, _| {});
-                self.set_size(size(*width, *height), tape, out);
+                self.draw_lines(encoder, out, |_, _| {});
+                self.set_size(size(*width, *height), encoder, out);
             }
             TdEvent::PaneResized { width, height, .. } => {
-                self.set_size(size(*width, *height), tape, out);
+                self.set_size(size(*width, *height), encoder, out);
             }
             TdEvent::OutputUpdate {
                 first_line,
@@ -81,15 +81,15 @@ impl PaneView {
             } => {
                 self.exit_status = exit_status.or(self.exit_status);
                 if chunk.is_empty() {
-                    self.skip_to(*first_line, tape, out);
+                    self.skip_to(*first_line, encoder, out);
                 } else {
-                    self.draw_lines(tape, out, |paper, data| {
+                    self.draw_lines(encoder, out, |paper, data| {
                         paper.settle(*first_line, chunk, data);
                     });
                 }
             }
             TdEvent::OutputRevised { line, text, .. } => {
-                self.draw_lines(tape, out, |paper, data| {
+                self.draw_lines(encoder, out, |paper, data| {
                     paper.revise(*line, text, data);
                 });
             }
@@ -100,7 +100,7 @@ impl PaneView {
             } => {
                 let lost = lost_lines.and_then(|lost| i64::try_from(lost).ok());
                 let next = first_line.saturating_add(lost.unwrap_or(0));
-                self.skip_to(next, tape, out);
+                self.skip_to(next, encoder, out);
             }
             TdEvent::ScreenUpdate {
                 width,
@@ -109,47 +109,47 @@ impl PaneView {
                 rows,
                 ..
             } => {
-                self.set_size(size(*width, *height), tape, out);
+                self.set_size(size(*width, *height), encoder, out);
                 self.canvas.draw(self.size, *cursor, rows, &mut self.data);
-                self.write(tape, out);
+                self.write(encoder, out);
             }
             TdEvent::PaneClosed { exit_status, .. } => {
                 self.exit_status = exit_status.or(self.exit_status);
-                self.draw_lines(tape, out, |_, _| {});
+                self.draw_lines(encoder, out, |_, _| {});
             }
             _ => {}
         }
     }
 
-    fn set_size(&mut self, size: (usize, usize), tape: &mut Tape, out: &mut String) {
+    fn set_size(&mut self, size: (usize, usize), encoder: &mut Encoder, out: &mut String) {
         if self.size != size {
             self.size = size;
             self.paper.resize(size.0, size.1);
-            if tape.is_open() {
-                tape.event(Code::Resize, &format!("{}x{}", size.0, size.1), out);
+            if encoder.has_header() {
+                encoder.event(EventCode::Resize, &format!("{}x{}", size.0, size.1), out);
                 if self.canvas.is_shown() {
                     self.is_stale = true;
                 } else {
                     self.paper.repaint(&mut self.data);
-                    self.write(tape, out);
+                    self.write(encoder, out);
                 }
             }
         }
-        tape.open(size, out);
+        encoder.write_header(size, out);
     }
 
     /// The numbers below this one are spent, which is nothing to leave a full-screen program for.
-    fn skip_to(&mut self, next: i64, tape: &mut Tape, out: &mut String) {
+    fn skip_to(&mut self, next: i64, encoder: &mut Encoder, out: &mut String) {
         self.skipped_to = self.skipped_to.max(next);
         if !self.canvas.is_shown() {
-            self.draw_lines(tape, out, |_, _| {});
+            self.draw_lines(encoder, out, |_, _| {});
         }
     }
 
     /// Draws on the primary screen: the full-screen program is gone.
     fn draw_lines(
         &mut self,
-        tape: &mut Tape,
+        encoder: &mut Encoder,
         out: &mut String,
         draw: impl FnOnce(&mut Paper, &mut String),
     ) {
@@ -159,13 +159,13 @@ impl PaneView {
         }
         self.paper.skip_to(self.skipped_to, &mut self.data);
         draw(&mut self.paper, &mut self.data);
-        self.write(tape, out);
+        self.write(encoder, out);
     }
 
-    fn write(&mut self, tape: &mut Tape, out: &mut String) {
+    fn write(&mut self, encoder: &mut Encoder, out: &mut String) {
         if !self.data.is_empty() {
-            tape.open(self.size, out);
-            tape.event(Code::Output, &self.data, out);
+            encoder.write_header(self.size, out);
+            encoder.event(EventCode::Output, &self.data, out);
             self.data.clear();
         }
     }

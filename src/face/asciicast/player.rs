@@ -4,7 +4,7 @@ use avt::{ScreenKind, Terminal};
 
 use super::{AsciicastExport, AsciicastOptions};
 use crate::event::{Envelope, GapEvidence, TdEvent};
-use crate::recording::strict::{Event, Header, read};
+use crate::recording::strict_reader::{Event, Header, read};
 use crate::timestamp::Timestamp;
 
 /// A cast that was read.

@@ -32,7 +32,7 @@ impl Paints {
         for line in old {
             self.0.remove(&line);
         }
-        for style in styles.as_slice().iter().filter(|style| style.is_sound()) {
+        for style in styles.as_slice().iter().filter(|style| style.is_valid()) {
             let line = first_line.saturating_add(i64::from(style.line));
             if line < end {
                 self.0.entry(line).or_default().push(style.clone());
@@ -168,12 +168,12 @@ mod tests {
                 at = from + length;
                 Style { line: 0, from, to: at, sgr }
             }).collect();
-            let sound = styles.iter().filter(|style| style.is_sound()).count();
+            let sound = styles.iter().filter(|style| style.is_valid()).count();
             let mut plain = String::new();
             push_clean(&mut plain, &text.replace('\t', " "));
             if let Some(painted) = painted(&text.replace('\t', " "), styles.clone()) {
                 let mut without = painted.replace(RESET, "");
-                for style in styles.iter().filter(|style| style.is_sound()) {
+                for style in styles.iter().filter(|style| style.is_valid()) {
                     without = without.replacen(&format!("\x1b[{}m", style.sgr), "", 1);
                 }
                 prop_assert_eq!(without, plain);
