@@ -1,9 +1,11 @@
-//! What the kernel tells of processes that others started: what runs in the foreground, how it ended.
+//! The operating system's view of processes that other programs started: the foreground of a terminal, and
+//! how a process ended.
 
-mod exits;
+mod epoll;
 mod pidfd;
 mod procfs;
-mod ready;
+
+mod exits;
 mod terminals;
 
 pub(crate) use exits::{ExitWatch, ProcessWatcher, WatchedProcess};

@@ -1,4 +1,4 @@
-//! Bytes cut anywhere, at any pace: the same text comes out.
+//! The text is the same however its bytes are cut and timed.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ fn now() -> Instant {
     Clock::system().now()
 }
 
-/// What a reader of the texts has: lines, the last of them open.
+/// Returns the lines that a reader of the texts sees; the last one is open.
 fn read(texts: &str) -> Vec<String> {
     let line = |line: &str| {
         let line = line.strip_suffix('\r').unwrap_or(line);
@@ -20,9 +20,9 @@ fn read(texts: &str) -> Vec<String> {
     texts.split('\n').map(line).collect()
 }
 
-/// What came of pieces that were pushed at once.
+/// Returns the text of pieces that are pushed at the same time.
 fn pushed(is_terminal: bool, pieces: &[&[u8]]) -> String {
-    let mut lines = Lines::new(is_terminal);
+    let mut lines = LineAssembler::new(is_terminal);
     let now = Clock::system().now();
     for piece in pieces {
         lines.push(piece, now);
@@ -32,7 +32,7 @@ fn pushed(is_terminal: bool, pieces: &[&[u8]]) -> String {
 }
 
 #[test]
-fn text_is_given_as_it_was_printed() {
+fn text_is_reported_as_it_was_printed() {
     for (bytes, expected) in [
         (&b"one\ntwo\n"[..], "one\ntwo\n"),
         (b"one\r\n\r\n", "one\r\n\r\n"),
@@ -60,12 +60,12 @@ fn text_is_given_as_it_was_printed() {
 }
 
 #[test]
-fn an_open_line_is_shown_after_a_moment() {
-    let (mut lines, start) = (Lines::new(false), now());
+fn an_open_line_is_reported_after_a_delay() {
+    let (mut lines, start) = (LineAssembler::new(false), now());
     lines.push(b"Password: ", start);
     assert_eq!(lines.ready(), "");
     let due = lines.due().unwrap();
-    assert_eq!(due, start + OPEN_AFTER);
+    assert_eq!(due, start + OPEN_LINE_DELAY);
     assert_eq!(lines.tick(due - Duration::from_millis(1)), None);
     assert_eq!(lines.ready(), "");
     assert_eq!(lines.tick(due), None);
@@ -77,16 +77,16 @@ fn an_open_line_is_shown_after_a_moment() {
 
 #[test]
 fn progress_is_kept_once_a_second_and_at_its_end() {
-    let (mut lines, start) = (Lines::new(false), now());
-    let (mut kept, mut passing) = (String::new(), 0);
-    // A hundred seconds in steps of 10 ms; then it stands still before the line is over.
+    let (mut lines, start) = (LineAssembler::new(false), now());
+    let (mut kept, mut transient) = (String::new(), 0);
+    // A hundred seconds in steps of 10 ms; then a pause before the line ends.
     let at = |step: u32| start + Duration::from_millis(10) * step;
     for step in 0..10_000 {
         lines.push(format!("\r{step} of 10000").as_bytes(), at(step));
-        passing += usize::from(lines.tick(at(step)).is_some());
+        transient += usize::from(lines.tick(at(step)).is_some());
         kept += &lines.take_ready();
     }
-    assert!((850..=1000).contains(&passing), "{passing}");
+    assert!((850..=1000).contains(&transient), "{transient}");
     let states = kept.matches('\r').count();
     assert!((90..=101).contains(&states), "{states}");
     while let Some(due) = lines.due() {
@@ -100,8 +100,8 @@ fn progress_is_kept_once_a_second_and_at_its_end() {
 }
 
 #[test]
-fn a_long_line_comes_in_pieces() {
-    let mut lines = Lines::new(false);
+fn a_long_line_is_reported_in_parts() {
+    let mut lines = LineAssembler::new(false);
     let now = Clock::system().now();
     let mut text = String::new();
     for _ in 0..1000 {
@@ -138,7 +138,7 @@ fn cuts(bytes: &[u8], at: &[prop::sample::Index]) -> Vec<Vec<u8>> {
 
 proptest! {
     #[test]
-    fn however_bytes_are_cut_the_same_text_comes_out(
+    fn cuts_do_not_change_the_text(
         bytes in printed(),
         at in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         is_terminal in any::<bool>(),
@@ -150,22 +150,22 @@ proptest! {
     }
 
     #[test]
-    fn however_time_passes_the_same_lines_are_read(
+    fn pauses_do_not_change_the_lines(
         bytes in printed(),
         at in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         waits in prop::collection::vec(0_u64..1500, 14),
     ) {
         let expected = read(&pushed(false, &[&bytes]));
-        let (mut lines, mut now) = (Lines::new(false), now());
+        let (mut lines, mut now) = (LineAssembler::new(false), now());
         let (mut kept, mut shown) = (String::new(), String::new());
         for (piece, wait) in cuts(&bytes, &at).iter().zip(waits) {
             lines.push(piece, now);
             now += Duration::from_millis(wait);
-            let passing = lines.tick(now);
+            let transient = lines.tick(now);
             let ready = lines.take_ready();
             kept += &ready;
             shown += &ready;
-            shown += &passing.unwrap_or_default();
+            shown += &transient.unwrap_or_default();
         }
         lines.finish(now);
         let ready = lines.take_ready();
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn what_has_no_returns_is_exact(
+    fn text_without_carriage_returns_is_unchanged(
         text in "[a-zü漢\u{0}\n]{0,80}",
         at in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {

@@ -1,25 +1,25 @@
-//! The beginning and the end of what was printed, in bounded memory (pure).
+//! The beginning and the end of an output, in bounded memory (pure).
 
 use std::collections::VecDeque;
 
-/// Keeps the first and the last bytes: with what a command begins tells what it does, with what it
-/// ends tells why it failed.
+/// Keeps the first and the last bytes: the beginning of an output tells what a command does, its end why
+/// it failed.
 #[derive(Debug)]
-pub(super) struct Collected {
-    /// The most that each of the two may have.
+pub(super) struct HeadTailBuffer {
+    /// The capacity of the head, and of the tail.
     half_bytes: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    lost: u64,
+    lost_bytes: u64,
 }
 
-impl Collected {
+impl HeadTailBuffer {
     pub fn new(bytes_max: usize) -> Self {
         Self {
             half_bytes: bytes_max / 2,
             head: Vec::new(),
             tail: VecDeque::new(),
-            lost: 0,
+            lost_bytes: 0,
         }
     }
 
@@ -27,22 +27,20 @@ impl Collected {
         let room = self.half_bytes - self.head.len();
         let (first, rest) = bytes.split_at(bytes.len().min(room));
         self.head.extend_from_slice(first);
-        // Of more than fits only the end is looked at.
+        // Bytes that this push itself would displace are never stored.
         let skipped = rest.len().saturating_sub(self.half_bytes);
         let rest = &rest[skipped..];
-        let over = (self.tail.len() + rest.len()).saturating_sub(self.half_bytes);
-        self.tail.drain(..over);
+        let displaced = (self.tail.len() + rest.len()).saturating_sub(self.half_bytes);
+        self.tail.drain(..displaced);
         self.tail.extend(rest);
-        self.lost += u64::try_from(skipped + over).unwrap_or(u64::MAX);
+        self.lost_bytes += u64::try_from(skipped + displaced).unwrap_or(u64::MAX);
     }
 
-    /// What was kept, and how many bytes are missing in its middle.
-    pub fn take(self) -> (Vec<u8>, u64) {
+    /// Returns the kept bytes, and the number of bytes that are missing in their middle.
+    pub fn into_bytes(self) -> (Vec<u8>, u64) {
         let mut all = self.head;
-        let (one, two) = self.tail.as_slices();
-        all.extend_from_slice(one);
-        all.extend_from_slice(two);
-        (all, self.lost)
+        all.extend(self.tail);
+        (all, self.lost_bytes)
     }
 }
 
@@ -54,14 +52,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ends_are_kept_and_what_is_missing_is_counted(
+        fn both_ends_are_kept_and_missing_bytes_are_counted(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..30), 0..12),
             half in 0_usize..40,
         ) {
-            let mut collected = Collected::new(half * 2);
-            pieces.iter().for_each(|piece| collected.push(piece));
+            let mut buffer = HeadTailBuffer::new(half * 2);
+            pieces.iter().for_each(|piece| buffer.push(piece));
             let all = pieces.concat();
-            let (kept, lost) = collected.take();
+            let (kept, lost) = buffer.into_bytes();
             prop_assert_eq!(kept.len() + usize::try_from(lost).unwrap(), all.len());
             if lost == 0 {
                 prop_assert_eq!(kept, all);

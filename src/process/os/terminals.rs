@@ -1,8 +1,8 @@
-//! Rings when a terminal is opened on this machine: the program of a new pane has one of its own, so that
-//! a session that has just begun is found without asking for it all the time.
+//! Detection of new terminals on this machine: the program of a new pane gets a terminal, so a new session is
+//! found without polling tmux.
 //!
-//! One thread a watched server, `td-terminals`. It blocks until a terminal appears in `/dev/pts` (devpts
-//! reports that to inotify) and rings, which never waits. At rest it does not run. It ends when its
+//! Each watched server has one thread, `td-terminals`. It blocks until a terminal appears in `/dev/pts`
+//! (devpts reports that to inotify) and sends a message, which never blocks. It ends when its
 //! [`TerminalWatch`] is shut down or dropped.
 
 use std::os::fd::OwnedFd;
@@ -13,12 +13,12 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::error::{Error, Result};
 use crate::thread::{self, Handle, Panicked};
 
-/// The thread that watches.
+/// The thread that detects new terminals.
 #[derive(Debug)]
 pub(crate) struct TerminalWatch {
     opened: Receiver<()>,
-    /// Kept, so that the receivers stay open where the thread has ended early.
-    _bell: Sender<()>,
+    /// Keeps the receivers open when the thread has ended early.
+    _sender: Sender<()>,
     thread: Handle<()>,
     wake: UnixStream,
 }
@@ -27,24 +27,26 @@ impl TerminalWatch {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system has no thread or descriptor to give, or is no Linux.
+    /// When the system has no thread or descriptor left, or is not Linux.
     pub fn start() -> Result<Self> {
-        let failed = |cause| Error::other("cannot watch for new terminals").because(cause);
+        let failed = |cause| Error::other("cannot detect new terminals").because(cause);
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         let terminals = imp::watch().map_err(failed)?;
-        // One ring is as good as many.
-        let (bell, opened) = bounded(1);
-        let rung = bell.clone();
-        let thread = thread::spawn("td-terminals", move || run(&terminals, &woken, &rung))?;
+        // One message stands for any number of terminals.
+        let (sender, opened) = bounded(1);
+        let thread_sender = sender.clone();
+        let thread = thread::spawn("td-terminals", move || {
+            run(&terminals, &woken, &thread_sender)
+        })?;
         Ok(Self {
             opened,
-            _bell: bell,
+            _sender: sender,
             thread,
             wake,
         })
     }
 
-    /// Gets a message when a terminal was opened.
+    /// Returns the channel that gets a message when a terminal was opened.
     pub fn opened(&self) -> &Receiver<()> {
         &self.opened
     }
@@ -52,7 +54,7 @@ impl TerminalWatch {
     /// Ends the thread.
     ///
     /// # Errors
-    /// When it had panicked.
+    /// When the thread has panicked.
     pub fn shutdown(self) -> Result<(), Panicked> {
         let Self { thread, wake, .. } = self;
         drop(wake);
@@ -60,10 +62,10 @@ impl TerminalWatch {
     }
 }
 
-fn run(terminals: &OwnedFd, woken: &UnixStream, bell: &Sender<()>) {
+fn run(terminals: &OwnedFd, woken: &UnixStream, sender: &Sender<()>) {
     while imp::wait(terminals, woken) {
-        // A bell that has not been heard yet rings for this terminal, too.
-        let _ = bell.try_send(());
+        // A full channel has a message for this terminal, too.
+        let _ = sender.try_send(());
     }
 }
 
@@ -71,14 +73,14 @@ fn run(terminals: &OwnedFd, woken: &UnixStream, bell: &Sender<()>) {
 mod imp {
     use std::io;
     use std::mem::MaybeUninit;
-    use std::os::fd::OwnedFd;
-    use std::os::unix::net::UnixStream;
 
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
     use rustix::io::Errno;
 
-    /// Room for some events: what is left comes with the next read.
+    use super::{OwnedFd, UnixStream};
+
+    /// The size of one read; further events follow with the next one.
     const EVENTS_BYTES: usize = 4096;
 
     pub fn watch() -> io::Result<OwnedFd> {
@@ -87,7 +89,7 @@ mod imp {
         Ok(inotify)
     }
 
-    /// Waits for a terminal; false when the thread is to end.
+    /// Waits for a terminal; returns false when the thread is to end.
     pub fn wait(terminals: &OwnedFd, woken: &UnixStream) -> bool {
         loop {
             let mut fds = [
@@ -97,7 +99,7 @@ mod imp {
             match poll(&mut fds, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
-                    log::warn!("new terminals are not watched for any more: {error}");
+                    log::warn!("new terminals are no longer detected: {error}");
                     return false;
                 }
             }
@@ -117,8 +119,8 @@ mod imp {
 #[cfg(not(target_os = "linux"))]
 mod imp {
     use std::io;
-    use std::os::fd::OwnedFd;
-    use std::os::unix::net::UnixStream;
+
+    use super::{OwnedFd, UnixStream};
 
     pub fn watch() -> io::Result<OwnedFd> {
         Err(io::ErrorKind::Unsupported.into())
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_that_is_opened_rings() {
+    fn an_opened_terminal_is_reported() {
         let watch = TerminalWatch::start().unwrap();
         let pty = pty_process::blocking::open().unwrap();
         watch

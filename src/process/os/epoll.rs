@@ -1,4 +1,4 @@
-//! The set of descriptors that the thread of the exits waits for (epoll): each is told of once.
+//! The set of descriptors that the exit thread waits for (epoll): each is reported once.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,91 +6,65 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-/// Whether a descriptor is ready now: of a pidfd, whether its process has ended.
+pub(super) use imp::EpollSet;
+
+/// Returns true when a descriptor is ready now: for a pidfd, when its process has ended.
 pub(super) fn is_ready(fd: &impl AsFd) -> bool {
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
     let mut fds = [PollFd::new(fd, PollFlags::IN)];
-    matches!(poll(&mut fds, Some(&at_once)), Ok(1..))
-}
-
-/// Descriptors with their numbers.
-#[derive(Debug)]
-pub(super) struct ReadySet(imp::Set);
-
-impl ReadySet {
-    /// # Errors
-    /// When no descriptor is left, or this is no Linux.
-    pub fn new() -> io::Result<Self> {
-        imp::Set::new().map(Self)
-    }
-
-    /// Waits for a descriptor, too.
-    ///
-    /// # Errors
-    /// When the system has no room for it.
-    pub fn add(&self, fd: &impl AsFd, number: u64) -> io::Result<()> {
-        self.0.add(fd, number)
-    }
-
-    /// Waits once more for a pidfd that was ready, until its process has been waited for.
-    pub fn wait_for_last(&self, fd: &impl AsFd, number: u64) {
-        self.0.wait_for_last(fd, number);
-    }
-
-    /// Waits no more for a descriptor.
-    pub fn remove(&self, fd: &impl AsFd) {
-        self.0.remove(fd);
-    }
-
-    /// The numbers of those that are ready; blocks until one is.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn wait(&self) -> io::Result<Vec<u64>> {
-        self.0.wait()
-    }
+    matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
 }
 
 #[cfg(target_os = "linux")]
 mod imp {
-    use std::io;
-    use std::os::fd::{AsFd, OwnedFd};
+    use std::os::fd::OwnedFd;
 
     use rustix::buffer::spare_capacity;
     use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
     use rustix::io::Errno;
 
-    /// Ends that are taken at a time; more wait for the next round.
+    use super::{AsFd, io};
+
+    /// The most descriptors per wait; further ones are reported by the next wait.
     const ROUND: usize = 64;
 
+    /// Descriptors and their numbers.
     #[derive(Debug)]
-    pub struct Set(OwnedFd);
+    pub struct EpollSet(OwnedFd);
 
-    impl Set {
+    impl EpollSet {
+        /// # Errors
+        /// When the system has no descriptor left, or is not Linux.
         pub fn new() -> io::Result<Self> {
             Ok(Self(epoll::create(CreateFlags::CLOEXEC)?))
         }
 
+        /// Adds a descriptor.
+        ///
+        /// # Errors
+        /// When the system has no room for it.
         pub fn add(&self, fd: &impl AsFd, number: u64) -> io::Result<()> {
             let once = EventFlags::IN | EventFlags::ONESHOT;
             Ok(epoll::add(&self.0, fd, EventData::new_u64(number), once)?)
         }
 
-        pub fn wait_for_last(&self, fd: &impl AsFd, number: u64) {
-            // That it has been waited for is told as a hang-up, which needs no flag. One that is let
-            // go at this moment is not in the set any more.
+        /// Waits once more for a pidfd that was ready, until its process has been reaped.
+        pub fn wait_for_reaping(&self, fd: &impl AsFd, number: u64) {
+            // The reaping is reported as a hang-up, which needs no flag. A descriptor that was just
+            // removed is not in the set any more.
             let data = EventData::new_u64(number);
             let _ = epoll::modify(&self.0, fd, data, EventFlags::ONESHOT);
         }
 
+        /// Removes a descriptor.
         pub fn remove(&self, fd: &impl AsFd) {
-            // It is in the set: it was added, and this is done once.
+            // It is in the set: it was added, and is removed once.
             let _ = epoll::delete(&self.0, fd);
         }
 
+        /// Blocks until a descriptor is ready; returns the numbers of those that are.
+        ///
+        /// # Errors
+        /// The error of the system.
         pub fn wait(&self) -> io::Result<Vec<u64>> {
             let mut events = Vec::with_capacity(ROUND);
             loop {
@@ -106,13 +80,12 @@ mod imp {
 
 #[cfg(not(target_os = "linux"))]
 mod imp {
-    use std::io;
-    use std::os::fd::AsFd;
+    use super::{AsFd, io};
 
     #[derive(Debug)]
-    pub struct Set;
+    pub struct EpollSet;
 
-    impl Set {
+    impl EpollSet {
         pub fn new() -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
         }
@@ -121,7 +94,7 @@ mod imp {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        pub fn wait_for_last(&self, _fd: &impl AsFd, _number: u64) {}
+        pub fn wait_for_reaping(&self, _fd: &impl AsFd, _number: u64) {}
 
         pub fn remove(&self, _fd: &impl AsFd) {}
 
