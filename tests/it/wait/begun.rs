@@ -17,11 +17,11 @@ fn waited_while_printing(
     wait: &td_observe::wait::Wait,
     text: &str,
 ) -> WaitOutcome {
-    let waits = Waiter::new(server.server()).unwrap();
-    let begun = waits.begin(wait).unwrap();
+    let waiter = Waiter::new(server.server()).unwrap();
+    let started = waiter.start(wait).unwrap();
     server.terminal("job-1").write_all(text.as_bytes()).unwrap();
     server.wait_for_text("job-1", text.trim());
-    begun.finish().unwrap()
+    started.finish().unwrap()
 }
 
 #[test]
@@ -43,14 +43,14 @@ fn what_a_pane_printed_just_before_its_end_may_be_lost() {
     let server = TmuxServer::new();
     server.new_session("job-0", 40, 8, "exec cat");
     server.new_session("job-1", 40, 8, "exec cat");
-    let waits = Waiter::new(server.server()).unwrap();
-    let begun = waits
-        .begin(&at("job-1").pattern(pattern("NEEDLE")))
+    let waiter = Waiter::new(server.server()).unwrap();
+    let started = waiter
+        .start(&at("job-1").pattern(pattern("NEEDLE")))
         .unwrap();
     server.terminal("job-1").write_all(b"NEEDLE\n").unwrap();
     server.wait_for_text("job-1", "NEEDLE");
     server.tmux(&["kill-session", "-t", "=job-1"]);
-    let waited = begun.finish().unwrap();
+    let waited = started.finish().unwrap();
     assert!(matches!(waited.end, WaitEnd::Ended(_)), "{waited:?}");
     assert!(waited.lost_lines, "{waited:?}");
 }
@@ -73,10 +73,10 @@ fn what_a_wider_pane_shows_of_its_past_does_not_match() {
     let script = format!("echo NEEDLE; for i in $(seq 150); do echo {line} $i; done; exec cat");
     server.new_session("job-1", 20, 8, &script);
     server.wait_for_text("job-1", " 150");
-    let waits = Waiter::new(server.server()).unwrap();
+    let waiter = Waiter::new(server.server()).unwrap();
     let wait = at("job-1").pattern(pattern("NEEDLE")).timeout(MOMENT);
-    let begun = waits.begin(&wait).unwrap();
+    let started = waiter.start(&wait).unwrap();
     server.tmux(&["resize-window", "-t", "=job-1:", "-x", "80"]);
-    let waited = begun.finish().unwrap();
+    let waited = started.finish().unwrap();
     assert_eq!(waited.end, WaitEnd::TimedOut, "{waited:?}");
 }

@@ -26,8 +26,8 @@ fn pattern(text: &str) -> Pattern {
 }
 
 fn waited(server: &TmuxServer, wait: &Wait) -> WaitOutcome {
-    let waits = Waiter::new(server.server()).unwrap();
-    waits.wait(wait).unwrap()
+    let waiter = Waiter::new(server.server()).unwrap();
+    waiter.wait(wait).unwrap()
 }
 
 #[track_caller]
@@ -127,8 +127,8 @@ fn silence_and_ends_are_waited_for() {
         "exit"
     );
     let gone = std::thread::scope(|scope| {
-        let waits = Waiter::new(server.server()).unwrap();
-        let waiting = scope.spawn(move || waits.wait(&at("other").pattern(pattern("NEEDLE"))));
+        let waiter = Waiter::new(server.server()).unwrap();
+        let waiting = scope.spawn(move || waiter.wait(&at("other").pattern(pattern("NEEDLE"))));
         server.kill();
         waiting.join().unwrap()
     });
@@ -143,7 +143,7 @@ fn silence_and_ends_are_waited_for() {
 fn a_channel_loses_no_signal() {
     let server = TmuxServer::new();
     server.new_session("job-1", 40, 8, "exec cat");
-    // Before anybody waits.
+    // Before anybody waiter.
     server.tmux(&["wait-for", "-S", "done"]);
     let waited = waited(&server, &at("job-1").channel("done"));
     assert_eq!(found(&waited).condition.as_str(), "channel");
@@ -154,14 +154,14 @@ fn many_wait_at_once_and_none_disturbs_another() {
     let server = TmuxServer::new();
     server.new_session("job-1", 40, 8, TICKS);
     server.new_session("job-10", 40, 8, "exec cat");
-    let waits = Waiter::new(server.server()).unwrap();
+    let waiter = Waiter::new(server.server()).unwrap();
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..50)
             .map(|n| {
-                let waits = &waits;
+                let waiter = &waiter;
                 scope.spawn(move || match n % 2 {
-                    0 => waits.wait(&at("job-1").pattern(pattern("NEEDLE"))),
-                    _ => waits.wait(&at("job-10").pattern(pattern("NEEDLE")).timeout(MOMENT)),
+                    0 => waiter.wait(&at("job-1").pattern(pattern("NEEDLE"))),
+                    _ => waiter.wait(&at("job-10").pattern(pattern("NEEDLE")).timeout(MOMENT)),
                 })
             })
             .collect();
@@ -179,10 +179,10 @@ fn many_wait_at_once_and_none_disturbs_another() {
 fn what_is_not_there_is_an_error_at_once() {
     let server = TmuxServer::new();
     server.new_session("job-10", 40, 8, "exec cat");
-    let waits = Waiter::new(server.server()).unwrap();
-    let error = waits.wait(&at("job-1").pattern(pattern("x"))).unwrap_err();
+    let waiter = Waiter::new(server.server()).unwrap();
+    let error = waiter.wait(&at("job-1").pattern(pattern("x"))).unwrap_err();
     assert!(error.is_invalid_input(), "{error:?}");
-    let error = waits.wait(&at("job-10")).unwrap_err();
+    let error = waiter.wait(&at("job-10")).unwrap_err();
     assert!(error.is_invalid_input(), "{error:?}");
 }
 
@@ -191,10 +191,10 @@ fn a_channel_is_not_signalled_by_the_end_of_its_server() {
     for _ in 0..8 {
         let server = TmuxServer::new();
         server.new_session("job-1", 40, 8, "exec cat");
-        let waits = Waiter::new(server.server()).unwrap();
-        let begun = waits.begin(&at("job-1").channel("-done")).unwrap();
+        let waiter = Waiter::new(server.server()).unwrap();
+        let started = waiter.start(&at("job-1").channel("-done")).unwrap();
         server.tmux(&["kill-server"]);
-        let waited = begun.finish().unwrap();
+        let waited = started.finish().unwrap();
         assert!(matches!(waited.end, WaitEnd::Ended(_)), "{waited:?}");
     }
 }
@@ -245,10 +245,10 @@ fn what_is_moved_on_the_screen_is_not_new() {
         "echo STALE; read -r go; printf '\\033[H\\033[3L'; sleep 0.3; echo; echo moved; exec cat";
     let pane = server.new_session("job-1", 40, 12, moves);
     server.wait_for_text(&pane, "STALE");
-    let waits = Waiter::new(server.server()).unwrap();
+    let waiter = Waiter::new(server.server()).unwrap();
     let wait = at("job-1").pattern(pattern("STALE")).stop(pattern("moved"));
-    let begun = waits.begin(&wait).unwrap();
+    let started = waiter.start(&wait).unwrap();
     server.tmux(&["send-keys", "-t", &pane, "Enter"]);
-    let waited = begun.finish().unwrap();
+    let waited = started.finish().unwrap();
     assert!(matches!(waited.end, WaitEnd::Stopped(_)), "{waited:?}");
 }

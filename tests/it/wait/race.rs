@@ -16,7 +16,7 @@ use td_observe::wait::{Pattern, StartedWait, Wait, WaitEnd, WaitOutcome, Waiter}
 use super::at;
 use crate::support::{Dice, TmuxServer};
 
-/// How many waits, unless told otherwise.
+/// How many waiter, unless told otherwise.
 const WAITS: u64 = 1500;
 const PANES: u64 = 32;
 const HISTORIES: [u32; 4] = [50, 200, 2000, 30_000];
@@ -33,14 +33,14 @@ fn no_wait_misses_in_silence_and_none_finds_what_is_not_new() {
     let server = TmuxServer::new();
     server.new_session("first", 80, 24, "exec cat");
     let mut stages: Vec<Stage> = (0..PANES).map(|at| Stage::new(&server, at)).collect();
-    let waits = Waiter::new(server.server()).unwrap();
+    let waiter = Waiter::new(server.server()).unwrap();
     let tally = Mutex::new(Tally::default());
     let began = Instant::now();
     std::thread::scope(|scope| {
         for stage in &mut stages {
             scope.spawn(|| {
                 while tally.lock().unwrap().goes_on(wanted) {
-                    stage.round(&waits, &tally);
+                    stage.round(&waiter, &tally);
                 }
             });
         }
@@ -59,10 +59,10 @@ fn a_needle_in_a_flood_is_found_or_said_to_be_lost() {
         let server = TmuxServer::new();
         server.new_session("first", 80, 24, "exec cat");
         let mut terminal = pane(&server, "flood", 80, 24, history);
-        let waits = Waiter::new(server.server()).unwrap();
+        let waiter = Waiter::new(server.server()).unwrap();
         let wait = at("flood").pattern(Pattern::text("NEEDLE").unwrap());
-        let begun = waits
-            .begin(&wait.stop(Pattern::text("THE END").unwrap()))
+        let started = waiter
+            .start(&wait.stop(Pattern::text("THE END").unwrap()))
             .unwrap();
         let lines = |from: u32, to| (from..=to).map(|n| format!("line {n}\n"));
         let flood: String = lines(1, 15_000)
@@ -71,7 +71,7 @@ fn a_needle_in_a_flood_is_found_or_said_to_be_lost() {
             .collect();
         let waited = std::thread::scope(|scope| {
             scope.spawn(|| terminal.write_all((flood + "THE END").as_bytes()).unwrap());
-            begun.finish().unwrap()
+            started.finish().unwrap()
         });
         match &waited.end {
             WaitEnd::Matched(found) => assert_eq!(found.text.as_deref(), Some("a NEEDLE")),
@@ -81,7 +81,7 @@ fn a_needle_in_a_flood_is_found_or_said_to_be_lost() {
     }
 }
 
-/// What came of all waits.
+/// What came of all waiter.
 #[derive(Debug, Default)]
 struct Tally {
     /// The needle was found in a place that is known.
@@ -143,7 +143,7 @@ struct Role {
     timeout: Option<Duration>,
 }
 
-/// What is printed beside waits, in pieces with a pause before each.
+/// What is printed beside waiter, in pieces with a pause before each.
 struct Burst {
     pieces: Vec<(Duration, Vec<u8>)>,
     /// All of it comes before the wait goes on.
@@ -167,7 +167,7 @@ impl Stage {
     }
 
     /// One burst, and the waits beside it.
-    fn round(&mut self, waits: &Waiter, tally: &Mutex<Tally>) {
+    fn round(&mut self, waiter: &Waiter, tally: &Mutex<Tally>) {
         self.rounds += 1;
         let number = 1 + u64::from(self.dice.roll(3) == 0);
         let mut lines = self.filling();
@@ -179,11 +179,11 @@ impl Stage {
             let at = lines.iter().position(|one| one == line);
             *number = at.unwrap() as i64 + 2;
         }
-        self.settle(&roles, waits, tally);
+        self.settle(&roles, waiter, tally);
         let began = Instant::now();
         let begun: Vec<StartedWait<'_>> = roles
             .iter()
-            .map(|role| waits.begin(&role.wait).unwrap())
+            .map(|role| waiter.start(&role.wait).unwrap())
             .collect();
         let burst = self.burst(&lines);
         let mut terminal = &self.terminal;
@@ -193,7 +193,7 @@ impl Stage {
         let (waited, written) = std::thread::scope(|scope| {
             let finishing: Vec<_> = begun
                 .into_iter()
-                .map(|begun| scope.spawn(move || begun.finish().unwrap()))
+                .map(|started| scope.spawn(move || started.finish().unwrap()))
                 .collect();
             if !burst.comes_first {
                 burst.write(&mut terminal);
@@ -223,7 +223,7 @@ impl Stage {
     }
 
     /// Prints what must not match, and a mark, and waits until the pane shows that.
-    fn settle(&mut self, roles: &[Role], waits: &Waiter, tally: &Mutex<Tally>) {
+    fn settle(&mut self, roles: &[Role], waiter: &Waiter, tally: &Mutex<Tally>) {
         let mut text = String::from("\n");
         for role in roles.iter().filter(|_| self.dice.roll(2) == 0) {
             // As a line of its own, or as the line that will have it.
@@ -238,7 +238,7 @@ impl Stage {
             .pattern(Pattern::text(self.mark("READY")).unwrap())
             .interval(Duration::from_millis(10))
             .include_existing();
-        let waited = waits.wait(&ready).unwrap();
+        let waited = waiter.wait(&ready).unwrap();
         let mut tally = tally.lock().unwrap();
         tally.settled += 1;
         if !matches!(waited.end, WaitEnd::Matched(_)) {
@@ -347,7 +347,7 @@ impl Burst {
 
 impl Role {
     /// Counts what came of the wait, or says what is wrong with it. All was printed `written` after
-    /// the wait had begun.
+    /// the wait had started.
     fn judge(
         &self,
         waited: &WaitOutcome,
