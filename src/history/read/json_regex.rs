@@ -24,7 +24,7 @@ const ESCAPES: [(char, char); 8] = [
 
 /// The expression for the line, as [`regex::bytes`] reads it; `None` where there is none worth
 /// having, because it would match everything.
-pub(super) fn of_json(text: &Hir) -> Option<String> {
+pub(super) fn json_regex(text: &Hir) -> Option<String> {
     let raw = raw(text);
     // What matches the empty line says nothing.
     match raw.properties().minimum_len() {
@@ -135,7 +135,7 @@ mod tests {
             .build()
             .parse(pattern)
             .unwrap();
-        match of_json(&hir) {
+        match json_regex(&hir) {
             None => true,
             Some(raw) => {
                 line.contains("\\u")

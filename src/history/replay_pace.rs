@@ -9,8 +9,8 @@ use crate::timestamp::Timestamp;
 /// ```
 /// use std::time::Duration;
 /// use td_observe::Timestamp;
-/// use td_observe::history::Pace;
-/// let mut pace = Pace::new().speed(2.0).idle_limit(Duration::from_secs(1));
+/// use td_observe::history::ReplayPace;
+/// let mut pace = ReplayPace::new().speed(2.0).idle_limit(Duration::from_secs(1));
 /// let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
 /// assert_eq!(pace.due(at(100)), Duration::ZERO);
 /// assert_eq!(pace.due(at(101)), Duration::from_millis(500));
@@ -18,20 +18,20 @@ use crate::timestamp::Timestamp;
 /// assert_eq!(pace.due(at(3700)), Duration::from_secs(1));
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct ReplayPace {
     speed: f64,
     idle_max: Option<Duration>,
     last: Option<Timestamp>,
     due: Duration,
 }
 
-impl Default for Pace {
+impl Default for ReplayPace {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Pace {
+impl ReplayPace {
     /// As it happened.
     pub fn new() -> Self {
         Self {
@@ -86,7 +86,7 @@ mod tests {
             speed in prop_oneof![Just(1.0), 1e-300..1e300_f64, Just(f64::INFINITY), Just(f64::NAN)],
             idle_ms in proptest::option::of(0..1000_u64),
         ) {
-            let mut pace = Pace::new().speed(speed);
+            let mut pace = ReplayPace::new().speed(speed);
             if let Some(ms) = idle_ms {
                 pace = pace.idle_limit(Duration::from_millis(ms));
             }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_went_back_costs_no_time() {
-        let mut pace = Pace::new();
+        let mut pace = ReplayPace::new();
         let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
         let due: Vec<u64> = [100, 101, 50, 52]
             .map(|second| pace.due(at(second)).as_secs())

@@ -31,7 +31,7 @@ fn lines() -> Vec<String> {
 
 fn found(query: &Query, block: &str) -> Vec<String> {
     let mut found = Vec::new();
-    Sieve::of(query).each(block.as_bytes(), |at, line| {
+    LineFilter::of(query).each(block.as_bytes(), |at, line| {
         assert_eq!(&block.as_bytes()[at..at + line.len()], line);
         if parse_line(line).is_ok_and(|one| query.wants(&one) || query.is_context(&one)) {
             found.push(String::from_utf8_lossy(line).into_owned());
@@ -94,7 +94,7 @@ fn queries() -> Vec<Query> {
 }
 
 #[test]
-fn nothing_that_matches_is_passed_over() {
+fn nothing_that_matches_is_skipped() {
     for query in queries() {
         for block in [lines().join("\n"), lines().join("\n") + "\n"] {
             assert_eq!(found(&query, &block), expected(&query, &block), "{query:?}");
@@ -125,7 +125,7 @@ proptest! {
 }
 
 #[test]
-fn few_lines_are_looked_at() {
+fn few_lines_are_checked_at() {
     let block = lines().join("\n");
     for (query, most) in [
         (Query::all().kind("OutputGap"), 6),
@@ -136,7 +136,7 @@ fn few_lines_are_looked_at() {
         ),
     ] {
         let mut candidates = 0;
-        Sieve::of(&query).each(block.as_bytes(), |_, _| candidates += 1);
+        LineFilter::of(&query).each(block.as_bytes(), |_, _| candidates += 1);
         assert!(candidates <= most, "{query:?}: {candidates}");
     }
 }

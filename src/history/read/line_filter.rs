@@ -11,7 +11,7 @@ const BY_NUMBER: &[u8] = b"\\u";
 
 /// Passes lines over that cannot match, by their bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Sieve {
+pub(super) struct LineFilter {
     /// A line has something of each, or an escape by number.
     tests: Vec<regex::bytes::Regex>,
     since: Option<Vec<u8>>,
@@ -21,7 +21,7 @@ pub(super) struct Sieve {
     by_number: Finder<'static>,
 }
 
-impl Sieve {
+impl LineFilter {
     /// What passes over lines that the query does not want.
     pub(super) fn of(query: &Query) -> Self {
         let context = quoted(&query.context).filter(|_| !query.context.is_empty());
@@ -163,5 +163,5 @@ fn stamp_of(line: &[u8]) -> Option<&[u8]> {
 }
 
 #[cfg(test)]
-#[path = "sieve_tests.rs"]
+#[path = "line_filter_tests.rs"]
 mod tests;

@@ -1,39 +1,38 @@
-//! The files of a run in the order of what they hold, while a writer may be closing one and beginning the next.
+//! The event files of a run in order, while a writer may close one and begin the next.
 
 use std::fs::File;
 use std::io;
 
 use rustix::fs::{Dir, OFlags};
 
-use crate::history::dir::EVENTS;
-use crate::history::dir_handle::{DirHandle, FileId};
-use crate::history::rotate::{Closed, in_order};
+use crate::history::dir_handle::{DirHandle, EVENTS, FileId};
+use crate::history::rotate::{ClosedFile, in_order};
 
-/// How often the files may change while they are listed before that is an error; a writer closes
-/// one once in many seconds.
+/// The number of attempts to list the files while they change; a writer closes one once in many
+/// seconds.
 const TRIES_MAX: u32 = 100;
 
-/// Numbers without a file that are asked for by name: a few may be missing in a listing, a million
-/// are somebody's joke.
+/// The most numbers without a file that are probed by name. A few may be missing in a listing; a
+/// gap of a million is no accident of listing.
 const MISSING_MAX: usize = 100;
 
-/// All files of a run as they stood together at one moment.
+/// All event files of a run at one moment.
 #[derive(Debug)]
-pub(super) struct Files {
-    /// The closed ones, the oldest first.
-    pub(super) closed: Vec<Closed>,
-    /// `events.jsonl`, which goes on where the last closed one ends; open, so that it stays the one
-    /// that it was.
+pub(super) struct RunFiles {
+    /// The closed files, oldest first.
+    pub(super) closed: Vec<ClosedFile>,
+    /// `events.jsonl`, which continues the last closed file. It is open, so that it stays the same
+    /// file.
     pub(super) newest: Option<File>,
 }
 
-impl Files {
-    /// Opens the newest and lists the others.
+impl RunFiles {
+    /// Opens the newest file and lists the others.
     pub(super) fn list(dir: &DirHandle) -> io::Result<Self> {
         for _ in 0..TRIES_MAX {
             let newest = open_newest(dir)?;
             let closed = closed_files(dir)?;
-            // Closed while we were listing, it may be missing in the list, or stand there as well.
+            // If the newest file was closed meanwhile, the list may lack it or contain it.
             let id = newest.as_ref().map(FileId::of).transpose()?;
             if id == dir.identity(EVENTS)? {
                 return Ok(Self { closed, newest });
@@ -42,7 +41,7 @@ impl Files {
         Err(io::Error::other("its files change all the time"))
     }
 
-    /// The number that the newest gets when it is closed.
+    /// Returns the number that the newest file gets when it is closed.
     pub(super) fn next_number(&self) -> u32 {
         self.closed
             .last()
@@ -58,21 +57,21 @@ fn open_newest(dir: &DirHandle) -> io::Result<Option<File>> {
     }
 }
 
-/// Gives `events.jsonl` the number behind all others, `at_least` this one. For the holder of the
-/// run's lock.
+/// Renames `events.jsonl` to a number above all others and not below `at_least`. Requires the run's
+/// lock.
 pub(super) fn close_newest(dir: &DirHandle, at_least: u32) -> io::Result<u32> {
     let last = closed_files(dir)?.last().copied();
     let behind = last.map_or(1, |last| last.number.saturating_add(1));
     let number = behind.max(at_least);
-    dir.rename_new(EVENTS, &Closed::plain(number).name())?;
+    dir.rename_new(EVENTS, &ClosedFile::plain(number).name())?;
     Ok(number)
 }
 
-/// The closed files, each once, the oldest first.
-pub(super) fn closed_files(dir: &DirHandle) -> io::Result<Vec<Closed>> {
+/// Lists the closed files without duplicates, oldest first.
+pub(super) fn closed_files(dir: &DirHandle) -> io::Result<Vec<ClosedFile>> {
     let mut found = in_order(all_closed(dir)?);
-    // A file that gets another name while the directory is read, as it does when it has been
-    // compressed, may be read under neither: where one may be missing, it is asked for by name.
+    // A file that is renamed while the directory is read, as compression does, may be listed under
+    // neither name. Numbers that may be missing are therefore probed by name.
     let mut missing = Vec::new();
     let mut expected = found
         .first()
@@ -83,7 +82,7 @@ pub(super) fn closed_files(dir: &DirHandle) -> io::Result<Vec<Closed>> {
     }
     missing.push(expected);
     for number in missing.into_iter().take(MISSING_MAX) {
-        // Else there is none, or what has the name is no file.
+        // An error means that there is no such file.
         if let Ok((_, closed)) = open_closed(dir, number) {
             found.push(closed);
         }
@@ -91,28 +90,29 @@ pub(super) fn closed_files(dir: &DirHandle) -> io::Result<Vec<Closed>> {
     Ok(in_order(found))
 }
 
-/// The closed files, one that is there both plain and compressed twice.
-pub(super) fn all_closed(dir: &DirHandle) -> io::Result<Vec<Closed>> {
+/// Lists the closed files. A file that exists in both forms is listed twice.
+pub(super) fn all_closed(dir: &DirHandle) -> io::Result<Vec<ClosedFile>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(dir.fd())? {
         if let Ok(name) = entry?.file_name().to_str() {
-            found.extend(Closed::of_name(name));
+            found.extend(ClosedFile::of_name(name));
         }
     }
     Ok(found)
 }
 
-/// Opens a closed file, whether it is compressed by now or not; says which.
-pub(super) fn open_closed(dir: &DirHandle, number: u32) -> io::Result<(File, Closed)> {
-    let open = |closed: Closed| {
+/// Opens a closed file in the form that exists, and returns which.
+pub(super) fn open_closed(dir: &DirHandle, number: u32) -> io::Result<(File, ClosedFile)> {
+    let open = |closed: ClosedFile| {
         let file = dir.file(&closed.name(), OFlags::RDONLY)?;
         Ok((file, closed))
     };
     let is_missing = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
-    match open(Closed::gzip(number)) {
-        // It is compressed before the plain one goes: the third look finds what the second missed.
-        Err(cause) if is_missing(&cause) => match open(Closed::plain(number)) {
-            Err(cause) if is_missing(&cause) => open(Closed::gzip(number)),
+    match open(ClosedFile::gzip(number)) {
+        // The compressed form appears before the plain one is removed, so the third attempt finds
+        // what the second missed.
+        Err(cause) if is_missing(&cause) => match open(ClosedFile::plain(number)) {
+            Err(cause) if is_missing(&cause) => open(ClosedFile::gzip(number)),
             opened => opened,
         },
         opened => opened,

@@ -1,6 +1,6 @@
 //! One run in the writer's hands: lines wait here, go to the file in one write, and survive what happens to it.
 
-mod ending;
+mod metadata;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -12,16 +12,17 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::LogGapRange;
 use crate::event::{Envelope, ExecutionId};
-use crate::history::dir::{EVENTS, METADATA, RunDirectory};
-use crate::history::file::{EventsFile, Standing};
-use crate::history::files::close_newest;
+use crate::history::dir::RunDirectory;
+use crate::history::dir_handle::{EVENTS, METADATA};
+use crate::history::events_file::{EventsFile, FileChange};
 use crate::history::line::{self, LineWriter};
 use crate::history::lock::RunLock;
-use crate::history::metadata::Metadata;
-use crate::history::notice::{Notice, NoticeKind};
-use crate::history::pending::{Limits, Pending, Spares};
+use crate::history::metadata::RunMetadata;
+use crate::history::notice::{LogNotice, LogNoticeKind};
+use crate::history::open_run::OpenRun;
+use crate::history::pending::{BufferPool, PendingLimits, PendingLines};
 use crate::history::rotate::Rotation;
-use crate::history::run::OpenRun;
+use crate::history::run_files::close_newest;
 use crate::timestamp::Timestamp;
 
 /// How long writing to a run rests after an error: a full disk is not made emptier by asking.
@@ -47,25 +48,30 @@ const NOTICES_MAX: usize = 1024;
 const CLOCK_SLACK_MICROS: i64 = 1_000_000;
 
 /// What all runs share.
-pub(super) struct Tools {
+pub(super) struct WriterContext {
     pub(super) writer: LineWriter,
-    pub(super) spares: Spares,
+    pub(super) buffers: BufferPool,
     pub(super) clock: Clock,
     pub(super) host: String,
     /// Bytes that wait in all runs.
-    pub(super) held: usize,
+    pub(super) pending_bytes: usize,
     pub(super) bytes_written: u64,
-    pub(super) notices: Vec<Notice>,
+    pub(super) notices: Vec<LogNotice>,
     pub(super) rotation: Rotation,
 }
 
-impl Tools {
-    pub(super) fn say(&mut self, execution_id: &ExecutionId, kind: NoticeKind, what: String) {
+impl WriterContext {
+    pub(super) fn notify(
+        &mut self,
+        execution_id: &ExecutionId,
+        kind: LogNoticeKind,
+        message: String,
+    ) {
         if self.notices.len() < NOTICES_MAX {
-            self.notices.push(Notice {
+            self.notices.push(LogNotice {
                 execution_id: execution_id.clone(),
                 kind,
-                what,
+                message,
             });
         }
     }
@@ -73,9 +79,9 @@ impl Tools {
 
 /// Writing fails since a while.
 #[derive(Debug)]
-struct Failing {
+struct WriteFailure {
     retry_at: Instant,
-    why: String,
+    cause: String,
 }
 
 /// A run that is being written.
@@ -85,17 +91,17 @@ pub(super) struct ActiveRun {
     directory: RunDirectory,
     lock: RunLock,
     events: EventsFile,
-    metadata: Metadata,
+    metadata: RunMetadata,
     /// The metadata say something that the file does not say yet.
-    has_remark: bool,
-    pending: Pending,
+    has_new_metadata: bool,
+    pending: PendingLines,
     next_seq: u64,
     /// The latest time that an event had.
     latest: Timestamp,
     /// That the clock went back was told.
-    is_clock_told: bool,
+    is_clock_reported: bool,
     header_due: bool,
-    failing: Option<Failing>,
+    failure: Option<WriteFailure>,
     checked_at: Option<Instant>,
     /// Lines were written that are not synced.
     pub(super) is_dirty: bool,
@@ -110,21 +116,21 @@ pub(super) struct ActiveRun {
     /// Goes away when everything is written.
     pub(super) is_ending: bool,
     /// Has lines of the batch that is being taken.
-    pub(super) is_touched: bool,
+    pub(super) has_batch_lines: bool,
     /// A problem with syncing was told.
-    pub(super) is_unsafe_told: bool,
+    pub(super) is_sync_failure_reported: bool,
     /// That no new file can be begun was told.
-    is_rotation_told: bool,
+    is_rotation_failure_reported: bool,
     /// Which use of any run was the last of this one.
     pub(super) used_at: u64,
 }
 
 impl ActiveRun {
     pub(super) fn new(run: OpenRun, clock: &Clock) -> Self {
-        let mut pending = Pending::default();
+        let mut pending = PendingLines::default();
         if let Some((first, last)) = run.missing {
             let ts = clock.wall();
-            pending.note_missing(LogGapRange { first, last, ts });
+            pending.add_missing(LogGapRange { first, last, ts });
         }
         Self {
             id: run.execution_id().clone(),
@@ -132,13 +138,13 @@ impl ActiveRun {
             lock: run.lock,
             events: run.events,
             metadata: run.metadata,
-            has_remark: false,
+            has_new_metadata: false,
             pending,
             next_seq: run.next_seq,
             latest: Timestamp::from_micros(i64::MIN),
-            is_clock_told: false,
+            is_clock_reported: false,
             header_due: true,
-            failing: None,
+            failure: None,
             checked_at: None,
             is_dirty: false,
             is_directory_dirty: true,
@@ -146,9 +152,9 @@ impl ActiveRun {
             is_between_files: false,
             closed_file: None,
             is_ending: false,
-            is_touched: false,
-            is_unsafe_told: false,
-            is_rotation_told: false,
+            has_batch_lines: false,
+            is_sync_failure_reported: false,
+            is_rotation_failure_reported: false,
             used_at: 0,
         }
     }
@@ -157,15 +163,15 @@ impl ActiveRun {
     /// again after it: so much waits that it should be written first.
     pub(super) fn push<'a>(
         &mut self,
-        tools: &mut Tools,
+        context: &mut WriterContext,
         mut events: &'a [Envelope],
     ) -> &'a [Envelope] {
         while let Some((envelope, rest)) = events.split_first() {
             events = rest;
             // Without a number it is for viewers only.
             if envelope.seq.is_some() {
-                self.push_one(tools, envelope);
-                if self.failing.is_none() && self.pending.len() >= WRITE_BYTES_MAX {
+                self.push_one(context, envelope);
+                if self.failure.is_none() && self.pending.len() >= WRITE_BYTES_MAX {
                     break;
                 }
             }
@@ -173,45 +179,46 @@ impl ActiveRun {
         events
     }
 
-    fn push_one(&mut self, tools: &mut Tools, envelope: &Envelope) {
-        self.watch_clock(tools, envelope.ts);
+    fn push_one(&mut self, context: &mut WriterContext, envelope: &Envelope) {
+        self.watch_clock(context, envelope.ts);
         if let Some(gap) = LogGapRange::of(envelope) {
             self.next_seq = self.next_seq.max(gap.last.saturating_add(1));
         }
-        let limits = if self.failing.is_some() {
-            self.limits(tools)
+        let limits = if self.failure.is_some() {
+            self.limits(context)
         } else {
-            Limits::NONE
+            PendingLimits::NONE
         };
         let before = self.pending.len();
         self.pending.push(
-            &mut tools.writer,
-            &mut tools.spares,
+            &mut context.writer,
+            &mut context.buffers,
             &self.id,
             envelope,
             limits,
         );
-        tools.held = (tools.held + self.pending.len()).saturating_sub(before);
+        context.pending_bytes = (context.pending_bytes + self.pending.len()).saturating_sub(before);
     }
 
     /// Says once when times cannot be relied on.
-    fn watch_clock(&mut self, tools: &mut Tools, ts: Timestamp) {
+    fn watch_clock(&mut self, context: &mut WriterContext, ts: Timestamp) {
         if ts >= self.latest {
             self.latest = ts;
-        } else if !self.is_clock_told && ts.micros() + CLOCK_SLACK_MICROS < self.latest.micros() {
-            self.is_clock_told = true;
+        } else if !self.is_clock_reported && ts.micros() + CLOCK_SLACK_MICROS < self.latest.micros()
+        {
+            self.is_clock_reported = true;
             let what = format!(
                 "the clock went back from {} to {ts}; events are in the order of their numbers",
                 self.latest
             );
-            tools.say(&self.id, NoticeKind::ClockWentBack, what);
+            context.notify(&self.id, LogNoticeKind::ClockWentBack, what);
         }
     }
 
-    fn limits(&self, tools: &Tools) -> Limits {
+    fn limits(&self, context: &WriterContext) -> PendingLimits {
         let own = self.pending.len();
-        let left = |total: usize| (own + total).saturating_sub(tools.held);
-        Limits {
+        let left = |total: usize| (own + total).saturating_sub(context.pending_bytes);
+        PendingLimits {
             text: RUN_TEXT_BYTES_MAX.min(left(TOTAL_TEXT_BYTES_MAX)),
             life: (RUN_TEXT_BYTES_MAX + RUN_LIFE_BYTES_MAX)
                 .min(left(TOTAL_TEXT_BYTES_MAX + TOTAL_LIFE_BYTES_MAX)),
@@ -220,12 +227,12 @@ impl ActiveRun {
 
     /// When the next try is due; `None` while writing works.
     pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.failing.as_ref().map(|failing| failing.retry_at)
+        self.failure.as_ref().map(|failing| failing.retry_at)
     }
 
     /// Makes the next flush a try, however short ago the last one was.
     pub(super) fn retry_now(&mut self, now: Instant) {
-        if let Some(failing) = &mut self.failing {
+        if let Some(failing) = &mut self.failure {
             failing.retry_at = now;
         }
     }
@@ -236,17 +243,17 @@ impl ActiveRun {
     }
 
     /// Writes what waits, if it is due. Never fails: what cannot be written waits for a better time.
-    pub(super) fn flush(&mut self, tools: &mut Tools, now: Instant) {
+    pub(super) fn flush(&mut self, context: &mut WriterContext, now: Instant) {
         if !self.is_due(now) {
             return;
         }
         let before = self.pending.len();
-        let outcome = self.try_flush(tools, now);
-        tools.held = (tools.held + self.pending.len()).saturating_sub(before);
-        match (outcome, self.failing.is_some()) {
+        let outcome = self.try_flush(context, now);
+        context.pending_bytes = (context.pending_bytes + self.pending.len()).saturating_sub(before);
+        match (outcome, self.failure.is_some()) {
             (Ok(()), false) => {}
             (Ok(()), true) => {
-                self.failing = None;
+                self.failure = None;
                 let path = self.directory.path();
                 let what = match self.pending.take_dropped() {
                     0 => format!("the log {path:?} is written again, and nothing is missing"),
@@ -255,56 +262,56 @@ impl ActiveRun {
                         "the log {path:?} is written again; {lost} events are missing in it"
                     ),
                 };
-                tools.say(&self.id, NoticeKind::Recovered, what);
+                context.notify(&self.id, LogNoticeKind::Recovered, what);
             }
             (Err(error), was_failing) => {
                 let why = format!("{error:?}");
                 if !was_failing {
                     let what = format!("{why}; what it cannot take waits, as far as there is room");
-                    tools.say(&self.id, NoticeKind::Failing, what);
+                    context.notify(&self.id, LogNoticeKind::Failing, what);
                 }
-                self.failing = Some(Failing {
+                self.failure = Some(WriteFailure {
                     retry_at: now + RETRY_INTERVAL,
-                    why,
+                    cause: why,
                 });
                 if !was_failing {
-                    self.shed(tools);
+                    self.drop_excess(context);
                 }
             }
         }
     }
 
-    fn shed(&mut self, tools: &mut Tools) {
-        let limits = self.limits(tools);
+    fn drop_excess(&mut self, context: &mut WriterContext) {
+        let limits = self.limits(context);
         let before = self.pending.len();
         self.pending
-            .shed(&mut tools.writer, &mut tools.spares, &self.id, limits);
-        tools.held = (tools.held + self.pending.len()).saturating_sub(before);
+            .drop_excess(&mut context.writer, &mut context.buffers, &self.id, limits);
+        context.pending_bytes = (context.pending_bytes + self.pending.len()).saturating_sub(before);
     }
 
-    fn try_flush(&mut self, tools: &mut Tools, now: Instant) -> Result<()> {
-        self.ensure_in_place(tools, now)?;
-        self.rotate_if_due(tools);
+    fn try_flush(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
+        self.ensure_in_place(context, now)?;
+        self.rotate_if_due(context);
         if std::mem::take(&mut self.header_due) {
             let first_seq = self.pending.first_seq().unwrap_or(self.next_seq);
-            let by = (tools.host.as_str(), std::process::id());
-            let ts = tools.clock.wall();
+            let by = (context.host.as_str(), std::process::id());
+            let ts = context.clock.wall();
             let header = line::header(&self.id, ts, by, first_seq);
-            self.pending.push_front(&mut tools.writer, &header);
+            self.pending.push_front(&mut context.writer, &header);
             self.events.begin(ts);
         }
-        let sealed = self.pending.seal(&mut tools.writer, &self.id);
+        let attempt = self.pending.begin_write(&mut context.writer, &self.id);
         let bytes = self.pending.len();
         match self.events.append(self.pending.lines()) {
             Ok(()) => {
-                self.pending.clear(&mut tools.spares);
-                tools.bytes_written += bytes as u64;
+                self.pending.write_done(&mut context.buffers);
+                context.bytes_written += bytes as u64;
                 self.is_dirty = true;
                 Ok(())
             }
             Err(torn) => {
-                self.pending.unseal(sealed, torn.kept);
-                tools.bytes_written += torn.kept as u64;
+                self.pending.write_failed(attempt, torn.kept);
+                context.bytes_written += torn.kept as u64;
                 self.is_dirty |= torn.kept > 0;
                 Err(Error::file(
                     "cannot write",
@@ -316,18 +323,18 @@ impl ActiveRun {
     }
 
     /// Goes on in a new file when it is time. Where that fails, this one is written to for longer.
-    fn rotate_if_due(&mut self, tools: &mut Tools) {
+    fn rotate_if_due(&mut self, context: &mut WriterContext) {
         let (len, began) = (self.events.len(), self.events.began());
-        let due = tools.rotation;
+        let due = context.rotation;
         // A header alone is nothing that a new file would hold less of.
-        if self.header_due || !due.is_due(len, self.pending.len(), began, tools.clock.wall()) {
+        if self.header_due || !due.is_due(len, self.pending.len(), began, context.clock.wall()) {
             return;
         }
         match self.rotate() {
-            Ok(()) => self.is_rotation_told = false,
+            Ok(()) => self.is_rotation_failure_reported = false,
             Err(error) => {
-                if !std::mem::replace(&mut self.is_rotation_told, true) {
-                    tools.say(&self.id, NoticeKind::NotRotated, format!("{error:?}"));
+                if !std::mem::replace(&mut self.is_rotation_failure_reported, true) {
+                    context.notify(&self.id, LogNoticeKind::NotRotated, format!("{error:?}"));
                 }
             }
         }
@@ -357,14 +364,14 @@ impl ActiveRun {
     }
 
     /// Makes sure that what is written now can be found later.
-    fn ensure_in_place(&mut self, tools: &mut Tools, now: Instant) -> Result<()> {
+    fn ensure_in_place(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
         let failed = |directory: &RunDirectory, cause| {
             Error::file("cannot write", &directory.events_path(), cause)
         };
-        let looked_lately = self
+        let is_fresh = self
             .checked_at
             .is_some_and(|at| now < at + PLACE_CHECK_INTERVAL);
-        if !looked_lately || self.events.handle().is_none() {
+        if !is_fresh || self.events.handle().is_none() {
             let in_place = match self.directory.open_dir() {
                 Ok(dir) => {
                     self.lock.is_in_place(&dir)
@@ -378,30 +385,30 @@ impl ActiveRun {
                 Err(error) => return Err(error),
             };
             if !in_place {
-                return self.make_again(tools, now);
+                return self.recreate(context, now);
             }
             self.checked_at = Some(now);
         }
         match self
             .events
-            .standing(now)
+            .check(now)
             .map_err(|cause| failed(&self.directory, cause))?
         {
-            Standing::Same => {}
-            Standing::Gone => self.make_again(tools, now)?,
-            Standing::Truncated => {
+            FileChange::None => {}
+            FileChange::Removed => self.recreate(context, now)?,
+            FileChange::Truncated => {
                 // The header says from which number on the lines are there.
                 self.header_due = true;
                 let path = self.directory.events_path();
                 let what = format!("somebody else cut the log {path:?}; it goes on behind the cut");
-                tools.say(&self.id, NoticeKind::Disturbed, what);
+                context.notify(&self.id, LogNoticeKind::Disturbed, what);
             }
         }
         Ok(())
     }
 
     /// Makes the directory, the lock and the file again, as far as they are missing.
-    fn make_again(&mut self, tools: &mut Tools, now: Instant) -> Result<()> {
+    fn recreate(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
         let dir = self.directory.create()?;
         self.lock.retake(&dir)?;
         let found = EventsFile::open(&dir)
@@ -411,7 +418,7 @@ impl ActiveRun {
             self.header_due = true;
             let path = self.directory.events_path();
             let what = format!("somebody else removed the log {path:?}; it goes on in a new file");
-            tools.say(&self.id, NoticeKind::Disturbed, what);
+            context.notify(&self.id, LogNoticeKind::Disturbed, what);
         }
         self.events = found.events;
         self.is_directory_dirty = true;
@@ -419,7 +426,7 @@ impl ActiveRun {
         if !matches!(dir.identity(METADATA), Ok(Some(_)))
             && let Err(error) = self.metadata.write_in(&dir)
         {
-            tools.say(&self.id, NoticeKind::NotSafe, format!("{error:?}"));
+            context.notify(&self.id, LogNoticeKind::NotSafe, format!("{error:?}"));
         }
         Ok(())
     }

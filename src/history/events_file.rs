@@ -1,4 +1,4 @@
-//! `events.jsonl` of one run: appended to in whole lines, and known to be still what it was.
+//! `events.jsonl` of one run: appends whole lines and detects changes by other programs.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,72 +8,71 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-use crate::history::dir::EVENTS;
-use crate::history::dir_handle::{DirHandle, FileId};
+use crate::history::dir_handle::{DirHandle, EVENTS, FileId};
 use crate::history::tail::{self, Repair};
 use crate::timestamp::Timestamp;
 
-/// How often the writer looks, while writing, whether somebody else removed or cut the file; so a
-/// run with fewer than a thousand writes a second is looked at before each of them. Not oftener,
-/// because a look and its consequence cost more than the write: since Linux 6.13 whoever asks for a
-/// file's times makes the next write put a new time into inode and journal.
+/// The interval at which the writer checks whether another program removed or truncated the file. A
+/// run with fewer than a thousand writes a second is checked before each write. More frequent
+/// checks cost more than the writes: since Linux 6.13, reading a file's times makes the next write
+/// update the time in inode and journal.
 ///
-/// What is written within this time to a file that was removed is lost, as if it had been removed
-/// so much later. What is written behind a cut stands there before the header that tells of it, and
-/// its first line may have joined half a line; the header's number is true all the same.
-const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+/// Lines written to a removed file within this interval are lost. Lines written after a truncation
+/// precede the header that reports it, and the first of them may continue an incomplete line; the
+/// number in the header is correct all the same.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The file, open or closed for a while.
+/// The file; its descriptor may be closed temporarily.
 #[derive(Debug)]
 pub(super) struct EventsFile {
-    /// Shared with `td-sync`, which may still sync it when it is closed here.
+    /// Shared with `td-sync`, which may still sync the file after it is closed here.
     file: Option<Arc<File>>,
     id: FileId,
-    /// Its length when we last wrote or looked.
+    /// The length at the last write or check.
     len: u64,
-    /// When its first line was written, if it has one.
+    /// The time of the first line, if there is one.
     began: Option<Timestamp>,
-    /// The file ends in the middle of a line that is not ours to complete.
+    /// The file ends within a line of another writer.
     newline_due: bool,
-    /// When we last looked.
-    looked_at: Option<Instant>,
+    /// The time of the last check.
+    checked_at: Option<Instant>,
 }
 
-/// What opening found.
+/// The result of opening the file.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct OpenedEvents {
     pub(super) events: EventsFile,
     pub(super) repair: Repair,
     pub(super) last_seq: Option<u64>,
 }
 
-/// What became of the file since we last wrote.
+/// A change to the file by another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// Nothing: it is ours alone.
-    Same,
-    /// Somebody else made it shorter.
+pub(super) enum FileChange {
+    /// No change.
+    None,
+    /// The file is shorter.
     Truncated,
-    /// It has no name any more: what is written to it is lost.
-    Gone,
+    /// The file has no name any more; what is written to it is lost.
+    Removed,
 }
 
-/// A write that failed.
+/// A failed write.
 #[derive(Debug)]
-pub(super) struct Torn {
-    /// How many bytes are in the file: whole lines.
+pub(super) struct AppendError {
+    /// The number of bytes that are in the file: whole lines.
     pub(super) kept: usize,
     pub(super) cause: io::Error,
 }
 
-/// Appending, and reading for repairs: every write goes to the end, whatever others do to the file.
+/// Repairs read the file. Every write goes to the end, whatever other programs do to the file.
 fn flags() -> OFlags {
     OFlags::RDWR | OFlags::APPEND
 }
 
 impl EventsFile {
-    /// Opens the file, makes it where it is missing, and mends its end.
-    pub(super) fn open(dir: &DirHandle) -> io::Result<Found> {
+    /// Opens or creates the file and repairs its end.
+    pub(super) fn open(dir: &DirHandle) -> io::Result<OpenedEvents> {
         let file = dir.file(EVENTS, flags() | OFlags::CREATE)?;
         let repair = tail::repair(&file)?;
         let last_seq = tail::last_seq(&file)?;
@@ -81,19 +80,19 @@ impl EventsFile {
             id: FileId::of(&file)?,
             len: file.metadata()?.len(),
             began: tail::first_ts(&file)?,
-            newline_due: repair == Repair::Left,
-            looked_at: None,
+            newline_due: repair == Repair::Failed,
+            checked_at: None,
             file: Some(Arc::new(file)),
         };
-        Ok(Found {
+        Ok(OpenedEvents {
             events,
             repair,
             last_seq,
         })
     }
 
-    /// Opens the file again after [`EventsFile::close`]; `false` when another stands in its place,
-    /// or none.
+    /// Opens the file again after [`EventsFile::close`]. Returns `false` if it is missing or
+    /// replaced.
     pub(super) fn reopen(&mut self, dir: &DirHandle) -> io::Result<bool> {
         if self.file.is_none() {
             match dir.file(EVENTS, flags()) {
@@ -106,7 +105,7 @@ impl EventsFile {
         Ok(true)
     }
 
-    /// Gives the descriptor back.
+    /// Closes the descriptor.
     pub(super) fn close(&mut self) -> Option<Arc<File>> {
         self.file.take()
     }
@@ -123,57 +122,57 @@ impl EventsFile {
         self.len
     }
 
-    /// When its first line was written, if it has one.
+    /// Returns the time of the first line, if there is one.
     pub(super) fn began(&self) -> Option<Timestamp> {
         self.began
     }
 
-    /// The first line is of now.
+    /// Sets the time of the first line.
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.began.get_or_insert(now);
     }
 
-    /// Whether the file stands in the directory.
+    /// Returns `true` if the directory still contains this file.
     pub(super) fn is_in_place(&self, dir: &DirHandle) -> bool {
         dir.identity(EVENTS)
             .is_ok_and(|found| found == Some(self.id))
     }
 
-    /// What became of the file, if it is time for a look; called before every write.
-    pub(super) fn standing(&mut self, now: Instant) -> io::Result<Standing> {
+    /// Detects a change to the file if a check is due. Called before every write.
+    pub(super) fn check(&mut self, now: Instant) -> io::Result<FileChange> {
         let Some(file) = &self.file else {
-            return Ok(Standing::Gone);
+            return Ok(FileChange::Removed);
         };
-        if self.looked_at.is_some_and(|at| now < at + LOOK_INTERVAL) {
-            return Ok(Standing::Same);
+        if self.checked_at.is_some_and(|at| now < at + CHECK_INTERVAL) {
+            return Ok(FileChange::None);
         }
         let metadata = file.metadata()?;
         if metadata.nlink() == 0 {
-            return Ok(Standing::Gone);
+            return Ok(FileChange::Removed);
         }
-        self.looked_at = Some(now);
+        self.checked_at = Some(now);
         let before = std::mem::replace(&mut self.len, metadata.len());
         if self.len == before {
-            return Ok(Standing::Same);
+            return Ok(FileChange::None);
         }
-        // Whoever changed it may have left half a line.
+        // The other program may have left an incomplete line.
         let mut last = [b'\n'];
         if self.len > 0 {
             file.read_exact_at(&mut last, self.len - 1)?;
         }
         self.newline_due = last != *b"\n";
         Ok(if self.len < before {
-            Standing::Truncated
+            FileChange::Truncated
         } else {
-            Standing::Same
+            FileChange::None
         })
     }
 
-    /// Appends whole lines, with one write where the system takes them at once. After an error the
-    /// file still ends with a whole line, or the next line begins on a line of its own.
-    pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Torn> {
+    /// Appends whole lines, with a single write where the system accepts them at once. After an
+    /// error the file still ends with a whole line, or the next line begins on a new line.
+    pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
         let Some(file) = self.file.clone() else {
-            return Err(Torn {
+            return Err(AppendError {
                 kept: 0,
                 cause: io::ErrorKind::NotFound.into(),
             });
@@ -181,7 +180,7 @@ impl EventsFile {
         if self.newline_due {
             (&*file)
                 .write_all(b"\n")
-                .map_err(|cause| Torn { kept: 0, cause })?;
+                .map_err(|cause| AppendError { kept: 0, cause })?;
             self.len += 1;
             self.newline_due = false;
         }
@@ -204,19 +203,20 @@ impl EventsFile {
                 .map_or(0, |at| at + 1);
             let torn = written.get(kept..).unwrap_or_default();
             if !torn.is_empty() {
-                match cut_back(&file, torn) {
+                match remove_partial_line(&file, torn) {
                     Ok(len) => self.len = len,
                     Err(_) => self.newline_due = true,
                 }
             }
-            return Err(Torn { kept, cause });
+            return Err(AppendError { kept, cause });
         }
         Ok(())
     }
 }
 
-/// Takes half a line off the end, if it is still there, and says how long the file is then.
-fn cut_back(file: &File, torn: &[u8]) -> io::Result<u64> {
+/// Removes an incomplete line from the end, if it is still there, and returns the length of the
+/// file.
+fn remove_partial_line(file: &File, torn: &[u8]) -> io::Result<u64> {
     let len = file.metadata()?.len();
     let start = len
         .checked_sub(torn.len() as u64)

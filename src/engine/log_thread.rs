@@ -1,6 +1,6 @@
 //! The log's thread: takes batches off the bus and has them written.
 //!
-//! `td-log` reads the lossless lane, whose sender never waits, and gets [`Order`]s from whoever opens
+//! `td-log` reads the lossless lane, whose sender never waits, and gets [`LogCommand`]s from whoever opens
 //! and closes runs and nudges it then. It blocks on the lane, until something comes, it is nudged or
 //! the writer has something to do, and on the disk. It ends when the bus is closed and all has been read.
 
@@ -14,11 +14,11 @@ use crate::bus::{EventBus, LaneInterrupt, LosslessLane, RecvTimeoutError};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::history::{LogOptions, LogReport, LogWriter, NoticeKind, OpenRun, RunState};
+use crate::history::{LogNoticeKind, LogOptions, LogReport, LogWriter, OpenRun, RunState};
 use crate::thread::{self, Handle, Panicked};
 
-/// Orders that wait: one for each run that is opened or closed while a batch is written.
-const ORDERS: usize = 256;
+/// LogCommands that wait: one for each run that is opened or closed while a batch is written.
+const COMMANDS_MAX: usize = 256;
 
 /// A run is closed this long after its last user let go of it, when all that the bus has sent by
 /// then is written: what was emitted before is long on its way.
@@ -26,13 +26,13 @@ const CLOSE_AFTER: Duration = Duration::from_secs(1);
 
 /// What the log's thread is told.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum LogCommand {
     /// Write this run's events.
     Attach(Box<OpenRun>),
     /// This execution has no log: leave its events out, and say nothing of it.
-    PassOver(ExecutionId),
+    Skip(ExecutionId),
     /// Say this in the run's metadata.
-    Remark {
+    AddMetadata {
         id: ExecutionId,
         extra: Map<String, Value>,
     },
@@ -44,35 +44,35 @@ pub(super) enum Order {
     },
 }
 
-/// Where orders are given, from any thread.
+/// Where commands are given, from any thread.
 #[derive(Clone)]
-pub(super) struct Orders {
-    queue: Sender<Order>,
-    /// Without it an order would wait for the next event, which may never come.
+pub(super) struct LogCommands {
+    queue: Sender<LogCommand>,
+    /// Without it an command would wait for the next event, which may never come.
     interrupt: LaneInterrupt,
 }
 
-impl Orders {
-    pub fn give(&self, order: Order) {
+impl LogCommands {
+    pub fn send(&self, command: LogCommand) {
         // The log's thread lives as long as the bus; if it has panicked, the report says so.
-        let _ = self.queue.send(order);
+        let _ = self.queue.send(command);
         self.interrupt.interrupt();
     }
 }
 
 /// The log's thread.
-pub(super) struct Keeper {
-    orders: Orders,
+pub(super) struct LogThread {
+    commands: LogCommands,
     thread: Handle<LogReport>,
 }
 
-impl Keeper {
+impl LogThread {
     pub fn start(bus: Arc<EventBus>, options: LogOptions, clock: Clock) -> Result<Self> {
         let writer = LogWriter::start(options, clock.clone())?;
         let lane = bus.subscribe_lossless()?;
-        let (queue, inbox) = bounded(ORDERS);
+        let (queue, inbox) = bounded(COMMANDS_MAX);
         let interrupt = lane.interrupt();
-        let work = Work {
+        let work = LogThreadState {
             writer,
             inbox,
             bus,
@@ -80,41 +80,41 @@ impl Keeper {
             closing: Vec::new(),
         };
         let thread = thread::spawn("td-log", move || work.run(lane))?;
-        let orders = Orders { queue, interrupt };
-        Ok(Self { orders, thread })
+        let commands = LogCommands { queue, interrupt };
+        Ok(Self { commands, thread })
     }
 
-    pub fn orders(&self) -> Orders {
-        self.orders.clone()
+    pub fn commands(&self) -> LogCommands {
+        self.commands.clone()
     }
 
     /// Waits for the end; the bus must be closed.
     pub fn finish(self) -> Result<LogReport, Panicked> {
-        drop(self.orders);
+        drop(self.commands);
         self.thread.join()
     }
 }
 
-struct Work {
+struct LogThreadState {
     writer: LogWriter,
-    inbox: Receiver<Order>,
+    inbox: Receiver<LogCommand>,
     bus: Arc<EventBus>,
     clock: Clock,
-    closing: Vec<Closing>,
+    closing: Vec<PendingClose>,
 }
 
-struct Closing {
+struct PendingClose {
     at: Instant,
     id: ExecutionId,
     state: RunState,
     exit_status: Option<i32>,
 }
 
-impl Work {
+impl LogThreadState {
     fn run(mut self, mut lane: LosslessLane) -> LogReport {
         loop {
             let now = self.clock.now();
-            self.take_orders(now);
+            self.handle_commands(now);
             // On a slow disk events are on their way for longer than that: the next batch wakes us.
             let close_at = match lane.is_caught_up() {
                 true => self.close_due(now),
@@ -125,9 +125,9 @@ impl Work {
             self.pass_notices();
             match lane.recv_deadline(due) {
                 Ok(batch) => {
-                    // A run is attached before its first event is emitted: the order is there.
+                    // A run is attached before its first event is emitted: the command is there.
                     let now = self.clock.now();
-                    self.take_orders(now);
+                    self.handle_commands(now);
                     self.writer.append(&batch, now);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -135,8 +135,8 @@ impl Work {
             }
         }
         let now = self.clock.now();
-        self.take_orders(now);
-        for Closing {
+        self.handle_commands(now);
+        for PendingClose {
             id,
             state,
             exit_status,
@@ -149,26 +149,26 @@ impl Work {
         self.writer.finish(now)
     }
 
-    fn take_orders(&mut self, now: Instant) {
-        for order in self.inbox.try_iter() {
-            match order {
+    fn handle_commands(&mut self, now: Instant) {
+        for command in self.inbox.try_iter() {
+            match command {
                 // Opened again before it was closed: it goes on.
-                Order::Attach(run) => {
+                LogCommand::Attach(run) => {
                     self.closing
                         .retain(|closing| closing.id != *run.execution_id());
                     self.writer.attach(*run, now);
                 }
-                Order::PassOver(id) => {
+                LogCommand::Skip(id) => {
                     self.closing.retain(|closing| closing.id != id);
-                    self.writer.pass_over(id);
+                    self.writer.skip_execution(id);
                 }
-                Order::Remark { id, extra } => self.writer.remark(&id, extra, now),
-                Order::Close {
+                LogCommand::AddMetadata { id, extra } => self.writer.add_metadata(&id, extra, now),
+                LogCommand::Close {
                     id,
                     state,
                     exit_status,
                 } => {
-                    self.closing.push(Closing {
+                    self.closing.push(PendingClose {
                         at: now + CLOSE_AFTER,
                         id,
                         state,
@@ -182,9 +182,9 @@ impl Work {
     fn close_due(&mut self, now: Instant) -> Option<Instant> {
         let (due, later) = std::mem::take(&mut self.closing)
             .into_iter()
-            .partition(|closing: &Closing| closing.at <= now);
+            .partition(|closing: &PendingClose| closing.at <= now);
         self.closing = later;
-        for Closing {
+        for PendingClose {
             id,
             state,
             exit_status,
@@ -199,8 +199,8 @@ impl Work {
     /// Says what the log has to say, on stderr and as events.
     fn pass_notices(&mut self) {
         for notice in self.writer.take_notices() {
-            log::warn!("log of {}: {}", notice.execution_id, notice.what);
-            if notice.kind != NoticeKind::NotKept {
+            log::warn!("log of {}: {}", notice.execution_id, notice.message);
+            if notice.kind != LogNoticeKind::NotKept {
                 // A bus that is being closed takes no more; it has been said on stderr.
                 let _ = self.bus.emit(notice.to_event());
             }
@@ -228,10 +228,13 @@ mod tests {
             })
             .unwrap(),
         );
-        let keeper = Keeper::start(Arc::clone(&bus), LogOptions::default(), clock.clone()).unwrap();
+        let log_thread =
+            LogThread::start(Arc::clone(&bus), LogOptions::default(), clock.clone()).unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
         let open = run.open(RunInfo::default(), clock.wall()).unwrap();
-        keeper.orders().give(Order::Attach(Box::new(open)));
+        log_thread
+            .commands()
+            .send(LogCommand::Attach(Box::new(open)));
         let emitter = bus.emitter_for("a");
         // Some 30 MB, which take the log longer than the bus.
         for _ in 0..500 {
@@ -242,7 +245,7 @@ mod tests {
             };
             emitter.emit_deadline(event, clock.now() + Duration::from_secs(3600));
         }
-        keeper.orders().give(Order::Close {
+        log_thread.commands().send(LogCommand::Close {
             id: "a".into(),
             state: RunState::Completed,
             exit_status: None,
@@ -256,7 +259,7 @@ mod tests {
             thread::park(Some(Duration::from_millis(2)));
         }
         bus.close();
-        let report = keeper.finish().unwrap();
+        let report = log_thread.finish().unwrap();
         assert!(report.lost.is_empty(), "{report:?}");
         let kept = LogReader::open(&run, Query::all()).unwrap().count();
         assert_eq!(kept, 500);
@@ -267,11 +270,14 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let clock = Clock::system();
         let bus = Arc::new(EventBus::new(16));
-        let keeper = Keeper::start(Arc::clone(&bus), LogOptions::default(), clock.clone()).unwrap();
+        let log_thread =
+            LogThread::start(Arc::clone(&bus), LogOptions::default(), clock.clone()).unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
         let open = run.open(RunInfo::default(), clock.wall()).unwrap();
-        keeper.orders().give(Order::Attach(Box::new(open)));
-        keeper.orders().give(Order::Close {
+        log_thread
+            .commands()
+            .send(LogCommand::Attach(Box::new(open)));
+        log_thread.commands().send(LogCommand::Close {
             id: "a".into(),
             state: RunState::Completed,
             exit_status: None,
@@ -283,6 +289,6 @@ mod tests {
             thread::park(Some(Duration::from_millis(20)));
         }
         bus.close();
-        assert!(keeper.finish().unwrap().lost.is_empty());
+        assert!(log_thread.finish().unwrap().lost.is_empty());
     }
 }

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::dir::{EVENTS, RunDirectory};
-use crate::history::file::EventsFile;
+use crate::history::dir::RunDirectory;
+use crate::history::dir_handle::EVENTS;
+use crate::history::events_file::EventsFile;
 use crate::history::lock::RunLock;
-use crate::history::metadata::{Metadata, RunInfo};
+use crate::history::metadata::{RunInfo, RunMetadata};
 use crate::history::read::{LogReader, Query};
 use crate::history::tail::{Repair, SEQ_MAX};
 use crate::timestamp::Timestamp;
@@ -20,7 +21,7 @@ pub struct OpenRun {
     pub(super) directory: RunDirectory,
     pub(super) lock: RunLock,
     pub(super) events: EventsFile,
-    pub(super) metadata: Metadata,
+    pub(super) metadata: RunMetadata,
     pub(super) next_seq: u64,
     /// Numbers that were given, and whose events did not reach the file.
     pub(super) missing: Option<(u64, u64)>,
@@ -41,7 +42,7 @@ impl RunDirectory {
         let dir = self.create()?;
         let lock = RunLock::take(self, &dir)?;
         let mut warnings = Vec::new();
-        let before = Metadata::read_in(&dir).unwrap_or_else(|error| {
+        let before = RunMetadata::read_in(&dir).unwrap_or_else(|error| {
             warnings.push(format!("{error:?}"));
             None
         });
@@ -72,7 +73,7 @@ impl RunDirectory {
         let resumed = before.is_some() || found.events.len() > 0;
         let metadata = match before {
             Some(before) => before.resumed(info, ts),
-            None => Metadata::new(self.execution_id(), info, ts),
+            None => RunMetadata::new(self.execution_id(), info, ts),
         };
         if let Err(error) = metadata.write_in(&dir) {
             // A full disk must not keep anybody from observing; the log waits for room.
@@ -127,7 +128,7 @@ impl OpenRun {
     }
 
     /// The run's metadata, as written.
-    pub fn metadata(&self) -> &Metadata {
+    pub fn metadata(&self) -> &RunMetadata {
         &self.metadata
     }
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::vec;
 
 use super::block::Block;
+use super::line_filter::LineFilter;
 use super::query::Query;
-use super::sieve::Sieve;
 use crate::event::{Envelope, TdEvent};
 use crate::history::line::parse_line;
 use crate::timestamp::Timestamp;
 
 /// An event that was read, and its line.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct LogRecord {
     /// The event.
     pub envelope: Envelope,
     /// Whether it is wanted; else it is context ([`Query::context`]).
@@ -22,7 +22,7 @@ pub struct Record {
     place: Range<usize>,
 }
 
-impl Record {
+impl LogRecord {
     /// The line as it stands in the log, without its line feed. Empty, unless the reader was asked
     /// to keep lines.
     pub fn line(&self) -> &[u8] {
@@ -33,40 +33,40 @@ impl Record {
     }
 }
 
-/// What a block held.
+/// What a block pending_bytes.
 #[derive(Debug, Default)]
-pub(super) struct Sifted {
+pub(super) struct ParsedBlock {
     pub(super) found: Vec<(Envelope, bool, Range<usize>)>,
     /// The lines of what was found, if they are kept.
     pub(super) lines: Option<Arc<Vec<u8>>>,
-    /// Lines that are no events; of those that were looked at.
-    pub(super) broken: u64,
+    /// BlockLines that are no events; of those that were looked at.
+    pub(super) invalid: u64,
     /// Where the first of them begins, in bytes from the start of the file.
-    pub(super) first_broken: Option<u64>,
+    pub(super) first_invalid: Option<u64>,
     /// The last line has no end and is no event.
     pub(super) is_torn: bool,
 }
 
-impl Sifted {
+impl ParsedBlock {
     /// Nothing but what the block could not hold.
     pub(super) fn too_long(block: &Block) -> Self {
         Self {
-            broken: block.too_long,
-            first_broken: (block.too_long > 0).then_some(block.offset),
+            invalid: block.too_long,
+            first_invalid: (block.too_long > 0).then_some(block.offset),
             ..Self::default()
         }
     }
 
     /// Notes a line that is no event, unless it is blank.
-    fn broken_at(&mut self, line: &[u8], offset: u64) {
+    fn add_invalid(&mut self, line: &[u8], offset: u64) {
         if !line.trim_ascii().is_empty() {
-            self.broken += 1;
-            self.first_broken.get_or_insert(offset);
+            self.invalid += 1;
+            self.first_invalid.get_or_insert(offset);
         }
     }
 
-    pub(super) fn into_records(self) -> Records {
-        Records {
+    pub(super) fn into_records(self) -> ParsedRecords {
+        ParsedRecords {
             found: self.found.into_iter(),
             lines: self.lines,
         }
@@ -75,17 +75,17 @@ impl Sifted {
 
 /// The events of a block, one by one.
 #[derive(Debug, Default)]
-pub(super) struct Records {
+pub(super) struct ParsedRecords {
     found: vec::IntoIter<(Envelope, bool, Range<usize>)>,
     lines: Option<Arc<Vec<u8>>>,
 }
 
-impl Iterator for Records {
-    type Item = Record;
+impl Iterator for ParsedRecords {
+    type Item = LogRecord;
 
-    fn next(&mut self) -> Option<Record> {
+    fn next(&mut self) -> Option<LogRecord> {
         let (envelope, is_wanted, place) = self.found.next()?;
-        Some(Record {
+        Some(LogRecord {
             envelope,
             is_wanted,
             lines: self.lines.clone(),
@@ -97,7 +97,7 @@ impl Iterator for Records {
 /// The lines of a block, parsed one by one as they are asked for: where all events are wanted, each
 /// is used while it is in the core's cache.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct BlockLines {
     bytes: Arc<Vec<u8>>,
     next: usize,
     /// Where the first byte of them stands in the file.
@@ -106,7 +106,7 @@ pub(super) struct Lines {
     keeps_lines: bool,
 }
 
-impl Lines {
+impl BlockLines {
     pub(super) fn of(block: Block, keeps_lines: bool) -> Self {
         let next = block.bytes.len() - block.lines().len();
         Self {
@@ -119,7 +119,7 @@ impl Lines {
     }
 
     /// The next event; what is none is noted.
-    pub(super) fn next(&mut self, noted: &mut Sifted) -> Option<Record> {
+    pub(super) fn next(&mut self, noted: &mut ParsedBlock) -> Option<LogRecord> {
         while let Some(rest) = self.bytes.get(self.next..).filter(|rest| !rest.is_empty()) {
             let start = self.next;
             let len = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
@@ -128,7 +128,7 @@ impl Lines {
             match parse_line(line) {
                 Ok(envelope) if matches!(envelope.event, TdEvent::LogOpened { .. }) => {}
                 Ok(envelope) => {
-                    return Some(Record {
+                    return Some(LogRecord {
                         envelope,
                         is_wanted: true,
                         lines: self.keeps_lines.then(|| Arc::clone(&self.bytes)),
@@ -136,7 +136,7 @@ impl Lines {
                     });
                 }
                 Err(_) if self.is_torn && start + len == self.bytes.len() => noted.is_torn = true,
-                Err(_) => noted.broken_at(line, self.offset + start as u64),
+                Err(_) => noted.add_invalid(line, self.offset + start as u64),
             }
         }
         None
@@ -145,17 +145,17 @@ impl Lines {
 
 /// What is done with each block.
 #[derive(Clone, Debug)]
-pub(super) struct Sifter {
+pub(super) struct BlockParser {
     query: Query,
-    sieve: Sieve,
+    filter: LineFilter,
     wants_all: bool,
     keeps_lines: bool,
 }
 
-impl Sifter {
+impl BlockParser {
     pub(super) fn new(query: Query, keeps_lines: bool) -> Self {
         Self {
-            sieve: Sieve::of(&query),
+            filter: LineFilter::of(&query),
             wants_all: query.wants_all(),
             query,
             keeps_lines,
@@ -178,15 +178,15 @@ impl Sifter {
     }
 
     /// Parses the lines that may be wanted. Headers of files are nothing that happened.
-    pub(super) fn sift(&self, block: &Block) -> Sifted {
-        let mut sifted = Sifted::too_long(block);
+    pub(super) fn parse(&self, block: &Block) -> ParsedBlock {
+        let mut parsed = ParsedBlock::too_long(block);
         let mut lines = Vec::new();
-        self.sieve.each(block.lines(), |at, line| {
+        self.filter.each(block.lines(), |at, line| {
             let Ok(envelope) = parse_line(line) else {
                 if block.is_torn && at + line.len() == block.lines().len() {
-                    sifted.is_torn = true;
+                    parsed.is_torn = true;
                 } else {
-                    sifted.broken_at(line, block.offset + at as u64);
+                    parsed.add_invalid(line, block.offset + at as u64);
                 }
                 return;
             };
@@ -197,11 +197,11 @@ impl Sifter {
                 if self.keeps_lines {
                     lines.extend_from_slice(line);
                 }
-                sifted.found.push((envelope, is_wanted, start..lines.len()));
+                parsed.found.push((envelope, is_wanted, start..lines.len()));
             }
         });
-        sifted.lines = self.keeps_lines.then(|| Arc::new(lines));
-        sifted
+        parsed.lines = self.keeps_lines.then(|| Arc::new(lines));
+        parsed
     }
 }
 
@@ -217,14 +217,14 @@ mod tests {
         let mut block = Block::default();
         block.bytes = text.as_bytes().to_vec();
         (block.offset, block.is_torn) = (1000, true);
-        let sifted = Sifter::new(Query::all(), true).sift(&block);
-        assert_eq!(sifted.broken, 2);
+        let parsed = BlockParser::new(Query::all(), true).parse(&block);
+        assert_eq!(parsed.invalid, 2);
         assert_eq!(
-            sifted.first_broken,
+            parsed.first_invalid,
             Some(1000 + text.find('\0').unwrap() as u64)
         );
-        assert!(sifted.is_torn);
-        let records: Vec<Record> = sifted.into_records().collect();
+        assert!(parsed.is_torn);
+        let records: Vec<LogRecord> = parsed.into_records().collect();
         assert_eq!(records.len(), 1);
         assert_eq!(records[0].line(), text.lines().nth(1).unwrap().as_bytes());
     }

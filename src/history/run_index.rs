@@ -5,8 +5,8 @@ use rustc_hash::FxHashMap;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::history::dir::{DataDir, LABELS_MAX, RunDirectory, numbered};
-use crate::history::metadata::{Metadata, RunInfo, TmuxIdentity};
-use crate::history::run::OpenRun;
+use crate::history::metadata::{RunInfo, RunMetadata, TmuxIdentity};
+use crate::history::open_run::OpenRun;
 use crate::timestamp::Timestamp;
 
 /// How many run directories are looked at; reading 20,000 small files takes about half a second,
@@ -21,7 +21,7 @@ pub struct FoundRun {
     /// Its execution.
     pub execution_id: ExecutionId,
     /// What its metadata say.
-    pub metadata: Metadata,
+    pub metadata: RunMetadata,
 }
 
 /// Which tmux session has which run, as of one look at the data directory.
@@ -50,7 +50,7 @@ impl RunIndex {
             ));
         }
         for directory in directories.iter().take(RUNS_SCANNED_MAX) {
-            match Metadata::read(directory) {
+            match directory.metadata() {
                 // A run that was copied to another name is not the run that it says it is.
                 Ok(Some(metadata)) if metadata.execution_id == *directory.execution_id() => {
                     index.add(metadata);
@@ -68,7 +68,7 @@ impl RunIndex {
     }
 
     /// Takes a run into the index: one that was opened since the look.
-    pub fn add(&mut self, metadata: Metadata) {
+    pub fn add(&mut self, metadata: RunMetadata) {
         let Some(identity) = metadata.identity.clone() else {
             return;
         };
@@ -140,7 +140,7 @@ impl RunIndex {
             let directory = data.run(&numbered(label, n));
             if directory.exists() {
                 // Made since the look, perhaps by another observer of the same session.
-                match Metadata::read(&directory) {
+                match directory.metadata() {
                     Ok(Some(metadata))
                         if info.identity.is_some() && metadata.identity == info.identity => {}
                     _ => continue,
@@ -162,7 +162,7 @@ fn is_of_another(directory: &RunDirectory, info: &RunInfo) -> bool {
     if info.identity.is_none() {
         return true;
     }
-    match Metadata::read(directory) {
+    match directory.metadata() {
         Ok(Some(metadata)) => metadata.identity != info.identity,
         _ => false,
     }

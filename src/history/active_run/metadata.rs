@@ -5,20 +5,20 @@ use serde_json::{Map, Value};
 use super::ActiveRun;
 use crate::clock::Clock;
 use crate::history::metadata::RunState;
-use crate::history::sync::{Closing, Job};
+use crate::history::sync::{ClosingRun, SyncJob};
 
 impl ActiveRun {
     /// Adds to the metadata; what has the same name is replaced.
-    pub(in crate::history) fn remark(&mut self, extra: Map<String, Value>) {
+    pub(in crate::history) fn add_metadata(&mut self, extra: Map<String, Value>) {
         self.metadata.extra.extend(extra);
-        self.has_remark = true;
+        self.has_new_metadata = true;
     }
 
     /// The metadata, where they say something new. Writing them waits for the disk.
-    pub(in crate::history) fn take_remark(&mut self, clock: &Clock) -> Option<Job> {
-        std::mem::take(&mut self.has_remark).then(|| {
+    pub(in crate::history) fn take_remark(&mut self, clock: &Clock) -> Option<SyncJob> {
+        std::mem::take(&mut self.has_new_metadata).then(|| {
             self.metadata.updated = clock.wall();
-            Job::Metadata {
+            SyncJob::Metadata {
                 directory: self.directory.clone(),
                 metadata: Box::new(self.metadata.clone()),
             }
@@ -27,7 +27,7 @@ impl ActiveRun {
 
     /// They were not written.
     pub(in crate::history) fn keep_remark(&mut self) {
-        self.has_remark = true;
+        self.has_new_metadata = true;
     }
 
     /// What the run's last words will be.
@@ -45,21 +45,21 @@ impl ActiveRun {
     /// The numbers that did not reach the file, and why.
     pub(in crate::history) fn unwritten(&self) -> Option<(u64, u64, String)> {
         let (first, last) = self.pending.seq_range()?;
-        let why = self.failing.as_ref().map(|failing| failing.why.clone());
+        let why = self.failure.as_ref().map(|failing| failing.cause.clone());
         Some((first, last, why.unwrap_or_default()))
     }
 
     /// The run as `td-sync` closes it.
-    pub(in crate::history) fn into_closing(self, clock: &Clock, sync: bool) -> Closing {
+    pub(in crate::history) fn into_closing(self, clock: &Clock, sync: bool) -> ClosingRun {
         let mut metadata = self.metadata;
         metadata.updated = clock.wall();
         metadata.next_seq = Some(self.next_seq);
         let is_dirty = sync && self.is_dirty;
-        Closing {
+        ClosingRun {
             directory: self.directory,
             metadata,
             is_dirty,
-            is_to_last: sync,
+            is_durable: sync,
             lock: self.lock,
         }
     }
