@@ -131,7 +131,7 @@ impl Wait {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WaitOutcome {
-    /// How the wait ended.
+    /// The end of the wait.
     pub end: WaitEnd,
     /// The time of the end.
     pub ts: Timestamp,
@@ -144,7 +144,7 @@ pub struct WaitOutcome {
     pub last_lines: Vec<String>,
 }
 
-/// How a wait ended.
+/// The end of a wait.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum WaitEnd {
@@ -162,7 +162,7 @@ pub enum WaitEnd {
     Interrupted,
 }
 
-/// How a target ended before it could match.
+/// The end of a target without a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TargetEnd {

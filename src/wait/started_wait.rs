@@ -16,11 +16,11 @@ use crate::thread::Stop;
 use crate::tmux::{
     DepartedPane, ForegroundPrograms, GatewayHandle, Listing, NewPanes, PaneReply, PaneRequest,
     PaneState, PollSchedule, ReplyTime, ServerIdentity, SessionId, SessionReply, SessionRequest,
-    Target, bytes_read_by,
+    bytes_read_by,
 };
 use crate::track::Death;
 
-/// How long the last capture may take, after the timeout. A healthy server replies in a few milliseconds;
+/// The time limit of the last capture, after the timeout. A healthy server replies in a few milliseconds;
 /// a caller with a timeout does not wait long for another one.
 const LAST_CAPTURE: Duration = Duration::from_secs(1);
 
@@ -58,7 +58,7 @@ pub struct StartedWait<'a> {
     end: Option<WaitEnd>,
 }
 
-/// What woke a wait.
+/// The reason why a wait woke up.
 enum WakeReason {
     Reply(Result<SessionReply>),
     ChannelDone(Result<()>),
@@ -81,19 +81,24 @@ impl<'a> StartedWait<'a> {
         let panes = wait.target.resolve(listing);
         let session = panes.first();
         let session_id = session.map_or_else(SessionId::default, |pane| pane.session_id);
+        let ids: Vec<PaneId> = panes.iter().map(PaneState::pane).collect();
+        let in_session = || listing.panes_of(session_id).map(PaneState::pane);
+        // A target that is the whole session gets its new panes, too.
+        let is_part = in_session().count() != ids.len() || wait.target.may_be_part(listing);
+        let other_panes = in_session().filter(|id| !ids.contains(id)).collect();
         let mut started = Self {
             channel,
             session_id,
             session_name: session.map_or_else(String::new, |pane| pane.session_name.clone()),
             identity: listing.server.clone(),
-            target_panes: target_panes(&wait.target, &panes, listing),
+            target_panes: is_part.then_some(ids),
             gateway,
             clock,
             stop: stop.clone(),
             began,
             deadline: wait.timeout.and_then(|timeout| began.checked_add(timeout)),
             panes: HashMap::new(),
-            other_panes: other_panes(&panes, listing, session_id),
+            other_panes,
             has_lost_lines: false,
             is_unanswered: false,
             final_match: None,
@@ -436,18 +441,4 @@ fn matched(condition: WaitCondition) -> WaitEnd {
 
 fn gateway_ended() -> Error {
     Error::gone("the tmux gateway has ended")
-}
-
-/// Returns the panes of a target; `None` when it is a whole session, which may get new panes.
-fn target_panes(target: &Target, panes: &[PaneState], listing: &Listing) -> Option<Vec<PaneId>> {
-    let session = panes.first()?.session_id;
-    let is_all = listing.panes_of(session).count() == panes.len();
-    (!is_all || target.may_be_part(listing)).then(|| panes.iter().map(PaneState::pane).collect())
-}
-
-/// Returns the panes of the session that are not among `panes`.
-fn other_panes(panes: &[PaneState], listing: &Listing, session: SessionId) -> HashSet<PaneId> {
-    let ids: HashSet<PaneId> = panes.iter().map(PaneState::pane).collect();
-    let all = listing.panes_of(session).map(PaneState::pane);
-    all.filter(|id| !ids.contains(id)).collect()
 }

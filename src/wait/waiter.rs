@@ -3,7 +3,7 @@
 use crossbeam_channel::never;
 
 use super::channel_wait::ChannelWait;
-use super::config::{Wait, WaitEnd, WaitOutcome};
+use super::config::{Wait, WaitOutcome};
 use super::started_wait::StartedWait;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -98,7 +98,7 @@ impl Waiter {
     ) -> Result<Option<WaitOutcome>> {
         let started = self.start_until_stopped(wait, stop)?;
         let outcome = started.map(StartedWait::finish).transpose()?;
-        Ok(outcome.filter(|outcome| outcome.end != WaitEnd::Interrupted))
+        Ok(outcome.filter(|outcome| outcome.end != super::WaitEnd::Interrupted))
     }
 
     fn start_until_stopped(&self, wait: &Wait, stop: &Stop) -> Result<Option<StartedWait<'_>>> {
