@@ -10,7 +10,7 @@ use std::fmt::Write;
 use super::capture::{self, CaptureResult, CaptureSpec, capture_rows};
 use super::counters::Counters;
 use super::listing::{Listing, ServerIdentity, refresh_commands};
-use super::sections::{Nonce, Section};
+use super::sections::Nonce;
 use super::server::Server;
 use crate::clock::Clock;
 use crate::error::Result;
@@ -88,18 +88,7 @@ fn commands(nonce: &Nonce, lists: bool, version: TmuxVersion, screens: &[ScreenS
 
 fn parse(nonce: &Nonce, output: &str, known: Option<&Listing>, screens: &[ScreenSpec]) -> Probed {
     let sections = nonce.sections(output).unwrap_or_default();
-    let [
-        Section {
-            tag: b'l',
-            body: listed,
-        },
-        Section {
-            tag: b's',
-            body: captured,
-        },
-        Section { tag: b'z', .. },
-    ] = sections[..]
-    else {
+    let [(b'l', listed), (b's', captured), (b'z', _)] = sections[..] else {
         return Probed::default();
     };
     Probed {
