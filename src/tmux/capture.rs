@@ -104,17 +104,39 @@ pub fn capture(
     known: &ServerIdentity,
     specs: &[CaptureSpec],
 ) -> Result<Vec<CaptureResult>> {
+    capture_with(server, clock, String::new(), (known, specs)).map(|(_, results)| results)
+}
+
+/// Captures panes after other commands, in the same process. Returns the output of the other commands, too.
+///
+/// # Errors
+/// As for [`capture`].
+pub(super) fn capture_with(
+    server: &Server,
+    clock: &Clock,
+    mut lines: String,
+    (known, specs): (&ServerIdentity, &[CaptureSpec]),
+) -> Result<(String, Vec<CaptureResult>)> {
     let nonce = Nonce::fresh();
-    let commands = commands(&nonce, known.tmux_version(), specs);
+    add_commands(&mut lines, &nonce, known.tmux_version(), specs);
     let counters = Counters::of(known.pid);
     let bytes_before = counters.bytes();
-    let output = server.batch(commands, clock)?;
-    let mut results = parse(&nonce, known, &output.text, specs);
-    set_bytes(&mut results, bytes_before, counters.bytes());
-    let unreadable = results
-        .iter()
-        .filter(|one| **one == CaptureResult::Unreadable)
-        .count();
+    let mut output = server.batch(lines, clock)?;
+    let bytes_after = counters.bytes();
+    let other = output.text.find(nonce.as_str());
+    let captured = output.text.split_off(other.unwrap_or(output.text.len()));
+    let mut results = parse(&nonce, known, &captured, specs);
+    let mut unreadable = 0;
+    for result in &mut results {
+        match result {
+            CaptureResult::Captured(pane) => {
+                pane.capture.bytes_before = bytes_before;
+                pane.capture.bytes_after = bytes_after;
+            }
+            CaptureResult::Gone => {}
+            CaptureResult::Unreadable => unreadable += 1,
+        }
+    }
     if unreadable > 0 {
         log::debug!(
             "{unreadable} of {} captures are unreadable (truncated: {}): {}",
@@ -123,21 +145,7 @@ pub fn capture(
             output.complaints.trim()
         );
     }
-    Ok(results)
-}
-
-/// Records the number of bytes that the server had read before and after the captures.
-pub(super) fn set_bytes(
-    results: &mut [CaptureResult],
-    bytes_before: Option<u64>,
-    bytes_after: Option<u64>,
-) {
-    for result in results {
-        if let CaptureResult::Captured(pane) = result {
-            pane.capture.bytes_before = bytes_before;
-            pane.capture.bytes_after = bytes_after;
-        }
-    }
+    Ok((output.text, results))
 }
 
 /// Returns the depth at which the output about a pane of this width surely fits, unless its rows are full
@@ -157,10 +165,9 @@ pub(super) fn capture_rows(version: TmuxVersion) -> &'static str {
     }
 }
 
-pub(super) fn commands(nonce: &Nonce, version: TmuxVersion, specs: &[CaptureSpec]) -> String {
+fn add_commands(lines: &mut String, nonce: &Nonce, version: TmuxVersion, specs: &[CaptureSpec]) {
     let mark = nonce.as_str();
     let capture_rows = capture_rows(version);
-    let mut lines = String::new();
     for CaptureSpec {
         pane,
         depth,
@@ -205,11 +212,10 @@ pub(super) fn commands(nonce: &Nonce, version: TmuxVersion, specs: &[CaptureSpec
         lines.push('\n');
     }
     let _ = writeln!(lines, "display-message -p '{mark}z'");
-    lines
 }
 
-/// Parses the output of [`commands`] into one result for each capture.
-pub(super) fn parse(
+/// Parses the output into one result for each capture.
+fn parse(
     nonce: &Nonce,
     known: &ServerIdentity,
     output: &str,
