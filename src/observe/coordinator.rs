@@ -106,7 +106,7 @@ impl Source for Coordinator {
             handle: gateway.handle(),
             exits: exits
                 .as_ref()
-                .map_or_else(|_| ProcessWatcher::default(), ExitWatch::exits),
+                .map_or_else(|_| ProcessWatcher::default(), ExitWatch::watcher),
             conversations: reader
                 .as_ref()
                 .map_or_else(Conversations::default, ConversationReader::conversations),

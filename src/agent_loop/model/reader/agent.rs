@@ -106,7 +106,7 @@ impl Heard {
         match piece {
             RecordPart::Text(bytes) => self.text(bytes, is_answer, intake),
             RecordPart::Event(event) => self.event(event, intake),
-            RecordPart::Unread(bytes) => {
+            RecordPart::Unknown(bytes) => {
                 let text = self.decoder.push(bytes);
                 intake.text(text);
             }
@@ -146,7 +146,7 @@ impl Reader for Agent {
             records.format(),
             None | Some(StreamFormat::Text | StreamFormat::Json)
         );
-        match records.standing() {
+        match records.status() {
             StreamStatus::Done | StreamStatus::MaybeDone => Ok(()),
             StreamStatus::Unknown if is_free || heard.has_response => Ok(()),
             _ if !heard.error.is_empty() => {
