@@ -86,6 +86,11 @@ impl Error {
         self
     }
 
+    /// Copies the error for another reader: its kind and its text, without the cause.
+    pub(crate) fn without_cause(&self) -> Self {
+        Self::new(self.kind, self.to_string())
+    }
+
     /// Returns true if a deadline passed.
     pub fn is_timeout(&self) -> bool {
         self.kind == ErrorKind::Timeout

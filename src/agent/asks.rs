@@ -1,12 +1,12 @@
-//! What an agent asks about, in one line: the command, the file or the question of a tool (pure).
+//! Summarises in one line what an agent asks about: a tool's command, file or question (pure).
 
 use serde_json::Value;
 
-/// Characters of a question: it stands in one row of a list.
+/// Characters of a question, which has one row of a list.
 const ASKS_CHARS_MAX: usize = 200;
 
-/// Arguments of tools that say what is asked, the most telling first. Agents name them so: `command` and
-/// `cmd` of shells, `question` of questions, paths of files that are written, `url`, `pattern`.
+/// Tool arguments that show what is asked, the most specific first: `command` and `cmd` of shells,
+/// `question` of questions, paths of written files, `url`, `pattern`.
 const TELLING: &[&str] = &[
     "command",
     "cmd",
@@ -24,12 +24,12 @@ const TELLING: &[&str] = &[
     "input",
 ];
 
-/// What a tool asks about, by its name and the beginning of its arguments as JSON; `None` where nothing
-/// tells.
+/// Returns what a tool call asks about, given the tool's name and the beginning of its JSON
+/// arguments; `None` where neither shows it.
 pub(crate) fn asks(tool: &str, arguments: &str) -> Option<String> {
     let told = match serde_json::from_str::<Value>(arguments) {
         Ok(value) => told_by(&value),
-        // Cut, or no JSON: a patch, a script.
+        // The JSON was cut off, or this is a patch or a script.
         Err(_) => cut_value(arguments).or_else(|| Some(arguments.to_owned())),
     };
     let text = one_line(&told.unwrap_or_default());
@@ -39,11 +39,11 @@ pub(crate) fn asks(tool: &str, arguments: &str) -> Option<String> {
     }
 }
 
-/// Whether a failure is a limit of usage: waiting, or paying, ends it.
+/// Returns whether a failure is a usage limit, which ends by waiting or paying.
 pub(crate) fn is_limit(failure: &str) -> bool {
     let failure = failure.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| failure.contains(word));
-    // "Number of request tokens has exceeded your per-minute rate limit" and the like are limits too.
+    // Covers sentences such as "Number of request tokens has exceeded your per-minute rate limit".
     says(&[
         "usage limit",
         "hour limit",
@@ -62,7 +62,7 @@ pub(crate) fn is_limit(failure: &str) -> bool {
     ])
 }
 
-/// A text in one line, without control characters, at most as long as a question may be.
+/// Returns the text in one line without control characters, cut to the length of a question.
 pub(crate) fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     let mut line = String::new();
@@ -109,7 +109,7 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// A command as it would be typed: `["bash","-lc","make"]` is `make`.
+/// Returns the command as typed: `["bash","-lc","make"]` is `make`.
 fn command_of(words: &[&str]) -> String {
     match words {
         [shell, flags, script]
@@ -121,7 +121,7 @@ fn command_of(words: &[&str]) -> String {
     }
 }
 
-/// The first telling argument of JSON that was cut off.
+/// Returns the most specific argument of JSON that was cut off.
 fn cut_value(arguments: &str) -> Option<String> {
     let found = TELLING.iter().filter_map(|name| {
         let at = arguments.find(&format!("\"{name}\":"))? + name.len() + 3;

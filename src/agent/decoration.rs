@@ -1,39 +1,39 @@
-//! What agents' screens put around a line: bullets, box edges, prompts and indents (pure).
+//! Strips what agents' screens put around a line: bullets, box edges, prompts and indents (pure).
 
-/// Edges of boxes and of quotes, at either end of a line.
+/// Edges of boxes and quotes, at either end of a line.
 const EDGES: &[char] = &['│', '┃', '║', '|', '▌', '▎', '▏', '╎', '┆', '┊'];
 
-/// What begins an answer, or a piece of one.
+/// Marks before an answer, or before a part of one.
 const BULLETS: &[char] = &['⏺', '●', '•', '✦', '◆', '■', '▪', '⎿'];
 
-/// What stands before something that a person has typed, and goes on over several lines.
+/// Prompts before typed input, which may span several lines.
 const INPUTS: &[char] = &['>', '❯', '›', '»'];
 
-/// A line, taken apart.
+/// A line without its decoration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BareLine<'a> {
-    /// How many characters stand before its text, edges of boxes included.
+    /// Characters before the text, box edges included.
     pub indent: usize,
     pub kind: LineKind,
-    /// Without what stands around it.
+    /// The line's text without decoration.
     pub text: &'a str,
 }
 
-/// What a line is, by how it begins.
+/// The kind of a line, by its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineKind {
-    /// Nothing, but perhaps the edges of a box.
+    /// Blank, apart from box edges.
     Blank,
-    /// The upper or lower side of a box, or a line across.
+    /// The upper or lower side of a box, or a horizontal line.
     Rule,
-    /// Somebody typed this.
+    /// Typed input.
     Input,
-    /// An answer begins.
+    /// The beginning of an answer.
     Bullet,
     Text,
 }
 
-/// Takes a line apart.
+/// Separates a line's text from its decoration.
 pub(super) fn bare_line(line: &str) -> BareLine<'_> {
     let inner = line
         .trim_end_matches(|c: char| c.is_whitespace() || EDGES.contains(&c))
@@ -72,7 +72,7 @@ fn is_around(c: char) -> bool {
     c.is_whitespace() || EDGES.contains(&c)
 }
 
-/// Box drawing, without the edges at the sides.
+/// Returns whether a character is box drawing other than a side edge.
 fn is_side(c: char) -> bool {
     ('\u{2500}'..='\u{259f}').contains(&c)
 }

@@ -1,23 +1,23 @@
-//! What is kept of what hooks of an agent report, and what it claims of its state (pure).
+//! The file that keeps what an agent's hooks reported, and the state that follows from it (pure).
 //!
-//! Of each session its last event that tells a state is kept, in a file of its own.
+//! Each session has a file of its own, with its last event that shows a state.
 
 use serde::{Deserialize, Serialize};
 
 use super::{AgentState, StateClaim, one_line};
 use crate::timestamp::Timestamp;
 
-/// Session ids are UUIDs; a longer one is none.
+/// The longest session id. Session ids are UUIDs.
 const SESSION_BYTES_MAX: usize = 128;
 
-/// What is kept of a session: its last event that tells a state.
+/// A session's last event that shows a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct HookFile {
     pub session_id: String,
-    /// The name of the event.
+    /// The event's name.
     pub(super) event: String,
-    /// When it happened, as events are dated.
+    /// The time of the event, in the format of event timestamps.
     pub(super) at: String,
     pub transcript_path: String,
     pub cwd: String,
@@ -29,18 +29,18 @@ pub(crate) struct HookFile {
 }
 
 impl HookFile {
-    /// Reads what was kept; `None` where that is something else.
+    /// Parses a kept file; returns `None` for other content.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let file: Self = serde_json::from_slice(bytes).ok()?;
         (is_session(&file.session_id) && file.state().is_some()).then_some(file)
     }
 
-    /// When the event happened.
+    /// Returns the time of the event.
     pub fn at(&self) -> Option<Timestamp> {
         self.at.parse().ok()
     }
 
-    /// What the event says of the agent.
+    /// Returns the state that the event shows.
     pub fn claim(&self) -> Option<StateClaim> {
         Some(StateClaim {
             state: self.state()?,
@@ -51,7 +51,7 @@ impl HookFile {
         })
     }
 
-    /// Whether what it asks is only that something is asked.
+    /// Returns whether the event says only that the agent asks, and not what.
     pub fn is_general(&self) -> bool {
         self.event == "Notification"
     }
@@ -62,7 +62,7 @@ impl HookFile {
     }
 }
 
-/// Whether it is a session's id, and a plain file name.
+/// Returns whether `id` is a session id and a plain file name.
 pub(crate) fn is_session(id: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=SESSION_BYTES_MAX).contains(&id.len()) && id.bytes().all(is_plain)

@@ -1,7 +1,7 @@
-//! What hooks of Claude Code are given, and what is kept of that (pure).
+//! Parses the input of Claude Code's hooks, and decides what to keep of it (pure).
 //!
-//! Of the events of a hook (types of 0.3.330, measured on Claude Code 2.1.330) those count that tell a
-//! state. What is kept is small, and redacted. No event tells that a human stopped the turn, or allowed a
+//! Only events that show a state count (hook types of 0.3.330, measured on Claude Code 2.1.330).
+//! The kept file is small and redacted. No event reports that a human stopped the turn or allowed a
 //! tool.
 
 use serde::Deserialize;
@@ -12,13 +12,13 @@ use super::{AgentState, asks, is_limit, one_line};
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 
-/// More of a tool's arguments is not looked at: what is asked stands at their beginning.
+/// The limit for a tool's arguments; what is asked stands at their beginning.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
 
-/// A longer path is none.
+/// The longest path to keep.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// What the hook's command gets on its standard input.
+/// The standard input of the hook's command.
 #[derive(Debug, Deserialize)]
 pub(crate) struct HookInput<'a> {
     session_id: String,
@@ -27,7 +27,7 @@ pub(crate) struct HookInput<'a> {
     transcript_path: Option<String>,
     #[serde(default)]
     cwd: Option<String>,
-    /// Of events of a sub-agent.
+    /// Set for events of a sub-agent.
     #[serde(default)]
     agent_id: Option<String>,
     #[serde(default)]
@@ -40,7 +40,7 @@ pub(crate) struct HookInput<'a> {
     message: Option<String>,
     #[serde(default)]
     notification_type: Option<String>,
-    /// Of a failure, what stands in the conversation in place of an answer.
+    /// Replaces the answer in the conversation after a failure.
     #[serde(default)]
     last_assistant_message: Option<String>,
     #[serde(default, borrow)]
@@ -49,10 +49,10 @@ pub(crate) struct HookInput<'a> {
     error_details: Option<&'a RawValue>,
 }
 
-/// What an event does to what is kept of its session.
+/// The effect of an event on the session's kept file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HookChange {
-    /// It tells no state that is not known.
+    /// The event shows no new state.
     Nothing,
     Keep(Box<HookFile>),
     /// The session is over.
@@ -60,22 +60,22 @@ pub(crate) enum HookChange {
 }
 
 impl<'a> HookInput<'a> {
-    /// Reads what a hook was given; `None` where it is something else.
+    /// Parses the input of a hook; returns `None` for other content.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let input: Self = serde_json::from_slice(bytes).ok()?;
         is_session(&input.session_id).then_some(input)
     }
 
-    /// The session, whose id is a plain file name.
+    /// Returns the session id, which is a plain file name.
     pub fn session_id(&self) -> &str {
         &self.session_id
     }
 
-    /// What changes with this event, which happened now. `before` is what was kept of the session.
+    /// Returns the effect of this event, which happened now. `before` is the session's kept file.
     pub fn change(&self, before: Option<&HookFile>, now: Timestamp, rules: &Rules) -> HookChange {
         use AgentState::{Done, Error, Idle, Limited, Waiting, Working};
         let before_state = before.and_then(HookFile::state);
-        // Hooks of one agent run side by side: what happened later has been told.
+        // Hooks of one agent run side by side: a later event is already kept.
         if before.and_then(HookFile::at).is_some_and(|at| at > now) {
             return HookChange::Nothing;
         }
@@ -83,13 +83,13 @@ impl<'a> HookInput<'a> {
         let mut error = None;
         let (state, asks) = match self.hook_event_name.as_str() {
             "SessionEnd" => return HookChange::Remove,
-            // A conversation that is made shorter goes on as it was.
+            // Compaction continues the conversation in its former state.
             "SessionStart" if self.source.as_deref() == Some("compact") => {
                 return HookChange::Nothing;
             }
             "SessionStart" => (Idle, None),
             "UserPromptSubmit" | "PreToolUse" | "PostToolUse" | "PostToolUseFailure" => {
-                // A sub-agent may work after the turn; what it asked was answered.
+                // A sub-agent may work after the turn; its own question was answered.
                 if self.agent_id.is_some() && before_state != Some(Waiting) {
                     return HookChange::Nothing;
                 }
@@ -97,12 +97,13 @@ impl<'a> HookInput<'a> {
             }
             "PermissionRequest" => (Waiting, self.asks_of_tool(rules)),
             "Notification" => match self.notification() {
-                // The request has told more.
+                // The permission request before it shows more.
                 Some(Waiting) if before.is_some_and(|it| it.event == "PermissionRequest") => {
                     return HookChange::Nothing;
                 }
                 Some(Waiting) => (Waiting, self.message.as_deref().map(redacted)),
-                // How a turn ended is known better; that one was stopped, no other event tells.
+                // Other events show better how a turn ended, but none shows that a human stopped
+                // it.
                 Some(Idle) if matches!(before_state, Some(Working | Waiting) | None) => {
                     (Idle, None)
                 }
@@ -145,7 +146,7 @@ impl<'a> HookInput<'a> {
 
     fn asks_of_tool(&self, rules: &Rules) -> Option<String> {
         let arguments = self.tool_input.map_or("", RawValue::get);
-        // Redacted before it is cut: no rule knows the half of a secret.
+        // Redaction precedes the cut, because no rule recognises half a secret.
         let arguments = rules.text(beginning(arguments, ARGUMENTS_BYTES_MAX));
         let tool = self.tool_name.as_deref().unwrap_or_default();
         asks(
@@ -154,8 +155,8 @@ impl<'a> HookInput<'a> {
         )
     }
 
-    /// The state that a notification tells, if it does: `notification_type`, which older versions lack,
-    /// is an open list.
+    /// Returns the state that a notification shows. `notification_type`, an open list, is absent in
+    /// older versions.
     fn notification(&self) -> Option<AgentState> {
         let message = self.message.as_deref().unwrap_or_default();
         match self.notification_type.as_deref() {
@@ -185,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// What is kept after these events, one a second.
+    /// Returns the kept file after these events, one per second.
     fn after(events: &[&str]) -> Option<HookFile> {
         let mut kept = None;
         for (second, event) in (1..).zip(events) {

@@ -1,5 +1,5 @@
-//! What agents write and show, read as it comes: their streams as events, where they stand, as
-//! their screens say too, and where their turns end (pure).
+//! Reads what agents write and show (pure): events from their streams, their states, and the ends
+//! of their turns.
 
 mod asks;
 mod decoration;

@@ -1,13 +1,13 @@
-//! Recognises coding agents by the program and the arguments of a process (pure).
+//! Recognises coding agents by the program and arguments of a process (pure).
 //!
-//! The facts were read off real processes of November 2026 (Claude Code 2.1.330, Codex 0.169, Gemini
-//! CLI 0.61, opencode 1.18, aider 0.86, Qwen Code 0.24, Copilot CLI 1.0). A program that merely has an
-//! agent's name in its arguments (`vim claude.md`, `grep codex`) is none.
+//! The facts come from real processes of November 2026 (Claude Code 2.1.330, Codex 0.169, Gemini
+//! CLI 0.61, opencode 1.18, aider 0.86, Qwen Code 0.24, Copilot CLI 1.0). A program with an agent's
+//! name among its arguments (`vim claude.md`, `grep codex`) is no agent.
 
 use std::fmt;
 use std::path::Path;
 
-/// An agent whose files and screens are known.
+/// An agent with known files and screens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum KnownAgent {
     Claude,
@@ -19,17 +19,16 @@ pub(crate) enum KnownAgent {
     Copilot,
 }
 
-/// What a process runs, where it is an agent in which a person types.
+/// The interactive agent that a process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AgentProgram {
-    /// One whose files and screens are known.
+    /// An agent with known files and screens.
     Known(KnownAgent),
-    /// One of which the name is known and nothing else.
+    /// An agent known by name only.
     Other(String),
 }
 
-/// Names of further agents, as they are called on the command line: reported by these names, without
-/// rules of their own.
+/// Command names of further agents, which are reported by these names and have no rules.
 const OTHERS: &[&str] = &[
     "amp",
     "auggie",
@@ -48,13 +47,13 @@ const OTHERS: &[&str] = &[
     "vibe",
 ];
 
-/// Programs that run a script, which is the program then.
+/// Programs that run a script, which then counts as the program.
 const INTERPRETERS: &[&str] = &[
     "node", "nodejs", "bun", "deno", "python", "pypy", "uv", "ruby",
 ];
 
-/// Parts of paths in packages, and the agents that they hold. A package may be started by a script of
-/// any name (`cli.js`, `index.js`).
+/// Parts of package paths, and the agents in these packages. The script that starts a package may
+/// have any name (`cli.js`, `index.js`).
 const PACKAGES: &[(&str, KnownAgent)] = &[
     ("@anthropic-ai/claude-code", KnownAgent::Claude),
     ("@openai/codex", KnownAgent::Codex),
@@ -65,7 +64,7 @@ const PACKAGES: &[(&str, KnownAgent)] = &[
 ];
 
 impl KnownAgent {
-    /// All of them.
+    /// All known agents.
     pub const ALL: [Self; 7] = [
         Self::Claude,
         Self::Codex,
@@ -76,7 +75,7 @@ impl KnownAgent {
         Self::Copilot,
     ];
 
-    /// The name of its command, which events and rules use.
+    /// Returns the name of the agent's command, which events and rules use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -89,13 +88,12 @@ impl KnownAgent {
         }
     }
 
-    /// The agent of this name.
+    /// Returns the agent with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|agent| agent.name() == name)
     }
 
-    /// Options with which it answers one prompt and ends, or does no work at all: its output is what the
-    /// pane shows.
+    /// Options that make the agent answer one prompt and exit, or do no work at all.
     fn batch_options(self) -> &'static [&'static str] {
         match self {
             Self::Claude => &["-p", "--print", "--version", "-v", "--help", "-h"],
@@ -125,7 +123,7 @@ impl KnownAgent {
         }
     }
 
-    /// Subcommands in which no person types to the agent.
+    /// Subcommands that are not interactive.
     fn batch_commands(self) -> &'static [&'static str] {
         match self {
             Self::Claude => &[
@@ -196,12 +194,13 @@ impl fmt::Display for KnownAgent {
 }
 
 impl AgentProgram {
-    /// The agent that a process is; `None` for another program, and for an agent that answers one prompt
-    /// and ends (`claude -p`). `executable` is the file that the process runs, where that is known.
+    /// Recognises the agent of a process; returns `None` for other programs and for agents that
+    /// answer one prompt and exit (`claude -p`). `executable` is the file of the process, where it
+    /// is known.
     pub fn recognise(executable: Option<&Path>, arguments: &[String]) -> Option<Self> {
         let (program, rest) = arguments.split_first()?;
         let (program, rest) = match is_interpreter(program) {
-            // Options of the interpreter stand before the script.
+            // The interpreter's options precede the script.
             true => {
                 let at = rest
                     .iter()
@@ -217,7 +216,7 @@ impl AgentProgram {
         OTHERS.contains(&name).then(|| Self::Other(name.to_owned()))
     }
 
-    /// The name that events use.
+    /// Returns the name that events use.
     pub fn name(&self) -> &str {
         match self {
             Self::Known(agent) => agent.name(),
@@ -225,7 +224,7 @@ impl AgentProgram {
         }
     }
 
-    /// The agent whose files and screens are known.
+    /// Returns the agent if its files and screens are known.
     pub fn known(&self) -> Option<KnownAgent> {
         match self {
             Self::Known(agent) => Some(*agent),
@@ -236,8 +235,8 @@ impl AgentProgram {
 
 impl KnownAgent {
     fn is_interactive(self, arguments: &[String]) -> bool {
-        // The first argument that is no option is the subcommand, or the prompt; what follows `--` is
-        // the prompt's.
+        // The first argument that is not an option is the subcommand or the prompt. Arguments after
+        // `--` belong to the prompt.
         let options = arguments.iter().take_while(|argument| *argument != "--");
         let (mut command, mut is_batch) = (None, false);
         for argument in options {
@@ -250,7 +249,7 @@ impl KnownAgent {
             }
         }
         let is_command = command.is_some_and(|command| {
-            // An option's value may read like one; then the option is the argument before it.
+            // A later argument may be an option's value.
             arguments.first().is_some_and(|first| first == command)
                 && self.batch_commands().contains(&command)
         });
@@ -265,7 +264,7 @@ fn known(executable: Option<&Path>, program: &Path) -> Option<KnownAgent> {
         let (_, inside) = path.split_once("/node_modules/")?;
         let is_in = |(package, _): &&(&str, KnownAgent)| {
             let rest = inside.strip_prefix(package);
-            // Packages of one platform have its name behind the agent's.
+            // Packages for one platform append its name.
             rest.is_some_and(|rest| rest.starts_with(['/', '-']))
         };
         PACKAGES.iter().find(is_in).map(|(_, agent)| *agent)
@@ -283,7 +282,7 @@ fn is_interpreter(program: &str) -> bool {
     INTERPRETERS.contains(&name)
 }
 
-/// The name of a program without its directory, the dash of a login shell and what names its kind.
+/// Returns a program's name without directory, login dash and extension.
 fn name_of(path: &Path) -> Option<&str> {
     let name = path.file_name()?.to_str()?;
     let name = name.strip_prefix('-').unwrap_or(name);
@@ -310,7 +309,7 @@ mod tests {
 
     #[test]
     fn agents_are_known_by_program_script_or_package() {
-        // The command lines and executables of real processes.
+        // Command lines and executables of real processes.
         for (executable, line, expected) in [
             (
                 "/x/node_modules/@anthropic-ai/claude-code/bin/claude.exe",

@@ -1,32 +1,34 @@
-//! Decides in which state an agent is, from what its sources claim, in order of authority (pure).
+//! Resolves an agent's state from the claims of its sources, in order of authority (pure).
 //!
 //! A source overrules others only in states that it can express. Claude's status file knows `busy`,
-//! `waiting` and `idle`: whether an idle agent is done, has failed or reached a limit is its
-//! transcript's to say, then its screen's. A transcript knows how turns end; that an agent works is only
-//! what remains when a turn has no end yet, so that a title or a screen may say that it waits.
+//! `waiting` and `idle`; its transcript, then its screen, shows whether an idle agent is done, has
+//! failed or reached a limit. A transcript shows how turns end, and "working" only means that the
+//! turn has no end yet, so a title or a screen may still show that the agent waits.
 
 use std::time::Duration;
 
 use super::AgentState;
 
-/// How long a source of higher authority is waited for that is about to say more: an agent writes its
-/// transcript about 0.1 s after its status (measured on Claude Code 2.1.330: 0.03 to 0.3 s).
+/// The time to wait for a source of higher authority that lags: an agent writes its transcript
+/// about 0.1 s after its status (0.03 to 0.3 s on Claude Code 2.1.330).
 const CATCHES_UP: Duration = Duration::from_millis(400);
 
-/// The same where a title, a notification or the screen says that the turn is over, or that the agent
-/// waits: of the agents that have no status file, Qwen Code 0.24 took longest, 1.0 s on a busy machine.
+/// The same lag after a title, a notification or the screen shows that the turn is over or that the
+/// agent waits. Of the agents without a status file, Qwen Code 0.24 took longest: 1.0 s on a busy
+/// machine.
 const WRITES_UP: Duration = Duration::from_millis(1300);
 
-/// Letters of a question that tell it from others, where one source shows more of it than another.
+/// The letters by which two questions are compared where one source shows more of them.
 const QUESTION_CHARS_MIN: usize = 8;
 
-/// How long an answer must stand after which more may come, where nothing else tells that the turn is over.
+/// The time after which an answer that may continue ends the turn, where no other source shows its
+/// end.
 const ANSWER_STANDS: Duration = Duration::from_secs(2);
 
-/// Sources that disagree for so long are reported to the log of diagnostics.
+/// The time after which a disagreement between sources is logged.
 const DISAGREES: Duration = Duration::from_secs(2);
 
-/// Where a state is known from; the first has the highest authority.
+/// The source of a state; the first has the highest authority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum StateSource {
     StatusFile,
@@ -47,7 +49,7 @@ impl StateSource {
         Self::Screen,
     ];
 
-    /// As it is written in events.
+    /// Returns the name that events use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::StatusFile => "status_file",
@@ -60,21 +62,22 @@ impl StateSource {
     }
 }
 
-/// What one source says.
+/// The claim of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateClaim {
     pub state: AgentState,
-    /// The source says so itself; else it follows from what the source shows.
+    /// The source states it; otherwise it is inferred.
     pub is_confirmed: bool,
-    /// The question or the command that the agent asks about, in one line.
+    /// The question or command that the agent asks about, in one line.
     pub asks: Option<String>,
-    /// What shows it, in one line.
+    /// The evidence, in one line.
     pub detail: String,
-    /// The turn of the conversation that it is about, counted from 1; 0 where the source counts none.
+    /// The conversation's turn that the claim is about, counted from 1; 0 where the source does not
+    /// count turns.
     pub turn: u64,
 }
 
-/// The state of an agent, as it is reported.
+/// An agent's state, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResolvedState {
     pub source: StateSource,
@@ -87,25 +90,25 @@ struct Held {
     since: Duration,
 }
 
-/// What all sources claim of one agent.
+/// The claims of all sources about one agent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateResolver {
     held: [Option<Held>; StateSource::ALL.len()],
     reported: Option<ResolvedState>,
-    /// The last turn that was known when a state was reported.
+    /// The last known turn at the last report.
     turn: u64,
-    /// What the last dialogue asked.
+    /// The question of the last reported dialogue.
     asked: Option<String>,
-    /// What the dialogue on the screen asks.
+    /// The question of the dialogue on the screen.
     shown: Option<String>,
-    /// When a source below the transcript began to say that the agent works.
+    /// The time at which a source below the transcript began to claim that the agent works.
     busy_since: Option<Duration>,
-    /// Since when two sources disagree, and whether that was noted.
+    /// The start of a disagreement between two sources, and whether it was logged.
     disagrees: Option<(Duration, bool)>,
 }
 
 impl StateResolver {
-    /// Takes what a source says now; `None`: it says nothing any more.
+    /// Sets the claim of a source; `None` removes it.
     pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Duration) {
         let held = &mut self.held[source as usize];
         let was_busy = held.as_ref().is_some_and(|held| is_busy(held.claim.state));
@@ -125,21 +128,20 @@ impl StateResolver {
         *held = claim.map(|claim| Held { claim, since });
     }
 
-    /// Takes what the dialogue on the screen asks now; `None`: there is no dialogue, or no question.
+    /// Sets the question of the dialogue on the screen; `None` without a dialogue or a question.
     pub fn set_screen_question(&mut self, question: Option<String>) {
         self.shown = question;
     }
 
-    /// The state that is known now, if it is another one than was reported last, or asks for something
-    /// else.
+    /// Returns the state if it or its question differs from the last report.
     pub fn next_change(&mut self, now: Duration) -> Option<ResolvedState> {
         let report = self.resolve(now)?;
-        // A turn may begin and end between two looks: that it worked is not seen, that it ended is.
+        // A turn may begin and end between two polls: then only its end is seen.
         let ends = !is_busy(report.claim.state) && report.claim.state != AgentState::Idle;
         let is_next_turn = ends && report.claim.turn > self.turn;
         let is_same = self.reported.as_ref().is_some_and(|before| {
             before.claim.state == report.claim.state
-                // A question that is not known any more is no new one.
+                // A question that is no longer known is not a new one.
                 && is_same_question(before.claim.asks.as_deref(), report.claim.asks.as_deref())
         });
         if is_same && !is_next_turn {
@@ -154,7 +156,7 @@ impl StateResolver {
         Some(report)
     }
 
-    /// When [`StateResolver::next_change`] may have something to say, if nothing is claimed.
+    /// Returns the time at which [`StateResolver::next_change`] may change without a new claim.
     pub fn deadline(&self, now: Duration) -> Option<Duration> {
         let catches_up = StateSource::ALL.into_iter().filter_map(|source| {
             let since = self.get(source)?.since;
@@ -167,7 +169,7 @@ impl StateResolver {
         catches_up.chain(answer).filter(|at| *at > now).min()
     }
 
-    /// Sources that have disagreed for a while, in words; once for each disagreement.
+    /// Describes a disagreement between sources that has lasted, once.
     pub fn disagreement(&mut self, now: Duration) -> Option<String> {
         let state = self
             .reported
@@ -212,7 +214,7 @@ impl StateResolver {
         Some(ResolvedState { source, claim })
     }
 
-    /// `None` where nothing is known, or a source is about to say more.
+    /// Returns `None` where nothing is known, or where a source lags.
     fn resolve(&self, now: Duration) -> Option<ResolvedState> {
         let mut report = match self.get(StateSource::StatusFile) {
             Some(status) => self.by_status(status, now)?,
@@ -221,12 +223,12 @@ impl StateResolver {
         match report.claim.state {
             AgentState::Waiting if report.claim.asks.is_none() => report.claim.asks = self.asks(),
             AgentState::Waiting => {}
-            // A tool that is at work asks nothing.
+            // A tool at work asks nothing.
             _ => report.claim.asks = None,
         }
         if report.claim.state == AgentState::Waiting {
-            // What it asks is written a moment after that it does: the question that is known may be that
-            // of the dialogue before.
+            // The question is written shortly after the status: the known one may belong to the
+            // previous dialogue.
             let since = self.get(report.source).map_or(now, |held| held.since);
             let is_old = self.asked == report.claim.asks && !self.is_waiting();
             let is_unknown = report.claim.asks.is_none() || is_old;
@@ -252,7 +254,7 @@ impl StateResolver {
         if let Some(ended) = refines(StateSource::Transcript) {
             return Some(ended);
         }
-        // A transcript that has no end yet is about to have one.
+        // A transcript without an end is about to get one.
         if self.get(StateSource::Transcript).is_some() && now < status.since + CATCHES_UP {
             return None;
         }
@@ -267,7 +269,8 @@ impl StateResolver {
         let first = lower.into_iter().find(|source| self.get(*source).is_some());
         let transcript = self.get(Transcript);
         let state = first.and_then(|source| Some(self.get(source)?.claim.state));
-        // Where a title or a screen says that the turn is over, the transcript is about to say how.
+        // After a title or a screen shows the end of the turn, the transcript is about to show how
+        // it ended.
         let is_behind = transcript.is_some_and(|held| {
             is_busy(held.claim.state) || self.busy_since.is_some_and(|since| held.since < since)
         });
@@ -285,7 +288,7 @@ impl StateResolver {
         if let Some(ended) = transcript.filter(|held| !is_busy(held.claim.state)) {
             return match state {
                 _ if ended.claim.is_confirmed => self.report(Transcript),
-                // An answer after which more may come, and comes.
+                // The answer continues.
                 Some(state) if is_busy(state) => self.report(first?),
                 Some(_) => self.report(Transcript),
                 None if now >= ended.since + ANSWER_STANDS => self.report(Transcript),
@@ -297,7 +300,7 @@ impl StateResolver {
         };
         let lower = self.get(first)?;
         let state = lower.claim.state;
-        // What rested before the turn began says nothing of it.
+        // A rest that precedes the turn is no evidence about it.
         if transcript.is_some_and(|held| held.since > lower.since) && !is_busy(state) {
             return self.report(Transcript);
         }
@@ -307,7 +310,7 @@ impl StateResolver {
         if was_busy && !is_busy(state) && now < lower.since + CATCHES_UP {
             return None;
         }
-        // Titles know no ends of turns: what stands on the screen tells which idleness it is.
+        // Titles show no ends of turns: the screen refines `idle`.
         let screen = self.get(Screen).filter(|held| !is_busy(held.claim.state));
         match (state, screen) {
             (AgentState::Idle, Some(_)) => self.report(Screen),
@@ -315,7 +318,7 @@ impl StateResolver {
         }
     }
 
-    /// What is asked, where the source that says that the agent waits does not say it.
+    /// Returns the question where the source that claims `waiting` does not show it.
     fn asks(&self) -> Option<String> {
         let sources = StateSource::ALL.into_iter();
         let mut others = sources.filter(|source| *source != StateSource::Screen);
@@ -324,8 +327,8 @@ impl StateResolver {
     }
 }
 
-/// Whether a question is the one that was asked before: a source may show its beginning only, and a
-/// question that is not known any more is no new one.
+/// Returns whether a question is the previous one: a source may show only its beginning, and a
+/// question that is no longer known is not a new one.
 fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
     let (Some(before), Some(now)) = (before, now) else {
         return now.is_none();
@@ -336,7 +339,7 @@ fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
         || shorter >= QUESTION_CHARS_MIN && (before.starts_with(now) || now.starts_with(before))
 }
 
-/// Whether a turn is under way.
+/// Returns whether a turn is in progress.
 fn is_busy(state: AgentState) -> bool {
     matches!(state, AgentState::Working | AgentState::Waiting)
 }

@@ -1,4 +1,4 @@
-//! Reads Claude Code's own account of itself, `sessions/PID.json` (pure).
+//! Parses Claude Code's status file, `sessions/PID.json` (pure).
 //!
 //! Claude Code writes the file at each change of its status (measured on 2.1.330):
 //! `{"pid":…,"sessionId":"…","cwd":"…","procStart":"110437","version":"2.1.330","kind":"interactive",`
@@ -9,43 +9,43 @@ use serde::Deserialize;
 
 use super::AgentState;
 
-/// A longer file is none of theirs: real ones have 700 bytes.
+/// The size above which a file is not a status file; real ones have 700 bytes.
 pub(crate) const STATUS_BYTES_MAX: u64 = 64 * 1024;
 
-/// What an agent's status file says.
+/// The content of an agent's status file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct StatusFile {
-    /// The process that wrote it.
+    /// The process that wrote the file.
     pub pid: u32,
-    /// When that process started, in ticks since the machine did (field 22 of `/proc/PID/stat`): a file
-    /// of an earlier process with the same pid has another number.
+    /// The start of that process in ticks since boot (field 22 of `/proc/PID/stat`), which differs
+    /// for an earlier process with the same pid.
     pub proc_start: Option<String>,
     /// The conversation, which `/clear` and `/resume` change.
     pub session_id: String,
-    /// The directory in which it was started.
+    /// The directory in which the agent was started.
     pub cwd: String,
     status: Option<String>,
-    /// What kind of dialogue it waits in: `permission prompt`, `input needed`.
+    /// The kind of an open dialogue: `permission prompt`, `input needed`.
     pub waiting_for: Option<String>,
-    /// When the status changed last, in milliseconds since 1970.
+    /// The last change of the status, in milliseconds since 1970.
     pub status_updated_at: Option<i64>,
 }
 
 impl StatusFile {
-    /// Reads a file; `None` where it is not whole (it is being written) or something else.
+    /// Parses a file; returns `None` for a partly written one and for other content.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let file: Self = serde_json::from_slice(bytes).ok()?;
         (file.pid != 0 && !file.session_id.is_empty()).then_some(file)
     }
 
-    /// Whether the process that wrote it is the one that started then.
+    /// Returns whether the process `pid`, started at `started`, wrote the file.
     pub fn is_of(&self, pid: u32, started: u64) -> bool {
         let start = self.proc_start.as_deref();
         self.pid == pid && start.is_none_or(|start| start.parse() == Ok(started))
     }
 
-    /// The state; `None` for a status that this version does not know, and while the agent starts.
+    /// Returns the state; `None` for a status unknown to this version, and while the agent starts.
     pub fn state(&self) -> Option<AgentState> {
         match self.status.as_deref()? {
             "busy" => Some(AgentState::Working),

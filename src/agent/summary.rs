@@ -1,35 +1,35 @@
-//! Texts cut to what an event needs (pure).
+//! Cuts texts to the length that an event needs (pure).
 
-/// Characters of a summary.
+/// The length of a summary in characters.
 pub(super) const SUMMARY_CHARS_MAX: usize = 200;
 
-/// Characters of what a tool answered: a screenful tells whether it did what was asked.
+/// The length of a tool's result in characters: a screenful shows whether it succeeded.
 const TOOL_RESULT_CHARS_MAX: usize = 500;
 
-/// Characters of a result or an error: what the reader came for.
+/// The length of a result or an error in characters.
 pub(super) const RESULT_CHARS_MAX: usize = 2_000;
 
-/// Stands for what was cut off.
+/// Replaces the text that was cut off.
 const ELLIPSIS: char = '…';
 
-/// The beginning of a text, without blanks around it.
+/// Returns the beginning of a text, trimmed.
 pub(crate) fn summary(text: &str) -> String {
     cut(text, SUMMARY_CHARS_MAX)
 }
 
-/// The beginning of what a tool answered.
+/// Returns the beginning of a tool's result.
 pub(super) fn tool_result(text: &str) -> String {
     cut(text, TOOL_RESULT_CHARS_MAX)
 }
 
-/// The beginning of a result.
+/// Returns the beginning of a result.
 pub(crate) fn result(text: &str) -> String {
     cut(text, RESULT_CHARS_MAX)
 }
 
 fn cut(text: &str, chars_max: usize) -> String {
     let text = text.trim();
-    // Most texts are short, and bytes are never fewer than characters.
+    // Skips the count for most texts: a text has at least as many bytes as characters.
     if text.len() <= chars_max {
         return text.to_owned();
     }
@@ -45,13 +45,13 @@ fn cut(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// A word of which less than this is left tells nothing that is to be kept secret.
+/// The bytes of a cut word below which its rest reveals no secret.
 const TORN_BYTES_MIN: usize = 8;
 
-/// Bytes of a word that the cut would leave of a longer one. Half a key is still a secret, and one
-/// that no rule recognises any more: it goes with its other half.
+/// Returns the bytes of a word that the cut would split. Half a key is still a secret, but no rule
+/// recognises it, so both halves go.
 fn torn(kept: &str, rest: &str) -> usize {
-    // Keys are written in these; in other scripts the words of a text may have no blanks.
+    // Keys consist of these characters; other scripts may write whole sentences without blanks.
     let is_of_key = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_+/=.~%".contains(byte);
     if !rest.as_bytes().first().is_some_and(is_of_key) {
         return 0;
@@ -64,15 +64,14 @@ fn torn(kept: &str, rest: &str) -> usize {
     if torn < TORN_BYTES_MIN { 0 } else { torn }
 }
 
-/// Text that comes in pieces, of which only the beginning is kept.
+/// The beginning of a text that arrives in pieces.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TextPrefix {
     text: String,
 }
 
 impl TextPrefix {
-    /// Bytes that are kept: more than a result has in any script, so that it is the result that is
-    /// cut.
+    /// The bytes to keep: more than a result has in any script, so that `result` makes the cut.
     const BYTES_MAX: usize = (RESULT_CHARS_MAX + 2) * 4;
 
     pub fn push(&mut self, piece: &str) {
@@ -124,7 +123,7 @@ mod tests {
         let before = "b ".repeat((TOOL_RESULT_CHARS_MAX - 20) / 2);
         let short = tool_result(&format!("{before}{key} and more"));
         assert_eq!(short, format!("{before}…"), "of what a tool answered, too");
-        // One that ends where the cut is stays whole, to be recognised.
+        // A key that ends exactly at the cut stays whole, so that a rule recognises it.
         let whole = format!("{} {key}", "b".repeat(SUMMARY_CHARS_MAX - 1 - key.len()));
         assert_eq!(summary(&format!("{whole} and more")), format!("{whole}…"));
     }

@@ -1,4 +1,4 @@
-//! Reads the state of an agent from its pane's title (pure).
+//! Reads an agent's state from its pane's title (pure).
 //!
 //! Measured in November 2026: Gemini CLI 0.61 writes `✦  Working… (DIR)`, `◇  Ready (DIR)` and
 //! `✋  Action Required (DIR)`; Codex 0.169 a braille spinner before its directory while it works and
@@ -7,7 +7,7 @@
 
 use super::{AgentState, KnownAgent};
 
-/// The state that a title tells; `None` for a title that tells nothing.
+/// Returns the state that a title shows; `None` for any other title.
 pub(crate) fn state_of_title(agent: KnownAgent, title: &str) -> Option<AgentState> {
     let title = title.trim();
     let first = title.chars().next()?;

@@ -1,16 +1,16 @@
-//! Where an agent's turn ends: at a marker that stands alone on its line, once (pure).
+//! Detects the end of an agent's turn: a marker alone on its line, reported once (pure).
 //!
-//! A marker is looked for in settled lines, without the decorations that agents' screens put around
-//! a line. It does not count
+//! The detector looks for markers in settled lines, without the decoration of agents' screens. A
+//! marker does not count
 //!
-//! - with anything else on its line, as in a prompt that asks for it;
-//! - in what was typed over several lines: below a line that begins with `>`, `❯`, `›` or `»`, and
-//!   further in than that;
-//! - when it was there before: an agent that draws its screen anew, after a resize or on its own,
-//!   shows the same text before the same marker, within two seconds of what it has wiped away.
+//! - with other text on its line, as in a prompt that asks for it;
+//! - in typed input of several lines: below a line that begins with `>`, `❯`, `›` or `»`, and with
+//!   a deeper indent;
+//! - after a redraw: an agent that redraws its screen, after a resize or on its own, shows the same
+//!   text before the same marker, within two seconds of the wipe.
 //!
-//! What cannot be told: a marker typed alone on a line of its own, with no prompt before it, and a
-//! turn that reads letter for letter as one that was wiped away in the two seconds before.
+//! Two cases are indistinguishable: a marker typed alone on a line without a prompt before it, and
+//! a turn that repeats, letter for letter, one that was wiped in the two seconds before.
 
 mod full_screen;
 mod recent;
@@ -28,20 +28,20 @@ use crate::error::{Error, Result};
 use crate::event::{ScreenRow, lines_in};
 use crate::track::{Change, GapReason, Look, Row};
 
-/// The marker of the seed's agents.
+/// The default marker.
 pub const DEFAULT_MARKER: &str = "[Output Complete]";
 
-/// How long a text that was wiped away as a whole may take to be drawn again: programs draw their
-/// screens in one go, but a look may come in between.
+/// The longest redraw of a whole screen. Programs redraw in one go, but a capture may fall in
+/// between.
 const REDRAW: Duration = Duration::from_secs(2);
 
-/// The same of a line that reads otherwise for a moment.
+/// The longest rewrite of a single line.
 const REWRITE: Duration = Duration::from_millis(300);
 
-/// Turns that may be drawn again.
+/// The turns that may be redrawn.
 const PAST_MAX: usize = 64;
 
-/// Finds the ends of turns in what a tracker says.
+/// Detects the ends of turns in a tracker's changes.
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,26 +58,26 @@ const PAST_MAX: usize = 64;
 pub struct TurnDetector {
     markers: Markers,
     page: RecentLines,
-    /// The number behind the last settled line.
+    /// The number after the last settled line.
     next: i64,
     past: VecDeque<KnownTurn>,
-    /// The line with which the screen began when it was wiped last.
+    /// The first line of the screen after its last wipe.
     drawn_from: i64,
     /// The screen of a full-screen program.
     screen: FullScreen,
-    /// It is shown.
+    /// Whether a full-screen program is shown.
     is_full_screen: bool,
 }
 
-/// What ends a turn: one of these, alone on its line.
+/// The markers that end a turn, each alone on its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Markers(Vec<String>);
 
 impl Markers {
-    /// These, instead of the default one.
+    /// Replaces the default marker.
     ///
     /// # Errors
-    /// `is_invalid_input()` when there is none, or one is empty or has a line end.
+    /// `is_invalid_input()` when `markers` is empty, or a marker is empty or has a line end.
     pub fn new<S: AsRef<str>>(markers: impl IntoIterator<Item = S>) -> Result<Self> {
         let markers: Vec<String> = markers
             .into_iter()
@@ -94,7 +94,7 @@ impl Markers {
         Ok(Self(markers))
     }
 
-    /// The marker that a line is, by number.
+    /// Returns the index of the marker that the line consists of.
     fn find(&self, line: &str) -> Option<usize> {
         let text = bare_line(line).text;
         let line = line.trim();
@@ -102,7 +102,7 @@ impl Markers {
         self.0.iter().position(is_it)
     }
 
-    /// The last marker that stands alone on a line of this text.
+    /// Returns the last marker that stands alone on a line of the text.
     pub(crate) fn last_in(&self, text: &str) -> Option<&str> {
         let marker = text.lines().rev().find_map(|line| self.find(line))?;
         self.0.get(marker).map(String::as_str)
@@ -119,28 +119,28 @@ impl Default for Markers {
     }
 }
 
-/// The circumstances of a look.
+/// The circumstances of a tracker's changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChangeContext {
-    /// When, on the looks' clock.
+    /// The time of the capture, on the clock of captures.
     pub at: Duration,
-    /// What happened to the pane as a whole.
+    /// The cause of a redraw of the whole screen.
     pub redraw_cause: RedrawCause,
-    /// A full-screen program is shown.
+    /// Whether a full-screen program is shown.
     pub alternate: bool,
 }
 
-/// What makes programs draw all of their screen anew.
+/// A cause for programs to redraw their whole screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RedrawCause {
-    /// Nothing of the kind.
+    /// No redraw.
     #[default]
     None,
-    /// The pane has another size.
+    /// The pane was resized.
     Resized,
-    /// The screen or the history was wiped: what stands there now begins with this line.
+    /// The screen or the history was wiped.
     Wiped {
-        /// The number of the line at the top of the screen.
+        /// The number of the line that is now at the top of the screen.
         first_line: i64,
     },
 }
@@ -148,15 +148,15 @@ pub enum RedrawCause {
 /// The end of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The number of the marker's line; none on the screen of a full-screen program.
+    /// The number of the marker's line; `None` on the screen of a full-screen program.
     pub line: Option<i64>,
     /// The marker.
     pub marker: String,
-    /// The last paragraph before it; at most 200 characters.
+    /// The last paragraph before the marker; at most 200 characters.
     pub summary: String,
 }
 
-/// The end of a turn that was told, or stood there before.
+/// The end of a turn that was reported, or that precedes observation.
 #[derive(Debug)]
 struct KnownTurn {
     line: i64,
@@ -164,11 +164,11 @@ struct KnownTurn {
     gone: Option<Wipe>,
 }
 
-/// How the end of a turn was wiped away.
+/// The wipe of a known marker.
 #[derive(Clone, Copy, Debug)]
 struct Wipe {
     at: Duration,
-    /// Its line reads otherwise; else all that stood there may be drawn anew.
+    /// Only the marker's line was rewritten; otherwise the whole screen may be redrawn.
     alone: bool,
 }
 
@@ -182,7 +182,7 @@ impl Wipe {
 }
 
 impl TurnDetector {
-    /// Looks for these.
+    /// Creates a detector for these markers.
     #[must_use]
     pub fn new(markers: Markers) -> Self {
         Self {
@@ -196,12 +196,12 @@ impl TurnDetector {
         }
     }
 
-    /// What ends a turn.
+    /// Returns the markers that end a turn.
     pub(crate) fn markers(&self) -> &Markers {
         &self.markers
     }
 
-    /// What stood there when observation began, by number: its turns have ended before.
+    /// Sets the lines that precede observation, by number: their turns are not reported.
     pub fn set_baseline<'a>(&mut self, lines: impl IntoIterator<Item = (i64, &'a str)>, next: i64) {
         for (number, text) in lines {
             self.page.set(number, text, self.markers.find(text));
@@ -215,7 +215,7 @@ impl TurnDetector {
         self.next = next;
     }
 
-    /// What stood on the screen when observation began, if it is that of a full-screen program.
+    /// Sets the screen of a full-screen program that precedes observation.
     pub fn set_baseline_screen(&mut self, look: &Look) {
         if !look.alternate {
             return;
@@ -230,7 +230,7 @@ impl TurnDetector {
         self.drawn(look.height, &rows);
     }
 
-    /// Takes in what a look brought; the turns that it ended, in order.
+    /// Processes a tracker's changes; returns the turns that they end, in order.
     pub fn update(&mut self, changes: &[Change], sight: ChangeContext) -> Vec<Turn> {
         let is_gap = |change: &Change| match change {
             Change::Gap { reason, .. } => !matches!(reason, GapReason::HistoryTrimmed),
@@ -271,7 +271,8 @@ impl TurnDetector {
                 }
                 Change::Screen { height, rows, .. } => {
                     let drawn = self.drawn(*height, rows);
-                    // What a program shows when it comes, or comes back, was there before.
+                    // The first screen of a full-screen program precedes observation, or its last
+                    // exit.
                     if !is_new_screen {
                         turns.extend(drawn);
                     }
@@ -294,7 +295,7 @@ impl TurnDetector {
         turns
     }
 
-    /// The last paragraph of what was said, for a turn that is over without a marker.
+    /// Returns the last paragraph, for a turn that ends without a marker.
     #[must_use]
     pub fn summary(&self) -> String {
         match self.is_full_screen {
@@ -303,7 +304,7 @@ impl TurnDetector {
         }
     }
 
-    /// A line reads so now.
+    /// Sets the text of a line.
     fn reads(&mut self, number: i64, text: &str, at: Duration) {
         let marker = self.markers.find(text);
         if marker.is_none()
@@ -315,16 +316,16 @@ impl TurnDetector {
         self.page.set(number, text, marker);
     }
 
-    /// Whether a marker is one that was wiped away just now, and is again where it was in the text.
+    /// Returns whether a marker was wiped just now and is back at the same place of the text.
     fn is_drawn_again(&mut self, line: i64, at: Duration) -> bool {
         let context = self.page.context(line, i64::MIN);
-        // A screen that was wiped may be drawn anew from the middle of the text on.
+        // A wiped screen may be redrawn from the middle of the text.
         let drawn = self.page.context(line, self.drawn_from);
         let is_same = |known: &MarkerContext| {
             known.is_same(&context) || drawn.is_telling() && known.is_same(&drawn)
         };
         let again = self.past.iter_mut().find(|past| match past.gone {
-            // It has moved.
+            // The line has moved.
             Some(gone) if gone.alone && gone.at == at => past.context.is_near(&context),
             Some(gone) if at.saturating_sub(gone.at) <= gone.redraw() => is_same(&past.context),
             Some(_) | None => false,
@@ -334,7 +335,7 @@ impl TurnDetector {
         if past.gone.take().is_some_and(|gone| gone.alone) {
             past.context = context;
         }
-        // Else what stood before it at first is kept: now it may be less.
+        // Otherwise the original context is kept, since the redraw may show less of it.
         true
     }
 
@@ -349,7 +350,7 @@ impl TurnDetector {
         });
     }
 
-    /// Rows of a full-screen program that have changed.
+    /// Updates rows of a full-screen program; returns the turns that they end.
     fn drawn(&mut self, height: u32, rows: &[ScreenRow]) -> Vec<Turn> {
         self.screen.update(height, rows, &self.markers);
         let found = self.screen.new_turns();

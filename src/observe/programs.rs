@@ -91,7 +91,7 @@ impl Programs {
         let pid = state.pid;
         // tmux makes each program the leader of a session.
         let server = self.server_pid;
-        let process = self.exits.open(pid, &self.bell, |stat| {
+        let process = self.exits.watch(pid, &self.bell, |stat| {
             stat.parent == server && stat.session == pid
         });
         let before = self.panes.remove(id);
@@ -155,7 +155,7 @@ impl Programs {
         for (id, running) in &mut self.panes {
             running.note_ends(now);
             let process = running.process.as_ref();
-            if let Some(Some(death)) = process.and_then(WatchedProcess::end) {
+            if let Some(Some(death)) = process.and_then(WatchedProcess::exit) {
                 ends.push((id.clone(), death));
             }
         }
@@ -185,7 +185,7 @@ impl Programs {
         };
         let process = running.process.as_ref();
         let is_over = running.waits_until.is_some_and(|until| until <= now);
-        is_over || process.is_none_or(|process| !process.is_held() || process.end().is_some())
+        is_over || process.is_none_or(|process| !process.reports_exit() || process.exit().is_some())
     }
 
     /// The pane is gone, and nothing more is waited for.
@@ -195,7 +195,7 @@ impl Programs {
         };
         let process = running.process.as_ref();
         Ending {
-            death: process.and_then(WatchedProcess::end_now).flatten(),
+            death: process.and_then(WatchedProcess::query_exit).flatten(),
             is_interactive: running.program.is_interactive,
             jobs: match running.is_observed {
                 true => running.close_jobs(now),
@@ -332,7 +332,7 @@ impl Running {
 
     fn note_ends_now(&mut self) {
         for member in &self.members {
-            if let Some(end) = member.end_now() {
+            if let Some(end) = member.query_exit() {
                 self.jobs.member_exited(member.pid, end);
             }
         }
@@ -377,7 +377,7 @@ impl Running {
     /// Looks at what runs; the job that is in the foreground. A program may have become another one.
     fn look(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) -> Option<u32> {
         let process = self.process.as_ref()?;
-        let own = stat(self.pid).filter(|own| process.is(own) && !own.is_zombie)?;
+        let own = stat(self.pid).filter(|own| process.matches(own) && !own.is_zombie)?;
         if let Some(program) = Program::of(self.pid) {
             self.program = program;
         }
@@ -393,7 +393,7 @@ impl Running {
             if let Some(program) = Program::of_job(pid) {
                 self.commands.insert(pid, program.command);
             }
-            match exits.open(pid, bell, |stat| stat.group == group) {
+            match exits.watch(pid, bell, |stat| stat.group == group) {
                 Some(process) => self.members.push(process),
                 // It is gone already.
                 None => drop(self.jobs.member_exited(pid, None)),
@@ -405,7 +405,7 @@ impl Running {
     fn note_ends(&mut self, now: Instant) {
         let jobs = &mut self.jobs;
         let mut has_ended = false;
-        self.members.retain(|member| match member.end() {
+        self.members.retain(|member| match member.exit() {
             Some(end) => {
                 has_ended |= jobs.member_exited(member.pid, end);
                 false

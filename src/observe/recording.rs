@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::recording::{RunRecorder, draw_screen};
-use crate::tmux::Dropped;
+use crate::tmux::DroppedBytes;
 use crate::track::Seam;
 
 /// The recordings of a session's panes.
@@ -40,7 +40,7 @@ impl Recording {
     /// What comes next does not follow on what the tape has, if it has anything.
     pub fn tear(&mut self, pane: &PaneId) {
         if self.begun.contains(pane) && !self.is_torn(pane) {
-            self.dropped(pane, Dropped::default());
+            self.dropped(pane, DroppedBytes::default());
         }
     }
 
@@ -51,7 +51,7 @@ impl Recording {
     }
 
     /// Bytes never came.
-    pub fn dropped(&mut self, pane: &PaneId, dropped: Dropped) {
+    pub fn dropped(&mut self, pane: &PaneId, dropped: DroppedBytes) {
         let now = self.clock.wall();
         self.recorder
             .dropped(pane, dropped.bytes, dropped.line_ends, now);

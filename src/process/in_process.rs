@@ -1,4 +1,4 @@
-//! InProcessExecution that this program does itself, seen as an execution: the same events as of a child process.
+//! Work of this program itself, emitted as an execution with the same events as a child process.
 
 use std::time::Instant;
 
@@ -7,26 +7,25 @@ use crate::bus::EventEmitter;
 use crate::child::OutputStream;
 use crate::clock::Clock;
 
-/// What is said to have been exited with when it was not finished: as of a Rust program that
-/// panicked.
+/// The exit code of unfinished work: that of a Rust program that panicked.
 const PANICKED: i32 = 101;
 
-/// A piece of work that is under way; from [`EventEmitter::begin`]. Dropped without
-/// [`InProcessExecution::finish`], as by a panic, it has failed.
+/// An execution within this program, from [`EventEmitter::begin`]. Dropped without
+/// [`InProcessExecution::finish`], for example by a panic, it has failed.
 ///
 /// ```
 /// use std::io::Write;
 /// use td_observe::EventBus;
 ///
 /// let bus = EventBus::new(10_000);
-/// let work = bus.emitter_for("analysis").begin("long_running_analysis");
-/// let mut out = work.stdout();
+/// let execution = bus.emitter_for("analysis").begin("long_running_analysis");
+/// let mut out = execution.stdout();
 /// writeln!(out, "Starting analysis...").unwrap();
 /// drop(out);
-/// work.finish(0);
+/// execution.finish(0);
 /// ```
 #[derive(Debug)]
-#[must_use = "dropped, the work has failed"]
+#[must_use = "an execution that is dropped has failed"]
 pub struct InProcessExecution {
     emitter: EventEmitter,
     clock: Clock,
@@ -35,11 +34,11 @@ pub struct InProcessExecution {
 }
 
 impl EventEmitter {
-    /// Begins a piece of work: `ExecutionStarted`.
+    /// Begins an execution within this program and emits `ExecutionStarted`.
     pub fn begin(&self, command: &str) -> InProcessExecution {
         let clock = Clock::system();
-        let here = std::env::current_dir().unwrap_or_default();
-        self.execution_started(command, &here.to_string_lossy());
+        let directory = std::env::current_dir().unwrap_or_default();
+        self.execution_started(command, &directory.to_string_lossy());
         InProcessExecution {
             emitter: self.clone(),
             began: clock.now(),
@@ -50,17 +49,18 @@ impl EventEmitter {
 }
 
 impl InProcessExecution {
-    /// Where its output is written.
+    /// Returns a writer for its standard output.
     pub fn stdout(&self) -> OutputWriter {
         self.emitter.writer(OutputStream::Stdout)
     }
 
-    /// Where it writes what is no result.
+    /// Returns a writer for its standard error.
     pub fn stderr(&self) -> OutputWriter {
         self.emitter.writer(OutputStream::Stderr)
     }
 
-    /// Ends it: `ExecutionCompleted`. Drop its writers before: what they hold still comes too late.
+    /// Ends the execution and emits `ExecutionCompleted`. Drop its writers first: the text that they still
+    /// hold would follow the end.
     pub fn finish(mut self, exit_code: i32) {
         self.end(exit_code);
     }

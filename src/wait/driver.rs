@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::Stop;
 use crate::tmux::{
-    GatewayHandle, Left, Listing, Newcomers, PaneAnswer, PaneState, Pending, Programs, Rhythm,
-    ServerIdentity, SessionAnswer, SessionId, SessionLook, Target, Want, When, bytes_read_by,
+    DepartedPane, ForegroundPrograms, GatewayHandle, Listing, NewPanes, PaneReply, PaneRequest,
+    PaneState, PendingReply, PollSchedule, ReplyTime, ServerIdentity, SessionId, SessionReply,
+    SessionRequest, Target, bytes_read_by,
 };
 use crate::track::Death;
 
@@ -52,7 +53,7 @@ pub(super) struct WaitDriver<'a> {
 
 /// What woke a wait.
 enum WakeReason {
-    Answered(Result<SessionAnswer>),
+    Answered(Result<SessionReply>),
     Signalled(Result<()>),
     TimeUp,
     Idle,
@@ -172,11 +173,11 @@ impl<'a> WaitDriver<'a> {
     }
 
     fn look(&mut self, deepest: bool, by: Option<Instant>) -> Result<PollResult> {
-        let pending = self.ask(When::Now)?;
+        let pending = self.ask(ReplyTime::Now)?;
         let late = by.map_or_else(never, |at| self.clock.at(at));
         let answer = select_biased! {
             recv(self.stop) -> _ => return Ok(PollResult::Stopped),
-            recv(pending.answers()) -> answer => answer.unwrap_or_else(|_| Err(ended())),
+            recv(pending.receiver()) -> answer => answer.unwrap_or_else(|_| Err(ended())),
             recv(late) -> _ => return Ok(PollResult::Late),
         };
         self.take_in(answer, deepest)
@@ -184,12 +185,12 @@ impl<'a> WaitDriver<'a> {
 
     /// Waiter for news, or for anything else that decides.
     fn wake(&self, signalled: &Receiver<Result<()>>) -> Result<WakeReason> {
-        let pending = self.ask(When::News(Rhythm::Fixed(self.wait.interval)))?;
+        let pending = self.ask(ReplyTime::OnChange(PollSchedule::Fixed(self.wait.interval)))?;
         let time_up = self.deadline.map_or_else(never, |at| self.clock.at(at));
         let idle = self.idle_at().map_or_else(never, |at| self.clock.at(at));
         Ok(select_biased! {
             recv(self.stop) -> _ => WakeReason::Stopped,
-            recv(pending.answers()) -> answer => {
+            recv(pending.receiver()) -> answer => {
                 WakeReason::Answered(answer.unwrap_or_else(|_| Err(ended())))
             }
             recv(signalled) -> signalled => WakeReason::Signalled(signalled.unwrap_or_else(|_| {
@@ -200,18 +201,21 @@ impl<'a> WaitDriver<'a> {
         })
     }
 
-    fn ask(&self, when: When) -> Result<Pending<SessionAnswer>> {
+    fn ask(&self, when: ReplyTime) -> Result<PendingReply<SessionReply>> {
         let wants = self
             .panes
             .iter()
             .map(|(id, pane)| (id.clone(), pane.want()));
-        let left = self.left_out.iter().map(|id| (id.clone(), Want::Leave));
-        self.gateway.ask_look(SessionLook {
-            newcomers: Newcomers::Look,
+        let left = self
+            .left_out
+            .iter()
+            .map(|id| (id.clone(), PaneRequest::Presence));
+        self.gateway.request_session(SessionRequest {
+            new_panes: NewPanes::Capture,
             session_id: self.session_id,
             server: Some(self.identity.clone()),
             name: Some(self.session_name.clone()),
-            wants: wants.chain(left).collect(),
+            panes: wants.chain(left).collect(),
             when,
         })
     }
@@ -228,7 +232,7 @@ impl<'a> WaitDriver<'a> {
     }
 
     /// Takes in what a look came to. A hung server is waited for, as long as there is time.
-    fn take_in(&mut self, answer: Result<SessionAnswer>, deepest: bool) -> Result<PollResult> {
+    fn take_in(&mut self, answer: Result<SessionReply>, deepest: bool) -> Result<PollResult> {
         let end = match answer {
             Ok(answer) => {
                 self.unanswered = false;
@@ -250,19 +254,22 @@ impl<'a> WaitDriver<'a> {
     }
 
     /// Takes in an answer; what it decides.
-    fn answered(&mut self, answer: SessionAnswer, deepest: bool) -> Option<WaitEnd> {
+    fn answered(&mut self, answer: SessionReply, deepest: bool) -> Option<WaitEnd> {
         let (panes, left) = match answer {
-            SessionAnswer::There {
-                name, panes, left, ..
+            SessionReply::Present {
+                name,
+                panes,
+                departed: left,
+                ..
             } => {
                 self.session_name = name;
                 (panes, left)
             }
-            SessionAnswer::Gone { left } => {
+            SessionReply::Gone { departed: left } => {
                 self.lose_all(&left);
                 return Some(self.gone(TargetEnd::SessionGone));
             }
-            SessionAnswer::OtherServer => {
+            SessionReply::OtherServer => {
                 self.lose_all(&HashMap::new());
                 return Some(self.gone(TargetEnd::ServerGone));
             }
@@ -277,15 +284,19 @@ impl<'a> WaitDriver<'a> {
                 continue;
             }
             let (look, seen) = match answer {
-                PaneAnswer::Look { look, seen, .. } => (look, seen),
-                PaneAnswer::Still(_, proof) => {
+                PaneReply::Captured {
+                    capture: look,
+                    digest: seen,
+                    ..
+                } => (look, seen),
+                PaneReply::Unchanged(_, proof) => {
                     let pane = self.panes.get_mut(&id);
                     if let Some(found) = pane.and_then(|pane| pane.still(*proof)) {
                         hit.get_or_insert((id, found));
                     }
                     continue;
                 }
-                PaneAnswer::There(_) => continue,
+                PaneReply::Listed(_) => continue,
             };
             let found = match self.panes.get_mut(&id) {
                 Some(pane) if !deepest || pane.deeper => {
@@ -331,7 +342,7 @@ impl<'a> WaitDriver<'a> {
         None
     }
 
-    fn lose_all(&mut self, left: &HashMap<PaneId, Left>) {
+    fn lose_all(&mut self, left: &HashMap<PaneId, DepartedPane>) {
         for id in self.panes.keys().cloned().collect::<Vec<_>>() {
             self.lose(&id, left);
         }
@@ -339,14 +350,14 @@ impl<'a> WaitDriver<'a> {
 
     /// A pane is gone, and took with it what it printed after the last look, if it did: whatever
     /// the server has read since may have been that.
-    fn lose(&mut self, id: &PaneId, left: &HashMap<PaneId, Left>) {
+    fn lose(&mut self, id: &PaneId, left: &HashMap<PaneId, DepartedPane>) {
         let Some(mut pane) = self.panes.remove(id) else {
             return;
         };
         if let Some(found) = pane.end() {
             self.at_end.get_or_insert((id.clone(), found));
         }
-        let proved = left.get(id).and_then(|left| left.proof?.bytes);
+        let proved = left.get(id).and_then(|left| left.freshness?.server_bytes);
         let was_all =
             pane.dead.is_some() || proved.is_some() && proved == bytes_read_by(self.identity.pid);
         self.lost_panes |= pane.has_lost || self.wait.looks_at_lines() && !was_all;
@@ -409,7 +420,10 @@ impl<'a> WaitDriver<'a> {
 
     /// `wait-for` comes back when it is signalled, and when the server dies.
     fn signalled(&mut self, signalled: Result<()>) -> Result<WaitEnd> {
-        let is_there = self.gateway.ask_listing(Programs::LeftOut)?.wait();
+        let is_there = self
+            .gateway
+            .request_listing(ForegroundPrograms::Omitted)?
+            .wait();
         match (signalled, is_there) {
             (Ok(()), Ok(listing)) if listing.server == self.identity => {
                 Ok(WaitEnd::Matched(WaitMatch::of(WaitCondition::Channel)))

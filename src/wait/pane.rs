@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::config::Wait;
 use super::matcher::{LineMatch, MatchKind, Matcher, Numbering, PaneLines, first};
 use crate::agent::{RedrawDetector, Turn, TurnDetector};
-use crate::tmux::{Margin, Proof, Seen, Want, Wish};
+use crate::tmux::{CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest};
 use crate::track::{Change, Death, GapReason, Look, Outcome, Tracker};
 
 /// A pane that is waited at.
@@ -15,7 +15,7 @@ pub(super) struct WaitedPane {
     matcher: Matcher,
     /// Where turns end, if that is waited for.
     turns: Option<TurnTracking>,
-    seen: Seen,
+    seen: CaptureDigest,
     /// The last look was too short.
     pub deeper: bool,
     /// Lines were lost.
@@ -40,7 +40,7 @@ impl WaitedPane {
     /// Begins with a look; what matches at once.
     pub fn begin(
         look: &Look,
-        seen: Seen,
+        seen: CaptureDigest,
         wait: &Wait,
         begin: BaselineMode,
         now: Instant,
@@ -104,16 +104,16 @@ impl WaitedPane {
     }
 
     /// What to ask for.
-    pub fn want(&self) -> Want {
-        Want::Look(Wish {
-            seen: (!self.deeper).then(|| self.seen.clone()),
+    pub fn want(&self) -> PaneRequest {
+        PaneRequest::Capture(CaptureRequest {
+            known: (!self.deeper).then(|| self.seen.clone()),
             margin: match self.deeper {
                 true => Margin::All,
                 false => Margin::Rows(self.tracker.margin()),
             },
             // What is new matches at once, settled or not; only the end of a turn has to stand.
-            settles: self.waits_to_settle().then_some(Duration::ZERO),
-            rests: false,
+            settles_at: self.waits_to_settle().then_some(Duration::ZERO),
+            is_resting: false,
         })
     }
 
@@ -121,7 +121,7 @@ impl WaitedPane {
     pub fn look(
         &mut self,
         look: &Look,
-        seen: Seen,
+        seen: CaptureDigest,
         deepest: bool,
         now: Instant,
     ) -> Option<LineMatch> {
@@ -182,8 +182,8 @@ impl WaitedPane {
 
     /// At this moment nothing had changed since the last look: what stood there has settled, and
     /// with it perhaps the end of a turn.
-    pub fn still(&mut self, proof: Proof) -> Option<LineMatch> {
-        let changes = self.tracker.still(proof.at, proof.bytes);
+    pub fn still(&mut self, proof: Freshness) -> Option<LineMatch> {
+        let changes = self.tracker.still(proof.at, proof.server_bytes);
         let turns = self.turns.as_mut()?;
         let sight = turns.sights.unchanged(proof.at);
         turns.detector.update(&changes, sight).first().map(of_turn)

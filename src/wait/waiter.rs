@@ -12,7 +12,7 @@ use super::driver::WaitDriver;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
-use crate::tmux::{Gateway, Programs, Rhythm, Server};
+use crate::tmux::{ForegroundPrograms, Gateway, PollSchedule, Server};
 
 /// Waiter at the panes of one tmux server. All that wait at the same time share its one gateway, and
 /// with it the tmux processes.
@@ -106,11 +106,11 @@ impl Waiter {
         if !wait.waits_for_anything() {
             return Err(Error::invalid("nothing is waited for"));
         }
-        Rhythm::Fixed(wait.interval).check()?;
+        PollSchedule::Fixed(wait.interval).check()?;
         let began = self.clock.now();
         let gateway = self.gateway.handle();
-        let asked = gateway.ask_listing(Programs::LeftOut)?;
-        let Some(listing) = asked.wait_or_stop(stop) else {
+        let asked = gateway.request_listing(ForegroundPrograms::Omitted)?;
+        let Some(listing) = asked.wait_or(stop) else {
             return Ok(None);
         };
         let listing = listing?;

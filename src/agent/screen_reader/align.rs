@@ -1,23 +1,22 @@
-//! Where the rows of a screen stand among those that were seen before (pure).
+//! Aligns the rows of a screen with the known rows (pure).
 
 use super::row::ConversationRow;
 
-/// Rows at the top of a page that may have changed since: a notice lies above them, or a box is drawn anew.
+/// The top rows of a page that may have changed: a notice covers them, or a box was redrawn.
 const SKIPPED_MAX: usize = 3;
 
-/// What rows that agree must say together for a place that is taken by them alone.
+/// The weight that matching rows need in the middle of known and shown rows.
 const TELLING: usize = 8;
 
-/// The same, where a row follows that was settled and reads differently now.
+/// The weight that they need where a settled row follows that now differs.
 const CONTRADICTED: usize = 24;
 
-/// Letters by which the place is found after a resize, at least and at most.
+/// The least and most letters by which a page is aligned after a resize.
 const LETTERS_MIN: usize = 6;
 const LETTERS: usize = 24;
 
-/// The index among the known rows at which the page begins; negative where the page has rows above the
-/// first that is known. `settled` of the known rows do not change any more; `last` is where the page
-/// before began.
+/// Returns the index of the known row at which the page begins. The first `settled` known rows no
+/// longer change; `last` is where the previous page began.
 pub(super) fn place(
     known: &[&ConversationRow],
     settled: usize,
@@ -47,7 +46,7 @@ pub(super) fn place(
     best.map(|(_, start)| start)
 }
 
-/// How much the rows from there on say that agree with the page; `None` where that is too little.
+/// Returns the weight of the rows from `at` on that match the page; `None` where it is too low.
 fn agreement(
     known: &[&ConversationRow],
     settled: usize,
@@ -72,7 +71,7 @@ fn agreement(
     (weight >= wanted).then_some(weight)
 }
 
-/// How many letters of the known text stand before the page, whose rows are wrapped at another width.
+/// Returns the number of known letters before the page, whose rows are wrapped at another width.
 pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
     let begin = &page[..page.len().min(LETTERS)];
     if begin.len() < LETTERS_MIN {
@@ -83,7 +82,7 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
         pairs.take_while(|(one, two)| one == two).count()
     };
     let starts = (0..known.len()).filter(|at| known[*at] == begin[0]);
-    // A text that ends within the beginning of the page is shorter than it.
+    // Known text that ends within the beginning of the page is shorter than it.
     let found = starts.filter_map(|at| {
         let wanted = begin.len().min((known.len() - at).max(LETTERS_MIN));
         Some(shared(at))

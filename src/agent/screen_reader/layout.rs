@@ -1,18 +1,18 @@
-//! Which rows of an agent's screen are its conversation: one layout an agent (pure).
+//! Finds the rows of an agent's screen that are its conversation; each agent has its layout (pure).
 
 use super::opencode::OpencodeLayout;
 use super::row::{ConversationPage, ConversationRow, RowPart};
 use super::unknown;
 use crate::agent::{AgentProgram, KnownAgent};
 
-/// Rows that are looked at: no terminal is taller.
+/// The rows to examine: no terminal is taller.
 const ROWS_MAX: usize = 500;
 
 /// The layout of a screen.
 #[derive(Clone, Debug)]
 pub(super) enum Layout {
     Opencode(OpencodeLayout),
-    /// Of an agent that is not known: whatever scrolls is its text.
+    /// The layout of an unknown agent: whatever scrolls is text.
     Unknown,
 }
 
@@ -24,8 +24,8 @@ impl Layout {
         }
     }
 
-    /// What the screen shows of the conversation; `None` where it is another screen (a menu, a screen that
-    /// is only half drawn).
+    /// Returns the conversation rows of a screen; `None` for another screen (a menu, a partly drawn
+    /// screen).
     pub fn page(&mut self, rows: &[&str], width: usize) -> Option<ConversationPage> {
         let rows = &rows[..rows.len().min(ROWS_MAX)];
         match self {
@@ -34,7 +34,7 @@ impl Layout {
         }
     }
 
-    /// How many of the rows do not change any more.
+    /// Returns the number of rows that no longer change.
     pub fn sealed(&self, rows: &[ConversationRow]) -> usize {
         match self {
             Self::Opencode(_) => OpencodeLayout::sealed(rows),
@@ -42,7 +42,7 @@ impl Layout {
         }
     }
 
-    /// Whether a box with this head is a tool's.
+    /// Returns the name and arguments of a tool, if a box with this head is a tool's.
     pub fn tool<'a>(&self, head: &'a str) -> Option<(&'a str, &'a str)> {
         match self {
             Self::Opencode(_) => OpencodeLayout::tool(head),
@@ -50,12 +50,13 @@ impl Layout {
         }
     }
 
-    /// Whether it tells which rows do not change any more, and where a conversation begins.
+    /// Returns whether the layout shows which rows no longer change, and where a conversation
+    /// begins.
     pub fn tells_ends(&self) -> bool {
         matches!(self, Self::Opencode(_))
     }
 
-    /// Whether a row ends a turn that was completed.
+    /// Returns whether the row ends a completed turn.
     pub fn is_completed(&self, row: &ConversationRow) -> bool {
         row.kind == RowPart::End && !row.text.ends_with("interrupted")
     }

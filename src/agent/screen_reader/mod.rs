@@ -1,13 +1,14 @@
-//! Reads the conversation of an agent off its screen, where it keeps no transcript: rows that scroll away
-//! inside a full-screen program, and those that stand when a turn has ended, are told once (pure).
+//! Reads an agent's conversation from its screen where it keeps no transcript (pure). Rows that
+//! scroll away inside a full-screen program, and the rows that remain when a turn ends, are
+//! reported once.
 //!
 //! ```text
 //! screen ─layout─> page (rows that scroll) ─place─> what has settled ─writer─> events
 //! ```
 //!
-//! A page is aligned with the rows that are known: *settled* ones, which were told and do not change any
-//! more, and *live* ones, which may. What a page does not show any more of the live rows has scrolled away.
-//! Where a page has nothing in common with what is known, rows were lost, and that is told, too.
+//! A page is aligned with the known rows: *settled* ones, which were reported and no longer change,
+//! and *live* ones, which may change. Live rows that a page no longer shows have scrolled away. If
+//! a page has nothing in common with the known rows, rows were lost, which is reported, too.
 
 mod align;
 mod layout;
@@ -29,43 +30,45 @@ use writer::ConversationWriter;
 
 use super::{AgentEvent, AgentProgram};
 
-/// Settled rows that are remembered: a person scrolls back so far without being told anything again.
+/// The settled rows to remember: within these, scrolling back reports nothing twice.
 const SETTLED_MAX: usize = 600;
 
-/// So many screens in a row that have nothing in common with what is known are no dialogue.
+/// The consecutive screens that match no known row before rows count as lost; a dialogue takes
+/// fewer.
 const UNPLACED_MAX: u32 = 3;
 
-/// Where nothing tells when a turn ends, rows that stand so long have settled.
+/// The time after which unchanged rows settle, for layouts that do not show the end of a turn.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Rows that a layout holds for settled have to stand so long: a screen may be seen while it is drawn.
+/// The time for which rows that a layout regards as settled must stay unchanged: a capture may show
+/// a screen that is being drawn.
 const DRAWN: Duration = Duration::from_millis(250);
 
-/// Rows at the end of what has settled by which the place is found, where rows above were drawn anew.
+/// The last settled rows by which a page is aligned when rows above them were redrawn.
 const ANCHOR_ROWS: usize = 3;
 
-/// Reads one agent's screens.
+/// Reads the screens of one agent.
 #[derive(Debug)]
 pub(crate) struct ScreenReader {
     layout: Layout,
     writer: ConversationWriter,
-    /// Rows that were told, or stood there before.
+    /// Rows that were reported, or that precede the conversation.
     settled: VecDeque<ConversationRow>,
-    /// Rows of the last page behind them.
+    /// Rows of the last page after the settled ones.
     live: Vec<ConversationRow>,
-    /// Where the last page began among both.
+    /// The index of the last page's first row among settled and live rows.
     last: usize,
     width: usize,
-    /// The last page, if nothing was shown since then.
+    /// The last page, if only empty ones followed.
     wiped: Option<Vec<ConversationRow>>,
-    /// What does not fit to what is known, and how often that was so in a row.
+    /// The consecutive pages that match no known row: their count, and the last of them.
     unplaced: (u32, Option<ConversationPage>),
-    /// What is there is not of before any more.
+    /// Rows belong to a conversation to be reported.
     has_begun: bool,
     was_working: bool,
-    /// Rows that have settled if they stand until then.
+    /// Rows that settle if they stay unchanged.
     settling: Option<SettlingRows>,
-    /// How many rows have settled since the beginning.
+    /// The count of all rows that have settled.
     told: u64,
 }
 
@@ -73,13 +76,13 @@ pub(crate) struct ScreenReader {
 #[derive(Debug)]
 struct SettlingRows {
     until: Instant,
-    /// The number of the row behind them, and the last of them.
+    /// The number of the row after them, and the last one of them.
     end: u64,
     last: ConversationRow,
 }
 
 impl ScreenReader {
-    /// For screens of this agent, of which nothing was seen yet.
+    /// Creates a reader that has seen no screen.
     pub fn new(program: &AgentProgram) -> Self {
         Self {
             layout: Layout::of(program),
@@ -97,7 +100,7 @@ impl ScreenReader {
         }
     }
 
-    /// Takes in a screen.
+    /// Reads a screen.
     pub fn update(
         &mut self,
         rows: &[&str],
@@ -123,7 +126,7 @@ impl ScreenReader {
             self.has_begun = true;
             self.take(page, true, is_new_width, events);
         } else {
-            // What stands there before the agent is given something to do is of before.
+            // Rows that are shown before the agent gets input precede the conversation.
             self.has_begun = page.is_working.is_none();
             self.begin_with(page.rows);
         }
@@ -131,20 +134,20 @@ impl ScreenReader {
         self.writer.flush(events);
     }
 
-    /// When [`ScreenReader::handle_timeout`] has something to tell, if nothing happens.
+    /// Returns the time at which [`ScreenReader::handle_timeout`] has rows to report.
     pub fn deadline(&self) -> Option<Instant> {
         self.settling.as_ref().map(|standing| standing.until)
     }
 
-    /// Tells what has settled by standing.
+    /// Reports rows that have stayed unchanged long enough.
     pub fn handle_timeout(&mut self, now: Instant, events: &mut Vec<AgentEvent>) {
         self.stand(now, events);
         self.writer.flush(events);
     }
 
-    /// The turn has ended: what stands is settled.
+    /// Ends the turn: the remaining rows settle.
     pub fn end_turn(&mut self, events: &mut Vec<AgentEvent>) {
-        // A state lags behind: what is drawn while the agent works has not settled.
+        // A state lags: rows drawn while the agent works have not settled.
         if !self.has_begun || self.was_working {
             return;
         }
@@ -153,14 +156,14 @@ impl ScreenReader {
         self.writer.over(events);
     }
 
-    /// No screen comes that tells where the last one belongs.
+    /// Reports a page that no later page could align.
     fn take_unplaced(&mut self, events: &mut Vec<AgentEvent>) {
         if let Some(page) = self.unplaced.1.take() {
             self.lose(page.rows, events);
         }
     }
 
-    /// Whether a page is of a conversation that is to be told.
+    /// Returns whether a page shows a conversation to be reported.
     fn is_new(&self, page: &ConversationPage) -> bool {
         page.is_working == Some(true)
             || page
@@ -169,7 +172,7 @@ impl ScreenReader {
                 .any(|row| row.is_head && self.writer.was_typed(&row.text))
     }
 
-    /// Settles what has stood long enough.
+    /// Settles rows that have stayed unchanged long enough.
     fn stand(&mut self, now: Instant, events: &mut Vec<AgentEvent>) {
         let (sealed, time) = match self.layout.tells_ends() {
             true => (self.layout.sealed(&self.live), DRAWN),
@@ -217,7 +220,7 @@ impl ScreenReader {
             (self.live, self.last) = (page.rows, 0);
             return;
         }
-        // Rows that are wrapped anew are compared by their letters.
+        // Rows wrapped at a new width are compared by their letters.
         if is_new_width && self.rewrap(&page.rows, events) {
             self.unplaced = (0, None);
             return;
@@ -231,7 +234,7 @@ impl ScreenReader {
             self.unplaced = (0, None);
             return;
         }
-        // Another page of the same program: a list of sessions, an older one.
+        // Another page of the same program: a list of sessions, an older session.
         if page.is_working == Some(false) && !was_working && !is_new_width {
             return self.begin_with(page.rows);
         }
@@ -242,7 +245,7 @@ impl ScreenReader {
         }
     }
 
-    /// The page begins at this index of what is known.
+    /// Takes a page that begins at this index of the known rows.
     fn advance(&mut self, at: usize, page: Vec<ConversationRow>, events: &mut Vec<AgentEvent>) {
         let settled = self.settled.len();
         if let Some(scrolled) = at.checked_sub(settled) {
@@ -254,7 +257,7 @@ impl ScreenReader {
         let is_known = page.len() <= settled + self.live.len() - at
             && known.zip(&page).all(|(known, row)| known.is_same(row));
         if is_known && at < self.last && at + page.len() < settled + self.live.len() {
-            // It was scrolled back.
+            // The page was scrolled back.
             return;
         }
         self.last = at;
@@ -267,7 +270,7 @@ impl ScreenReader {
             } else if first + 1 == over
                 && let Some(rest) = grown(&self.settled[settled - 1], &page[first])
             {
-                // The last row that was told goes on.
+                // The last settled row has grown.
                 self.settled[settled - 1] = page[first].clone();
                 self.writer.row(&rest, &self.layout, events);
             }
@@ -279,7 +282,7 @@ impl ScreenReader {
         self.show(rest);
     }
 
-    /// Where what is new begins, by the last rows that have settled.
+    /// Returns the index of the first new row, after the last settled rows.
     fn anchor(&self, page: &[ConversationRow], from: usize) -> Option<usize> {
         let count = ANCHOR_ROWS.min(self.settled.len());
         let anchor: Vec<&ConversationRow> = self
@@ -294,8 +297,8 @@ impl ScreenReader {
         Some(from + found + count)
     }
 
-    /// These are the live rows now: what is known of those that stay is kept, since their boxes may have
-    /// begun above the screen.
+    /// Sets the live rows. Unchanged ones keep their known kind, since their boxes may have begun
+    /// above the screen.
     fn show(&mut self, mut rows: Vec<ConversationRow>) {
         for (row, was) in rows.iter_mut().zip(&self.live) {
             if !row.is_same(was) {
@@ -308,7 +311,7 @@ impl ScreenReader {
         self.live = rows;
     }
 
-    /// Finds the place of a page that is wrapped at another width, by its letters.
+    /// Aligns a page that is wrapped at another width, by its letters.
     fn rewrap(&mut self, page: &[ConversationRow], events: &mut Vec<AgentEvent>) -> bool {
         let known: Vec<char> = self
             .settled
@@ -368,7 +371,7 @@ impl ScreenReader {
         true
     }
 
-    /// Forgets what has settled behind so many letters.
+    /// Removes settled text after this many letters.
     fn keep_letters(&mut self, mut letters: usize) {
         for at in 0..self.settled.len() {
             let count = self.settled[at].letters().count();
@@ -381,7 +384,7 @@ impl ScreenReader {
         }
     }
 
-    /// Nothing is shown.
+    /// Handles a page without rows.
     fn wipe(&mut self, was_working: bool, events: &mut Vec<AgentEvent>) {
         if self.layout.tells_ends() {
             if was_working {
@@ -393,7 +396,7 @@ impl ScreenReader {
             self.last = 0;
             return;
         }
-        // Nothing of before is there.
+        // Later rows belong to the conversation.
         self.has_begun = true;
         self.take_unplaced(events);
         if self.wiped.is_none() {
@@ -404,7 +407,7 @@ impl ScreenReader {
         }
     }
 
-    /// These rows were there before, or are of another conversation: they are not told.
+    /// Takes rows of an earlier or another conversation, which are not reported.
     fn begin_with(&mut self, rows: Vec<ConversationRow>) {
         self.settled = rows.into();
         self.live.clear();
@@ -412,7 +415,7 @@ impl ScreenReader {
         self.unplaced = (0, None);
     }
 
-    /// Rows between what is known and these were not seen.
+    /// Takes a page after a gap: rows between the known ones and these were not seen.
     fn lose(&mut self, rows: Vec<ConversationRow>, events: &mut Vec<AgentEvent>) {
         self.settle_rows(self.live.len(), events);
         self.writer.unseen(events);
@@ -421,7 +424,7 @@ impl ScreenReader {
         self.unplaced = (0, None);
     }
 
-    /// So many of the live rows have settled, and are told.
+    /// Settles and reports the first `count` live rows.
     fn settle(&mut self, count: usize, events: &mut Vec<AgentEvent>) {
         self.settle_rows(count, events);
         self.writer.flush(events);
@@ -440,7 +443,7 @@ impl ScreenReader {
     }
 }
 
-/// Whether a page shows again what was shown before everything was erased; its end may have changed.
+/// Returns whether a page shows again what was shown before it was erased; its end may differ.
 fn is_redrawn(last: &[ConversationRow], page: &[ConversationRow]) -> bool {
     let (last, page) = (letters(last), letters(page));
     let same = last
@@ -455,7 +458,7 @@ fn letters(rows: &[ConversationRow]) -> Vec<char> {
     rows.iter().flat_map(ConversationRow::letters).collect()
 }
 
-/// What a row says behind what it said before.
+/// Returns the text by which a row has grown.
 fn grown(was: &ConversationRow, row: &ConversationRow) -> Option<ConversationRow> {
     let rest = row.text.strip_prefix(was.text.as_str())?;
     let mut grown = row.clone();

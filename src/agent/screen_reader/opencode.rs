@@ -1,8 +1,9 @@
-//! The screen of opencode: boxes with a bar at the left, the answer further in, a panel at the right (pure).
+//! Reads opencode's screen: boxes with a bar at the left, indented answers, a panel at the right
+//! (pure).
 //!
-//! Measured on 1.18.33: prompts, the output of commands and errors stand in boxes (`┃`), answers are
-//! indented by five columns, `▣  Build · MODEL · 3.2s` ends a turn. The input box closes with `╹▀▀▀`; from
-//! 120 columns on a panel of 42 stands at its right. Notices lie above the rows at the upper right.
+//! Measured on 1.18.33: prompts, command output and errors are in boxes (`┃`), answers are indented
+//! by five columns, `▣  Build · MODEL · 3.2s` ends a turn. The input box closes with `╹▀▀▀`; from
+//! 120 columns, a panel of 42 columns is at its right. Notices cover the rows at the upper right.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -11,25 +12,26 @@ use super::row::{ConversationPage, ConversationRow, RowPart};
 /// The side bar of a box.
 const BAR: char = '┃';
 
-/// Columns of the panel, and the width from which it is shown.
+/// The panel's columns, and the width from which it is shown.
 const PANEL_COLUMNS: usize = 42;
 const PANEL_FROM: usize = 120;
 
-/// Columns before an answer.
+/// The indent of an answer in columns.
 const INDENT: usize = 5;
 
-/// Rows of the foot, at most: hints and blank rows below the input box.
+/// The most rows of the foot: hints and blank rows below the input box.
 const FOOT_ROWS_MAX: usize = 6;
 
-/// What stands before a tool in one row, and before the title of its box.
+/// Marks before a tool in one row, and before the title of a tool's box.
 const TOOL_MARKS: &[char] = &['→', '←', '✱', '%', '◇', '⚙', '↔', '#'];
 
-/// What is remembered of a screen for the next one.
+/// The facts about a screen that the next one needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpencodeLayout {
-    /// Columns of the conversation at this width, where an input box has shown them.
+    /// The terminal's width, and the columns of the conversation at that width, where an input box
+    /// has shown them.
     columns: Option<(usize, usize)>,
-    /// The first screen was there: what follows is seen from its beginning.
+    /// The start screen was shown: the conversation is seen from its beginning.
     is_first: bool,
 }
 
@@ -37,12 +39,12 @@ impl OpencodeLayout {
     pub fn page(&mut self, rows: &[&str], width: usize) -> Option<ConversationPage> {
         let shown = |row: &&str| !row.trim().is_empty();
         let end = rows.iter().rposition(shown)? + 1;
-        // The input box, or a dialogue in its place, which reaches down to the end.
+        // The input box, or a dialogue in its place, which reaches to the bottom.
         let is_bar = |row: &str| indent(row) <= 3 && row.trim_start().starts_with(BAR);
         let foot = end.saturating_sub(FOOT_ROWS_MAX + 1);
         let edge = (0..end).rfind(|row| rows[*row].trim_start().starts_with("╹▀"));
         if let Some(edge) = edge.filter(|edge| indent(rows[*edge]) > 3) {
-            // The first screen: its box stands in the middle.
+            // The start screen: its box is in the middle.
             self.is_first = true;
             let above = rows[..edge].iter().rev();
             let boxed = above.take_while(|row| row.trim_start().starts_with(BAR));
@@ -65,7 +67,7 @@ impl OpencodeLayout {
             let line = &line[..line.rfind('▀').map_or(line.len(), |at| at + '▀'.len_utf8())];
             self.columns = Some((width, line.chars().count()));
         }
-        // A list of commands or sessions lies above the rows.
+        // A list of commands or sessions covers the rows.
         let is_list = |row: &&str| {
             let title = row.trim_end().strip_suffix("   esc");
             title.is_some_and(|title| !title.trim().is_empty())
@@ -113,7 +115,7 @@ impl OpencodeLayout {
             }
             let is_covered = notice.is_some();
             if is_bar(row) {
-                // Of a box that begins above the screen, the first row that is shown is none of its head.
+                // In a box that begins above the screen, the first row shown is not the head.
                 is_head |= !was_bar && (number > 0 || self.is_first);
                 was_bar = true;
                 let text = inside(row);
@@ -157,12 +159,12 @@ impl OpencodeLayout {
             let block = &rows[at..end];
             match rows[at].kind {
                 RowPart::End => sealed = end,
-                // What waits below the answer has not been given to the model yet.
+                // A queued prompt below the answer has not been sent to the model yet.
                 RowPart::Boxed if block.iter().any(is_queued) => return sealed,
                 RowPart::Boxed if rows[at].is_head && Self::tool(&rows[at].text).is_none() => {
                     sealed = end;
                 }
-                // A tool follows text that is complete, and text tools that are.
+                // A tool follows complete text, and text follows complete tools.
                 _ if is_tool(&rows[at]) && at > 0 && !is_tool(&rows[at - 1]) => sealed = at,
                 RowPart::Text if at > 0 && is_tool(&rows[at - 1]) => sealed = at,
                 RowPart::Text | RowPart::Boxed | RowPart::Tool => {}
@@ -181,13 +183,13 @@ impl OpencodeLayout {
     }
 }
 
-/// What is typed in the rows of an input box, of which the last names the agent and the model.
+/// Returns the typed text of an input box's rows; the last row names the agent and the model.
 fn typed<'a>(rows: impl Iterator<Item = &'a str>) -> String {
     let rows: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();
     rows[..rows.len().saturating_sub(1)].join(" ")
 }
 
-/// Whether a row is of a prompt that waits for its turn.
+/// Returns whether a row belongs to a queued prompt.
 pub(super) fn is_queued(row: &ConversationRow) -> bool {
     row.text.trim() == "QUEUED"
 }
@@ -196,7 +198,7 @@ fn is_tool(row: &ConversationRow) -> bool {
     matches!(row.kind, RowPart::Boxed | RowPart::Tool)
 }
 
-/// The end of the box, or of the one row, that begins there.
+/// Returns the end of the box, or of the single row, that begins at `at`.
 fn block_end(rows: &[ConversationRow], at: usize) -> usize {
     if rows[at].kind != RowPart::Boxed {
         return at + 1;
@@ -205,14 +207,14 @@ fn block_end(rows: &[ConversationRow], at: usize) -> usize {
     at + 1 + rows[at + 1..].iter().take_while(goes_on).count()
 }
 
-/// What a row outside of boxes says, and what it is; `None` for decoration.
+/// Returns the text and kind of a row outside boxes; `None` for decoration.
 fn text_row(text: &str) -> Option<(String, RowPart)> {
     let bare = text.trim();
     if bare.is_empty() || is_frame(bare) {
         return None;
     }
     if let Some(end) = bare.strip_prefix("▣ ") {
-        // Without a time, the turn goes on.
+        // Without a time, the turn continues.
         let last = end.rsplit(" · ").next().unwrap_or_default().trim();
         let is_end = last == "interrupted" || is_time(last);
         return is_end.then(|| (end.trim().to_owned(), RowPart::End));
@@ -227,7 +229,7 @@ fn text_row(text: &str) -> Option<(String, RowPart)> {
         return None;
     }
     let is_tool = bare.starts_with(TOOL_MARKS) && OpencodeLayout::tool(bare).is_some();
-    // A heading of an answer is drawn without its mark.
+    // opencode draws a heading of an answer without its mark.
     if is_tool && !bare.starts_with('#') {
         return Some((bare.to_owned(), RowPart::Tool));
     }
@@ -258,7 +260,7 @@ fn is_spinner(c: char) -> bool {
     ('\u{2801}'..='\u{28ff}').contains(&c)
 }
 
-/// A box's title in which a spinner turns reads as when the tool has ended.
+/// Replaces the spinner in a box's title by the mark of a finished tool.
 fn without_spinner(text: &str) -> String {
     match text.strip_prefix(is_spinner) {
         Some(rest) => format!("$ {}", rest.trim()),
@@ -266,14 +268,14 @@ fn without_spinner(text: &str) -> String {
     }
 }
 
-/// What stands in a box, without its bar and the two blanks behind.
+/// Returns the text of a box's row, without its bar and the two blanks after it.
 fn inside(row: &str) -> &str {
     let text = row.trim_start();
     let text = text.strip_prefix(BAR).unwrap_or(text);
     text.strip_prefix("  ").unwrap_or(text)
 }
 
-/// A row without the notice that lies above its end, and what that says.
+/// Separates a row from the notice that covers its end.
 fn without_notice(row: &str) -> (&str, Option<&str>) {
     let trimmed = row.trim_end();
     let Some(rest) = trimmed.strip_suffix(BAR) else {
@@ -288,7 +290,7 @@ fn without_notice(row: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The row up to so many columns.
+/// Cuts a row to a number of columns.
 fn cut(row: &str, columns: usize) -> &str {
     let mut column = 0;
     for (at, c) in row.char_indices() {

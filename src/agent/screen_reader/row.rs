@@ -1,12 +1,12 @@
-//! The rows of a conversation on a screen, as a layout reads them (pure).
+//! The rows of a conversation, as a layout reads them from a screen (pure).
 
-/// Characters of a row that are kept: no terminal is wider.
+/// The characters of a row to keep: no terminal is wider.
 const CHARS_MAX: usize = 1_000;
 
-/// What a row is part of.
+/// The part of a conversation that a row belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowPart {
-    /// What the agent writes.
+    /// The agent's answer.
     Text,
     /// A row in a box: a prompt, a tool with its output, an error.
     Boxed,
@@ -16,18 +16,18 @@ pub(super) enum RowPart {
     End,
 }
 
-/// A row of the area that scrolls, without what stands around it.
+/// A row of the scrolling area without decoration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConversationRow {
     pub text: String,
     pub kind: RowPart,
-    /// A blank row, or an edge, stands above it.
+    /// A blank row or an edge precedes it.
     pub is_spaced: bool,
-    /// A box begins with it.
+    /// It begins a box.
     pub is_head: bool,
-    /// Something lies above the row, so that its text is not known.
+    /// A notice covers the row, so its text is unknown.
     pub is_covered: bool,
-    /// So many of its letters were told, before it was wrapped as it is now.
+    /// The letters that were reported before the row was rewrapped.
     pub told: usize,
 }
 
@@ -44,12 +44,12 @@ impl ConversationRow {
         }
     }
 
-    /// Whether both may be the same row at two times.
+    /// Returns whether both may be the same row at two times.
     pub fn is_same(&self, other: &Self) -> bool {
         self.is_covered || other.is_covered || self.text == other.text
     }
 
-    /// How much it says that it equals another one.
+    /// Returns the weight of a match with another row.
     pub fn weight(&self) -> usize {
         const WEIGHT_MAX: usize = 8;
         match self.is_covered {
@@ -58,12 +58,12 @@ impl ConversationRow {
         }
     }
 
-    /// Its letters and digits, which stay the same however it is wrapped.
+    /// Returns the letters and digits, which survive rewrapping.
     pub fn letters(&self) -> impl Iterator<Item = char> + '_ {
         self.text.chars().filter(|c| c.is_alphanumeric())
     }
 
-    /// What of it is still to be told.
+    /// Returns the part of the row that is still to be reported.
     pub fn rest(&self) -> Self {
         let mut rest = self.clone();
         if self.told > 0 {
@@ -73,7 +73,7 @@ impl ConversationRow {
         rest
     }
 
-    /// The row up to so many letters.
+    /// Returns the row up to a number of letters.
     pub fn before(&self, letters: usize) -> Self {
         let mut begin = self.clone();
         begin.text = cut(&self.text, letters).0.trim_end().to_owned();
@@ -81,7 +81,7 @@ impl ConversationRow {
     }
 }
 
-/// Cuts a text behind so many letters, and what follows them up to the next blank.
+/// Splits a text after a number of letters, and after what follows them up to the next blank.
 fn cut(text: &str, letters: usize) -> (&str, &str) {
     let mut count = 0;
     let mut end = 0;
@@ -98,17 +98,17 @@ fn cut(text: &str, letters: usize) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// What a layout reads off a screen.
+/// The conversation that a layout reads from a screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ConversationPage {
-    /// The rows of the area that scrolls, blank ones and decoration left out.
+    /// The rows of the scrolling area, without blank ones and decoration.
     pub rows: Vec<ConversationRow>,
-    /// Whether the agent works; `None` where the layout does not tell.
+    /// Whether the agent works; `None` where the layout does not show it.
     pub is_working: Option<bool>,
-    /// Nothing is shown, or what an agent shows before a conversation.
+    /// The screen is empty, or shows what precedes a conversation.
     pub is_first: bool,
-    /// What is typed into the input box.
+    /// The text in the input box.
     pub typed: String,
-    /// What a notice says that lies above the rows.
+    /// The text of a notice that covers rows.
     pub notice: String,
 }

@@ -1,16 +1,16 @@
-//! The screen of a full-screen program of which nothing is known: frames, footers and spinners are left
-//! out, the rest is text (pure).
+//! Reads the screen of an unknown full-screen program: text without frames, footers and spinners
+//! (pure).
 
 use super::row::{ConversationPage, ConversationRow, RowPart};
 use crate::agent::decoration::{LineKind, bare_line};
 
-/// So far from the foot the input box is looked for.
+/// The rows from the foot in which the input box is searched.
 const FOOT_ROWS: usize = 12;
 
 /// The tallest input box.
 const BOX_ROWS_MAX: usize = 6;
 
-/// Words of a row that tells which keys there are.
+/// Words of a row that lists keys.
 const KEYS: &[&str] = &["esc", "ctrl+", "ctrl-", "ctrl ", "^c", "shift+", "enter "];
 const KEY_ROWS: usize = 3;
 
@@ -34,7 +34,7 @@ pub(super) fn page(rows: &[&str]) -> ConversationPage {
     page
 }
 
-/// Where what is below the text begins: the input box, hints, a status line.
+/// Returns the row at which the foot begins: the input box, hints, a status line.
 fn content_end(rows: &[&str]) -> usize {
     let shape = |row: usize| bare_line(rows[row]).kind;
     let shown = |row: &usize| shape(*row) != LineKind::Blank;
@@ -65,7 +65,7 @@ fn content_end(rows: &[&str]) -> usize {
     end
 }
 
-/// Whether a spinner turns in the row, or a timer runs.
+/// Returns whether the row shows a spinner or a running timer.
 fn is_busy(text: &str) -> bool {
     let mut chars = text.chars();
     let Some(first) = chars.next() else {

@@ -1,4 +1,4 @@
-//! Turns settled rows into the events of a conversation: prompts, answers, tools, ends of turns (pure).
+//! Turns settled rows into a conversation's events: prompts, answers, tools, ends of turns (pure).
 
 use std::collections::VecDeque;
 
@@ -8,16 +8,16 @@ use super::row::{ConversationRow, RowPart};
 use crate::agent::AgentEvent;
 use crate::agent::summary::{result, summary};
 
-/// What was typed last, to tell prompts from errors: both stand in boxes.
+/// The last typed texts, which distinguish prompts from errors: both are in boxes.
 const TYPED_MAX: usize = 64;
 
-/// What a tool printed is kept up to so many characters: events carry 500.
+/// The characters of a tool's output to keep: events carry 500.
 const RESULT_CHARS_MAX: usize = 500;
 
-/// What stands where rows were not seen.
+/// Replaces rows that were not seen.
 const UNSEEN: &str = "[… rows not seen]";
 
-/// Writes events.
+/// Writes the events of a conversation.
 #[derive(Debug, Default)]
 pub(super) struct ConversationWriter {
     open: OpenBox,
@@ -25,14 +25,14 @@ pub(super) struct ConversationWriter {
     is_turn_open: bool,
     typed: VecDeque<String>,
     notice: String,
-    /// Rows of the answer that are not told yet.
+    /// Rows of the answer that are not reported yet.
     text: String,
-    /// Something of the answer was told: a paragraph goes on below it.
+    /// A part of the answer was reported: a paragraph continues below it.
     has_text: bool,
     paragraph: String,
 }
 
-/// The box that the last row stands in.
+/// The box of the last row.
 #[derive(Debug, Default)]
 enum OpenBox {
     #[default]
@@ -45,7 +45,7 @@ enum OpenBox {
 }
 
 impl ConversationWriter {
-    /// What stands in the input box: it may become a prompt.
+    /// Takes the text in the input box, which may become a prompt.
     pub fn typed(&mut self, text: &str) {
         let text = letters(text);
         if !text.is_empty() && self.typed.back() != Some(&text) {
@@ -56,19 +56,19 @@ impl ConversationWriter {
         }
     }
 
-    /// Whether a text was typed before.
+    /// Returns whether a text was typed before.
     pub fn was_typed(&self, text: &str) -> bool {
         self.typed.contains(&letters(text))
     }
 
-    /// What a notice says: the same in a box is an error.
+    /// Takes the text of a notice: the same text in a box is an error.
     pub fn noticed(&mut self, text: &str) {
         if !text.is_empty() {
             self.notice = letters(text);
         }
     }
 
-    /// A row has settled.
+    /// Takes a settled row.
     pub fn row(&mut self, row: &ConversationRow, layout: &Layout, events: &mut Vec<AgentEvent>) {
         let goes_on = row.kind == RowPart::Boxed && !row.is_head;
         if goes_on && !matches!(self.open, OpenBox::None) {
@@ -105,7 +105,7 @@ impl ConversationWriter {
         }
     }
 
-    /// What follows belongs to something else.
+    /// Closes the box: what follows is not part of it.
     pub fn close(&mut self, events: &mut Vec<AgentEvent>) {
         match std::mem::take(&mut self.open) {
             OpenBox::None => {}
@@ -114,7 +114,7 @@ impl ConversationWriter {
         }
     }
 
-    /// The answer as far as it is known.
+    /// Reports the answer as far as it is known.
     pub fn flush(&mut self, events: &mut Vec<AgentEvent>) {
         if !self.text.is_empty() {
             let token = std::mem::take(&mut self.text);
@@ -122,7 +122,7 @@ impl ConversationWriter {
         }
     }
 
-    /// Rows were lost here.
+    /// Reports that rows were lost here.
     pub fn unseen(&mut self, events: &mut Vec<AgentEvent>) {
         self.close(events);
         self.flush(events);
@@ -131,7 +131,7 @@ impl ConversationWriter {
         });
     }
 
-    /// The turn has ended, whatever the screen shows.
+    /// Ends the turn, whatever the screen shows.
     pub fn over(&mut self, events: &mut Vec<AgentEvent>) {
         self.close(events);
         self.flush(events);
@@ -158,7 +158,7 @@ impl ConversationWriter {
     fn tool(&mut self, (name, rest): (&str, &str), events: &mut Vec<AgentEvent>) -> String {
         self.flush(events);
         self.has_text = false;
-        // Where the layout has no name for it, the first word is one: `Read README.md`.
+        // Without a name from the layout, the first word is the name: `Read README.md`.
         let (name, args) = match name {
             "" => rest.split_once(' ').unwrap_or((rest, "")),
             name => (name, rest),
@@ -186,7 +186,7 @@ impl ConversationWriter {
         }
     }
 
-    /// A box that is no tool's: a prompt, or what went wrong.
+    /// Reports a box that is not a tool's: a prompt, or an error.
     fn said(&mut self, text: &str, events: &mut Vec<AgentEvent>) {
         let said = letters(text);
         let was_typed = self.typed.contains(&said);

@@ -1,4 +1,4 @@
-//! The rules of one agent, and what they say of a screen (pure).
+//! Applies the rules of one agent to a screen (pure).
 
 use std::ops::Range;
 
@@ -11,42 +11,43 @@ use super::shell::ShellRules;
 use super::{AgentState, DetectedState};
 use crate::agent::one_line;
 
-/// Of the row that matched so many characters are shown.
+/// The characters of the matched row to report.
 const LINE_CHARS_MAX: usize = 200;
 
 /// The rules of one agent.
 #[derive(Clone, Debug)]
 pub(super) struct AgentRules {
     pub name: String,
-    /// It is tried after all others, and needs no signs.
+    /// These rules are tried after all others, and need no signature.
     pub is_fallback: bool,
     pub input: Option<InputBox>,
     pub message: Option<Regex>,
-    /// What it writes when it ends.
+    /// Matches the text that the agent prints when it exits.
     pub left: Option<Regex>,
-    /// What it draws around its answers, beside lines and edges: its keys, its model, its directory.
+    /// Matches what the agent draws around its answers, besides lines and edges: its keys, model
+    /// and directory.
     pub decoration: Option<Regex>,
     pub signs: Vec<Signature>,
     pub rules: Vec<StateRule>,
-    /// Where its dialogues show what they ask about; the first that is there counts.
+    /// The places where its dialogues show their question; the first match counts.
     pub asks: Vec<RowQuery>,
     pub shell: Option<ShellRules>,
 }
 
-/// Its input box.
+/// An agent's input box.
 #[derive(Clone, Debug)]
 pub(super) struct InputBox {
     pub frame: InputFrame,
     pub prompt: Regex,
     pub empty: Regex,
-    /// Rows at most that stand below it, and what each of them looks like.
+    /// The most rows below the box, and the pattern that each of them matches.
     pub below: usize,
     pub foot: Regex,
-    /// Rows right above it that belong to it, and not to what was said.
+    /// Matches rows right above the box that belong to it and not to the conversation.
     pub hints: Option<Regex>,
 }
 
-/// How its screen is known.
+/// A feature by which the agent's screen is recognised.
 #[derive(Clone, Debug)]
 pub(super) struct Signature {
     pub look: RowQuery,
@@ -63,7 +64,7 @@ pub(super) struct StateRule {
     pub inferred: bool,
 }
 
-/// What the input box must be besides.
+/// A condition on the input box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum InputCondition {
@@ -72,28 +73,28 @@ pub(super) enum InputCondition {
     Absent,
 }
 
-/// How sure it is that a screen is an agent's: what is known by a sign that others may show too is
-/// asked later.
+/// The certainty that a screen is an agent's. A weak match, by a feature that other agents share,
+/// is tried later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Confidence {
     Strong,
     Weak,
-    /// It is what is left.
+    /// The rules that remain when nothing else matches.
     Fallback,
 }
 
-/// A screen, and what one agent's rules know of it before they are asked.
+/// A screen prepared for one agent's rules.
 pub(super) struct Candidate<'p, 'a> {
     agent: &'p AgentRules,
     sight: ScreenView<'p, 'a>,
     is_empty: bool,
 }
 
-/// Rows after an agent's end in which its farewell stands.
+/// The last rows in which the text of an exit is searched without an input box.
 const FAREWELL_LINES: usize = 12;
 
 impl AgentRules {
-    /// A screen that is this agent's, and how sure that is.
+    /// Returns the screen if it is this agent's, and the certainty of that.
     pub fn match_screen<'p, 'a>(
         &'p self,
         page: &'p RuleScreen<'a>,
@@ -102,7 +103,7 @@ impl AgentRules {
         let input = self.input.as_ref().and_then(|input| page.input(input));
         let has_edge = (self.input.as_ref()).is_some_and(|input| input.frame.has_upper_edge());
         let start = input.clone().map_or(0, |rows| rows.start);
-        // Its upper edge is no row above it.
+        // The box's upper edge is not a row above it.
         let above = start.saturating_sub(usize::from(has_edge));
         let hints = self.input.as_ref().and_then(|input| input.hints.as_ref());
         let is_empty = match (&self.input, &input) {
@@ -139,7 +140,7 @@ impl AgentRules {
 }
 
 impl Candidate<'_, '_> {
-    /// What the screen says.
+    /// Returns the state that the screen shows.
     pub fn detect(&self) -> Option<DetectedState> {
         self.agent.rules.iter().find_map(|rule| {
             if !self.holds(rule.input) {
@@ -160,7 +161,7 @@ impl Candidate<'_, '_> {
         })
     }
 
-    /// What a dialogue asks about.
+    /// Returns the question of a dialogue.
     fn asks(&self) -> Option<String> {
         self.agent.asks.iter().find_map(|look| {
             let line = look.find(&self.sight)?;
@@ -169,7 +170,7 @@ impl Candidate<'_, '_> {
         })
     }
 
-    /// Where its input ends.
+    /// Returns the row after the input box.
     pub fn foot(&self) -> Option<usize> {
         self.sight.input.as_ref().map(|rows| rows.end)
     }
@@ -183,7 +184,7 @@ impl Candidate<'_, '_> {
         }
     }
 
-    /// Its box still stands there, but it has ended.
+    /// Returns whether the agent has exited, although its box is still on the screen.
     fn has_left(&self, shell: Option<&ShellRules>) -> bool {
         let (page, input) = (self.sight.page, self.sight.input.as_ref());
         let rows = match input {
@@ -197,13 +198,13 @@ impl Candidate<'_, '_> {
 }
 
 impl InputBox {
-    /// Every row of it reads as if nothing was typed.
+    /// Returns whether nothing is typed in these rows.
     fn is_empty(&self, page: &RuleScreen<'_>, mut rows: Range<usize>) -> bool {
         let text = |row: usize| match self.frame {
             InputFrame::Bar => beside_bar(page.row(row)),
             InputFrame::Lines | InputFrame::Open | InputFrame::Ruled => inner(page.row(row)),
         };
-        // Between the line across and the prompt stands what is talked about.
+        // Text between the horizontal line and the prompt is part of the question.
         let typed = |row: usize| self.frame != InputFrame::Ruled || self.prompt.is_match(text(row));
         rows.all(|row| text(row).is_empty() || !typed(row) || self.empty.is_match(text(row)))
     }

@@ -1,10 +1,10 @@
-//! Tells each change of an agent's state once, when it has stood for a while (pure).
+//! Reports each change of an agent's state once, after it has persisted (pure).
 
 use std::time::Duration;
 
 use super::DetectedState;
 
-/// Follows the state of one pane.
+/// Debounces the state of one pane.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,12 +20,12 @@ use super::DetectedState;
 pub struct StateDebouncer {
     stands: Duration,
     told: Option<DetectedState>,
-    /// Another state, and since when.
+    /// A differing state, and its start.
     pending: Option<(DetectedState, Duration)>,
 }
 
 impl StateDebouncer {
-    /// A state counts when it has stood for so long.
+    /// Creates a debouncer that reports a state after `stands`.
     #[must_use]
     pub fn new(stands: Duration) -> Self {
         Self {
@@ -35,14 +35,14 @@ impl StateDebouncer {
         }
     }
 
-    /// Takes in what a look said; a change, when it counts. A look that says nothing changes
-    /// nothing, but what was about to count begins anew.
+    /// Takes the state of a capture; returns a change that has persisted. A capture without a state
+    /// changes nothing, but a pending state starts anew.
     pub fn look(
         &mut self,
         detected: Option<DetectedState>,
         now: Duration,
     ) -> Option<DetectedState> {
-        // A second dialogue is another state, as far as it shows what it asks.
+        // A second dialogue is another state, as far as the screen shows its question.
         let is_same = |one: &DetectedState, two: &DetectedState| {
             let asks_same = one.asks == two.asks || one.asks.is_none();
             one.agent == two.agent && one.state == two.state && asks_same
@@ -68,14 +68,15 @@ impl StateDebouncer {
         Some(detected)
     }
 
-    /// When a look should come, so that what is about to count is told in time.
+    /// Returns the time at which the next capture is due, so that a pending state is reported in
+    /// time.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         let (_, since) = self.pending.as_ref()?;
         Some(since.saturating_add(self.stands))
     }
 
-    /// What was told last.
+    /// Returns the last reported state.
     #[must_use]
     pub fn current(&self) -> Option<&DetectedState> {
         self.told.as_ref()

@@ -1,9 +1,9 @@
-//! Where an agent stands, read from its screen: rules as data, one file an agent (pure).
+//! Detects an agent's state from its screen (pure). The rules are data, one file per agent.
 //!
-//! Agents quote screens: their own sources, other agents' answers, this very file. So a rule never
-//! asks whether a text stands somewhere, but whether it stands in a place that only the agent's
-//! program writes to: the input box, the rows right above and below it, the foot of the screen.
-//! And `done` is said only where the screen says that a turn has ended; an empty box is `idle`.
+//! Agents quote screens: their own sources, other agents' answers, this very file. A rule therefore
+//! never asks only whether a text is on the screen, but whether it is in a region that only the
+//! agent's program writes to: the input box, the rows right above and below it, the foot of the
+//! screen. `done` requires a screen that shows the end of a turn; an empty input box is `idle`.
 
 mod agent_rules;
 mod debounce;
@@ -27,17 +27,17 @@ pub use row::RowKind;
 pub use rules::StateRules;
 pub use screen::AgentScreen;
 
-/// Where an agent stands.
+/// The state of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentState {
-    /// It does something.
+    /// The agent works.
     Working,
-    /// A human is asked: for permission, an answer, a decision on a plan.
+    /// The agent asks a human for permission, an answer, or a decision on a plan.
     Waiting,
-    /// It could be given something to do; nothing says that it has done anything.
+    /// The agent accepts input; nothing shows that it has done anything.
     Idle,
-    /// A turn has ended, as the screen says.
+    /// A turn has ended, as the screen shows.
     Done,
     /// The turn has ended in an error.
     Error,
@@ -46,7 +46,7 @@ pub enum AgentState {
 }
 
 impl AgentState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 6] = [
         Self::Working,
         Self::Waiting,
@@ -56,7 +56,7 @@ impl AgentState {
         Self::Limited,
     ];
 
-    /// As it is written in events.
+    /// Returns the name that events use.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -76,25 +76,25 @@ impl fmt::Display for AgentState {
     }
 }
 
-/// What a screen says, and why.
+/// A state that a screen shows, and its evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DetectedState {
-    /// The agent whose rule it was.
+    /// The agent whose rule matched.
     pub agent: String,
-    /// Where it stands.
+    /// The state.
     pub state: AgentState,
     /// The id of the rule.
     pub rule: String,
-    /// The row of the screen that the rule matched, without blanks around it; at most 200 characters.
+    /// The row that the rule matched, trimmed; at most 200 characters.
     pub line: String,
-    /// It follows from what is shown; else the screen says so.
+    /// The state is inferred from the screen; otherwise the screen states it.
     pub inferred: bool,
-    /// What a dialogue asks about, in one line, where the screen shows it.
+    /// The question of a dialogue in one line, where the screen shows it.
     pub asks: Option<String>,
 }
 
 impl DetectedState {
-    /// Why, in one line, as events have it.
+    /// Returns the evidence in one line, as in events.
     #[must_use]
     pub fn evidence(&self) -> String {
         let how = match self.inferred {

@@ -1,4 +1,4 @@
-//! Where rules look, and what they find there (pure).
+//! Searches the regions of a screen that rules name (pure).
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use super::rule_screen::{RuleScreen, inner};
 
-/// Rows a rule may look at.
+/// The most rows of a region.
 pub(super) const LINES_MAX: usize = 60;
 
-/// Where a rule looks.
+/// A region of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Region {
@@ -24,46 +24,47 @@ pub(super) enum Region {
 }
 
 impl Region {
-    /// It is found from the input box.
+    /// Returns whether the region's position depends on the input box.
     pub fn needs_input(self) -> bool {
         use Region::{AboveInput, BelowInput, Input, LastMessage};
         matches!(self, Input | AboveInput | BelowInput | LastMessage)
     }
 
-    /// It has as many rows as the rule says.
+    /// Returns whether the rule sets the region's number of rows.
     pub fn has_lines(self) -> bool {
         use Region::{AboveInput, BelowInput, Bottom};
         matches!(self, AboveInput | BelowInput | Bottom)
     }
 }
 
-/// A pattern, and where it is looked for.
+/// A pattern, and the region in which it is searched.
 #[derive(Clone, Debug)]
 pub(super) struct RowQuery {
     pub place: Region,
     pub lines: usize,
     pub pattern: Regex,
-    /// Another row there must match this too.
+    /// Another row of the region must match this pattern.
     pub also: Option<Regex>,
-    /// The nearest row above that is not blank must match this too.
+    /// The nearest row above that is not blank must match this pattern.
     pub under: Option<Regex>,
-    /// The highest such row counts, not the lowest.
+    /// The highest matching row counts, instead of the lowest.
     pub is_first: bool,
 }
 
-/// A screen, as one agent's rules see it.
+/// A screen as one agent's rules see it.
 pub(super) struct ScreenView<'p, 'a> {
     pub page: &'p RuleScreen<'a>,
     pub message: Option<&'p Regex>,
     pub input: Option<Range<usize>>,
-    /// Where what stands above the input box ends.
+    /// The end of the rows above the input box.
     pub above: usize,
-    /// A row in a frame is no row of the cursor.
+    /// A row within a frame does not count as the cursor's row.
     pub only_unframed: bool,
 }
 
 impl RowQuery {
-    /// The lowest row there that matches, as the pattern sees it; where the look says so, the highest.
+    /// Returns the lowest matching row of the region, or the highest if `is_first`, as the pattern
+    /// sees it.
     pub fn find<'p>(&self, sight: &ScreenView<'p, '_>) -> Option<&'p str> {
         let rows = sight.rows(self.place, self.lines)?;
         let page = sight.page;
@@ -109,7 +110,7 @@ impl ScreenView<'_, '_> {
                     let message = self.message;
                     message.is_some_and(|message| message.is_match(page.row(*row)))
                 };
-                // One that begins above the screen has all that is shown.
+                // A message that begins above the screen includes every row shown.
                 rows.clone().rfind(begins).unwrap_or(rows.start)..rows.end
             }
         })

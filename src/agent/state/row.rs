@@ -1,28 +1,28 @@
-//! What one row of an agent's screen is to a reader: text, the progress of its work, or decoration (pure).
+//! Classifies one row of an agent's screen: text, progress, or decoration (pure).
 
 use super::AgentState;
 use super::agent_rules::AgentRules;
 use super::rule_screen::{InputFrame, plain};
 use crate::agent::decoration::{LineKind, bare_line};
 
-/// An edge of a box may hold a title; so many characters of a line at its beginning tell it from a
+/// A box's edge may hold a title; this many line characters at its beginning distinguish it from a
 /// list of dashes.
 const EDGE_CHARS_MIN: usize = 10;
 
-/// What a row of an agent's screen is to a reader.
+/// The kind of a row of an agent's screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowKind {
-    /// What the agent says, what its tools print, what it asks, what was typed.
+    /// The agent's answers and questions, tool output, typed input.
     Text,
-    /// How far its work has come: a spinner, a clock. It changes all the time.
+    /// Progress that changes all the time: a spinner, a clock.
     Status,
-    /// Lines, edges of boxes, an empty input, keys and names at the foot, blank rows.
+    /// Lines, edges of boxes, an empty input box, keys and names at the foot, blank rows.
     Decoration,
 }
 
 impl AgentRules {
-    /// What a row is. It is detected by itself, without the rows around it, so that a row of text is
-    /// never left out because of where it stands.
+    /// Returns the kind of a row. Neighbouring rows play no part, so that the position of a text
+    /// row never hides it.
     pub fn row_kind(&self, row: &str) -> RowKind {
         let row = plain(row);
         let row = row.trim_end();
@@ -48,21 +48,21 @@ impl AgentRules {
             return false;
         };
         let inner = bare_input(row);
-        // Beside a bar everything is input.
+        // With a bar, every row could be input.
         input.frame != InputFrame::Bar
             && input.prompt.is_match(inner)
             && input.empty.is_match(inner)
     }
 }
 
-/// The upper or lower edge of a box that has a title in it.
+/// Returns whether a row is a box's upper or lower edge with a title.
 fn is_edge(row: &str) -> bool {
     let row = row.trim_start();
     let row = row.strip_prefix(['╭', '╰', '┌', '└']).unwrap_or(row);
     row.chars().take_while(|c| *c == '─').count() >= EDGE_CHARS_MIN
 }
 
-/// What stands in a row of an input box.
+/// Returns the text of an input box's row.
 fn bare_input(row: &str) -> &str {
     row.trim_matches(|c: char| c == '│' || c.is_whitespace())
 }

@@ -1,4 +1,4 @@
-//! Rules as they are spec and as they are used: read from TOML, checked, compiled (pure).
+//! Parses, checks and compiles rules from TOML (pure).
 
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -10,13 +10,13 @@ use super::rule_screen::InputFrame;
 use super::shell::ShellRules;
 use crate::error::{Error, Result};
 
-/// The longest file: the built-in ones have a tenth of it.
+/// The size limit of a file; the built-in files have a tenth of it.
 const FILE_BYTES_MAX: usize = 64 << 10;
-/// Rules, and signs, of one agent: each is tried on each look.
+/// The most rules, or signatures, of one agent: each is tried on each capture.
 const RULES_MAX: usize = 100;
-/// What a compiled pattern may take, so that no rule eats the memory.
+/// The memory limit of a compiled pattern.
 const REGEX_BYTES_MAX: usize = 1 << 20;
-/// Of what somebody wrote so many characters are one_line in an error.
+/// The characters of a user's text to quote in an error.
 const TOLD_CHARS_MAX: usize = 100;
 
 #[derive(Deserialize)]
@@ -99,7 +99,7 @@ struct RuleSpec {
     inferred: bool,
 }
 
-/// Reads the rules of an agent; an error says in one line where it is, what is wrong and what to do.
+/// Parses the rules of an agent. An error states the place, the problem and the remedy in one line.
 pub(super) fn read(text: &str) -> Result<AgentRules> {
     if text.len() > FILE_BYTES_MAX {
         let why = format!("state rules are longer than {FILE_BYTES_MAX} bytes: write fewer");
@@ -111,7 +111,7 @@ pub(super) fn read(text: &str) -> Result<AgentRules> {
     compile(file).map_err(|why| Error::invalid(format!("state rules of {name:?}: {why}")))
 }
 
-/// What TOML says of a text, without the picture that it draws.
+/// Describes a TOML error without its drawing of the source.
 fn misread(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
@@ -119,7 +119,7 @@ fn misread(text: &str, error: &toml::de::Error) -> String {
     format!("state rules, line {line}: {what}: write it as rules/claude.toml says at its top")
 }
 
-/// Something in one line that is not too long.
+/// Returns the text in one line, cut to the length of a quotation.
 fn one_line(text: &str) -> String {
     let one = text.split_whitespace().collect::<Vec<&str>>().join(" ");
     one.chars().take(TOLD_CHARS_MAX).collect()
@@ -242,12 +242,12 @@ fn is_id(id: &str) -> bool {
     (1..=32).contains(&id.len()) && id.bytes().all(is_it)
 }
 
-/// Compiles what was spec as `what`.
+/// Compiles the pattern of the field `what`.
 fn regex(what: &str, pattern: &str) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(pattern);
     let built = builder.size_limit(REGEX_BYTES_MAX).build();
     built.map_err(|error| {
-        // Its text draws where, over several lines, and says what in the last.
+        // The error draws the position over several lines, and describes it in the last.
         let text = error.to_string();
         let why = text.lines().last().unwrap_or_default();
         let why = one_line(why.trim_start_matches("error: "));

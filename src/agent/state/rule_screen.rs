@@ -1,4 +1,4 @@
-//! A screen as rules see it: its rows, and where the input box lies among them (pure).
+//! Prepares a screen for rules: normalised rows, and the position of the input box (pure).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,24 +9,24 @@ use serde::Deserialize;
 use super::AgentScreen;
 use super::agent_rules::InputBox;
 
-/// Rows that are looked at, from the foot up: no terminal is taller.
+/// The rows to examine, from the foot up: no terminal is taller.
 const ROWS_MAX: usize = 400;
-/// Of a row so many characters are looked at.
+/// The characters of a row to examine.
 const CHARS_MAX: usize = 1_000;
 /// The tallest input box.
 const BOX_ROWS_MAX: usize = 60;
-/// Blanks that an agent puts before its own box at most; what it quotes stands further in.
+/// The deepest indent of an agent's own box; quoted boxes are indented further.
 const INDENT_MAX: usize = 1;
-/// So many blanks in a row of a box part what is typed from what stands beside the box.
+/// Separates typed text from what is drawn beside the box.
 const ASIDE: &str = "    ";
 
-/// A line across the pane is no shorter.
+/// The shortest horizontal line across the pane.
 const RULE_MIN: usize = 20;
 
-/// Edges of boxes, at the sides.
+/// Side edges of boxes.
 const EDGES: &[char] = &['│', '┃', '║'];
 
-/// Scroll bars: their tracks, and their handles.
+/// Scroll bars: tracks and handles.
 const BARS: &[char] = &['│', '┃', '║', '█'];
 
 /// The rows of a screen.
@@ -36,7 +36,7 @@ pub(super) struct RuleScreen<'a> {
     cursor: Option<usize>,
 }
 
-/// A row, and what is asked about it again and again.
+/// A row, and the facts about it that rules request repeatedly.
 #[derive(Clone, Debug)]
 struct RuleRow<'a> {
     text: Cow<'a, str>,
@@ -44,22 +44,22 @@ struct RuleRow<'a> {
     is_across: bool,
 }
 
-/// How the input box of an agent is drawn.
+/// The frame of an agent's input box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum InputFrame {
-    /// Between two lines across.
+    /// Between two horizontal lines.
     Lines,
-    /// With a bar on its left.
+    /// With a bar on the left.
     Bar,
-    /// Without: from a prompt to the next blank row.
+    /// Without a frame: from a prompt to the next blank row.
     Open,
-    /// The last row, under a plain line across; between them may stand what belongs to the input.
+    /// The last row, under a plain horizontal line; rows that belong to the input may lie between.
     Ruled,
 }
 
 impl InputFrame {
-    /// The row above it belongs to it too.
+    /// Returns whether the row above the box belongs to it.
     pub fn has_upper_edge(self) -> bool {
         matches!(self, Self::Lines | Self::Ruled)
     }
@@ -90,7 +90,7 @@ impl<'a> RuleScreen<'a> {
         self.rows.get(number).is_some_and(|row| !row.is_blank)
     }
 
-    /// The row of the cursor; where that is blank or not known, the last one that is not blank.
+    /// Returns the cursor's row; where it is blank or unknown, the last row that is not blank.
     pub fn cursor(&self) -> Range<usize> {
         let row = self.cursor.or_else(|| self.last(self.all()));
         row.map_or(0..0, |row| row..row + 1)
@@ -100,7 +100,7 @@ impl<'a> RuleScreen<'a> {
         0..self.rows.len()
     }
 
-    /// The last rows of a range, so many that are not blank.
+    /// Returns the end of a range that holds `count` rows that are not blank.
     pub fn last_of(&self, range: Range<usize>, count: usize) -> Range<usize> {
         let mut start = range.end;
         for _ in 0..count {
@@ -112,7 +112,7 @@ impl<'a> RuleScreen<'a> {
         start..range.end
     }
 
-    /// The first rows of a range, so many that are not blank.
+    /// Returns the beginning of a range that holds `count` rows that are not blank.
     pub fn first_of(&self, range: Range<usize>, count: usize) -> Range<usize> {
         let mut shown = range.clone().filter(|row| self.is_shown(*row));
         let end = match count.checked_sub(1).and_then(|last| shown.nth(last)) {
@@ -126,13 +126,15 @@ impl<'a> RuleScreen<'a> {
         range.rfind(|row| self.is_shown(*row))
     }
 
-    /// A row right under a line across that has another below it: no shell draws its prompt so.
+    /// Returns whether the row is right under a horizontal line with another one below it: no shell
+    /// draws its prompt so.
     pub fn is_framed(&self, row: usize) -> bool {
         let above = row.checked_sub(1).is_some_and(|row| self.is_across(row));
         above && (row + 1..self.rows.len()).any(|row| self.is_across(row))
     }
 
-    /// What stands above `end` without the rows right above it that are blank or match `hints`.
+    /// Returns the end of the text above `end`, without the rows right above it that are blank or
+    /// match `hints`.
     pub fn above(&self, end: usize, hints: Option<&Regex>) -> usize {
         let Some(hints) = hints else {
             return end;
@@ -141,15 +143,15 @@ impl<'a> RuleScreen<'a> {
         (0..end).rfind(is_text).map_or(0, |row| row + 1)
     }
 
-    /// The nearest row above `row` that is not blank.
+    /// Returns the nearest row above `row` that is not blank.
     pub fn before(&self, row: usize) -> Option<&str> {
         self.last(0..row).map(|row| self.row(row))
     }
 
-    /// The rows of the input box, edges of lines across not among them: the lowest that there is.
+    /// Returns the rows of the lowest input box, without its horizontal edges.
     pub fn input(&self, input: &InputBox) -> Option<Range<usize>> {
         let rows = self.lowest(input)?;
-        // An older one, below which something else was written, is none.
+        // A box with other text below it is an old one.
         let edges = usize::from(input.frame == InputFrame::Lines);
         let mut under = (rows.end + edges..self.rows.len()).filter(|row| self.is_shown(*row));
         let is_foot = |row| input.foot.is_match(self.row(row));
@@ -181,7 +183,7 @@ impl<'a> RuleScreen<'a> {
                 let line = self.row(edge);
                 let is_plain = line.chars().all(|c| c == '─') && line.chars().count() >= RULE_MIN;
                 let is_whole = (edge + 1..end).all(|row| self.is_shown(row));
-                // Below it nothing may stand: it could be the prompt of a shell.
+                // Nothing may follow: it could be the prompt of a shell.
                 let is_input = prompt.is_match(self.row(end - 1));
                 (is_plain && is_whole && is_input).then_some(edge + 1..end)
             }
@@ -223,9 +225,8 @@ impl<'a> RuleRow<'a> {
     }
 }
 
-/// A row in which every blank is a plain one, and without characters that show nothing: some agents
-/// write U+00A0 behind their prompts and bullets, and select how a glyph is drawn. Rules need not
-/// know that.
+/// Replaces every kind of blank by a plain one, and removes invisible characters: some agents write
+/// U+00A0 after prompts and bullets, and select a glyph's variant. Rules need not know about that.
 pub(super) fn plain(row: &str) -> Cow<'_, str> {
     let is_odd = |c: char| is_odd_blank(c) || is_invisible(c);
     if !row.contains(is_odd) {
@@ -243,7 +244,7 @@ fn is_odd_blank(c: char) -> bool {
     matches!(c, '\u{a0}' | '\u{2007}' | '\u{202f}')
 }
 
-/// Selectors of how a glyph is drawn, and what has no width.
+/// Returns whether a character is a variation selector, or has no width.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -251,9 +252,9 @@ fn is_invisible(c: char) -> bool {
     )
 }
 
-/// As much of a row as is looked at.
+/// Cuts a row to the part to examine.
 fn cut(row: &str) -> &str {
-    // As many bytes cannot be more characters.
+    // A row has at least as many bytes as characters.
     let end = match row.len() > CHARS_MAX {
         true => row.char_indices().nth(CHARS_MAX),
         false => None,
@@ -261,11 +262,11 @@ fn cut(row: &str) -> &str {
     end.map_or(row, |(end, _)| &row[..end])
 }
 
-/// A row without blanks and a box's edge at its end, so that its width does not matter.
+/// Removes blanks and a box's edge at the end of a row, so that its width does not matter.
 fn tidy(row: &str) -> &str {
     let row = row.trim_end();
     match row.trim_start().starts_with(EDGES) {
-        // An edge that stands alone is the left one.
+        // A single edge is the left one.
         true => match row.strip_suffix(EDGES) {
             Some(rest) if !rest.trim().is_empty() => rest.trim_end(),
             Some(_) | None => row,
@@ -278,12 +279,12 @@ fn tidy(row: &str) -> &str {
     }
 }
 
-/// A row of a box without the edge at its left.
+/// Returns a box's row without the edge at its left.
 pub(super) fn inner(row: &str) -> &str {
     row.trim_start_matches(|c: char| c.is_whitespace() || EDGES.contains(&c))
 }
 
-/// What a row of a box with a bar at its left says, without what stands beside the box.
+/// Returns the text of a row in a box with a bar at its left, without what is drawn beside the box.
 pub(super) fn beside_bar(row: &str) -> &str {
     let text = row.trim_start().trim_start_matches(EDGES);
     match text.split_once(|c: char| !c.is_whitespace()) {
@@ -296,7 +297,7 @@ fn indent(row: &str) -> usize {
     row.len() - row.trim_start_matches(' ').len()
 }
 
-/// A line across, with a title in it or without.
+/// Returns whether a row is a horizontal line, with or without a title.
 fn is_across(row: &str) -> bool {
     let is_side = |c: char| ('\u{2500}'..='\u{259f}').contains(&c) && !EDGES.contains(&c);
     let row = row.trim_start();

@@ -1,4 +1,4 @@
-//! All agents' rules: the built-in ones, and those that a user puts in their place (pure).
+//! Detects states with the rules of all agents, built-in or replaced by the user (pure).
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,7 +10,7 @@ use super::shell::ShellRules;
 use super::{AgentScreen, AgentState, DetectedState};
 use crate::error::{Error, Result};
 
-/// The built-in rules, in the order in which they are tried.
+/// The built-in rules, in the order of trial.
 const BUILTIN: &[&str] = &[
     include_str!("rules/claude.toml"),
     include_str!("rules/codex.toml"),
@@ -22,10 +22,10 @@ const BUILTIN: &[&str] = &[
     include_str!("rules/shell.toml"),
 ];
 
-/// Agents at most: each is tried on each look.
+/// The most agents: each is tried on each capture.
 const AGENTS_MAX: usize = 100;
 
-/// How agents' screens are read. Cheap to clone.
+/// The rules that detect agents' states on screens. Cheap to clone.
 ///
 /// ```
 /// use td_observe::agent::{AgentScreen, AgentState, StateRules};
@@ -47,7 +47,7 @@ const AGENTS_MAX: usize = 100;
 pub struct StateRules(Arc<Vec<AgentRules>>);
 
 impl StateRules {
-    /// The rules that come with this library.
+    /// Returns the built-in rules.
     #[must_use]
     pub fn builtin() -> Self {
         static ALL: LazyLock<StateRules> = LazyLock::new(|| {
@@ -61,17 +61,17 @@ impl StateRules {
         ALL.clone()
     }
 
-    /// Adds the rules of an agent, written as in `rules/claude.toml`. They stand in the place of
-    /// those of the same agent; rules of a new agent are tried first.
+    /// Adds the rules of an agent, in the format of `rules/claude.toml`. They replace existing
+    /// rules of the same agent; rules of a new agent are tried first.
     ///
     /// # Errors
-    /// `is_invalid_input()` for text that is no such TOML, and for rules that cannot be used: which,
-    /// and why.
+    /// `is_invalid_input()` for text that is not such TOML, and for unusable rules, with the
+    /// reason.
     pub fn with_toml(&self, text: &str) -> Result<Self> {
         Ok(self.with_toml_of(text)?.0)
     }
 
-    /// The same, and whose rules they are.
+    /// Adds the rules of an agent; also returns the agent's name.
     pub(crate) fn with_toml_of(&self, text: &str) -> Result<(Self, String)> {
         let agent = read(text)?;
         let name = agent.name.clone();
@@ -87,12 +87,12 @@ impl StateRules {
         Ok((Self(Arc::new(agents)), name))
     }
 
-    /// The agents whose screens can be read, in the order in which they are tried.
+    /// Returns the agents with rules, in the order of trial.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|agent| agent.name.as_str())
     }
 
-    /// The rules of an agent that come with this library, as they are written.
+    /// Returns the TOML of an agent's built-in rules.
     #[must_use]
     pub fn builtin_text(agent: &str) -> Option<&'static str> {
         let named = Self::builtin();
@@ -100,7 +100,7 @@ impl StateRules {
         BUILTIN.get(index).copied()
     }
 
-    /// What a row of this agent's screen is to a reader. All rows of an agent that has no rules are
+    /// Returns the kind of a row of this agent's screen. Without rules for the agent, every row is
     /// text.
     ///
     /// ```
@@ -117,8 +117,8 @@ impl StateRules {
         known.map_or(RowKind::Text, |known| known.row_kind(row))
     }
 
-    /// What follows for a shell from the program that it runs, where its screen says nothing: it
-    /// works. `None` where that is a shell.
+    /// Infers a shell's state from the program that it runs, where its screen shows none: it works.
+    /// Returns `None` where the program is a shell itself.
     #[must_use]
     pub fn detect_program(&self, program: &str) -> Option<DetectedState> {
         let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
@@ -134,7 +134,7 @@ impl StateRules {
         })
     }
 
-    /// What a screen says. `None` where no rule knows.
+    /// Returns the state that a screen shows; `None` where no rule matches.
     #[must_use]
     pub fn detect(&self, screen: &AgentScreen<'_>) -> Option<DetectedState> {
         let page = RuleScreen::new(screen);
@@ -146,7 +146,7 @@ impl StateRules {
         let agents = agents.filter(|agent| agent.is_fallback || !only_fallback);
         let claims = agents.filter_map(|agent| agent.match_screen(&page, shell));
         let mut claims: Vec<(Confidence, Candidate<'_, '_>)> = claims.collect();
-        // Of two that know it by good signs, the one whose input lies lower came later.
+        // Of two strong matches, the agent with the lower input box started later.
         claims.sort_by_key(|(match_screen, case)| (*match_screen, std::cmp::Reverse(case.foot())));
         claims.iter().find_map(|(_, case)| case.detect())
     }

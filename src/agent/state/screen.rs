@@ -1,8 +1,8 @@
-//! What is detected: the rows of a pane's screen, and what tmux knows besides (pure).
+//! The rows of a pane's screen, and what tmux knows besides (pure).
 
 use crate::event::Cursor;
 
-/// A look at a pane.
+/// A screen whose state is to be detected.
 ///
 /// ```
 /// use td_observe::agent::{AgentScreen, AgentState, StateRules};
@@ -17,16 +17,16 @@ use crate::event::Cursor;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AgentScreen<'a> {
-    /// The rows, the first at the top. Blanks at their ends and blank rows below do not matter.
+    /// The rows from the top. Trailing blanks and blank rows at the bottom do not matter.
     pub rows: &'a [&'a str],
-    /// Where the cursor stands; without it, the last row that is not blank counts as its row.
+    /// The cursor; without it, the last row that is not blank counts as its row.
     pub cursor: Option<Cursor>,
-    /// The program that has the terminal, as tmux says it in `pane_current_command`.
+    /// The program that has the terminal, as tmux reports it in `pane_current_command`.
     pub program: Option<&'a str>,
 }
 
 impl<'a> AgentScreen<'a> {
-    /// Rows of which nothing else is known.
+    /// Creates a screen from rows alone.
     #[must_use]
     pub fn of(rows: &'a [&'a str]) -> Self {
         Self {

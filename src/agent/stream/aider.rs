@@ -1,9 +1,9 @@
-//! aider's chat history, Markdown: prompts, replies and what aider itself says (pure).
+//! aider's chat history, which is Markdown: prompts, replies and aider's own lines (pure).
 //!
-//! Measured on 0.86.2, `.aider.chat.history.md`: `#### ` begins a prompt's line, `> ` a line of aider's
-//! own, `# aider chat started at …` a session; all else is the reply. `> Tokens: … sent, … received.`
-//! ends a reply, `> litellm.…Error: …` is an error, `> ^C again to exit` an interruption. LineSplitter of
-//! aider's own end in two blanks.
+//! Measured on 0.86.2, `.aider.chat.history.md`: `#### ` begins a prompt's line, `> ` one of
+//! aider's own, `# aider chat started at …` a session; the rest is the reply. `> Tokens: … sent, …
+//! received.` ends a reply, `> litellm.…Error: …` is an error, `> ^C again to exit` an
+//! interruption. aider's own lines end in two blanks.
 
 use super::event_writer::{EventWriter, TokenUsage};
 use super::lines::{ByteLine, LineEnd, LineSplitter};
@@ -14,7 +14,7 @@ const PROMPT: &str = "#### ";
 const OWN: &str = "> ";
 const SESSION: &str = "# aider chat started at ";
 
-/// The meaning of a chat history.
+/// Interprets a chat history.
 #[derive(Debug)]
 pub(super) struct AiderHistory {
     lines: LineSplitter,
@@ -42,7 +42,7 @@ impl FormatReader for AiderHistory {
             }
         });
         self.lines = lines;
-        // All lines of a prompt are written at once.
+        // aider writes all lines of a prompt at once.
         self.write_prompt(writer);
     }
 
@@ -103,9 +103,8 @@ impl AiderHistory {
 
     fn write_prompt(&mut self, writer: &mut EventWriter) {
         let prompt = std::mem::take(&mut self.prompt);
-        // A blank prompt line is written so.
+        // aider writes a blank prompt line this way.
         if !prompt.is_empty() && prompt != "<blank>" && !is_command(&prompt) {
-            writer.working("a prompt");
             writer.prompt_sent(&prompt);
         }
     }
@@ -121,7 +120,7 @@ impl AiderHistory {
     }
 }
 
-/// `Tokens: 4.4k sent, 210 received.`, perhaps with costs behind.
+/// Parses `Tokens: 4.4k sent, 210 received.`, which costs may follow.
 fn tokens(text: &str) -> Option<TokenUsage> {
     let counts = text.strip_prefix("Tokens: ")?;
     let number = |what: &str| {
@@ -140,7 +139,7 @@ fn tokens(text: &str) -> Option<TokenUsage> {
     })
 }
 
-/// A command of aider's own, which goes to no model.
+/// Returns whether a prompt is a command of aider's own, which no model sees.
 fn is_command(prompt: &str) -> bool {
     const FOR_THE_MODEL: &[&str] = &["/ask", "/code", "/architect", "/context", "/lint", "/test"];
     let word = prompt.split_whitespace().next().unwrap_or_default();

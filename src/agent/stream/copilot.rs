@@ -1,82 +1,57 @@
-//! Copilot CLI's session files: what was said, tools by their ids, rounds of the model, errors (pure).
+//! Copilot CLI's session files: messages, tools by id, rounds of the model, errors (pure).
 //!
-//! Measured on 1.0.102: `~/.copilot/session-state/SESSION/events.jsonl`. `assistant.turn_end` closes each
-//! round of the model; the one whose message calls no tools is the turn's last.
+//! Measured on 1.0.102: `~/.copilot/session-state/SESSION/events.jsonl`. `assistant.turn_end`
+//! closes each round of the model; the round whose message calls no tools is the turn's last.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use super::any_text::AnyText;
 use super::event_writer::{EventWriter, TokenUsage};
-use super::lenient::{AnyText, Count, Flag, List, Maybe, Str, Time};
+use super::lenient::{Count, ErrorBody, Flag, List, Maybe, Str, Time, token_counts};
 use super::status::StreamStatus;
 use super::traits::RecordHandler;
 
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct CopilotRecord<'a> {
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     data: Maybe<CopilotData<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 struct CopilotData<'a> {
-    #[serde(default, borrow)]
     content: Str<'a>,
-    #[serde(default)]
     tool_requests: List<IgnoredAny>,
-    /// The tool whose sub-agent speaks.
-    #[serde(default, borrow)]
+    /// The tool call whose sub-agent wrote the record.
     parent_tool_call_id: Str<'a>,
-    /// Who speaks where no person does.
-    #[serde(default, borrow)]
+    /// The author of a message that no person wrote.
     source: Str<'a>,
-    #[serde(default, borrow)]
     tool_call_id: Str<'a>,
-    #[serde(default, borrow)]
     tool_name: Str<'a>,
-    #[serde(default, borrow)]
     arguments: Option<&'a RawValue>,
-    #[serde(default)]
     success: Flag,
-    #[serde(default)]
     result: AnyText,
-    #[serde(default, borrow)]
-    error: Maybe<Failure<'a>>,
-    #[serde(default, borrow)]
+    error: Maybe<ErrorBody<'a>>,
     message: Str<'a>,
-    #[serde(default, borrow)]
     reason: Str<'a>,
-    #[serde(default)]
-    usage: Maybe<Tokens>,
+    usage: Maybe<CopilotTokens>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-struct Failure<'a> {
-    #[serde(default, borrow)]
-    message: Str<'a>,
-}
+token_counts!(CopilotTokens, "inputTokens", "outputTokens");
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Tokens {
-    #[serde(default)]
-    input_tokens: Count,
-    #[serde(default)]
-    output_tokens: Count,
-}
-
-/// The meaning of a session file.
+/// Interprets a session file.
 #[derive(Debug, Default)]
 pub struct CopilotEvents {
-    /// What the message took that is written next.
+    /// The usage of the next message.
     usage: TokenUsage,
-    /// Whether the message of this round calls tools, so that another round follows; `None` before it.
+    /// Whether the round's message calls tools, so that another round follows; `None` before the
+    /// message.
     calls_tools: Option<bool>,
 }
 
@@ -91,10 +66,7 @@ impl RecordHandler for CopilotEvents {
             "user.message" if is_own => self.prompt(&data, writer),
             "session.usage_record" => {
                 let tokens = data.usage.0.unwrap_or_default();
-                self.usage = TokenUsage {
-                    input_tokens: tokens.input_tokens.0.unwrap_or(0),
-                    output_tokens: tokens.output_tokens.0.unwrap_or(0),
-                };
+                self.usage = tokens.usage();
             }
             "assistant.message" if is_own => self.answer(&data, writer),
             "assistant.turn_start" if is_own => {
@@ -125,13 +97,12 @@ impl RecordHandler for CopilotEvents {
 
 impl CopilotEvents {
     fn prompt(&mut self, data: &CopilotData<'_>, writer: &mut EventWriter) {
-        // Skills and instructions are put in as messages of a user, too.
+        // Skills and instructions are recorded as user messages, too.
         let is_typed = matches!(data.source.as_str(), "" | "user");
         if !is_typed || data.content.as_str().trim().is_empty() {
             return;
         }
         writer.abandon_tools();
-        writer.working("a prompt");
         writer.prompt_sent(data.content.as_str());
         self.calls_tools = None;
     }
@@ -147,7 +118,7 @@ impl CopilotEvents {
     }
 
     fn round_ends(&self, writer: &mut EventWriter) {
-        // A round that fails ends too, without a message, before its error is written.
+        // A failed round also ends, without a message, before its error is written.
         if writer.status() == StreamStatus::Working && self.calls_tools == Some(false) {
             writer.turn_completed("assistant.turn_end");
             writer.set_status(StreamStatus::Done, "assistant.turn_end");

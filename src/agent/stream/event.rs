@@ -1,11 +1,11 @@
-//! What an agent did, without saying which agent it was: the caller knows that (pure).
+//! Events of an agent, without the agent's identity, which the caller knows (pure).
 
 use crate::event::{ExecutionId, TdEvent};
 
-/// One thing that an agent's stream says has happened.
+/// An event that an agent's stream shows.
 ///
 /// The fields are those of the [`TdEvent`] of the same name. Summaries are cut to a few hundred
-/// characters; a token count that the stream does not tell is 0.
+/// characters; a token count that the stream lacks is 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -17,39 +17,39 @@ pub enum AgentEvent {
         prompt_summary: String,
         token_count: u64,
     },
-    /// A piece of the answer's text: a delta, or the whole where there were no deltas.
+    /// A piece of the answer: a delta, or the whole text where there were no deltas.
     TokenReceived { token: String },
-    /// One message of the model is complete; its usage is counted here, and only once.
+    /// One message of the model is complete; its usage counts here, and only once.
     ResponseCompleted {
         response_summary: String,
         input_tokens: u64,
         output_tokens: u64,
         has_tool_calls: bool,
     },
-    /// A tool begins; once for each id.
+    /// A tool starts; once per id.
     ToolCallStarted {
         tool_name: String,
         tool_args_summary: String,
     },
-    /// A tool has answered. Where its beginning was not seen, its name is `unknown`.
+    /// A tool has a result. Its name is `unknown` where its start was not seen.
     ToolCallCompleted {
         tool_name: String,
         success: bool,
         result_summary: String,
         duration_ms: u64,
     },
-    /// The agent finished its turn; `marker` is what said so.
+    /// The agent finished its turn; `marker` is the evidence.
     TurnCompleted { marker: String, summary: String },
-    /// The agent has done its work.
+    /// The agent completed its work.
     AgentCompleted { result: String, evidence: String },
-    /// The agent has failed, was stopped, or its stream was cut.
+    /// The agent failed or was stopped, or its stream was cut off.
     AgentFailed { error: String, evidence: String },
-    /// Something is not as it should be: a broken record, a retry, a tool without an answer.
+    /// An anomaly: a broken record, a retry, a tool without a result.
     Warning { context: String, message: String },
 }
 
 impl AgentEvent {
-    /// The event of this agent, in an iteration of this execution.
+    /// Converts it to the event of this agent, in an iteration of this execution.
     pub fn into_event(self, execution_id: &ExecutionId, agent_id: &str, iteration: u32) -> TdEvent {
         let execution_id = execution_id.clone();
         let agent_id = || agent_id.to_owned();

@@ -1,4 +1,4 @@
-//! Writes the events of a stream and knows where its agent stands, whatever the format (pure).
+//! Writes the events of a stream and keeps its agent's status, for all formats (pure).
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use super::tools::{EventTime, ToolCalls};
 use crate::agent::summary::{result, summary, tool_result};
 use crate::timestamp::Timestamp;
 
-/// What warnings of this room are about.
+/// The context of warnings.
 const CONTEXT: &str = "agent output";
 
-/// Lines that are no records are each told, up to so many; the rest is counted. A program that
-/// prints text where records are follow_up prints much of it.
+/// Lines that are no records are reported up to this number, the rest is counted: a program that
+/// prints text in place of records prints much of it.
 const STRAY_MAX: u64 = 20;
 
-/// Tokens that a message of the model took.
+/// The token usage of a message of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TokenUsage {
     pub input_tokens: u64,
@@ -24,7 +24,7 @@ pub(super) struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// Both together.
+    /// Returns the sum.
     pub fn plus(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
@@ -32,7 +32,7 @@ impl TokenUsage {
         }
     }
 
-    /// How much it is more, of each.
+    /// Returns the excess over `other`.
     pub fn minus(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
@@ -41,35 +41,35 @@ impl TokenUsage {
     }
 }
 
-/// Events on their way out, and what must be remembered to write them.
+/// The events on their way to the caller, and the state that writing them requires.
 #[derive(Debug, Default)]
 pub(super) struct EventWriter {
-    /// EventTime what is being read has arrived.
+    /// The arrival of what is being read.
     pub now: Timestamp,
-    /// The caller's list while something is read.
+    /// The caller's list during a read.
     pub out: Vec<AgentEvent>,
-    /// Which format is read, and whose records do not count as its own.
+    /// The format of the stream; records of other formats are foreign.
     pub format: Option<StreamFormat>,
-    /// Whose records they are, where the format tells: `true`, a sub-agent's.
+    /// Whether a sub-agent wrote the records, where the format shows it.
     pub is_sub_agent: Option<bool>,
     tools: ToolCalls,
     status: StreamStatus,
     follow_up: FollowUp,
     evidence: Cow<'static, str>,
-    /// What the agent said last, as far as a result needs it.
+    /// The agent's last answer, cut to the length of a result.
     answer: String,
-    /// How the run ended was told.
+    /// The end of the run was reported.
     is_end_reported: bool,
     stray: u64,
-    /// The handler knows nothing of the record that it was just given.
+    /// The handler did not recognise its last record.
     is_unknown: bool,
-    /// Records of another format, and which the first of them has.
+    /// The number of foreign records, and the format of the first one.
     foreign: u64,
     foreign_format: Option<StreamFormat>,
 }
 
 impl EventWriter {
-    /// For records of this format.
+    /// Creates a writer for records of this format.
     pub fn of(format: StreamFormat) -> Self {
         Self {
             format: Some(format),
@@ -93,12 +93,12 @@ impl EventWriter {
         &self.answer
     }
 
-    /// The tools of the agent itself that have not answered: names and arguments.
+    /// Returns the agent's own tools without a result: names and arguments.
     pub fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
         self.tools.waiting()
     }
 
-    /// EventTime a record that says `recorded` happened.
+    /// Returns the time of a record that states `recorded`.
     pub fn time(&self, recorded: Option<Timestamp>) -> EventTime {
         EventTime {
             arrived: self.now,
@@ -112,18 +112,22 @@ impl EventWriter {
         self.evidence = evidence.into();
     }
 
-    /// Something may follow that changes where it stands now.
+    /// Announces a record that may change the status.
     pub fn set_follow_up(&mut self, follow_up: FollowUp) {
         self.follow_up = follow_up;
     }
 
-    /// The agent works: whatever was told of its end is over.
+    /// Sets the status to working, which voids a reported end.
     pub fn working(&mut self, evidence: &'static str) {
-        self.is_end_reported = false;
-        self.set_status(StreamStatus::Working, evidence);
+        self.pause(StreamStatus::Working, evidence);
     }
 
+    /// Writes a prompt, which also confirms that an answer before it ended its turn.
     pub fn prompt_sent(&mut self, text: &str) {
+        if self.status == StreamStatus::MaybeDone {
+            self.turn_completed("inferred: the next prompt");
+        }
+        self.working("a prompt");
         self.out.push(AgentEvent::PromptSent {
             prompt_summary: summary(text),
             token_count: 0,
@@ -138,7 +142,7 @@ impl EventWriter {
         }
     }
 
-    /// Remembers what the agent said last.
+    /// Sets the agent's last answer.
     pub fn set_answer(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.answer = result(text);
@@ -154,7 +158,7 @@ impl EventWriter {
         });
     }
 
-    /// A tool begins, if it did not begin before.
+    /// Reports the start of a tool, once per id.
     pub fn tool_started(
         &mut self,
         id: &str,
@@ -176,7 +180,7 @@ impl EventWriter {
         }
     }
 
-    /// A tool has answered, if it did not answer before.
+    /// Reports a tool's result, once per id.
     pub fn tool_completed(&mut self, id: &str, success: bool, text: &str, when: EventTime) {
         if let Some(answered) = self.tools.answer(id, when) {
             self.out.push(AgentEvent::ToolCallCompleted {
@@ -188,7 +192,7 @@ impl EventWriter {
         }
     }
 
-    /// ToolCalls that still wait for an answer will get none: they are said.
+    /// Ends the wait for tools without a result, and warns about them.
     pub fn abandon_tools(&mut self) {
         let names = self.tools.end_turn();
         if !names.is_empty() {
@@ -197,7 +201,7 @@ impl EventWriter {
         }
     }
 
-    /// ToolCalls of another run: ids begin anew.
+    /// Forgets the tools of another run, whose ids may repeat.
     pub fn clear_tools(&mut self) {
         self.tools.clear();
     }
@@ -210,7 +214,7 @@ impl EventWriter {
         });
     }
 
-    /// Something else than the records says that the turn is over.
+    /// Ends the turn because another source reports its end.
     pub fn end_turn(&mut self) {
         if self.status == StreamStatus::MaybeDone {
             self.turn_completed("an answer without tools");
@@ -218,7 +222,7 @@ impl EventWriter {
         }
     }
 
-    /// The agent has done its work.
+    /// Reports that the agent completed its work.
     pub fn completed(&mut self, evidence: impl Into<Cow<'static, str>>) {
         let evidence = evidence.into();
         self.out.push(AgentEvent::AgentCompleted {
@@ -229,7 +233,7 @@ impl EventWriter {
         self.set_status(StreamStatus::Done, evidence);
     }
 
-    /// The agent has failed.
+    /// Reports that the agent failed.
     pub fn failed(&mut self, error: &str, evidence: impl Into<Cow<'static, str>>) {
         let evidence = evidence.into();
         self.abandon_tools();
@@ -241,17 +245,18 @@ impl EventWriter {
         self.set_status(StreamStatus::Failed, evidence);
     }
 
-    /// How the run ended is to be told: it went on since.
-    pub fn reopen(&mut self) {
+    /// Sets the status of a run that may still continue: its end is not reported yet.
+    pub fn pause(&mut self, status: StreamStatus, evidence: impl Into<Cow<'static, str>>) {
         self.is_end_reported = false;
+        self.set_status(status, evidence);
     }
 
-    /// The stream has no agent that could complete, or nothing more is to be said of its end.
+    /// Suppresses the report of an end: an API's stream has no agent that could complete.
     pub fn mark_end_reported(&mut self) {
         self.is_end_reported = true;
     }
 
-    /// The run ended without the record that ends a run.
+    /// Reports a run that ended without its last record.
     pub fn cut_off(&mut self, how: &str) {
         let pending: Vec<&str> = self.tools.pending().collect();
         let evidence = match pending.len() {
@@ -262,12 +267,12 @@ impl EventWriter {
                 list(&pending)
             ),
         };
-        // They are told with the cut.
+        // The failure names the open tools instead of a warning.
         self.tools.end_turn();
         self.failed("the run was cut off before its end", evidence);
     }
 
-    /// The stream ends: how that leaves the agent is said, if it was not said before.
+    /// Ends the stream, and reports how the run ended unless that was done.
     pub fn finish(&mut self) {
         if self.stray > STRAY_MAX {
             let more = self.stray - STRAY_MAX;
@@ -317,27 +322,26 @@ impl EventWriter {
         });
     }
 
-    /// A human stopped the turn; more may come of the session.
+    /// Reports that a human stopped the turn; the session may continue.
     pub fn interrupted(&mut self, evidence: String) {
         self.abandon_tools();
         self.warn(format!("the turn was stopped: {evidence}"));
-        self.reopen();
-        self.set_status(StreamStatus::Interrupted, evidence);
+        self.pause(StreamStatus::Interrupted, evidence);
         self.set_follow_up(FollowUp::Prompt);
     }
 
-    /// The record that is being told is of no kind that its format is known to have.
+    /// Marks the current record as unknown to its format.
     pub fn mark_unknown(&mut self) {
         self.is_unknown = true;
     }
 
-    /// Whether the last record was such a one.
+    /// Returns whether the last record was unknown, and resets the mark.
     pub fn take_unknown(&mut self) -> bool {
         std::mem::take(&mut self.is_unknown)
     }
 
-    /// A record is of this format. Those of the stream's own are of newer versions, and nobody's
-    /// concern.
+    /// Counts a record of another format. Unknown records of the stream's own format come from
+    /// newer versions and are ignored.
     pub fn count_foreign(&mut self, format: StreamFormat) {
         if self.format != Some(format) {
             self.foreign += 1;
@@ -345,7 +349,7 @@ impl EventWriter {
         }
     }
 
-    /// Text where a record should be.
+    /// Reports text in place of a record.
     pub fn stray_line(&mut self, text: &str) {
         self.stray += 1;
         if self.stray <= STRAY_MAX {
@@ -361,7 +365,7 @@ fn tools(count: usize) -> String {
     }
 }
 
-/// The names, or the first of them.
+/// Returns the first names in one text.
 fn list(names: &[&str]) -> String {
     const NAMES_MAX: usize = 5;
     let mut text = names[..names.len().min(NAMES_MAX)].join(", ");

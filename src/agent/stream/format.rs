@@ -1,11 +1,11 @@
-//! The formats that agents write, and the names under which a user asks for them (pure).
+//! The formats that agents write, and their names on the command line (pure).
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// One format, as a stream has it.
+/// The format of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StreamFormat {
@@ -35,14 +35,14 @@ pub enum StreamFormat {
     OpenAiChatSse,
     /// OpenAI's responses as server-sent events.
     OpenAiResponsesSse,
-    /// JSON Lines of nobody that is known here.
+    /// JSON Lines of an unknown agent.
     Json,
-    /// Plain text: nothing can be said of it.
+    /// Plain text, which has no events.
     Text,
 }
 
 impl StreamFormat {
-    /// What it is called.
+    /// Returns the format's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::ClaudeStream => "claude stream-json",
@@ -64,7 +64,7 @@ impl StreamFormat {
     }
 }
 
-/// What a user says about a stream: a family of formats, of which the first records tell which.
+/// A family of formats, as a user names it; the first records show which one a stream has.
 ///
 /// ```
 /// use td_observe::agent::Format;
@@ -75,7 +75,7 @@ impl StreamFormat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// Any: JSON of nobody that is known, or plain text, where nothing is recognised.
+    /// Any format: JSON of an unknown agent or plain text where none is recognised.
     #[default]
     Auto,
     /// Claude Code.
@@ -95,7 +95,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All families.
     pub const ALL: &[Self] = &[
         Self::Auto,
         Self::Claude,
@@ -107,7 +107,7 @@ impl Format {
         Self::Text,
     ];
 
-    /// The name, as it is written.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -121,7 +121,7 @@ impl Format {
         }
     }
 
-    /// The formats that it may be; where the records do not tell, it is taken for the first.
+    /// Returns the formats of the family; the first is assumed where the records show none.
     pub fn formats(self) -> &'static [StreamFormat] {
         use StreamFormat::{
             AnthropicSse, ClaudeStream, ClaudeTranscript, CodexExec, CodexRollout, GeminiSession,
@@ -159,7 +159,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// The text names no format.
+/// The error for a text that names no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no format of agents' output: {0:?}; there are auto, claude, codex, gemini, opencode, sse, json and text"

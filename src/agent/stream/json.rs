@@ -1,4 +1,4 @@
-//! JSON Lines of an agent that nobody here knows: the two marks that most of them share (pure).
+//! JSON Lines of an unknown agent: the two marks that most of them share (pure).
 //!
 //! A top-level `type` of `result` ends a run; a `stop_reason` of `end_turn`, at the top or in the
 //! message, ends a turn. Both are fields, never substrings.
@@ -6,47 +6,35 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::any_text::{AnyText, ErrorText};
 use super::event_writer::EventWriter;
-use super::lenient::{AnyText, Maybe, Str};
+use super::lenient::{Maybe, Str};
 use super::status::StreamStatus;
 use super::traits::RecordHandler;
 
-/// What an unknown record may have.
+/// The fields that an unknown record may have.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct GenericRecord<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     stop_reason: Str<'a>,
-    #[serde(default, borrow)]
     message: Maybe<GenericMessage<'a>>,
-    #[serde(default, borrow)]
     is_error: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     subtype: Str<'a>,
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default)]
-    error: Maybe<Failure>,
-    #[serde(default)]
+    error: Maybe<ErrorText>,
     result: AnyText,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct GenericMessage<'a> {
-    #[serde(default, borrow)]
     stop_reason: Str<'a>,
-    #[serde(default)]
     content: AnyText,
 }
 
-#[derive(Debug, Default, Deserialize)]
-struct Failure {
-    #[serde(default)]
-    message: AnyText,
-}
-
-/// The meaning of JSON that nobody knows.
+/// Interprets JSON of an unknown agent.
 #[derive(Debug, Default)]
 pub(super) struct GenericJson;
 
@@ -54,7 +42,7 @@ impl RecordHandler for GenericJson {
     type Record<'a> = GenericRecord<'a>;
 
     fn finish(&mut self, writer: &mut EventWriter) {
-        // Nobody knows how such a stream ends: one without a mark is not cut.
+        // The end of such a stream is unknown: one without a mark is not cut off.
         if writer.status() == StreamStatus::Working {
             writer.set_status(StreamStatus::Unknown, "no record that ends anything");
         }
@@ -71,8 +59,7 @@ impl RecordHandler for GenericJson {
         let mut reasons = [&record.stop_reason, &message.stop_reason].into_iter();
         if reasons.any(|reason| reason.as_str() == "end_turn") {
             writer.turn_completed("end_turn");
-            writer.reopen();
-            writer.set_status(StreamStatus::Done, "stop_reason end_turn");
+            writer.pause(StreamStatus::Done, "stop_reason end_turn");
         } else if !matches!(writer.status(), StreamStatus::Done | StreamStatus::Failed) {
             writer.working("a record");
         }
@@ -80,7 +67,7 @@ impl RecordHandler for GenericJson {
 }
 
 impl GenericRecord<'_> {
-    /// The end of a run; a failure says so in one of these ways.
+    /// Ends a run; these fields show a failure.
     fn result(&self, writer: &mut EventWriter) {
         let is_bad = |text: &str| matches!(text, "error" | "failed" | "failure");
         let is_failure = self.is_error.is_some_and(|said| said.get() != "false")

@@ -1,22 +1,26 @@
-//! Fields of records that others define: a field of another type than expected is as good as absent (pure).
+//! Fields of records that other programs define: a field of an unexpected type counts as absent
+//! (pure).
 //!
-//! None of these formats is documented for good, so a surprise in one field must not cost a record.
-//! Texts are borrowed from the line where they have no escapes, and what is not named is skipped
-//! without being built.
+//! None of these formats is a documented contract, so a surprise in one field must not cost a
+//! record. Texts without escapes are borrowed from the line, and unnamed fields are skipped without
+//! being built.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::agent::summary::TextPrefix;
 use crate::timestamp::Timestamp;
 
-/// What a visitor returns for the kinds of values that it does not look for.
-macro_rules! otherwise {
-    ($value:expr; $($kind:ident)*) => { $( otherwise!(@ $kind $value); )* };
+/// Implements `expecting`, and returns `$value` for the listed kinds of JSON values.
+macro_rules! default_visits {
+    ($value:expr; $($kind:ident)*) => {
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("any value")
+        }
+        $( default_visits!(@ $kind $value); )*
+    };
     (@ bool $value:expr) => {
         fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> { Ok($value) }
     };
@@ -44,13 +48,69 @@ macro_rules! otherwise {
         }
     };
 }
+pub(super) use default_visits;
 
-macro_rules! visitor {
-    ($expecting:literal) => {
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str($expecting)
+/// Declares a format's token counts by the names of its fields.
+macro_rules! token_counts {
+    ($name:ident, $input:literal, $output:literal) => {
+        #[derive(Clone, Copy, Debug, Default, Deserialize)]
+        #[serde(default)]
+        struct $name {
+            #[serde(rename = $input)]
+            input: Count,
+            #[serde(rename = $output)]
+            output: Count,
+        }
+
+        impl $name {
+            fn usage(self) -> TokenUsage {
+                TokenUsage {
+                    input_tokens: self.input.0.unwrap_or(0),
+                    output_tokens: self.output.0.unwrap_or(0),
+                }
+            }
         }
     };
+}
+pub(super) use token_counts;
+
+/// A scalar; null, lists and objects are absent.
+enum Scalar<'a> {
+    Absent,
+    Bool(bool),
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    Text(Cow<'a, str>),
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ScalarVisitor;
+        impl<'de> Visitor<'de> for ScalarVisitor {
+            type Value = Scalar<'de>;
+            default_visits!(Scalar::Absent; null list map);
+            fn visit_bool<E: Error>(self, flag: bool) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Bool(flag))
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Unsigned(number))
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Signed(number))
+            }
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Float(number))
+            }
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_any(ScalarVisitor)
+    }
 }
 
 /// Text, where the value is text.
@@ -62,7 +122,7 @@ impl<'a> Str<'a> {
         self.0.as_deref()
     }
 
-    /// The text, or nothing where there is none.
+    /// Returns the text, or an empty one where there is none.
     pub fn as_str(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
     }
@@ -78,75 +138,46 @@ impl<'a> Str<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Texts;
-        impl<'de> Visitor<'de> for Texts {
-            type Value = Str<'de>;
-            visitor!("anything");
-            otherwise!(Str(None); bool number null list map);
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Str<'de>, E> {
-                Ok(Str(Some(Cow::Borrowed(text))))
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Str<'de>, E> {
-                Ok(Str(Some(Cow::Owned(text.to_owned()))))
-            }
-        }
-        deserializer.deserialize_any(Texts)
+        Ok(Self(match Scalar::deserialize(deserializer)? {
+            Scalar::Text(text) => Some(text),
+            _ => None,
+        }))
     }
 }
 
-/// A count, where the value is a number that can be one.
+/// A count, where the value is a number that is not negative.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Count(pub Option<u64>);
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Counts;
-        impl<'de> Visitor<'de> for Counts {
-            type Value = Count;
-            visitor!("anything");
-            otherwise!(Count(None); bool text null list map);
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Count, E> {
-                Ok(Count(Some(number)))
-            }
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Count, E> {
-                Ok(Count(u64::try_from(number).ok()))
-            }
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Count, E> {
-                // Saturates, and nothing that is no number is above 0.
-                Ok(Count((number >= 0.0).then_some(number as u64)))
-            }
-        }
-        deserializer.deserialize_any(Counts)
+        Ok(Self(match Scalar::deserialize(deserializer)? {
+            Scalar::Unsigned(number) => Some(number),
+            Scalar::Signed(number) => u64::try_from(number).ok(),
+            // The cast saturates; NaN fails the comparison.
+            Scalar::Float(number) => (number >= 0.0).then_some(number as u64),
+            _ => None,
+        }))
     }
 }
 
-/// A number with a sign: exit codes.
+/// A signed number, such as an exit code.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Int(pub Option<i64>);
 
 impl<'de> Deserialize<'de> for Int {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Ints;
-        impl<'de> Visitor<'de> for Ints {
-            type Value = Int;
-            visitor!("anything");
-            otherwise!(Int(None); bool text null list map);
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Int, E> {
-                Ok(Int(i64::try_from(number).ok()))
-            }
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Int, E> {
-                Ok(Int(Some(number)))
-            }
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Int, E> {
-                // Saturates.
-                Ok(Int(Some(number as i64)))
-            }
-        }
-        deserializer.deserialize_any(Ints)
+        Ok(Self(match Scalar::deserialize(deserializer)? {
+            Scalar::Unsigned(number) => i64::try_from(number).ok(),
+            Scalar::Signed(number) => Some(number),
+            // The cast saturates.
+            Scalar::Float(number) => Some(number as i64),
+            _ => None,
+        }))
     }
 }
 
-/// Yes or no, where the value says so.
+/// A flag, where the value is true or false.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flag(pub Option<bool>);
 
@@ -158,17 +189,20 @@ impl Flag {
 
 impl<'de> Deserialize<'de> for Flag {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Flags;
-        impl<'de> Visitor<'de> for Flags {
-            type Value = Flag;
-            visitor!("anything");
-            otherwise!(Flag(None); number text null list map);
-            fn visit_bool<E: Error>(self, flag: bool) -> Result<Flag, E> {
-                Ok(Flag(Some(flag)))
-            }
-        }
-        deserializer.deserialize_any(Flags)
+        Ok(Self(match Scalar::deserialize(deserializer)? {
+            Scalar::Bool(flag) => Some(flag),
+            _ => None,
+        }))
     }
+}
+
+/// An API's error object.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct ErrorBody<'a> {
+    #[serde(rename = "type")]
+    pub kind: Str<'a>,
+    pub message: Str<'a>,
 }
 
 /// An object, where the value is one.
@@ -186,8 +220,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Maybe<T> {
         struct Objects<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Objects<T> {
             type Value = Maybe<T>;
-            visitor!("anything");
-            otherwise!(Maybe(None); bool number text null list);
+            default_visits!(Maybe(None); bool number text null list);
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Maybe<T>, A::Error> {
                 T::deserialize(MapAccessDeserializer::new(map)).map(|value| Maybe(Some(value)))
             }
@@ -211,8 +244,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
         struct Lists<T>(PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Lists<T> {
             type Value = List<T>;
-            visitor!("anything");
-            otherwise!(List(Vec::new()); bool number text null map);
+            default_visits!(List(Vec::new()); bool number text null map);
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<List<T>, A::Error> {
                 let mut items = Vec::new();
                 while let Some(item) = list.next_element::<Maybe<T>>()? {
@@ -225,82 +257,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
-/// What a tool or a human says, in whatever shape: a text, a list of texts, an object with one.
-#[derive(Clone, Debug, Default)]
-pub(super) struct AnyText {
-    pub text: TextPrefix,
-    /// The object is an error: it has an `error_code`.
-    pub is_error: bool,
-}
-
-/// An object that may have text in it.
-#[derive(Default, serde::Deserialize)]
-struct TextFields {
-    #[serde(default)]
-    text: TextPrefix,
-    #[serde(default)]
-    content: TextPrefix,
-    #[serde(default)]
-    output: TextPrefix,
-    #[serde(default)]
-    error_code: Option<IgnoredAny>,
-}
-
-impl<'de> Deserialize<'de> for AnyText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct AnyTexts;
-        impl<'de> Visitor<'de> for AnyTexts {
-            type Value = AnyText;
-            visitor!("anything");
-            otherwise!(AnyText::default(); bool number null);
-            fn visit_str<E: Error>(self, text: &str) -> Result<AnyText, E> {
-                let mut any = AnyText::default();
-                any.text.push(text);
-                Ok(any)
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<AnyText, A::Error> {
-                let mut any = AnyText::default();
-                while let Some(part) = list.next_element::<AnyText>()? {
-                    if !any.text.is_empty() && !part.text.is_empty() {
-                        any.text.push("\n");
-                    }
-                    any.text.push(part.text.as_str());
-                }
-                Ok(any)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<AnyText, A::Error> {
-                let part = TextFields::deserialize(MapAccessDeserializer::new(map))?;
-                let is_error = part.error_code.is_some();
-                let texts = [part.text, part.content, part.output];
-                let text = texts.into_iter().find(|text| !text.is_empty());
-                Ok(AnyText {
-                    text: text.unwrap_or_default(),
-                    is_error,
-                })
-            }
-        }
-        deserializer.deserialize_any(AnyTexts)
-    }
-}
-
-impl<'de> Deserialize<'de> for TextPrefix {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Beginnings;
-        impl<'de> Visitor<'de> for Beginnings {
-            type Value = TextPrefix;
-            visitor!("anything");
-            otherwise!(TextPrefix::default(); bool number null list map);
-            fn visit_str<E: Error>(self, text: &str) -> Result<TextPrefix, E> {
-                let mut beginning = TextPrefix::default();
-                beginning.push(text);
-                Ok(beginning)
-            }
-        }
-        deserializer.deserialize_any(Beginnings)
-    }
-}
-
-/// A record's own time, read only when it is asked for.
+/// A record's own time, parsed on demand.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Time<'a> {
     #[default]
@@ -310,8 +267,8 @@ pub(super) enum Time<'a> {
 }
 
 impl Time<'_> {
-    /// The time: RFC 3339, or since the epoch in seconds, milliseconds or microseconds, whichever
-    /// lies in this century.
+    /// Parses the time: RFC 3339, or seconds, milliseconds or microseconds since the epoch,
+    /// whichever lies in this century.
     pub fn read(&self) -> Option<Timestamp> {
         /// The year 2200 in seconds.
         const SECONDS_MAX: f64 = 7_258_118_400.0;
@@ -325,7 +282,7 @@ impl Time<'_> {
                     number if number < SECONDS_MAX * 1e3 => 1e3,
                     _ => 1.0,
                 };
-                // Saturates.
+                // The cast saturates.
                 Some(Timestamp::from_micros((number * factor).round() as i64))
             }
         }
@@ -334,28 +291,13 @@ impl Time<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Time<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Times;
-        impl<'de> Visitor<'de> for Times {
-            type Value = Time<'de>;
-            visitor!("anything");
-            otherwise!(Time::Absent; bool null list map);
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Time<'de>, E> {
-                Ok(Time::Text(Cow::Borrowed(text)))
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Time<'de>, E> {
-                Ok(Time::Text(Cow::Owned(text.to_owned())))
-            }
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Time<'de>, E> {
-                Ok(Time::Epoch(number as f64))
-            }
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Time<'de>, E> {
-                Ok(Time::Epoch(number as f64))
-            }
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Time<'de>, E> {
-                Ok(Time::Epoch(number))
-            }
-        }
-        deserializer.deserialize_any(Times)
+        Ok(match Scalar::deserialize(deserializer)? {
+            Scalar::Text(text) => Self::Text(text),
+            Scalar::Unsigned(number) => Self::Epoch(number as f64),
+            Scalar::Signed(number) => Self::Epoch(number as f64),
+            Scalar::Float(number) => Self::Epoch(number),
+            Scalar::Absent | Scalar::Bool(_) => Self::Absent,
+        })
     }
 }
 
@@ -374,7 +316,7 @@ mod tests {
         flag: Flag,
         inner: Maybe<Box<Record<'a>>>,
         list: List<Record<'a>>,
-        any: AnyText,
+        any: super::super::any_text::AnyText,
     }
 
     #[test]
@@ -396,25 +338,6 @@ mod tests {
     fn what_is_no_object_is_no_record() {
         let list: Maybe<Record<'_>> = serde_json::from_str(r#"["text",1,true]"#).unwrap();
         assert!(list.0.is_none());
-    }
-
-    #[test]
-    fn text_is_found_in_any_shape() {
-        for (json, text, is_error) in [
-            (r#""one\ntwo""#, "one\ntwo", false),
-            (
-                r#"[{"type":"text","text":"one"},{"text":"two"}]"#,
-                "one\ntwo",
-                false,
-            ),
-            (r#"["one",{"text":"two"}]"#, "one\ntwo", false),
-            (r#"{"output":"done"}"#, "done", false),
-            (r#"{"type":"x_error","error_code":"unavailable"}"#, "", true),
-            ("17", "", false),
-        ] {
-            let any: AnyText = serde_json::from_str(json).unwrap();
-            assert_eq!((any.text.as_str(), any.is_error), (text, is_error));
-        }
     }
 
     #[test]

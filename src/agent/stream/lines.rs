@@ -1,16 +1,16 @@
-//! Bytes as lines of bounded length, and JSON LineSplitter as records (pure).
+//! Splits bytes into lines of bounded length, and JSON Lines into records (pure).
 
 use super::event_writer::EventWriter;
 use super::traits::{FormatReader, RecordHandler};
 use super::values;
 
-/// Room that is kept for the next line after a long one.
+/// The capacity to keep for the next line after a long one.
 const ROOM_KEPT: usize = 1024 * 1024;
 
-/// What ends a line.
+/// The end of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineEnd {
-    /// `\n`, before which a `\r` may stand.
+    /// `\n`, with an optional `\r` before it.
     Newline,
     /// `\n`, `\r\n` or `\r`, as in SSE.
     Any,
@@ -20,17 +20,17 @@ pub(super) enum LineEnd {
 #[derive(Debug)]
 pub(super) enum ByteLine<'a> {
     Whole(&'a [u8]),
-    /// It was longer than a line may be, and is not kept.
+    /// The line exceeded the limit and was dropped; its length in bytes.
     TooLong(u64),
 }
 
-/// Cuts bytes into lines. A line that stands whole in what is pushed is not copied.
+/// Splits bytes into lines. A line that is whole within the pushed bytes is not copied.
 #[derive(Debug)]
 pub(super) struct LineSplitter {
     ends: LineEnd,
     bytes_max: usize,
     open: Vec<u8>,
-    /// Bytes of an open line that is too long.
+    /// The bytes of an open line that exceeds the limit.
     skipped: u64,
     after_return: bool,
 }
@@ -69,24 +69,24 @@ impl LineSplitter {
         }
     }
 
-    /// The last line, which has no end.
+    /// Takes the last line, which has no end.
     pub fn finish(&mut self, mut take: impl FnMut(ByteLine<'_>)) {
         if self.skipped > 0 || !self.open.is_empty() {
             self.end_line(&[], &mut take);
         }
     }
 
-    /// The line whose end has not come.
+    /// Returns the open line.
     pub fn open(&self) -> &[u8] {
         &self.open
     }
 
-    /// Whether that line is longer than a line may be already.
+    /// Returns whether the open line already exceeds the limit.
     pub fn is_too_long(&self) -> bool {
         self.skipped > 0
     }
 
-    /// Takes it: what comes is a line of its own.
+    /// Removes and returns the open line; what follows is a line of its own.
     pub fn take_open(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.open)
     }
@@ -114,7 +114,7 @@ impl LineSplitter {
     }
 }
 
-/// JSON LineSplitter with a meaning.
+/// JSON Lines, interpreted by a handler.
 #[derive(Debug)]
 pub(super) struct JsonLines<G> {
     lines: LineSplitter,
@@ -130,7 +130,7 @@ impl<G: RecordHandler> JsonLines<G> {
     }
 }
 
-/// A line as records, or what is wrong with it.
+/// Reads a line's records, or warns about the line.
 pub(super) fn read<G: RecordHandler>(
     line: &ByteLine<'_>,
     handler: &mut G,
@@ -144,7 +144,7 @@ pub(super) fn read<G: RecordHandler>(
     }
 }
 
-/// A handler that is given older records.
+/// Passes records to a handler as older ones.
 struct RecallAdapter<'g, G>(&'g mut G);
 
 impl<G: RecordHandler> RecordHandler for RecallAdapter<'_, G> {

@@ -1,4 +1,5 @@
-//! OpenMessages of a model that come in several records: each is completed once, with the usage of its last (pure).
+//! Joins a model's messages from several records: each is reported once, with its last usage
+//! (pure).
 
 use std::collections::VecDeque;
 
@@ -6,10 +7,10 @@ use super::event_writer::{EventWriter, TokenUsage};
 use super::recent_ids::RecentIds;
 use crate::agent::summary::TextPrefix;
 
-/// OpenMessages of sub-agents that may be open at once; they run side by side.
+/// The most open messages of sub-agents, which run side by side.
 const OPEN_MAX: usize = 32;
 
-/// A message that may not be complete yet.
+/// A message that may be incomplete.
 #[derive(Debug)]
 pub(super) struct OpenMessage {
     id: Box<str>,
@@ -19,25 +20,26 @@ pub(super) struct OpenMessage {
     pub has_tool_calls: bool,
 }
 
-/// The messages that are open, oldest first.
+/// The open messages, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct OpenMessages {
     open: VecDeque<OpenMessage>,
     completed: RecentIds,
-    /// What the agent's own messages that were completed took together.
+    /// The usage of the agent's own complete messages.
     own: TokenUsage,
 }
 
 impl OpenMessages {
-    /// The message with this id, unless it was completed. Another message of the agent itself ends the
-    /// one before; of its sub-agents nobody knows whose it is, so the oldest make room.
+    /// Returns the message with this id, unless it is complete. A new message of the agent itself
+    /// completes the one before; messages of sub-agents cannot be attributed, so the oldest is
+    /// completed when too many are open.
     pub fn open(
         &mut self,
         id: &str,
         is_own: bool,
         writer: &mut EventWriter,
     ) -> Option<&mut OpenMessage> {
-        // Searched from behind: the last one it is, as a rule.
+        // Searched from the end, because it usually is the last one.
         if let Some(at) = self.open.iter().rposition(|message| &*message.id == id) {
             return self.open.get_mut(at);
         }
@@ -62,7 +64,7 @@ impl OpenMessages {
         self.open.back_mut()
     }
 
-    /// The agent's own messages are complete.
+    /// Completes the agent's own messages.
     pub fn complete_own(&mut self, writer: &mut EventWriter) {
         for message in std::mem::take(&mut self.open) {
             match message.is_own {
@@ -72,16 +74,15 @@ impl OpenMessages {
         }
     }
 
-    /// All are complete.
+    /// Completes all messages.
     pub fn complete_all(&mut self, writer: &mut EventWriter) {
         for message in std::mem::take(&mut self.open) {
             self.complete(&message, writer);
         }
     }
 
-    /// The run has taken at least this: the agent's own messages are completed, and the last of them with
-    /// what the others have not accounted for. The counts of the messages may be those of their
-    /// beginning.
+    /// Completes the agent's own messages after a run that took at least `taken`; the last one gets
+    /// the usage that the others lack, since their counts may be those at their beginning.
     pub fn complete_run(&mut self, taken: TokenUsage, writer: &mut EventWriter) {
         let open = self.open.iter().filter(|message| message.is_own);
         let completed = open.fold(self.own, |sum, message| sum.plus(message.usage));
@@ -95,7 +96,7 @@ impl OpenMessages {
         self.complete_own(writer);
     }
 
-    /// Another run begins: what it takes is counted anew.
+    /// Starts the counts of another run.
     pub fn begin_run(&mut self) {
         self.own = TokenUsage::default();
     }

@@ -1,9 +1,10 @@
-//! What an agent writes, byte by byte, as events: prompts, tokens, tools, turns and how it ended (pure).
+//! Parses what an agent writes, byte by byte, into events: prompts, tokens, tools, turns and how
+//! the run ended (pure).
 //!
 //! Every format is read the same way: bytes are cut into records (`lines`, `sse`), a record is
-//! parsed into the few fields that matter (`lenient`), a *handler* says what it means, and the
-//! `writer` pairs tools, keeps the standing and writes the events. Nothing is decided by a
-//! substring: a marker that is quoted in a tool's output is text.
+//! parsed into the few fields that matter (`lenient`), the format's `RecordHandler` interprets it,
+//! and the `EventWriter` pairs tools, keeps the status and writes the events. No substring decides
+//! anything: a marker quoted in a tool's output is text.
 
 mod event;
 mod format;
@@ -11,16 +12,20 @@ mod status;
 
 mod lenient;
 
+mod any_text;
 mod recent_ids;
+
 mod tools;
 
 mod event_writer;
 
 mod messages;
+mod probe;
+mod traits;
+
+mod values;
 
 mod lines;
-mod traits;
-mod values;
 
 mod aider;
 mod claude;
@@ -33,6 +38,7 @@ mod qwen;
 mod sse;
 
 mod detect;
+
 mod parser;
 
 #[cfg(test)]

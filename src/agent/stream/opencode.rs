@@ -1,10 +1,11 @@
-//! `opencode run --format json`: steps of a session, of which the last says why it was the last (pure).
+//! `opencode run --format json`: steps of a session, the last of which states its reason (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::any_text::AnyText;
 use super::event_writer::{EventWriter, TokenUsage};
-use super::lenient::{AnyText, Count, Maybe, Str, Time};
+use super::lenient::{Count, ErrorBody, Maybe, Str, Time, token_counts};
 use super::status::StreamStatus;
 use super::traits::RecordHandler;
 use crate::agent::summary::TextPrefix;
@@ -14,89 +15,65 @@ const ABORTED: &str = "MessageAbortedError";
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct OpenCodeRecord<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow, rename = "sessionID")]
+    #[serde(rename = "sessionID")]
     session_id: Str<'a>,
-    #[serde(default, borrow)]
     part: Maybe<Box<StepPart<'a>>>,
-    #[serde(default, borrow)]
     error: Maybe<RunError<'a>>,
 }
 
 /// A part of a message: text, a tool with its result, or the end of a step.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct StepPart<'a> {
-    #[serde(default, borrow)]
     text: Str<'a>,
-    #[serde(default, borrow, rename = "callID")]
+    #[serde(rename = "callID")]
     call_id: Str<'a>,
-    #[serde(default, borrow)]
     tool: Str<'a>,
-    #[serde(default, borrow)]
     state: Maybe<ToolState<'a>>,
-    #[serde(default, borrow)]
     reason: Str<'a>,
-    #[serde(default)]
-    tokens: Maybe<Tokens>,
+    tokens: Maybe<OpenCodeTokens>,
 }
 
-/// How a tool was called, and what it returned.
+/// A tool call and its result.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ToolState<'a> {
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default, borrow)]
     input: Option<&'a RawValue>,
-    #[serde(default)]
     output: AnyText,
-    #[serde(default)]
     error: AnyText,
-    #[serde(default, borrow)]
     time: Maybe<ToolTime<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ToolTime<'a> {
-    #[serde(default, borrow)]
     start: Time<'a>,
-    #[serde(default, borrow)]
     end: Time<'a>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input: Count,
-    #[serde(default)]
-    output: Count,
-}
+token_counts!(OpenCodeTokens, "input", "output");
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct RunError<'a> {
-    #[serde(default, borrow)]
     name: Str<'a>,
-    #[serde(default, borrow)]
-    data: Maybe<Details<'a>>,
+    data: Maybe<ErrorBody<'a>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-struct Details<'a> {
-    #[serde(default, borrow)]
-    message: Str<'a>,
-}
-
-/// The meaning of opencode's records.
+/// Interprets opencode's records.
 #[derive(Debug, Default)]
 pub struct OpenCodeRun {
     session_id: String,
     /// The text of the step.
     text: TextPrefix,
     has_tool_calls: bool,
-    /// Text came after the last tool of the step.
+    /// Text followed the last tool of the step.
     has_answered: bool,
 }
 
@@ -152,7 +129,7 @@ impl OpenCodeRun {
         self.has_answered = false;
     }
 
-    /// Records of another session follow: the run of this one is over.
+    /// Ends the run, since records of another session follow.
     fn run_over(&mut self, writer: &mut EventWriter) {
         match writer.status() {
             StreamStatus::Working => writer.cut_off("another run began"),
@@ -170,7 +147,7 @@ impl OpenCodeRun {
         self.begin_step();
     }
 
-    /// A tool is recorded once, when it has ended.
+    /// Reports a tool, which is recorded once, at its end.
     fn tool(&mut self, part: &StepPart<'_>, timestamp: &Time<'_>, writer: &mut EventWriter) {
         writer.working("tool_use");
         self.has_tool_calls = true;
@@ -189,7 +166,7 @@ impl OpenCodeRun {
         let (success, text) = match state.status.as_str() {
             "completed" => (true, state.output.text.as_str()),
             "error" => (false, state.error.text.as_str()),
-            // Not ended yet, in versions that record it then as well.
+            // Some versions also record a tool before its end.
             _ => return,
         };
         let ended = writer.time(end.or(recorded));
@@ -198,22 +175,18 @@ impl OpenCodeRun {
 
     fn step_finish(&mut self, part: &StepPart<'_>, writer: &mut EventWriter) {
         let tokens = part.tokens.0.unwrap_or_default();
-        let usage = TokenUsage {
-            input_tokens: tokens.input.0.unwrap_or(0),
-            output_tokens: tokens.output.0.unwrap_or(0),
-        };
+        let usage = tokens.usage();
         writer.response_completed(self.text.as_str(), usage, self.has_tool_calls);
         let reason = part.reason.as_str();
         let evidence = format!("step_finish: reason {reason}");
         match reason {
             "tool-calls" => writer.working("step_finish: reason tool-calls"),
-            // Some providers report `stop` for a message that calls tools; opencode then runs another
-            // step.
+            // Some providers report `stop` for a message that calls tools; opencode then runs
+            // another step.
             "stop" if self.has_answered || !self.has_tool_calls => {
-                writer.reopen();
                 writer.turn_completed("stop");
-                // The run has ended when its stream has: an error may follow.
-                writer.set_status(StreamStatus::Done, evidence);
+                // The run ends with its stream: an error may follow.
+                writer.pause(StreamStatus::Done, evidence);
             }
             "length" => writer.failed("the answer reached the limit of its length", evidence),
             "error" | "content-filter" => writer.failed(reason, evidence),
@@ -221,8 +194,7 @@ impl OpenCodeRun {
                 writer.failed("the model returned nothing", evidence);
             }
             _ if self.has_answered => {
-                writer.reopen();
-                writer.set_status(StreamStatus::MaybeDone, format!("inferred: {evidence}"));
+                writer.pause(StreamStatus::MaybeDone, format!("inferred: {evidence}"));
             }
             _ => writer.working("step_finish"),
         }

@@ -1,4 +1,4 @@
-//! The stream of one agent, whatever its format: bytes in, events out, and where it stands (pure).
+//! Parses the stream of one agent, whatever its format: bytes in, events and status out (pure).
 
 use super::aider::AiderHistory;
 use super::claude::{ClaudePrint, ClaudeTranscript};
@@ -20,8 +20,8 @@ use crate::timestamp::Timestamp;
 
 /// Turns what an agent writes into events.
 ///
-/// It owns nothing but memory, and little of that: a record may be long, what is remembered beside
-/// it is bounded. It may begin anywhere in a stream where a line begins.
+/// A record may be long; what the parser remembers beside it is bounded. The parser may begin anywhere in
+/// a stream where a line begins.
 ///
 /// # Example
 ///
@@ -40,24 +40,22 @@ use crate::timestamp::Timestamp;
 pub struct StreamParser {
     reader: Reader,
     writer: EventWriter,
-    bytes_max: usize,
     is_finished: bool,
 }
 
-/// How bytes are read.
 enum Reader {
-    /// It is not known yet.
+    /// The format is not known yet.
     Detecting(Box<FormatDetector>),
     Reading(StreamFormat, Box<dyn FormatReader>),
 }
 
-/// Plain text, of which nothing can be said.
+/// Plain text, which has no events.
 struct TextReader;
 
 impl FormatReader for TextReader {
-    fn push(&mut self, _bytes: &[u8], _scribe: &mut EventWriter) {}
+    fn push(&mut self, _bytes: &[u8], _writer: &mut EventWriter) {}
 
-    fn finish(&mut self, _scribe: &mut EventWriter) {}
+    fn finish(&mut self, _writer: &mut EventWriter) {}
 }
 
 impl std::fmt::Debug for StreamParser {
@@ -70,36 +68,28 @@ impl std::fmt::Debug for StreamParser {
 }
 
 impl StreamParser {
-    /// Bytes of a record that are kept. The longest that was seen has one megabyte, an image; a
-    /// longer one is skipped, and said.
+    /// The default limit of a record in bytes. The longest one seen had 1 MB, an image; a longer record is
+    /// skipped with a warning.
     pub const RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-    /// A parser for one of these formats; the first records tell which.
+    /// Creates a parser for one of these formats; the first records show which.
     pub fn new(format: Format) -> Self {
         Self::with_record_bytes_max(format, Self::RECORD_BYTES_MAX)
     }
 
-    /// A parser that keeps so many bytes of a record at most.
+    /// Creates a parser that keeps at most this many bytes of a record.
     pub fn with_record_bytes_max(format: Format, bytes_max: usize) -> Self {
-        let (reader, writer) = match format.formats() {
-            [only] => return Self::reading(*only, bytes_max),
-            may_be => {
-                let detector = FormatDetector::new(may_be, bytes_max);
-                (
-                    Reader::Detecting(Box::new(detector)),
-                    EventWriter::default(),
-                )
-            }
-        };
-        Self {
-            reader,
-            writer,
-            bytes_max,
-            is_finished: false,
+        match format.formats() {
+            [only] => Self::reading(*only, bytes_max),
+            candidates => Self {
+                reader: Reader::Detecting(Box::new(FormatDetector::new(candidates, bytes_max))),
+                writer: EventWriter::default(),
+                is_finished: false,
+            },
         }
     }
 
-    /// A parser for this format.
+    /// Creates a parser for this format.
     pub fn of(format: StreamFormat) -> Self {
         Self::reading(format, Self::RECORD_BYTES_MAX)
     }
@@ -108,39 +98,31 @@ impl StreamParser {
         Self {
             reader: Reader::Reading(format, reading(format, bytes_max)),
             writer: EventWriter::of(format),
-            bytes_max,
             is_finished: false,
         }
     }
 
-    /// Takes bytes as they were read, cut anywhere, and appends what they say to `events`. `now`
-    /// dates what has no time of its own.
+    /// Takes bytes, cut anywhere, and appends their events to `events`. `now` dates records without a time
+    /// of their own.
     pub fn push(&mut self, bytes: &[u8], now: Timestamp, events: &mut Vec<AgentEvent>) {
-        if self.is_finished {
-            return;
-        }
-        self.with_events(now, events, |reader, writer, bytes_max| {
-            if let Reader::Detecting(detector) = reader {
+        self.with_events(now, events, |reader, writer| match reader {
+            Reader::Detecting(detector) => {
                 if let Some(format) = detector.push(bytes) {
-                    reader.set_format(format, bytes_max, writer);
+                    reader.set_format(format, writer);
                 }
-            } else if let Reader::Reading(_, reading) = reader {
-                reading.push(bytes, writer);
             }
+            Reader::Reading(_, reading) => reading.push(bytes, writer),
         });
     }
 
-    /// No more came for a while: a last record that is whole but for its newline is taken. Many
-    /// files end so, and where an agent stands is often in that record.
+    /// Takes a last record that lacks only its newline, because no more bytes came for a while. Many files
+    /// end so, and that record often holds the agent's status.
     pub fn flush_idle(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
-        if self.is_finished {
-            return;
-        }
-        self.with_events(now, events, |reader, writer, bytes_max| {
+        self.with_events(now, events, |reader, writer| {
             if let Reader::Detecting(detector) = reader
                 && let Some(format) = detector.flush_idle()
             {
-                reader.set_format(format, bytes_max, writer);
+                reader.set_format(format, writer);
             }
             if let Reader::Reading(_, reading) = reader {
                 reading.flush_idle(writer);
@@ -150,69 +132,67 @@ impl StreamParser {
 
     /// Ends the turn because another source reports its end: a last answer without a tool completes it.
     pub(crate) fn end_turn(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
-        if self.is_finished || self.status() != StreamStatus::MaybeDone {
-            return;
+        if self.status() == StreamStatus::MaybeDone {
+            self.with_events(now, events, |reader, writer| {
+                if let Reader::Reading(_, reading) = reader {
+                    reading.end_turn(writer);
+                }
+            });
         }
-        self.with_events(now, events, |reader, writer, _| {
-            if let Reader::Reading(_, reading) = reader {
-                reading.end_turn(writer);
-            }
-        });
     }
 
-    /// The stream has ended: a last line without its newline is tried, and what the stream did not
-    /// say of its end is said: a run without its last record was cut. Calls after the first do
-    /// nothing.
+    /// Ends the stream: takes an unterminated last line, and reports an end that the stream did not report;
+    /// a run without its last record was cut off. Later calls have no effect.
     pub fn finish(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
-        if std::mem::replace(&mut self.is_finished, true) {
-            return;
-        }
-        self.with_events(now, events, |reader, writer, bytes_max| {
+        self.with_events(now, events, |reader, writer| {
             if let Reader::Detecting(detector) = reader {
                 let format = detector.finish();
-                reader.set_format(format, bytes_max, writer);
+                reader.set_format(format, writer);
             }
             if let Reader::Reading(_, reading) = reader {
                 reading.finish(writer);
             }
         });
+        self.is_finished = true;
     }
 
-    /// Lets the writer write into the caller's list.
+    /// Lets the writer append to the caller's list until the stream is finished.
     fn with_events(
         &mut self,
         now: Timestamp,
         events: &mut Vec<AgentEvent>,
-        read: impl FnOnce(&mut Reader, &mut EventWriter, usize),
+        read: impl FnOnce(&mut Reader, &mut EventWriter),
     ) {
+        if self.is_finished {
+            return;
+        }
         self.writer.now = now;
         std::mem::swap(&mut self.writer.out, events);
-        read(&mut self.reader, &mut self.writer, self.bytes_max);
+        read(&mut self.reader, &mut self.writer);
         std::mem::swap(&mut self.writer.out, events);
     }
 
-    /// Takes whole records that stand before what was pushed first: a reader that began in the
-    /// middle learns of tasks that were begun there. They make no events.
+    /// Takes whole records that precede the first pushed byte, without events: a reader that began in the
+    /// middle learns of tasks that began there.
     pub(crate) fn recall(&mut self, bytes: &[u8]) {
-        let mut events = Vec::new();
-        self.with_events(Timestamp::default(), &mut events, |reader, writer, _| {
+        self.with_events(Timestamp::default(), &mut Vec::new(), |reader, writer| {
             if let Reader::Reading(_, reading) = reader {
                 reading.recall(bytes, writer);
             }
         });
     }
 
-    /// What may still come of an agent that stands so.
+    /// Returns what may still follow the last record.
     pub(crate) fn follow_up(&self) -> FollowUp {
         self.writer.follow_up()
     }
 
-    /// Whether the records are those of a sub-agent, where they tell.
+    /// Returns whether a sub-agent wrote the records, where they show it.
     pub(crate) fn is_sub_agent(&self) -> Option<bool> {
         self.writer.is_sub_agent
     }
 
-    /// Whether a record has begun whose end has not come: something is being written, or was cut.
+    /// Returns whether a record has begun whose end has not come: it is being written, or was cut off.
     pub(crate) fn is_open(&self) -> bool {
         match &self.reader {
             Reader::Detecting(detector) => detector.is_open(),
@@ -220,7 +200,7 @@ impl StreamParser {
         }
     }
 
-    /// The format, once it is known.
+    /// Returns the format, once it is known.
     pub fn format(&self) -> Option<StreamFormat> {
         match &self.reader {
             Reader::Detecting(_) => None,
@@ -228,39 +208,38 @@ impl StreamParser {
         }
     }
 
-    /// Where the agent stands. A reader that began in the middle and finds it `Unknown` saw no
-    /// record that says: it has to begin further ahead.
+    /// Returns the agent's status. `Unknown` after a start in the middle of a stream means that no record
+    /// showed it: the caller has to begin further ahead.
     pub fn status(&self) -> StreamStatus {
         self.writer.status()
     }
 
-    /// What says so.
+    /// Returns the record that shows the status, in words.
     pub fn evidence(&self) -> &str {
         self.writer.evidence()
     }
 
-    /// The oldest tool that the agent itself has called and that has not answered: its name and the
-    /// The tools of the agent itself that wait for their results: names and arguments.
+    /// Returns the agent's own tool calls without a result: names and arguments.
     pub(crate) fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
         self.writer.open_tools()
     }
 
-    /// What the agent said last, cut to what a result needs.
+    /// Returns the agent's last answer, cut to the length of a result.
     pub fn answer(&self) -> &str {
         self.writer.answer()
     }
 }
 
 impl Reader {
-    /// The format is known: what has come so far is read.
-    fn set_format(&mut self, format: StreamFormat, bytes_max: usize, writer: &mut EventWriter) {
-        let chosen = Self::Reading(format, reading(format, bytes_max));
+    /// Replaces the detector with the format's reader, which takes the bytes so far.
+    fn set_format(&mut self, format: StreamFormat, writer: &mut EventWriter) {
+        let Self::Detecting(detector) = self else {
+            return;
+        };
+        let mut reading = reading(format, detector.bytes_max());
         writer.format = Some(format);
-        if let Self::Detecting(detector) = std::mem::replace(self, chosen)
-            && let Self::Reading(_, reading) = self
-        {
-            reading.push(&detector.into_pending(), writer);
-        }
+        reading.push(&detector.take_pending(), writer);
+        *self = Self::Reading(format, reading);
     }
 }
 

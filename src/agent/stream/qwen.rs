@@ -1,114 +1,94 @@
-//! Qwen Code's session files: what was said, tools by their ids, and telemetry that tells of errors (pure).
+//! Qwen Code's session files: messages, tools by id, and telemetry of errors (pure).
 //!
-//! Measured on 0.24.4: `~/.qwen/projects/DIRECTORY/chats/SESSION.jsonl`. A turn's end has no record: the
-//! answer without a tool is its last.
+//! Measured on 0.24.4: `~/.qwen/projects/DIRECTORY/chats/SESSION.jsonl`. No record ends a turn: its
+//! last record is the answer without a tool.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::any_text::AnyText;
 use super::event_writer::{EventWriter, TokenUsage};
-use super::lenient::{AnyText, Count, List, Maybe, Str, Time};
+use super::lenient::{Count, List, Maybe, Str, Time, token_counts};
 use super::status::StreamStatus;
 use super::tools::EventTime;
 use super::traits::RecordHandler;
 
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub struct QwenRecord<'a> {
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     subtype: Str<'a>,
-    #[serde(default, borrow)]
     message: Maybe<QwenMessage<'a>>,
-    #[serde(default)]
-    usage_metadata: Maybe<Tokens>,
-    #[serde(default, borrow)]
+    usage_metadata: Maybe<QwenTokens>,
     tool_call_result: Maybe<CallResult<'a>>,
-    #[serde(default, borrow)]
     system_payload: Maybe<Payload<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct QwenMessage<'a> {
-    #[serde(default, borrow)]
     parts: List<QwenPart<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 struct QwenPart<'a> {
-    #[serde(default, borrow)]
     text: Str<'a>,
-    #[serde(default)]
     thought: super::lenient::Flag,
-    #[serde(default, borrow)]
     function_call: Maybe<FunctionCall<'a>>,
-    #[serde(default, borrow)]
     function_response: Maybe<FunctionResponse<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct FunctionCall<'a> {
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     name: Str<'a>,
-    #[serde(default, borrow)]
     args: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct FunctionResponse<'a> {
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default)]
     response: AnyText,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct CallResult<'a> {
-    #[serde(default, borrow)]
     status: Str<'a>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Tokens {
-    #[serde(default)]
-    prompt_token_count: Count,
-    #[serde(default)]
-    candidates_token_count: Count,
-}
+token_counts!(QwenTokens, "promptTokenCount", "candidatesTokenCount");
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 struct Payload<'a> {
-    #[serde(default, borrow)]
     ui_event: Maybe<UiEvent<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct UiEvent<'a> {
-    #[serde(default, borrow, rename = "event.name")]
+    #[serde(rename = "event.name")]
     name: Str<'a>,
-    #[serde(default, borrow)]
     error_message: Str<'a>,
 }
 
-/// The meaning of a session file.
+/// Interprets a session file.
 #[derive(Debug, Default)]
 pub struct QwenSession {
-    /// The API has answered since the last record of the conversation.
+    /// The API has answered since the conversation's last record.
     has_response: bool,
-    /// In this session, answers of the API are recorded.
+    /// The session records answers of the API.
     records_responses: bool,
-    /// The API has answered, and the answer is not written yet: that may take seconds.
+    /// The API has answered, but the answer is not written yet, which may take seconds.
     is_unwritten: bool,
-    /// The turn was over before the answer was written.
+    /// The turn ended before the answer was written.
     is_over: bool,
 }
 
@@ -160,7 +140,7 @@ impl RecordHandler for QwenSession {
                             );
                         }
                     }
-                    // A failed request may be made again: then an answer follows.
+                    // The request may be repeated: then an answer follows.
                     "qwen-code.api_error" => {
                         writer.failed(event.error_message.as_str(), "an API error");
                     }
@@ -189,11 +169,7 @@ fn prompt(record: &QwenRecord<'_>, writer: &mut EventWriter) {
     if text.trim().is_empty() {
         return;
     }
-    match writer.status() {
-        StreamStatus::MaybeDone => writer.turn_completed("inferred: the next prompt"),
-        _ => writer.abandon_tools(),
-    }
-    writer.working("a prompt");
+    writer.abandon_tools();
     writer.prompt_sent(&text);
 }
 
@@ -216,16 +192,13 @@ impl QwenSession {
             let args = call.args.map_or("", RawValue::get);
             writer.tool_started(call.id.as_str(), call.name.as_str(), args, when, true);
         }
-        // Of an answer that a human stopped there is what had come, without the API's response.
+        // An answer that a human stopped is recorded as far as it came, without the API's response.
         let is_stopped =
             self.records_responses && !self.has_response && record.usage_metadata.0.is_none();
         self.has_response = false;
         self.is_unwritten = false;
         let tokens = record.usage_metadata.0.unwrap_or_default();
-        let usage = TokenUsage {
-            input_tokens: tokens.prompt_token_count.0.unwrap_or(0),
-            output_tokens: tokens.candidates_token_count.0.unwrap_or(0),
-        };
+        let usage = tokens.usage();
         writer.response_completed(&text, usage, has_tool_calls);
         if has_tool_calls {
             writer.working("tools are called");
@@ -234,8 +207,7 @@ impl QwenSession {
         } else if text.trim().is_empty() {
             writer.working("it thinks");
         } else {
-            writer.reopen();
-            writer.set_status(StreamStatus::MaybeDone, "inferred: an answer without tools");
+            writer.pause(StreamStatus::MaybeDone, "inferred: an answer without tools");
             if std::mem::take(&mut self.is_over) {
                 writer.end_turn();
             }

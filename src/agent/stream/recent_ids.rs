@@ -1,20 +1,20 @@
-//! Ids that were seen, as many as fit: what comes again is not counted again (pure).
+//! Remembers the last ids, so that repeated records count once (pure).
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Ids that are remembered. Copies of records stand near each other, or in a file that was resumed:
-/// this is more than any session has tools.
+/// The ids to remember: more than any session has tools. Copies of a record stand near it, or in a
+/// resumed file.
 const IDS_MAX: usize = 65_536;
 
-/// The ids seen last, by hash: half a megabyte at most, whatever they are.
+/// The hashes of the last ids: at most half a megabyte, whatever their length.
 #[derive(Debug, Default)]
 pub(super) struct RecentIds {
     known: HashSet<u64>,
     order: VecDeque<u64>,
 }
 
-/// An id of bounded size, for one of any.
+/// Returns the hash that stands for an id.
 pub(super) fn hash(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
@@ -22,7 +22,7 @@ pub(super) fn hash(id: &str) -> u64 {
 }
 
 impl RecentIds {
-    /// Whether the id is new; it is known from then on.
+    /// Adds an id; returns whether it is new.
     pub fn insert(&mut self, id: &str) -> bool {
         let id = hash(id);
         if !self.known.insert(id) {

@@ -1,51 +1,50 @@
-//! Where an agent stands, as far as what it wrote says, and what may still come (pure).
+//! An agent's status as its records show it, and what may follow them (pure).
 
 use std::time::Duration;
 
-/// Where the agent of a stream stands.
+/// The status of a stream's agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamStatus {
-    /// Nothing was seen yet that says.
+    /// No record has shown it yet.
     #[default]
     Unknown,
-    /// It works, or waits for a human: in a file both look alike.
+    /// The agent works, or waits for a human: records do not distinguish them.
     Working,
-    /// It has answered, and nothing confirms that the turn is over: quiet time or the end of its
-    /// process will.
+    /// The agent has answered, but nothing confirms the end of the turn yet: quiet time or the end
+    /// of its process will.
     MaybeDone,
-    /// Its turn is over, and its records say so.
+    /// The turn is over, as its records show.
     Done,
-    /// Its turn is over, and so many tasks that it began still run: it is not finished.
+    /// The turn is over, but background tasks still run: the agent is not finished.
     Background {
-        /// How many.
+        /// The number of tasks.
         tasks: usize,
     },
-    /// It failed, or its stream was cut.
+    /// The agent failed, or its stream was cut off.
     Failed,
-    /// A human stopped it.
+    /// A human stopped the agent.
     Interrupted,
 }
 
-/// What may still come behind the records that say where the agent stands: whoever reads a file
-/// that may grow waits for it.
+/// What may follow the records that show the status; a reader of a growing file waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FollowUp {
-    /// Nothing that the records speak of.
+    /// Nothing that the records announce.
     #[default]
     Nothing,
-    /// A line that confirms the end of the turn, or a hook's that sends the agent on.
+    /// A line that confirms the end of the turn, or a hook's line that makes the agent continue.
     Confirmation,
-    /// Whether the goal is met that it was given.
+    /// A verdict on the agent's goal.
     Goal,
-    /// The next prompt of the human who stopped it.
+    /// The next prompt of the human who stopped the agent.
     Prompt,
-    /// It is to be woken, so long after its last record.
+    /// A wake-up, this long after the last record.
     Wake(Duration),
 }
 
 impl StreamStatus {
-    /// The word for it, as events write it.
+    /// Returns the name that events use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",

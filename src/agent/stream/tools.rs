@@ -1,15 +1,15 @@
-//! ToolCalls that have begun and not answered yet, by id (pure).
+//! Tracks tool calls without a result, by id (pure).
 
 use super::recent_ids::{RecentIds, hash};
 use crate::timestamp::Timestamp;
 
-/// ToolCalls that may be open: an answer to one that began longer ago is one to an unknown tool.
+/// The most open calls; a result of an older one counts as that of an unknown tool.
 const OPEN_MAX: usize = 1_024;
 
-/// What a tool is called whose beginning was not seen.
+/// The name of a tool whose start was not seen.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// EventTime something happened: when it arrived, and when its record says.
+/// The time of a record: its arrival, and the time that it states.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventTime {
     pub arrived: Timestamp,
@@ -17,8 +17,8 @@ pub(super) struct EventTime {
 }
 
 impl EventTime {
-    /// Milliseconds from then to `later`: by the records where both say, else by arrival. Records
-    /// may be out of order; nothing takes less than no time.
+    /// Returns the milliseconds until `later`: by the stated times where both have one, else by
+    /// arrival. Records may be out of order; no duration is negative.
     fn millis_to(self, later: Self) -> u64 {
         let (from, to) = match (self.recorded, later.recorded) {
             (Some(from), Some(to)) => (from, to),
@@ -34,20 +34,20 @@ struct OpenTool {
     name: Box<str>,
     arguments: Box<str>,
     begun: EventTime,
-    /// A tool of the agent itself, not of one that it sent out.
+    /// The agent's own tool, not a sub-agent's.
     is_own: bool,
-    /// The turn in which it began is over.
+    /// The turn in which the call started is over.
     is_stale: bool,
 }
 
-/// The open tools, oldest first.
+/// The open calls, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct ToolCalls {
     open: Vec<OpenTool>,
     seen: RecentIds,
 }
 
-/// An answer that was waited for.
+/// A call that got its result.
 #[derive(Debug)]
 pub(super) struct CompletedCall {
     pub name: String,
@@ -55,7 +55,7 @@ pub(super) struct CompletedCall {
 }
 
 impl ToolCalls {
-    /// Whether this is the tool's beginning, and not told before.
+    /// Opens a call; returns whether it is new.
     pub fn begin(
         &mut self,
         id: &str,
@@ -80,7 +80,7 @@ impl ToolCalls {
         true
     }
 
-    /// Who has answered; `None` if it has done so before.
+    /// Closes a call; returns `None` if it was closed before.
     pub fn answer(&mut self, id: &str, when: EventTime) -> Option<CompletedCall> {
         let hashed = hash(id);
         if let Some(at) = self.open.iter().rposition(|open| open.id == hashed) {
@@ -96,8 +96,8 @@ impl ToolCalls {
         })
     }
 
-    /// The agent's turn is over: which of its tools have not answered. They are said once, and may
-    /// answer later.
+    /// Ends the agent's turn; returns its tools without a result. They are returned once, and may
+    /// still get one.
     pub fn end_turn(&mut self) -> Vec<&str> {
         let open = self.open.iter_mut();
         open.filter_map(|open| {
@@ -107,21 +107,20 @@ impl ToolCalls {
         .collect()
     }
 
-    /// The tools of the turn that is not over.
+    /// Returns the names of the open calls of the current turn.
     pub fn pending(&self) -> impl Iterator<Item = &str> {
         let open = self.open.iter();
         open.filter(|open| !open.is_stale).map(|open| &*open.name)
     }
 
-    /// The tools of the agent itself that have not answered, of the turn that is not over: name and
-    /// arguments.
+    /// Returns the agent's own open calls of the current turn: names and arguments.
     pub fn waiting(&self) -> impl Iterator<Item = (&str, &str)> {
         let open = self.open.iter();
         let waiting = open.filter(|open| open.is_own && !open.is_stale);
         waiting.map(|open| (&*open.name, &*open.arguments))
     }
 
-    /// Another run begins, whose ids may be the same.
+    /// Forgets all calls: another run may use the same ids.
     pub fn clear(&mut self) {
         self.open.clear();
         self.seen.clear();

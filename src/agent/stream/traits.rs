@@ -1,63 +1,63 @@
-//! What the records of a format mean: one type a format, between the reader and the writer (pure).
+//! The interfaces between bytes, records and the event writer (pure).
 
 use serde::Deserialize;
 
 use super::event_writer::EventWriter;
 
-/// A format's meaning.
+/// Interprets the records of one format.
 pub(super) trait RecordHandler {
     /// The fields of a record that matter.
     type Record<'a>: Deserialize<'a>;
 
-    /// A record was read.
+    /// Takes a record.
     fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter);
 
-    /// A record stands before what was read, which began in the middle: what it says that still
-    /// counts is noted.
-    fn recall(&mut self, _record: Self::Record<'_>, _scribe: &mut EventWriter) {}
+    /// Takes a record that precedes the first one, for a parser that began in the middle of a
+    /// stream.
+    fn recall(&mut self, _record: Self::Record<'_>, _writer: &mut EventWriter) {}
 
-    /// All that is recalled was.
-    fn recall_done(&mut self, _scribe: &mut EventWriter) {}
+    /// Ends the recalled records.
+    fn recall_done(&mut self, _writer: &mut EventWriter) {}
 
-    /// Something else than the records says that the turn is over: an answer after which more could have
-    /// come was the last.
+    /// Ends the turn because another source reports its end: the last answer, which could have
+    /// continued, was final.
     fn end_turn(&mut self, writer: &mut EventWriter) {
         writer.end_turn();
     }
 
-    /// No more came for a while: what needs no further record is told.
-    fn idle(&mut self, _scribe: &mut EventWriter) {}
+    /// Reports what needs no further record, because no more bytes came for a while.
+    fn idle(&mut self, _writer: &mut EventWriter) {}
 
-    /// The API says that no more comes (`[DONE]`).
-    fn done(&mut self, _scribe: &mut EventWriter) {}
+    /// Takes the API's announcement of the stream's end (`[DONE]`).
+    fn done(&mut self, _writer: &mut EventWriter) {}
 
-    /// The stream has ended: what is held back is told.
+    /// Ends the stream, and reports what was held back.
     fn finish(&mut self, writer: &mut EventWriter) {
         writer.finish();
     }
 }
 
-/// How bytes become records: the frame of a format, with its handler in it.
+/// Cuts a format's bytes into records for its handler.
 pub(super) trait FormatReader: Send {
-    /// Takes bytes as they were read, cut anywhere.
+    /// Takes bytes, cut anywhere.
     fn push(&mut self, bytes: &[u8], writer: &mut EventWriter);
 
-    /// No more came for a while: what is whole of an open record is taken.
-    fn flush_idle(&mut self, _scribe: &mut EventWriter) {}
+    /// Takes what is whole of an open record, because no more bytes came for a while.
+    fn flush_idle(&mut self, _writer: &mut EventWriter) {}
 
-    /// Takes whole records that stand before what was pushed first.
-    fn recall(&mut self, _bytes: &[u8], _scribe: &mut EventWriter) {}
+    /// Takes whole records that precede the first pushed byte.
+    fn recall(&mut self, _bytes: &[u8], _writer: &mut EventWriter) {}
 
-    /// Something else than the records says that the turn is over.
+    /// Ends the turn because another source reports its end.
     fn end_turn(&mut self, writer: &mut EventWriter) {
         writer.end_turn();
     }
 
-    /// Whether a record has begun that has not ended.
+    /// Returns whether a record has begun that has not ended.
     fn is_open(&self) -> bool {
         false
     }
 
-    /// The stream has ended.
+    /// Ends the stream.
     fn finish(&mut self, writer: &mut EventWriter);
 }

@@ -1,16 +1,17 @@
-//! One line as JSON values: one as a rule, or several, or what can be saved of a broken one (pure).
+//! Reads a line's JSON values: usually one, sometimes several, or the intact ones of a broken line
+//! (pure).
 
 use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::detect::format_of;
 use super::event_writer::EventWriter;
 use super::lenient::Maybe;
+use super::probe::format_of;
 use super::traits::RecordHandler;
 use crate::agent::summary::summary;
 
-/// Reads all records of a line. What is no record is said, and no record behind it is lost.
+/// Reads all records of a line. Other text is reported, and no record after it is lost.
 pub(super) fn read<G: RecordHandler>(line: &[u8], handler: &mut G, writer: &mut EventWriter) {
     match std::str::from_utf8(line) {
         Ok(text) => read_text(text, handler, writer),
@@ -18,10 +19,10 @@ pub(super) fn read<G: RecordHandler>(line: &[u8], handler: &mut G, writer: &mut 
     }
 }
 
-/// Whether a line is nothing but whole objects, so that its end adds nothing.
+/// Returns whether a line consists of whole objects, so that its end adds nothing.
 pub(super) fn is_whole(line: &[u8]) -> bool {
     let line = line.trim_ascii();
-    // Most of what is open is not whole, and is seen at once.
+    // A cheap test, because most open lines are not whole.
     if !(line.starts_with(b"{") && line.ends_with(b"}")) {
         return false;
     }
@@ -29,7 +30,8 @@ pub(super) fn is_whole(line: &[u8]) -> bool {
     values.all(|value| value.is_ok())
 }
 
-/// Whether a line holds anything that waits for its end. A process that died may leave NUL bytes.
+/// Returns whether a line holds anything that waits for its end. A process that died may leave NUL
+/// bytes.
 pub(super) fn is_begun(line: &[u8]) -> bool {
     let is_blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
     !line.iter().all(is_blank)
@@ -40,7 +42,7 @@ fn read_text<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWr
     let Some(at) = read_values(text, handler, writer) else {
         return;
     };
-    // Node writes half of a character that a delta cut in two; serde takes no halves.
+    // Node writes half a surrogate pair where a delta cut a character in two; serde rejects it.
     match mended(&text[at..]) {
         Cow::Borrowed(rest) => salvage(rest, handler, writer),
         Cow::Owned(rest) => {
@@ -51,7 +53,7 @@ fn read_text<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWr
     }
 }
 
-/// Reads values, one behind the other, and says where something else begins.
+/// Reads consecutive values; returns the position of anything else.
 fn read_values<G: RecordHandler>(
     text: &str,
     handler: &mut G,
@@ -71,7 +73,7 @@ fn read_values<G: RecordHandler>(
     }
 }
 
-/// A record that means nothing to its handler may be one of another format: that is counted.
+/// Counts a record that its handler does not know, if it is of another format.
 fn count_unknown(record: &str, writer: &mut EventWriter) {
     if writer.take_unknown()
         && let Some(format) = format_of(record)
@@ -80,12 +82,12 @@ fn count_unknown(record: &str, writer: &mut EventWriter) {
     }
 }
 
-/// What stands behind a broken record on the same line: the process died while it wrote, and
-/// another went on. A record begins with `{"`; one that stands behind `:`, `,` or `[` is a part of
-/// the broken one, and no record.
+/// Reads the records after a broken one on the same line: a process died while it wrote, and
+/// another one continued. A record begins with `{"`; after `:`, `,` or `[` that is a part of the
+/// broken record.
 fn salvage<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWriter) {
     let mut rest = text;
-    // Where what is broken ends, as far as known.
+    // The end of the broken part, as far as known.
     let mut from = 0;
     while let Some(at) = next_record(rest, from) {
         let mut values =
@@ -103,7 +105,7 @@ fn salvage<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWrit
     skip(rest, writer);
 }
 
-/// Where a record may begin, at `from` or behind it.
+/// Returns the next possible beginning of a record, at or after `from`.
 fn next_record(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let places = memchr::memchr_iter(b'{', bytes.get(from..)?).map(|at| from + at);
@@ -120,7 +122,7 @@ fn next_record(text: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// Says what was skipped, if it was anything.
+/// Reports skipped text, unless it is blank.
 fn skip(text: &str, writer: &mut EventWriter) {
     let is_blank = |c: char| c.is_whitespace();
     let text = text.trim_matches(is_blank);
@@ -141,16 +143,16 @@ fn skip(text: &str, writer: &mut EventWriter) {
     }
 }
 
-/// Halves of characters (`\ud83d` without its other half) as `\ufffd`.
+/// Replaces halves of surrogate pairs (`\ud83d` without its other half) by `\ufffd`.
 pub(super) fn mended(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut mended = String::new();
-    // What is in `mended` already, and where to look.
+    // `done`: the end of the text already in `mended`; `at`: the search position.
     let (mut done, mut at) = (0, 0);
     while let Some(found) = memchr::memchr(b'\\', bytes.get(at..).unwrap_or_default()) {
         at += found;
         let Some(unit) = unit_at(bytes, at) else {
-            // Any other escape has one more byte at least, which may be a backslash.
+            // Any other escape has at least one more byte, which may be a backslash.
             at += 2;
             continue;
         };
@@ -175,7 +177,7 @@ pub(super) fn mended(text: &str) -> Cow<'_, str> {
     Cow::Owned(mended)
 }
 
-/// The UTF-16 unit that is escaped here.
+/// Returns the escaped UTF-16 unit at this position.
 fn unit_at(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
     digits.iter().try_fold(0, |unit, digit| {
@@ -187,9 +189,9 @@ fn unit_at(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use serde::Deserialize;
 
-    use super::super::event::AgentEvent;
-    use super::super::lenient::Str;
     use super::*;
+    use crate::agent::stream::event::AgentEvent;
+    use crate::agent::stream::lenient::Str;
 
     /// Writes each record's `a` as a token.
     struct Letters;

@@ -1,5 +1,5 @@
-//! The ends of turns on the screen of a full-screen program, which has no lines: its rows come and go
-//! as it scrolls (pure).
+//! Detects ends of turns on the screen of a full-screen program, whose rows have no line numbers
+//! (pure).
 
 use std::collections::VecDeque;
 
@@ -11,12 +11,12 @@ use crate::event::ScreenRow;
 #[derive(Debug, Default)]
 pub(super) struct FullScreen {
     pub page: RecentLines,
-    /// What stood before the markers that it has shown.
+    /// The contexts of the markers that the program has shown.
     shown: VecDeque<MarkerContext>,
 }
 
 impl FullScreen {
-    /// Rows have changed.
+    /// Updates changed rows.
     pub fn update(&mut self, height: u32, rows: &[ScreenRow], markers: &Markers) {
         self.page.cut(i64::from(height));
         for row in rows {
@@ -25,9 +25,9 @@ impl FullScreen {
         }
     }
 
-    /// The markers that it has not shown before, in order. The screen shows a stretch of what there
-    /// is: those at its top are the last that were shown, or, where it was scrolled back, all of
-    /// them were shown one after the other.
+    /// Returns the markers that were not shown before, in order. The screen shows a section of the
+    /// text: its top markers are the last ones shown, or, after scrolling back, all of them were
+    /// shown in this order.
     pub fn new_turns(&mut self) -> Vec<(i64, usize)> {
         let rows = self.page.markers();
         let there: Vec<(i64, usize, MarkerContext)> = rows

@@ -1,26 +1,26 @@
-//! The last lines of a pane, by number, as far as it takes to judge one of them (pure).
+//! Keeps a pane's last lines by number, as far as judging one of them requires (pure).
 
 use std::collections::BTreeMap;
 
 use crate::agent::decoration::{BareLine, LineKind, bare_line};
 use crate::agent::summary::summary;
 
-/// Lines that are kept: enough for the longest prompt that is likely to be typed.
+/// The lines to keep: enough for the longest prompt that is likely to be typed.
 const LINES_MAX: usize = 400;
 
-/// Of each line so many characters are kept.
+/// The characters of a line to keep.
 const LINE_CHARS_MAX: usize = 1000;
 
-/// How many letters and digits tell one place from another: answers may end alike.
+/// The letters and digits that identify a place in the text: answers may end alike.
 const CONTEXT_CHARS: usize = 400;
 
-/// So many are enough where a screen is drawn anew from the middle of the text on.
+/// The letters that suffice where a screen is redrawn from the middle of the text.
 const TELLING_CHARS: usize = 16;
 
-/// So many, where a line moves while others come above it.
+/// The letters that suffice where a line moves while others are inserted above it.
 const NEAR_CHARS: usize = 4;
 
-/// Lines that were seen last, said or not.
+/// The last lines, settled or open.
 #[derive(Debug, Default)]
 pub(super) struct RecentLines {
     lines: BTreeMap<i64, RecentLine>,
@@ -29,21 +29,21 @@ pub(super) struct RecentLines {
 #[derive(Debug)]
 struct RecentLine {
     text: String,
-    /// The marker that it is, by number.
+    /// The index of the marker that the line consists of.
     marker: Option<usize>,
 }
 
-/// What stands before a marker: its letters and digits, the nearest first. Blanks, edges and where
-/// lines are broken do not matter, so that it is the same after a resize.
+/// The letters and digits before a marker, the nearest first. They ignore blanks, edges and line
+/// breaks, and so survive a resize.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MarkerContext {
     nearest: Vec<char>,
-    /// More may stand before it that is not known.
+    /// Unknown text may precede it.
     is_cut: bool,
 }
 
 impl MarkerContext {
-    /// Whether both may be of one place.
+    /// Returns whether both may be the same place.
     pub fn is_same(&self, other: &Self) -> bool {
         let (own, others) = (self.nearest.len(), other.nearest.len());
         let known = match self.is_cut || other.is_cut {
@@ -53,12 +53,12 @@ impl MarkerContext {
         self.shared(other) >= known
     }
 
-    /// Whether it says enough to be compared by itself, where it is cut.
+    /// Returns whether a cut context is long enough to be compared.
     pub fn is_telling(&self) -> bool {
         self.nearest.len() >= TELLING_CHARS
     }
 
-    /// Whether what stands right before is the same.
+    /// Returns whether the text right before the marker is the same.
     pub fn is_near(&self, other: &Self) -> bool {
         let known = self.nearest.len().min(other.nearest.len());
         self.shared(other) >= known.min(NEAR_CHARS)
@@ -71,7 +71,7 @@ impl MarkerContext {
 }
 
 impl RecentLines {
-    /// A line reads so now. `marker` is the marker that it is.
+    /// Sets a line. `marker` is the index of the marker that it consists of.
     pub fn set(&mut self, number: i64, text: &str, marker: Option<usize>) {
         let end = text.char_indices().nth(LINE_CHARS_MAX);
         let text = end.map_or(text, |(end, _)| &text[..end]).to_owned();
@@ -81,7 +81,7 @@ impl RecentLines {
         }
     }
 
-    /// Whether a line stands in something that was typed: below a prompt, and further in.
+    /// Returns whether a line belongs to typed input: below a prompt, with a deeper indent.
     pub fn is_input(&self, number: i64) -> bool {
         let Some(line) = self.lines.get(&number).map(|line| bare_line(&line.text)) else {
             return false;
@@ -107,7 +107,7 @@ impl RecentLines {
         false
     }
 
-    /// What stands before a line, back to the marker before it, or to the line `from`.
+    /// Returns the context of a line, back to the previous marker or to the line `from`.
     pub fn context(&self, number: i64, from: i64) -> MarkerContext {
         let mut context = MarkerContext {
             nearest: Vec::new(),
@@ -131,7 +131,7 @@ impl RecentLines {
         context
     }
 
-    /// The last paragraph before a line.
+    /// Returns the last paragraph before a line.
     pub fn summary(&self, number: i64) -> String {
         let mut paragraph: Vec<&str> = Vec::new();
         for line in self.above(number) {
@@ -150,29 +150,29 @@ impl RecentLines {
         summary(&paragraph.join(" "))
     }
 
-    /// Forgets lines from this number on.
+    /// Removes the lines from this number on.
     pub fn cut(&mut self, end: i64) {
         self.lines.split_off(&end);
     }
 
-    /// Whether the line is a marker.
+    /// Returns whether the line is a marker.
     pub fn is_marker(&self, number: i64) -> bool {
         let line = self.lines.get(&number);
         line.is_some_and(|line| line.marker.is_some())
     }
 
-    /// The number behind the last line.
+    /// Returns the number after the last line.
     pub fn end(&self) -> i64 {
         self.lines.last_key_value().map_or(0, |(last, _)| last + 1)
     }
 
-    /// The lines that are markers, with the markers' numbers.
+    /// Returns the marker lines with their markers' indexes.
     pub fn markers(&self) -> impl Iterator<Item = (i64, usize)> + '_ {
         let markers = self.lines.iter();
         markers.filter_map(|(number, line)| Some((*number, line.marker?)))
     }
 
-    /// The lines above one, the nearest first, as far as they follow each other.
+    /// Returns the consecutive lines above a line, the nearest first.
     fn above(&self, number: i64) -> impl Iterator<Item = &RecentLine> {
         let mut expected = number;
         self.lines

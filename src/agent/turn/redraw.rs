@@ -1,11 +1,11 @@
-//! Whether what a look shows was drawn anew as a whole: after a resize, or because it was wiped (pure).
+//! Detects whether a capture shows a whole redraw, after a resize or a wipe (pure).
 
 use std::time::Duration;
 
 use super::{ChangeContext, RedrawCause};
 use crate::track::{Look, Tracker};
 
-/// Sees looks at one pane, one after the other.
+/// Compares each capture of a pane with the one before.
 #[derive(Clone, Copy, Debug)]
 pub struct RedrawDetector {
     width: u32,
@@ -15,7 +15,7 @@ pub struct RedrawDetector {
 }
 
 impl RedrawDetector {
-    /// Begins with the first look.
+    /// Creates a detector with the first capture.
     #[must_use]
     pub fn new(look: &Look) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl RedrawDetector {
         }
     }
 
-    /// The circumstances of a look that the tracker has taken in.
+    /// Returns the circumstances of a capture that the tracker has processed.
     pub fn observe(&mut self, look: &Look, tracker: &Tracker) -> ChangeContext {
         let before = std::mem::replace(self, Self::new(look));
         let resized = (look.width, look.height) != (before.width, before.height);
@@ -43,7 +43,7 @@ impl RedrawDetector {
         }
     }
 
-    /// The same of a moment at which nothing had changed.
+    /// Returns the circumstances of a moment without changes.
     #[must_use]
     pub fn unchanged(&self, at: Duration) -> ChangeContext {
         ChangeContext {
@@ -53,8 +53,8 @@ impl RedrawDetector {
         }
     }
 
-    /// A full history is trimmed by a tenth; and rows only go into it from the top of a full screen,
-    /// unless the whole screen is pushed there at once.
+    /// A full history is trimmed by a tenth. Rows enter the history only from the top of a full
+    /// screen, unless the whole screen is pushed there at once.
     fn was_wiped(&self, look: &Look) -> bool {
         let trimmed = self.history_size.saturating_sub(2 * look.trim_step());
         let is_blank = |text: &str| text.trim_end().is_empty();
@@ -67,7 +67,7 @@ impl RedrawDetector {
     }
 }
 
-/// How many lines stand on the screen above the one that the cursor is in.
+/// Returns the number of lines on the screen above the cursor's line.
 fn lines_above_cursor(look: &Look) -> i64 {
     let screen = &look.rows[look.history_rows()..];
     let above = screen.iter().take(look.cursor.y as usize);

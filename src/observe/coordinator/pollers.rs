@@ -15,14 +15,14 @@ use crate::error::Result;
 use crate::event::{ExecutionId, PaneId};
 use crate::history::{RunInfo, RunState, TmuxIdentity};
 use crate::thread::{self, stop_pair};
-use crate::tmux::{DrainProgram, Drains, Listing, PaneState, ServerIdentity, Session};
+use crate::tmux::{DrainProgram, Drains, ListedSession, Listing, PaneState, ServerIdentity};
 
 impl Work {
     /// Begins to watch a session, with a run of its own.
     pub(super) fn start(
         &mut self,
         key: Key,
-        session: &Session<'_>,
+        session: &ListedSession<'_>,
         listing: &Listing,
         selection: Selection,
     ) {
@@ -191,7 +191,7 @@ impl Work {
     }
 }
 
-fn identity(server: &ServerIdentity, session: &Session<'_>) -> TmuxIdentity {
+fn identity(server: &ServerIdentity, session: &ListedSession<'_>) -> TmuxIdentity {
     TmuxIdentity {
         socket: server.socket.to_string_lossy().into_owned(),
         server_pid: server.pid,

@@ -1,48 +1,46 @@
-//! Tasks that an agent left running: what began them, and what says that they have ended (pure).
+//! Tracks the background tasks of an agent: their starts and ends (pure).
 
 use serde::Deserialize;
 
-use super::super::lenient::{Count, Maybe, Str};
-use super::super::recent_ids::{RecentIds, hash};
+use crate::agent::stream::lenient::{Count, Maybe, Str};
+use crate::agent::stream::recent_ids::{RecentIds, hash};
 
-/// Tasks that may be known at once.
+/// The most open tasks.
 const TASKS_MAX: usize = 1_024;
 
-/// How a tool's result tells of a task: `toolUseResult` of a transcript.
+/// The report of a task in a tool's result, `toolUseResult` of a transcript.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Launch<'a> {
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default, borrow, rename = "agentId")]
+    #[serde(rename = "agentId")]
     agent_id: Str<'a>,
-    #[serde(default, borrow, rename = "backgroundTaskId")]
+    #[serde(rename = "backgroundTaskId")]
     background_task_id: Str<'a>,
-    #[serde(default, borrow, rename = "shellId")]
+    #[serde(rename = "shellId")]
     shell_id: Str<'a>,
-    #[serde(default, borrow)]
     task: Maybe<Task<'a>>,
-    // Of a wake-up: when, in milliseconds since the epoch.
-    #[serde(default, rename = "scheduledFor")]
+    // The time of a wake-up in milliseconds since the epoch.
+    #[serde(rename = "scheduledFor")]
     pub scheduled_for: Count,
-    #[serde(default, rename = "clampedDelaySeconds")]
+    #[serde(rename = "clampedDelaySeconds")]
     pub clamped_delay_seconds: Count,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Task<'a> {
-    #[serde(default, borrow)]
     task_id: Str<'a>,
-    #[serde(default, borrow)]
     status: Str<'a>,
 }
 
 /// Tasks that have not ended.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    /// By the hashes of their ids.
+    /// The hashes of their ids.
     open: Vec<u64>,
     ended: RecentIds,
-    /// So many more are counted by the records, whose beginning was not seen.
+    /// Further tasks in a record's count, whose start was not seen.
     uncounted: usize,
 }
 
@@ -58,7 +56,7 @@ impl Tasks {
         }
     }
 
-    /// A task has ended; it is told in several places, and counts once.
+    /// Ends a task. Several records report the same end, which counts once.
     pub fn end(&mut self, id: &str) {
         if !self.ended.insert(id) {
             return;
@@ -71,8 +69,7 @@ impl Tasks {
         }
     }
 
-    /// The same of a result that stands before what was read: a task may be one of those that were
-    /// only counted.
+    /// Takes a tool's result that precedes what was read: its task may be among the counted ones.
     pub fn recall(&mut self, result: &Launch<'_>) {
         let known = self.open.len();
         self.tool_result(result);
@@ -80,12 +77,12 @@ impl Tasks {
         self.uncounted = self.uncounted.saturating_sub(begun);
     }
 
-    /// A record says how many there are.
+    /// Takes the number of tasks from a record.
     pub fn counted(&mut self, count: usize) {
         self.uncounted = count.saturating_sub(self.open.len());
     }
 
-    /// A tool's result may begin a task, or say that one has ended.
+    /// Takes a tool's result, which may start or end a task.
     pub fn tool_result(&mut self, result: &Launch<'_>) {
         let status = result.status.as_str();
         if status == "async_launched"
@@ -110,7 +107,7 @@ impl Tasks {
     }
 }
 
-/// The end of a task, as the agent is told of it.
+/// The end of a task, as reported to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notification<'a> {
     pub task_id: &'a str,
@@ -118,7 +115,7 @@ pub struct Notification<'a> {
 }
 
 impl<'a> Notification<'a> {
-    /// Reads `<task-notification>` with its elements; nothing else is one.
+    /// Parses a `<task-notification>`; returns `None` for other text.
     pub fn parse(text: &'a str) -> Option<Self> {
         let body = text.trim_start().strip_prefix("<task-notification>")?;
         Some(Self {
@@ -132,8 +129,8 @@ impl<'a> Notification<'a> {
     }
 }
 
-/// The first element of this name. Free text (a summary, a result) comes behind those that are
-/// asked for.
+/// Returns the content of the first element with this name. Free text (a summary, a result) follows
+/// the requested elements.
 fn element<'a>(body: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     let (_, rest) = body.split_once(begin)?;
     let (text, _) = rest.split_once(end)?;

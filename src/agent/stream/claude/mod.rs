@@ -1,4 +1,5 @@
-//! Claude Code: what `claude -p --output-format stream-json` prints, and session transcripts (pure).
+//! Claude Code: the output of `claude -p --output-format stream-json`, and session transcripts
+//! (pure).
 
 mod background;
 mod pending;
@@ -13,28 +14,28 @@ pub(super) use wire::{ApiEvent, LiveMessage, StreamStep};
 use super::event_writer::EventWriter;
 use super::messages::OpenMessages;
 use super::tools::EventTime;
-use wire::{ApiMessage, ContentBlock, MessageContent};
+use wire::{ApiMessage, MessageContent};
 
-/// What stands in the place of a model when Claude Code itself wrote the message.
+/// The model of a message that Claude Code wrote itself.
 const SYNTHETIC: &str = "<synthetic>";
 
-/// Who speaks in a record.
+/// The author of a record.
 #[derive(Clone, Copy, Debug)]
 struct Speaker {
-    /// The agent itself, not one that it sent out.
+    /// The agent itself, not a sub-agent.
     is_own: bool,
-    /// Its text is told otherwise: it came as deltas before, or it is an error.
+    /// The text is reported elsewhere: it came as deltas before, or it is an error.
     is_repeated: bool,
 }
 
-/// What was in an assistant's record.
+/// The parts of an assistant's record.
 #[derive(Clone, Copy, Debug, Default)]
 struct MessageParts {
     has_text: bool,
     has_tool: bool,
 }
 
-/// Tells what an assistant's record holds: tokens, tools, and its share of a message.
+/// Reports an assistant's record: tokens, tools, and its share of a message.
 fn assistant(
     message: ApiMessage<'_>,
     speaker: Speaker,
@@ -45,7 +46,7 @@ fn assistant(
     let mut said = MessageParts::default();
     let is_synthetic = message.model.as_str() == SYNTHETIC;
     if speaker.is_own && !is_synthetic {
-        // The message before is complete, and stands before what this one begins.
+        // Completes the message before, whose event precedes those of this one.
         messages.open(message.id.as_str(), true, writer);
     }
     let ApiMessage {
@@ -73,7 +74,7 @@ fn assistant(
                         speaker.is_own,
                     );
                 } else if let Some(id) = block.tool_use_id.get() {
-                    // Tools that the API runs itself answer in the same message.
+                    // Tools that the API runs itself have their results in the same message.
                     writer.tool_completed(
                         id,
                         block.is_success(),
@@ -108,45 +109,27 @@ fn assistant(
     said
 }
 
-/// Whether a user's record holds answers of tools.
-fn has_answers(content: &MessageContent<'_>) -> bool {
-    tool_results(content).next().is_some()
-}
-
-/// Tells the answers of tools in a user's record; whether there were any.
-fn answers(content: &MessageContent<'_>, when: EventTime, writer: &mut EventWriter) -> bool {
-    for (id, block) in tool_results(content) {
-        writer.tool_completed(id, block.is_success(), block.content.text.as_str(), when);
+/// Reports the tool results of a user's record; returns whether there are any.
+fn answers(content: &MessageContent<'_>, time: EventTime, writer: &mut EventWriter) -> bool {
+    for (id, block) in content.tool_results() {
+        writer.tool_completed(id, block.is_success(), block.content.text.as_str(), time);
     }
-    has_answers(content)
+    content.tool_results().next().is_some()
 }
 
-fn tool_results<'c, 'a>(
-    content: &'c MessageContent<'a>,
-) -> impl Iterator<Item = (&'c str, &'c ContentBlock<'a>)> {
-    let blocks = match content {
-        MessageContent::Blocks(blocks) => blocks.as_slice(),
-        _ => &[],
-    };
-    let results = blocks
-        .iter()
-        .filter(|block| block.kind.as_str() == "tool_result");
-    results.filter_map(|block| Some((block.tool_use_id.get()?, block)))
-}
-
-/// What Claude Code writes in the place of a prompt when a human stopped it.
+/// Returns whether the text replaces the prompt of a human who stopped the agent.
 fn is_interruption(text: &str) -> bool {
     text.starts_with("[Request interrupted by user")
 }
 
-/// What a stop hook writes in the place of a prompt when it sends the agent on.
+/// Returns whether a stop hook, which makes the agent continue, wrote the text in place of a
+/// prompt.
 fn is_hook_feedback(text: &str) -> bool {
     let title = text.split(':').next().unwrap_or_default();
     matches!(title, "Stop hook feedback" | "SubagentStop hook feedback")
 }
 
-/// What a human did beside the conversation: commands and their output, which no model is shown as
-/// a prompt.
+/// Returns whether the text is a command or its output, which no model sees as a prompt.
 fn is_aside(text: &str) -> bool {
     [
         "<command-name>",

@@ -1,31 +1,31 @@
-//! What goes on pending the end of a transcript's turn: tasks, a wake-up, a goal, a hook's word (pure).
+//! What remains after the end of a transcript's turn: tasks, a wake-up, a goal, a hook (pure).
 
 use std::time::Duration;
 
-use super::super::status::{FollowUp, StreamStatus};
 use super::background::{Launch, Notification, Tasks};
+use crate::agent::stream::status::{FollowUp, StreamStatus};
 use crate::timestamp::Timestamp;
 
-/// EventTime the agent has itself woken.
+/// A wake-up that the agent requested.
 #[derive(Clone, Copy, Debug)]
 struct WakeUp {
     after: Duration,
     at: Option<Timestamp>,
 }
 
-/// What keeps an agent from being finished though its turn is over.
+/// The work that keeps an agent from being finished although its turn is over.
 #[derive(Debug, Default)]
 pub struct PendingWork {
     tasks: Tasks,
     wake_up: Option<WakeUp>,
-    /// A goal was set and is not met: each turn's end is followed by a verdict on it.
+    /// A goal is set and not met: a verdict on it follows the end of each turn.
     has_goal: bool,
-    /// A hook sent the agent on: the summary of the hooks that follows confirms no end.
+    /// A hook made the agent continue: the summary of hooks that follows confirms no end.
     goes_on: bool,
 }
 
 impl PendingWork {
-    /// A record of the agent's own, of this time.
+    /// Takes the time of a record of the agent itself.
     pub fn record(&mut self, time: Option<Timestamp>) {
         self.goes_on = false;
         if let Some(wake_up) = self.wake_up
@@ -36,13 +36,13 @@ impl PendingWork {
         }
     }
 
-    /// A tool's result may begin a task or end one, or set the time of a wake-up.
+    /// Takes a tool's result, which may start or end a task, or set a wake-up.
     pub fn tool_result(&mut self, result: &Launch<'_>, time: Option<Timestamp>) {
         self.tasks.tool_result(result);
         let Some(scheduled_ms) = result.scheduled_for.0 else {
             return;
         };
-        // Without a time it takes the one before back.
+        // A result without a time cancels the wake-up.
         self.wake_up = i64::try_from(scheduled_ms)
             .ok()
             .filter(|millis| *millis > 0)
@@ -58,28 +58,28 @@ impl PendingWork {
             });
     }
 
-    /// A tool's result that stands before what was read.
+    /// Takes a tool's result that precedes what was read.
     pub fn recall(&mut self, result: &Launch<'_>) {
         self.tasks.recall(result);
     }
 
-    /// A task has ended.
+    /// Takes the end of a task.
     pub fn notified(&mut self, notification: &Notification<'_>) {
         if notification.has_ended() {
             self.tasks.end(notification.task_id);
         }
     }
 
-    /// A record says how many tasks run.
+    /// Takes the number of running tasks from a record.
     pub fn counted(&mut self, tasks: usize) {
         self.tasks.counted(tasks);
     }
 
-    /// What a record says of the goal; whether it sends the agent on.
+    /// Takes a verdict on the goal; returns whether the agent continues.
     pub fn goal(&mut self, is_met: bool, is_set: bool) -> bool {
         self.has_goal = !is_met;
         if is_met {
-            // It was for the goal that it wanted to be woken.
+            // The wake-up served the goal.
             self.wake_up = None;
         }
         let sends_on = !is_met && !is_set;
@@ -87,7 +87,7 @@ impl PendingWork {
         sends_on
     }
 
-    /// A hook has sent the agent on.
+    /// Records that a hook made the agent continue.
     pub fn sent_on(&mut self) {
         self.goes_on = true;
     }
@@ -96,9 +96,9 @@ impl PendingWork {
         self.goes_on
     }
 
-    /// Where the end of a turn leaves the agent, and what is waited for. `is_confirmed`: its
-    /// hooks are through; `may_be_confirmed`: this session is one that says so.
-    pub fn standing(&self, is_confirmed: bool, may_be_confirmed: bool) -> (StreamStatus, FollowUp) {
+    /// Returns the status after the end of a turn, and what may follow. `is_confirmed`: its hooks
+    /// have run; `may_be_confirmed`: the session has lines that confirm this.
+    pub fn status(&self, is_confirmed: bool, may_be_confirmed: bool) -> (StreamStatus, FollowUp) {
         let tasks = self.tasks.len();
         let background = |tasks| StreamStatus::Background { tasks };
         match (tasks, self.wake_up) {
@@ -136,25 +136,25 @@ mod tests {
         let done = (StreamStatus::Done, FollowUp::Nothing);
         let mut pending = PendingWork::default();
         pending.tool_result(&launch(&set), None);
-        assert_eq!(pending.standing(true, true), woken(60));
+        assert_eq!(pending.status(true, true), woken(60));
         pending.tool_result(&launch(&set), at(-61));
-        assert_eq!(pending.standing(true, true), woken(61));
+        assert_eq!(pending.status(true, true), woken(61));
         pending.record(at(-1));
-        assert_eq!(pending.standing(true, true), woken(61));
+        assert_eq!(pending.status(true, true), woken(61));
         pending.record(at(1));
-        assert_eq!(pending.standing(true, true), done);
+        assert_eq!(pending.status(true, true), done);
         pending.tool_result(&launch(&set), at(-61));
         assert!(!pending.goal(true, true));
-        assert_eq!(pending.standing(true, true), done);
+        assert_eq!(pending.status(true, true), done);
         pending.tool_result(&launch(&set), at(-61));
         pending.tool_result(&launch("{\"scheduledFor\":0}"), at(-61));
-        assert_eq!(pending.standing(true, true), done);
+        assert_eq!(pending.status(true, true), done);
     }
 
     #[test]
     fn a_goal_that_is_not_met_has_its_verdict_waited_for() {
         let mut pending = PendingWork::default();
-        let expected = |pending: &PendingWork, is_confirmed| pending.standing(is_confirmed, true).1;
+        let expected = |pending: &PendingWork, is_confirmed| pending.status(is_confirmed, true).1;
         assert_eq!(expected(&pending, false), FollowUp::Confirmation);
         assert!(!pending.goal(false, true), "it was set");
         assert_eq!(expected(&pending, false), FollowUp::Goal);

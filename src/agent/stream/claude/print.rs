@@ -1,99 +1,82 @@
-//! `claude -p --output-format stream-json`: runs that begin with an init and end with a result (pure).
+//! `claude -p --output-format stream-json`: runs from an init to a result (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{Count, Flag, List, Maybe, Str, Time};
-use super::super::messages::OpenMessages;
-use super::super::status::StreamStatus;
-use super::super::traits::RecordHandler;
 use super::wire::{ApiEvent, ApiMessage, LiveMessage, StreamStep, UsageCounts};
 use super::{Speaker, answers, assistant, is_aside, is_interruption};
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{Count, Flag, List, Maybe, Str, Time};
+use crate::agent::stream::messages::OpenMessages;
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::traits::RecordHandler;
 use crate::agent::summary::summary;
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ClaudePrintRecord<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     subtype: Str<'a>,
-    #[serde(default, borrow)]
     event: Maybe<Box<ApiEvent<'a>>>,
-    #[serde(default, borrow)]
     message: Maybe<Box<ApiMessage<'a>>>,
-    #[serde(default, borrow)]
     parent_tool_use_id: Str<'a>,
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, rename = "isReplay")]
+    #[serde(rename = "isReplay")]
     is_replay: Flag,
-    #[serde(default, rename = "isSynthetic")]
+    #[serde(rename = "isSynthetic")]
     is_synthetic: Flag,
-    // Of a result.
-    #[serde(default, borrow)]
+    // Fields of a result.
     is_error: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     result: Str<'a>,
-    #[serde(default)]
-    errors: super::super::lenient::AnyText,
-    #[serde(default, borrow)]
+    errors: AnyText,
     stop_reason: Str<'a>,
-    #[serde(default, borrow)]
     terminal_reason: Str<'a>,
-    #[serde(default)]
     result_index: Count,
-    #[serde(default)]
     usage: Maybe<UsageCounts>,
-    // Of a retry.
-    #[serde(default)]
+    // Fields of a retry.
     attempt: Count,
-    #[serde(default)]
     max_retries: Count,
-    #[serde(default)]
     retry_delay_ms: Count,
-    #[serde(default)]
     error_status: Count,
-    // Of an init.
-    #[serde(default, borrow)]
+    // Fields of an init.
     session_id: Str<'a>,
-    /// The background tasks that are under way, after one began or ended.
-    #[serde(default)]
+    /// The running background tasks, after one began or ended.
     tasks: List<BackgroundTask>,
-    // Of a limit.
-    #[serde(default, borrow)]
+    // Fields of a limit.
     rate_limit_info: Maybe<Box<RateLimit<'a>>>,
 }
 
-/// A background task; only how many there are matters.
+/// A background task; only their number matters.
 #[derive(Debug, Default, Deserialize)]
 struct BackgroundTask {}
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct RateLimit<'a> {
-    #[serde(default, borrow)]
     status: Str<'a>,
 }
 
-/// The meaning of stream-json.
+/// Interprets stream-json.
 #[derive(Debug, Default)]
 pub struct ClaudePrint {
     messages: OpenMessages,
-    /// The message whose deltas come; only with partial messages.
+    /// The message whose deltas arrive, if partial messages are on.
     message: LiveMessage,
     is_live: bool,
     result_index: Option<u64>,
     /// The session of the run.
     session_id: String,
-    /// Background tasks that are under way.
+    /// The number of running background tasks.
     tasks: usize,
     /// A background task has ended since the last init: the next init may be the turn in which the
-    /// agent hears of it.
+    /// agent learns of it.
     is_woken: bool,
-    /// Turns of the run that began and have no result yet.
+    /// Turns of the run without a result.
     turns: usize,
-    /// What the results of the run say that it took.
+    /// The usage according to the run's results.
     taken: TokenUsage,
 }
 
@@ -105,7 +88,7 @@ impl RecordHandler for ClaudePrint {
             "stream_event" => self.event(record, writer),
             "assistant" => self.assistant(record, writer),
             "user" => self.user(record, writer),
-            // Gemini's records of this type have neither.
+            // Gemini's records of this type have neither field.
             "result" if record.subtype.is_absent() && record.is_error.is_none() => {
                 writer.mark_unknown()
             }
@@ -117,7 +100,7 @@ impl RecordHandler for ClaudePrint {
                     writer.warn("the rate limit is reached".to_owned());
                 }
             }
-            // Of a newer version.
+            // A record of a newer version.
             _ => writer.mark_unknown(),
         }
     }
@@ -134,7 +117,7 @@ impl ClaudePrint {
             "init" => {
                 self.messages.complete_all(writer);
                 let session_id = record.session_id.as_str();
-                // The results of both turns follow the second.
+                // The results of both turns follow the second one.
                 let is_same_run = std::mem::take(&mut self.is_woken)
                     && writer.status() == StreamStatus::Working
                     && session_id == self.session_id;
@@ -173,7 +156,7 @@ impl ClaudePrint {
     }
 
     fn event(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
-        // What a sub-agent streams comes again as its whole messages.
+        // A sub-agent's stream is repeated as whole messages.
         let (Some(event), true) = (record.event.0, record.parent_tool_use_id.is_absent()) else {
             return;
         };
@@ -181,7 +164,7 @@ impl ClaudePrint {
             writer.working("a message");
             self.is_live = true;
         } else if !self.is_live {
-            // Begun in the middle: the whole message follows.
+            // The stream began in the middle: the whole message follows.
             return;
         }
         let when = writer.time(record.timestamp.read());
@@ -241,7 +224,6 @@ impl ClaudePrint {
             return writer.warn("the turn was stopped: a human interrupted it".to_owned());
         }
         self.messages.complete_own(writer);
-        writer.working("a prompt");
         writer.prompt_sent(text);
     }
 
@@ -251,8 +233,8 @@ impl ClaudePrint {
             usage.replace(&mut tokens);
             self.taken = self.taken.plus(tokens);
         }
-        // Each message carries the counts of its beginning; what the whole took stands here. The
-        // totals by model have sub-agents, too, but also earlier runs of a resumed session.
+        // Messages carry the counts at their beginning; the result has the total. Totals per model
+        // include sub-agents, but also earlier runs of a resumed session.
         self.messages.complete_run(self.taken, writer);
         self.is_live = false;
         if let (Some(last), Some(now)) = (self.result_index, record.result_index.0)
@@ -264,7 +246,7 @@ impl ClaudePrint {
         self.result_index = record.result_index.0.or(self.result_index);
         self.turns = self.turns.saturating_sub(1);
         let subtype = record.subtype.as_str();
-        // No error is what says so; what says something else is one.
+        // Only an explicit `false` denies an error.
         let is_error = record.is_error.map(RawValue::get);
         let mut evidence = match is_error {
             Some(said) => format!("result: subtype {subtype}, is_error {}", summary(said)),
@@ -279,8 +261,7 @@ impl ClaudePrint {
             writer.turn_completed(record.stop_reason.get().unwrap_or("result"));
             if self.turns > 0 {
                 // The run ends with the result of its last turn, or with its stream.
-                writer.reopen();
-                writer.set_status(StreamStatus::Done, evidence);
+                writer.pause(StreamStatus::Done, evidence);
             } else {
                 writer.completed(evidence);
             }

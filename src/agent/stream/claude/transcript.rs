@@ -1,111 +1,88 @@
-//! Claude Code's session transcripts: turns that no record ends for certain (pure).
+//! Claude Code's session transcripts, in which no record certainly ends a turn (pure).
 //!
-//! One message of the API is several lines, one a block, and what they say of its end depends on
-//! the version that wrote them. The rule was fitted on labelled transcripts of versions 1 to
-//! 2.1.235: an answer in text ends a turn, where its stop reason says so or later lines confirm it.
+//! One message of the API is several lines, one per block, and what they show of its end depends on
+//! the version. The rule was fitted to labelled transcripts of versions 1 to 2.1.235: an answer in
+//! text ends a turn where its stop reason says so or later lines confirm it.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::super::event_writer::EventWriter;
-use super::super::lenient::{Count, Flag, Maybe, Str, Time};
-use super::super::messages::OpenMessages;
-use super::super::status::{FollowUp, StreamStatus};
-use super::super::traits::RecordHandler;
 use super::background::{Launch, Notification};
 use super::pending::PendingWork;
 use super::wire::ApiMessage;
-use super::{SYNTHETIC, Speaker, answers, assistant, has_answers};
+use super::{SYNTHETIC, Speaker, answers, assistant};
 use super::{is_aside, is_hook_feedback, is_interruption};
+use crate::agent::stream::event_writer::EventWriter;
+use crate::agent::stream::lenient::{Count, Flag, Maybe, Str, Time};
+use crate::agent::stream::messages::OpenMessages;
+use crate::agent::stream::status::{FollowUp, StreamStatus};
+use crate::agent::stream::traits::RecordHandler;
 
-/// From this version on every message that is complete has a stop reason.
+/// The first version that writes a stop reason for every complete message.
 const STOP_REASON_SINCE: [u32; 3] = [2, 1, 76];
 
 /// A line of a transcript.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub struct TranscriptRecord<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     subtype: Str<'a>,
-    #[serde(default, borrow)]
     message: Maybe<Box<ApiMessage<'a>>>,
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow)]
     version: Str<'a>,
-    #[serde(default, borrow)]
     entrypoint: Str<'a>,
-    #[serde(default)]
     is_sidechain: Flag,
-    #[serde(default, borrow)]
     agent_id: Str<'a>,
-    #[serde(default)]
     is_meta: Flag,
-    #[serde(default)]
     is_compact_summary: Flag,
-    #[serde(default)]
     is_api_error_message: Flag,
-    #[serde(default, borrow)]
     error: Str<'a>,
-    #[serde(default, borrow)]
     tool_use_result: Maybe<Box<Launch<'a>>>,
-    #[serde(default, borrow)]
     origin: Maybe<PromptOrigin<'a>>,
-    // Of a system line.
-    #[serde(default)]
+    // Fields of a system line.
     prevented_continuation: Flag,
-    #[serde(default)]
     pending_background_agent_count: Count,
-    #[serde(default)]
     pending_workflow_count: Count,
-    #[serde(default)]
     retry_attempt: Count,
-    #[serde(default)]
     max_retries: Count,
-    // Of a queue-operation, and of an attachment.
-    #[serde(default, borrow)]
+    // Fields of a queue-operation, and of an attachment.
     content: Str<'a>,
-    #[serde(default, borrow)]
     attachment: Maybe<Box<Attachment<'a>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct PromptOrigin<'a> {
-    #[serde(default, borrow)]
     kind: Str<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Attachment<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     prompt: Str<'a>,
-    #[serde(default, borrow)]
     content: Str<'a>,
-    // Of a goal.
-    #[serde(default)]
+    // Fields of a goal.
     met: Flag,
-    #[serde(default)]
     sentinel: Flag,
 }
 
-/// The meaning of a transcript.
+/// Interprets a transcript.
 #[derive(Debug, Default)]
 pub struct ClaudeTranscript {
     messages: OpenMessages,
     pending: PendingWork,
     agent_id: String,
-    /// The last message of the agent itself has a stop reason: no more of it is generated.
+    /// The agent's last message has a stop reason: no more of it follows.
     is_whole: bool,
     /// The message that ended the turn, so that its other lines do not end it again.
     ended_by: String,
-    /// A line behind the end of the turn said that it is over.
+    /// A later line confirmed the end of the turn.
     is_confirmed: bool,
-    /// In this session such lines are written, and hooks are run before them.
+    /// The session writes such lines, after its hooks.
     may_be_confirmed: bool,
 }
 
@@ -119,12 +96,12 @@ impl RecordHandler for ClaudeTranscript {
             "system" => self.system(&record, writer),
             "queue-operation" => self.notification(record.content.as_str(), writer),
             "attachment" => self.attachment(record, writer),
-            // Written when the session is left: who stopped it will not go on with it soon.
+            // Written when the session is left: the human who stopped it will not continue soon.
             "last-prompt" if writer.status() == StreamStatus::Interrupted => {
                 writer.set_follow_up(FollowUp::Confirmation);
             }
             "progress" | "file-history-snapshot" | "last-prompt" | "summary" => {}
-            // Titles, modes, and what newer versions have.
+            // Titles, modes, and records of newer versions.
             _ => writer.mark_unknown(),
         }
     }
@@ -165,7 +142,7 @@ impl RecordHandler for ClaudeTranscript {
 }
 
 impl ClaudeTranscript {
-    /// Whether the line is one of the agent whose transcript this is.
+    /// Returns whether the line belongs to the transcript's agent.
     fn is_own(&mut self, record: &TranscriptRecord<'_>, writer: &mut EventWriter) -> bool {
         let is_side = record.is_sidechain.is_set();
         match writer.is_sub_agent {
@@ -173,7 +150,7 @@ impl ClaudeTranscript {
                 writer.is_sub_agent = Some(is_side);
                 self.agent_id = record.agent_id.as_str().to_owned();
             }
-            // Begun in the middle, where a sub-agent wrote: version 1 has them in one file.
+            // The parser began in the middle, within a sub-agent: version 1 mixes both in one file.
             Some(true) if !is_side => {
                 writer.is_sub_agent = Some(false);
                 writer.set_status(StreamStatus::Unknown, "");
@@ -195,9 +172,9 @@ impl ClaudeTranscript {
         {
             self.pending.tool_result(result, when.recorded);
         }
-        if is_own && self.is_whole && has_answers(&message.content) {
-            // What called the tools was said before they answered. One that is still generated has
-            // more tools, and its usage comes with the last of them.
+        if is_own && self.is_whole && message.content.tool_results().next().is_some() {
+            // The message precedes the results of its tools. An unfinished message has more tools,
+            // and its usage comes with the last of them.
             self.messages.complete_own(writer);
         }
         let is_answered = answers(&message.content, when, writer);
@@ -228,20 +205,14 @@ impl ClaudeTranscript {
         let notification = Notification::parse(text);
         if is_notification || notification.is_some() {
             self.notification(text, writer);
-            // A task that was stopped is no news to the agent's work; any other end is.
+            // The end of a stopped task causes no work; any other end does.
             if notification.is_none_or(|it| it.status != "killed" && it.status != "stopped") {
                 writer.working("a background task's end");
             }
             return;
         }
         self.messages.complete_own(writer);
-        if writer.status() == StreamStatus::MaybeDone {
-            // Who writes the next prompt has seen the answer.
-            writer.turn_completed("inferred: the next prompt");
-        } else {
-            writer.abandon_tools();
-        }
-        writer.working("a prompt");
+        writer.abandon_tools();
         writer.prompt_sent(text);
     }
 
@@ -264,7 +235,7 @@ impl ClaudeTranscript {
         }
         self.is_whole = stop.is_some();
         self.pending.record(when.recorded);
-        // A sub-agent's has no such lines, and neither has one that no human sees.
+        // Sub-agents and sessions without a human write no such lines.
         let is_side = record.is_sidechain.is_set();
         self.may_be_confirmed = record.entrypoint.as_str() == "cli" && !is_side;
         if record.is_api_error_message.is_set() {
@@ -284,7 +255,7 @@ impl ClaudeTranscript {
             return writer.working("a tool is called");
         }
         if !said.has_text {
-            // It thinks; a message that ended the turn has no more to think.
+            // The agent thinks, unless its message already ended the turn.
             if self.ended_by != id || id.is_empty() {
                 writer.working("it thinks");
             }
@@ -300,8 +271,7 @@ impl ClaudeTranscript {
                 writer.working("an answer that is not complete");
             }
             None => {
-                writer.reopen();
-                writer.set_status(
+                writer.pause(
                     StreamStatus::MaybeDone,
                     "inferred: an answer without a stop reason",
                 );
@@ -309,7 +279,7 @@ impl ClaudeTranscript {
         }
     }
 
-    /// The turn ends with this message.
+    /// Ends the turn with this message.
     fn ends(
         &mut self,
         id: String,
@@ -331,17 +301,16 @@ impl ClaudeTranscript {
         self.done(format!("stop_reason {reason}"), writer);
     }
 
-    /// The turn is over, and the agent finished where nothing of it runs.
+    /// Sets the status after the end of the turn, which depends on pending work.
     fn done(&mut self, evidence: impl Into<Cow<'static, str>>, writer: &mut EventWriter) {
-        writer.reopen();
-        let (standing, expected) = self
+        let (status, follow_up) = self
             .pending
-            .standing(self.is_confirmed, self.may_be_confirmed);
-        writer.set_status(standing, evidence);
-        writer.set_follow_up(expected);
+            .status(self.is_confirmed, self.may_be_confirmed);
+        writer.pause(status, evidence);
+        writer.set_follow_up(follow_up);
     }
 
-    /// What runs pending the turn has changed.
+    /// Updates the status after pending work has changed.
     fn reconsider(&mut self, writer: &mut EventWriter) {
         if let StreamStatus::Done | StreamStatus::Background { .. } = writer.status() {
             let evidence = writer.evidence().to_owned();
@@ -376,7 +345,7 @@ impl ClaudeTranscript {
                 }
                 self.confirm("turn_duration", writer);
             }
-            // Hooks are through, unless one of them sent the agent on.
+            // The hooks have run, unless one of them made the agent continue.
             "stop_hook_summary"
                 if !record.prevented_continuation.is_set() && !self.pending.goes_on() =>
             {
@@ -394,7 +363,7 @@ impl ClaudeTranscript {
         }
     }
 
-    /// A line that is written when a turn is over, also when it failed.
+    /// Takes a line that is written when a turn is over, even a failed one.
     fn confirm(&mut self, by: &'static str, writer: &mut EventWriter) {
         match writer.status() {
             StreamStatus::Working | StreamStatus::MaybeDone => {
@@ -411,7 +380,7 @@ impl ClaudeTranscript {
         }
     }
 
-    /// The end of a background task, wherever it stands.
+    /// Takes the end of a background task from any record.
     fn notification(&mut self, text: &str, writer: &mut EventWriter) {
         let Some(notification) = Notification::parse(text) else {
             return;
@@ -423,7 +392,7 @@ impl ClaudeTranscript {
     }
 }
 
-/// Whether this version writes the stop reason of every message.
+/// Returns whether this version writes the stop reason of every message.
 fn writes_stop_reasons(version: &str) -> bool {
     let mut numbers = version
         .split('.')

@@ -1,4 +1,4 @@
-//! The API's messages, as both of Claude Code's formats and the API's own stream carry them (pure).
+//! The API's messages, as both formats of Claude Code and the API's own stream carry them (pure).
 
 use std::borrow::Cow;
 
@@ -7,36 +7,32 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{AnyText, Count, Flag, List, Maybe, Str};
-use super::super::tools::EventTime;
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{Count, ErrorBody, Flag, List, Maybe, Str, default_visits};
+use crate::agent::stream::tools::EventTime;
 use crate::agent::summary::TextPrefix;
 
-/// A message of either side.
+/// A message of the user or the assistant.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ApiMessage<'a> {
-    #[serde(default, borrow)]
     pub id: Str<'a>,
-    #[serde(default, borrow)]
     pub model: Str<'a>,
-    #[serde(default, borrow)]
     pub content: MessageContent<'a>,
-    #[serde(default, borrow)]
     pub stop_reason: Str<'a>,
-    #[serde(default)]
     pub usage: Maybe<UsageCounts>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct UsageCounts {
-    #[serde(default)]
     pub input_tokens: Count,
-    #[serde(default)]
     pub output_tokens: Count,
 }
 
 impl UsageCounts {
-    /// Counts are cumulative: the last one of each holds.
+    /// Replaces counts: they are cumulative, so the last ones hold.
     pub fn replace(self, tokens: &mut TokenUsage) {
         if let Some(input) = self.input_tokens.0 {
             tokens.input_tokens = input;
@@ -47,7 +43,7 @@ impl UsageCounts {
     }
 }
 
-/// What a message says: one text, or blocks.
+/// The content of a message: one text, or blocks.
 #[derive(Debug, Default)]
 pub enum MessageContent<'a> {
     #[default]
@@ -56,17 +52,29 @@ pub enum MessageContent<'a> {
     Blocks(Vec<ContentBlock<'a>>),
 }
 
-impl MessageContent<'_> {
-    /// The text, or that of the first block that has one.
+impl<'a> MessageContent<'a> {
+    /// Returns the text, or that of the first text block.
     pub fn text(&self) -> &str {
         match self {
-            Self::None => "",
             Self::Text(text) => text,
-            Self::Blocks(blocks) => blocks
-                .iter()
+            _ => (self.blocks())
                 .filter(|block| block.kind.as_str() == "text")
                 .find_map(|block| block.text.get())
                 .unwrap_or_default(),
+        }
+    }
+
+    /// Returns the tool results with the ids of their calls.
+    pub fn tool_results(&self) -> impl Iterator<Item = (&str, &ContentBlock<'a>)> {
+        self.blocks()
+            .filter(|block| block.kind.as_str() == "tool_result")
+            .filter_map(|block| Some((block.tool_use_id.get()?, block)))
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = &ContentBlock<'a>> {
+        match self {
+            Self::Blocks(blocks) => blocks.iter(),
+            _ => [].iter(),
         }
     }
 }
@@ -76,9 +84,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for MessageContent<'a> {
         struct Contents;
         impl<'de> Visitor<'de> for Contents {
             type Value = MessageContent<'de>;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("anything")
-            }
+            default_visits!(MessageContent::None; bool number null map);
             fn visit_borrowed_str<E: Error>(
                 self,
                 text: &'de str,
@@ -95,56 +101,29 @@ impl<'de: 'a, 'a> Deserialize<'de> for MessageContent<'a> {
                 List::deserialize(SeqAccessDeserializer::new(list))
                     .map(|blocks| MessageContent::Blocks(blocks.0))
             }
-            fn visit_map<A: MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> Result<MessageContent<'de>, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(MessageContent::None)
-            }
-            fn visit_unit<E: Error>(self) -> Result<MessageContent<'de>, E> {
-                Ok(MessageContent::None)
-            }
-            fn visit_bool<E: Error>(self, _: bool) -> Result<MessageContent<'de>, E> {
-                Ok(MessageContent::None)
-            }
-            fn visit_u64<E: Error>(self, _: u64) -> Result<MessageContent<'de>, E> {
-                Ok(MessageContent::None)
-            }
-            fn visit_i64<E: Error>(self, _: i64) -> Result<MessageContent<'de>, E> {
-                Ok(MessageContent::None)
-            }
-            fn visit_f64<E: Error>(self, _: f64) -> Result<MessageContent<'de>, E> {
-                Ok(MessageContent::None)
-            }
         }
         deserializer.deserialize_any(Contents)
     }
 }
 
-/// A piece of a message.
+/// A block of a message.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ContentBlock<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     pub kind: Str<'a>,
-    #[serde(default, borrow)]
     pub text: Str<'a>,
-    #[serde(default, borrow)]
     pub id: Str<'a>,
-    #[serde(default, borrow)]
     pub name: Str<'a>,
-    #[serde(default, borrow)]
     pub input: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     pub tool_use_id: Str<'a>,
-    #[serde(default)]
     pub content: AnyText,
-    #[serde(default)]
     pub is_error: Flag,
 }
 
 impl ContentBlock<'_> {
-    /// A tool is called: by the agent, by the API itself, or on a server that the API speaks to.
+    /// Returns whether the block calls a tool: the agent's, the API's, or one on a server that the
+    /// API calls.
     pub fn is_tool_use(&self) -> bool {
         matches!(
             self.kind.as_str(),
@@ -156,48 +135,32 @@ impl ContentBlock<'_> {
         self.input.map(RawValue::get).unwrap_or_default()
     }
 
-    /// Whether what a tool answered is no error.
+    /// Returns whether a tool's result is no error.
     pub fn is_success(&self) -> bool {
         !self.is_error.is_set() && !self.content.is_error
     }
 }
 
-/// An event of the API's stream. Most are small and many: what is rare is boxed.
+/// An event of the API's stream. Most events are small and frequent, so rare fields are boxed.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ApiEvent<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     pub kind: Str<'a>,
-    #[serde(default)]
     pub index: Count,
-    #[serde(default, borrow)]
     message: Maybe<Box<ApiMessage<'a>>>,
-    #[serde(default, borrow)]
     content_block: Maybe<Box<ContentBlock<'a>>>,
-    #[serde(default, borrow)]
     delta: Maybe<ApiDelta<'a>>,
-    #[serde(default)]
     usage: Maybe<Box<UsageCounts>>,
-    #[serde(default, borrow)]
-    pub error: Maybe<Box<ApiError<'a>>>,
+    pub error: Maybe<Box<ErrorBody<'a>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ApiDelta<'a> {
-    #[serde(default, borrow)]
     text: Str<'a>,
-    #[serde(default, borrow)]
     partial_json: Str<'a>,
-    #[serde(default, borrow)]
     stop_reason: Option<Box<Str<'a>>>,
-}
-
-/// What an error says.
-#[derive(Debug, Default, Deserialize)]
-pub struct ApiError<'a> {
-    #[serde(default, borrow, rename = "type")]
-    pub kind: Str<'a>,
-    #[serde(default, borrow)]
-    pub message: Str<'a>,
 }
 
 /// A message that is being streamed.
@@ -208,9 +171,9 @@ pub struct LiveMessage {
     pub usage: TokenUsage,
     pub stop_reason: String,
     pub has_tool_calls: bool,
-    /// Text came as deltas.
+    /// Text arrived as deltas.
     pub has_deltas: bool,
-    /// Tools whose arguments are not complete, by the index of their block.
+    /// Tools with incomplete arguments, by the index of their block.
     args: Vec<(u64, OpenArguments)>,
 }
 
@@ -221,21 +184,21 @@ struct OpenArguments {
     json: TextPrefix,
 }
 
-/// Blocks that may be open at once; the API opens one.
+/// The most open blocks; the API opens one.
 const BLOCKS_MAX: usize = 64;
 
-/// What an event did to the message.
+/// The effect of an event on the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamStep {
     Goes,
     /// The message is complete.
     Stopped,
-    /// The stream broke with an error.
+    /// The stream failed with an error.
     Failed,
 }
 
 impl LiveMessage {
-    /// Tells an event. `has_results`: what the agent's tools answer stands in the same stream.
+    /// Takes an event. `has_results`: the stream also has the results of the agent's tools.
     pub fn event(
         &mut self,
         event: ApiEvent<'_>,
@@ -330,7 +293,7 @@ impl LiveMessage {
         } else if let Some(id) = block.tool_use_id.get() {
             writer.tool_completed(id, block.is_success(), block.content.text.as_str(), when);
         } else if let Some(text) = block.text.into_inner() {
-            // Empty as a rule: the text follows in deltas.
+            // Usually empty: the text follows in deltas.
             self.text.push(&text);
             writer.token(text);
         }

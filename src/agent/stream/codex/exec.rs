@@ -1,79 +1,50 @@
-//! `codex exec --json`: threads of turns, and items that begin and complete (pure).
+//! `codex exec --json`: threads of turns, with items that start and complete (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{AnyText, Count, Int, Maybe, Str};
-use super::super::status::StreamStatus;
-use super::super::traits::RecordHandler;
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{Count, ErrorBody, Int, Maybe, Str, token_counts};
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::traits::RecordHandler;
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ExecRecord<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     item: Maybe<Box<ExecItem<'a>>>,
-    #[serde(default)]
-    usage: Maybe<Tokens>,
-    #[serde(default, borrow)]
+    usage: Maybe<ExecTokens>,
     message: Str<'a>,
-    #[serde(default, borrow)]
-    error: Maybe<Failure<'a>>,
+    error: Maybe<ErrorBody<'a>>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input_tokens: Count,
-    #[serde(default)]
-    output_tokens: Count,
-}
+token_counts!(ExecTokens, "input_tokens", "output_tokens");
 
 #[derive(Debug, Default, Deserialize)]
-struct Failure<'a> {
-    #[serde(default, borrow)]
-    message: Str<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ExecItem<'a> {
-    #[serde(default, borrow)]
     id: Str<'a>,
-    // Of older versions, `item_type`.
-    #[serde(default, borrow, rename = "type")]
+    // Older versions call it `item_type`.
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     item_type: Str<'a>,
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default, borrow)]
     text: Str<'a>,
-    #[serde(default, borrow)]
     message: Str<'a>,
-    #[serde(default, borrow)]
     command: Str<'a>,
-    #[serde(default)]
     aggregated_output: AnyText,
-    #[serde(default)]
     exit_code: Int,
-    #[serde(default, borrow)]
     changes: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     server: Str<'a>,
-    #[serde(default, borrow)]
     tool: Str<'a>,
-    #[serde(default, borrow)]
     arguments: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     prompt: Str<'a>,
-    #[serde(default, borrow)]
     query: Str<'a>,
-    #[serde(default)]
     result: AnyText,
-    #[serde(default, borrow)]
-    error: Maybe<Failure<'a>>,
+    error: Maybe<ErrorBody<'a>>,
 }
 
 impl ExecItem<'_> {
@@ -81,7 +52,7 @@ impl ExecItem<'_> {
         self.kind.get().unwrap_or(self.item_type.as_str())
     }
 
-    /// A tool's name and arguments, where the item is a tool's.
+    /// Returns the name and arguments of a tool's item.
     fn tool(&self) -> Option<(String, &str)> {
         let raw = |value: Option<&RawValue>| value.map_or("", |value| value.get()).len();
         let kind = self.kind();
@@ -105,8 +76,8 @@ impl ExecItem<'_> {
         }
     }
 
-    /// Whether the tool did what it was to do. A command that is `completed` without an exit code
-    /// was abandoned.
+    /// Returns whether the tool succeeded. A `completed` command without an exit code was
+    /// abandoned.
     fn is_success(&self) -> bool {
         let ended_well = match self.status.get() {
             Some(status) => status == "completed",
@@ -136,13 +107,13 @@ impl ExecItem<'_> {
     }
 }
 
-/// The meaning of `codex exec --json`.
+/// Interprets `codex exec --json`.
 #[derive(Debug, Default)]
 pub struct CodexExec {
     /// A turn is open.
     is_open: bool,
     has_tool_calls: bool,
-    /// What the stream said of an error, if the turn does not say it.
+    /// The stream's last error, for a turn that does not state its own.
     error: String,
 }
 
@@ -169,10 +140,7 @@ impl RecordHandler for CodexExec {
             "turn.completed" => {
                 self.is_open = false;
                 let usage = record.usage.0.unwrap_or_default();
-                let usage = TokenUsage {
-                    input_tokens: usage.input_tokens.0.unwrap_or(0),
-                    output_tokens: usage.output_tokens.0.unwrap_or(0),
-                };
+                let usage = usage.usage();
                 let answer = writer.answer().to_owned();
                 writer.response_completed(&answer, usage, self.has_tool_calls);
                 writer.turn_completed("turn.completed");
@@ -185,7 +153,7 @@ impl RecordHandler for CodexExec {
                 writer.failed(error, "turn.failed");
             }
             "error" => {
-                // A turn may go on (`Reconnecting... 1/5`); if it does not, it says so.
+                // The turn may continue (`Reconnecting... 1/5`); otherwise its end says so.
                 record.message.as_str().clone_into(&mut self.error);
                 writer.warn(format!("codex says: {}", record.message.as_str()));
             }
@@ -239,7 +207,7 @@ impl CodexExec {
             }
             "error" => writer.warn(format!("codex says: {}", item.message.as_str())),
             _ => {
-                // Some items are only told when they are complete.
+                // Some items are reported only on completion.
                 self.begins(&item, writer);
                 if item.tool().is_some() {
                     let when = writer.time(None);

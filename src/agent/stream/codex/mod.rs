@@ -1,4 +1,4 @@
-//! Codex: what `codex exec --json` prints, and session rollouts (pure).
+//! Codex: the output of `codex exec --json`, and session rollouts (pure).
 
 mod exec;
 mod output;

@@ -1,32 +1,32 @@
-//! What a tool's output in a rollout says of its success: the exit code in its head (pure).
+//! Determines a tool's success from its output in a rollout: the exit code in its head (pure).
 
 use serde::Deserialize;
 
-use super::super::lenient::{AnyText, Flag, Int, Maybe};
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::lenient::{Flag, Int, Maybe};
 
 /// An output that is JSON in a string.
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct JsonOutput {
-    #[serde(default)]
     output: AnyText,
-    #[serde(default)]
     metadata: Maybe<OutputMetadata>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct OutputMetadata {
-    #[serde(default)]
     exit_code: Int,
 }
 
 /// An output that is an object.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct ToolSuccess {
-    #[serde(default)]
     pub success: Flag,
 }
 
-/// Whether the output says that a command failed, and what it printed.
+/// Returns whether the command succeeded, and its output.
 pub fn parse_output(text: &str) -> (bool, String) {
     if text.starts_with('{')
         && let Ok(wrapped) = serde_json::from_str::<JsonOutput>(text)
@@ -38,8 +38,8 @@ pub fn parse_output(text: &str) -> (bool, String) {
     (exit_code(text).unwrap_or(0) == 0, text.to_owned())
 }
 
-/// The exit code in the head of an output: lines of which each has a form of its own, up to
-/// `Output:`. What a command printed stands behind that, and decides nothing.
+/// Returns the exit code in the head of an output: lines of known forms up to `Output:`. The
+/// command's own output follows, and decides nothing.
 fn exit_code(text: &str) -> Option<i64> {
     let mut code = None;
     for line in text.lines().take(8) {

@@ -1,107 +1,81 @@
-//! Codex's session rollouts: turns with a beginning and an end, and messages that stand there twice (pure).
+//! Codex's session rollouts: turns with a start and an end, and messages that are recorded twice
+//! (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{AnyText, Count, Flag, Int, List, Maybe, Str, Time};
-use super::super::status::StreamStatus;
-use super::super::tools::EventTime;
-use super::super::traits::RecordHandler;
 use super::output::parse_output;
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{
+    Count, ErrorBody, Flag, Int, List, Maybe, Str, Time, token_counts,
+};
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::tools::EventTime;
+use crate::agent::stream::traits::RecordHandler;
 
-/// A line: an envelope with a payload; in old versions the payload alone.
+/// A line: an envelope with a payload; in old versions the bare payload.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct RolloutRecord<'a> {
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow)]
     payload: Maybe<Box<RolloutRecord<'a>>>,
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    // Of an event.
-    #[serde(default, borrow)]
+    // Fields of an event.
     turn_id: Str<'a>,
-    #[serde(default, borrow)]
     reason: Str<'a>,
-    #[serde(default, borrow)]
     message: Str<'a>,
-    #[serde(default, borrow)]
     last_agent_message: Str<'a>,
-    #[serde(default, borrow)]
-    error: Maybe<Failure<'a>>,
-    #[serde(default, borrow)]
+    error: Maybe<ErrorBody<'a>>,
     item: Maybe<RolloutItem<'a>>,
-    #[serde(default)]
     info: Maybe<TokenInfo>,
-    #[serde(default)]
     success: Flag,
-    #[serde(default)]
     exit_code: Int,
-    // Of a message or a tool.
-    #[serde(default, borrow)]
+    // Fields of a message or a tool.
     role: Str<'a>,
-    #[serde(default, borrow)]
     content: List<TextPart<'a>>,
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     call_id: Str<'a>,
-    #[serde(default, borrow)]
     name: Str<'a>,
-    #[serde(default, borrow)]
     arguments: Str<'a>,
-    #[serde(default, borrow)]
     input: Str<'a>,
-    #[serde(default, borrow)]
     action: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default)]
     output: ToolOutput,
 }
 
-/// Why a turn has failed.
+/// An item of a turn, in versions that record items.
 #[derive(Debug, Default, Deserialize)]
-struct Failure<'a> {
-    #[serde(default, borrow)]
-    message: Str<'a>,
-}
-
-/// What happened in a turn, of versions that keep items.
-#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct RolloutItem<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     content: List<TextPart<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct TextPart<'a> {
-    #[serde(default, borrow)]
     text: Str<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct TokenInfo {
-    #[serde(default)]
-    total_token_usage: Maybe<Tokens>,
-    #[serde(default)]
-    last_token_usage: Maybe<Tokens>,
+    total_token_usage: Maybe<TokenTotal>,
+    last_token_usage: Maybe<RolloutTokens>,
 }
 
+token_counts!(RolloutTokens, "input_tokens", "output_tokens");
+
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input_tokens: Count,
-    #[serde(default)]
-    output_tokens: Count,
-    #[serde(default)]
+#[serde(default)]
+struct TokenTotal {
     total_tokens: Count,
 }
 
-/// A tool's output: a text, parts, or an object that says whether it succeeded.
+/// A tool's output: a text, parts, or an object with a success flag.
 #[derive(Debug, Default)]
 struct ToolOutput {
     text: AnyText,
@@ -120,25 +94,25 @@ impl<'de> Deserialize<'de> for ToolOutput {
     }
 }
 
-/// Which of the records that repeat a message are taken: the kind that comes first.
+/// The records from which messages are taken, since several repeat them: the kind that comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageSource {
     Events,
     Items,
-    /// Old versions have nothing else.
+    /// The only records of old versions.
     Messages,
 }
 
-/// The meaning of a rollout.
+/// Interprets a rollout.
 #[derive(Debug, Default)]
 pub struct CodexRollout {
     channel: Option<MessageSource>,
     turn_id: String,
-    /// Text and tools since the last count of tokens.
+    /// The text since the last count of tokens.
     text: String,
     has_tool_calls: bool,
     total_tokens: Option<u64>,
-    /// The turn had an error of which its end may not speak.
+    /// An error of the turn, which its end may not mention.
     error: String,
     is_compacted: bool,
 }
@@ -153,7 +127,7 @@ impl RecordHandler for CodexRollout {
             ("response_item", Some(item)) => self.item(*item, when, false, writer),
             ("compacted", _) => self.is_compacted = true,
             (_, Some(_)) => {}
-            // No envelope.
+            // A bare payload.
             (_, None) => {
                 let record = RolloutRecord {
                     payload: Maybe(None),
@@ -217,7 +191,7 @@ impl CodexRollout {
             "exec_command_end" | "patch_apply_end" => {
                 let success = event.success.0 != Some(false) && event.exit_code.0.unwrap_or(0) == 0;
                 if !success {
-                    // The output that follows may not say it.
+                    // The output that follows may not show the failure.
                     let id = event.call_id.as_str();
                     writer.tool_completed(id, false, event.output.text.text.as_str(), when);
                 }
@@ -266,7 +240,7 @@ impl CodexRollout {
                     "user" => self.message(item.content, true, writer),
                     "assistant" => {
                         self.message(item.content, false, writer);
-                        // These versions end a turn with no record.
+                        // These versions have no record for the end of a turn.
                         writer.set_status(StreamStatus::MaybeDone, "inferred: an answer");
                     }
                     _ => {}
@@ -289,7 +263,7 @@ impl CodexRollout {
                 self.tool(id, "local_shell_call", args, when, writer);
             }
             "web_search_call" => {
-                // Run by the API, which tells only that it did. Old versions give it no id.
+                // The API runs the search and reports only its end. Old versions give it no id.
                 let args = item.action.map_or("", RawValue::get);
                 let made_up = format!("web_search {:?} {args}", when.recorded);
                 let id = if id.is_empty() { &made_up } else { id };
@@ -303,13 +277,13 @@ impl CodexRollout {
                 self.goes_on("a tool's result", is_bare, writer);
             }
             "reasoning" => self.goes_on("it thinks", is_bare, writer),
-            // A line that is neither in an envelope nor an item.
+            // The line is neither in an envelope nor an item.
             _ if is_bare => writer.mark_unknown(),
             _ => {}
         }
     }
 
-    /// A turn that has no beginning of its own goes on.
+    /// Continues a turn that has no record of its start.
     fn goes_on(&self, how: &'static str, is_bare: bool, writer: &mut EventWriter) {
         if is_bare || writer.status() == StreamStatus::Unknown {
             writer.working(how);
@@ -345,7 +319,7 @@ impl CodexRollout {
     }
 
     fn prompt(&mut self, text: &str, writer: &mut EventWriter) {
-        // What Codex itself puts before the prompt, in versions that keep no events.
+        // Codex itself writes this context before the prompt, in versions without events.
         let is_context = [
             "<environment_context>",
             "<user_instructions>",
@@ -358,9 +332,7 @@ impl CodexRollout {
         }
         if writer.status() == StreamStatus::MaybeDone {
             self.flush(writer);
-            writer.turn_completed("inferred: the next prompt");
         }
-        writer.working("a prompt");
         writer.prompt_sent(text);
     }
 
@@ -375,7 +347,8 @@ impl CodexRollout {
         }
     }
 
-    /// TokenUsage comes again whenever a limit changes; it counts when its total has grown.
+    /// Takes token counts. They repeat whenever a limit changes, so they count when the total has
+    /// grown.
     fn token_count(&mut self, info: &TokenInfo, writer: &mut EventWriter) {
         let (Some(total), Some(last)) = (info.total_token_usage.0, info.last_token_usage.0) else {
             return;
@@ -384,14 +357,10 @@ impl CodexRollout {
             return;
         }
         self.total_tokens = total.total_tokens.0;
-        let usage = TokenUsage {
-            input_tokens: last.input_tokens.0.unwrap_or(0),
-            output_tokens: last.output_tokens.0.unwrap_or(0),
-        };
-        self.response(usage, writer);
+        self.response(last.usage(), writer);
     }
 
-    /// An answer whose usage was not told.
+    /// Reports an answer without a usage of its own.
     fn flush(&mut self, writer: &mut EventWriter) {
         if !self.text.is_empty() {
             self.response(TokenUsage::default(), writer);

@@ -1,4 +1,4 @@
-//! Gemini CLI: what `--output-format stream-json` prints, and session files (pure).
+//! Gemini CLI: the output of `--output-format stream-json`, and session files (pure).
 
 mod print;
 mod session;

@@ -1,62 +1,39 @@
-//! `gemini --output-format stream-json`: runs that begin with an init and end with a result (pure).
+//! `gemini --output-format stream-json`: runs from an init to a result (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{AnyText, Count, Flag, Maybe, Str, Time};
-use super::super::status::StreamStatus;
-use super::super::traits::RecordHandler;
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{Count, ErrorBody, Flag, Maybe, Str, Time, token_counts};
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::traits::RecordHandler;
 use crate::agent::summary::TextPrefix;
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct GeminiPrintRecord<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow)]
     role: Str<'a>,
-    #[serde(default, borrow)]
     content: Str<'a>,
-    #[serde(default)]
     delta: Flag,
-    #[serde(default, borrow)]
     tool_name: Str<'a>,
-    #[serde(default, borrow)]
     tool_id: Str<'a>,
-    #[serde(default, borrow)]
     parameters: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default)]
     output: AnyText,
-    #[serde(default, borrow)]
-    error: Maybe<Failure<'a>>,
-    #[serde(default, borrow)]
+    error: Maybe<ErrorBody<'a>>,
     severity: Str<'a>,
-    #[serde(default, borrow)]
     message: Str<'a>,
-    #[serde(default)]
-    stats: Maybe<Stats>,
+    stats: Maybe<GeminiStats>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-struct Failure<'a> {
-    #[serde(default, borrow)]
-    message: Str<'a>,
-}
+token_counts!(GeminiStats, "input_tokens", "output_tokens");
 
-#[derive(Debug, Default, Deserialize)]
-struct Stats {
-    #[serde(default)]
-    input_tokens: Count,
-    #[serde(default)]
-    output_tokens: Count,
-}
-
-/// The meaning of Gemini's stream-json.
+/// Interprets Gemini's stream-json.
 #[derive(Debug, Default)]
 pub struct GeminiPrint {
     /// The text since the last tool or prompt, from deltas.
@@ -107,7 +84,7 @@ impl RecordHandler for GeminiPrint {
                     record.message.as_str()
                 ));
             }
-            // Claude's records of this type have none.
+            // Claude's records of this type have no status.
             "result" if record.status.is_absent() => writer.mark_unknown(),
             "result" => self.result(record, writer),
             _ => writer.mark_unknown(),
@@ -128,12 +105,11 @@ impl GeminiPrint {
         match record.role.as_str() {
             "user" => {
                 self.begin_text();
-                writer.working("a prompt");
                 writer.prompt_sent(&text);
             }
             "assistant" => {
                 writer.working("an answer");
-                // What came in deltas may come again as a whole.
+                // The deltas may be repeated as a whole.
                 let is_repeated = !record.delta.is_set()
                     && self.text_bytes > 0
                     && text.len() == self.text_bytes
@@ -153,11 +129,7 @@ impl GeminiPrint {
     fn result(&mut self, record: GeminiPrintRecord<'_>, writer: &mut EventWriter) {
         let status = record.status.as_str();
         let evidence = format!("result: status {status}");
-        let stats = record.stats.0.unwrap_or_default();
-        let usage = TokenUsage {
-            input_tokens: stats.input_tokens.0.unwrap_or(0),
-            output_tokens: stats.output_tokens.0.unwrap_or(0),
-        };
+        let usage = record.stats.0.unwrap_or_default().usage();
         if status == "success" {
             let answer = writer.answer().to_owned();
             writer.response_completed(&answer, usage, self.has_tool_calls);

@@ -1,74 +1,59 @@
-//! Gemini CLI's session files: messages that are written again as they grow, and no end of a turn (pure).
+//! Gemini CLI's session files, which rewrite messages as they grow and record no end of a turn
+//! (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{AnyText, Count, List, Maybe, Str, Time};
-use super::super::recent_ids::RecentIds;
-use super::super::status::StreamStatus;
-use super::super::tools::EventTime;
-use super::super::traits::RecordHandler;
+use crate::agent::stream::any_text::AnyText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{Count, List, Maybe, Str, Time, token_counts};
+use crate::agent::stream::recent_ids::RecentIds;
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::tools::EventTime;
+use crate::agent::stream::traits::RecordHandler;
 
-/// What Gemini CLI 0.61 says when a human stops it.
+/// Gemini CLI 0.61 writes this when a human stops it.
 const CANCELLED: &str = "Request cancelled.";
 
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub struct GeminiRecord<'a> {
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default)]
     content: AnyText,
-    #[serde(default, borrow)]
     tool_calls: List<GeminiToolCall<'a>>,
-    #[serde(default)]
-    tokens: Maybe<Tokens>,
+    tokens: Maybe<GeminiTokens>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct GeminiToolCall<'a> {
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     name: Str<'a>,
-    #[serde(default, borrow)]
     args: Option<&'a RawValue>,
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default, borrow)]
     timestamp: Time<'a>,
-    #[serde(default)]
     result: List<ToolResult>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 struct ToolResult {
-    #[serde(default)]
     function_response: Maybe<FunctionResponse>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct FunctionResponse {
-    #[serde(default)]
     response: AnyText,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input: Count,
-    #[serde(default)]
-    output: Count,
-}
+token_counts!(GeminiTokens, "input", "output");
 
-/// The answer that may be written again.
+/// An answer that may be rewritten.
 #[derive(Debug, Default)]
 struct OpenAnswer {
     id: String,
@@ -77,7 +62,7 @@ struct OpenAnswer {
     has_tool_calls: bool,
 }
 
-/// The meaning of a session file.
+/// Interprets a session file.
 #[derive(Debug, Default)]
 pub struct GeminiSession {
     open: Option<OpenAnswer>,
@@ -94,15 +79,11 @@ impl RecordHandler for GeminiSession {
                     return;
                 }
                 self.complete(writer);
-                // Empty where it carries the results of tools, which the answer has told.
+                // Empty where it carries tool results, which the answer has reported.
                 let text = record.content.text.as_str();
                 if text.is_empty() {
                     return writer.working("a tool's result");
                 }
-                if writer.status() == StreamStatus::MaybeDone {
-                    writer.turn_completed("inferred: the next prompt");
-                }
-                writer.working("a prompt");
                 writer.prompt_sent(text);
             }
             "gemini" => self.answer(&record, writer),
@@ -120,7 +101,7 @@ impl RecordHandler for GeminiSession {
                 self.complete(writer);
                 writer.interrupted("a human interrupted it".to_owned());
             }
-            // The header, patches of it, and hints to the human.
+            // The header and its patches, and hints to the user.
             _ => writer.mark_unknown(),
         }
     }
@@ -151,17 +132,14 @@ impl GeminiSession {
         }
         let Some(open) = &mut self.open else { return };
         let text = record.content.text.as_str();
-        // The last one holds; what it has more than the one before is new.
+        // The last version holds; its surplus over the one before is new.
         if let Some(more) = text.strip_prefix(open.text.as_str()) {
             writer.token(more.to_owned().into());
         }
         text.clone_into(&mut open.text);
         writer.set_answer(text);
         if let Some(tokens) = record.tokens.0 {
-            open.usage = TokenUsage {
-                input_tokens: tokens.input.0.unwrap_or(0),
-                output_tokens: tokens.output.0.unwrap_or(0),
-            };
+            open.usage = tokens.usage();
         }
         open.has_tool_calls |= !record.tool_calls.0.is_empty();
         let when = writer.time(record.timestamp.read());
@@ -173,12 +151,11 @@ impl GeminiSession {
         } else if text.trim().is_empty() {
             writer.working("it thinks");
         } else {
-            writer.reopen();
-            writer.set_status(StreamStatus::MaybeDone, "inferred: an answer without tools");
+            writer.pause(StreamStatus::MaybeDone, "inferred: an answer without tools");
         }
     }
 
-    /// The answer will not be written again.
+    /// Reports the answer: it will not be rewritten.
     fn complete(&mut self, writer: &mut EventWriter) {
         if let Some(open) = self.open.take() {
             writer.response_completed(&open.text, open.usage, open.has_tool_calls);

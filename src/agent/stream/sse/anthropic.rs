@@ -1,11 +1,11 @@
-//! The AnthropicMessage Messages API: a message from `message_start` to `message_stop` (pure).
+//! The Anthropic Messages API: a message from `message_start` to `message_stop` (pure).
 
-use super::super::claude::{ApiEvent, LiveMessage, StreamStep};
-use super::super::event_writer::EventWriter;
-use super::super::status::StreamStatus;
-use super::super::traits::RecordHandler;
+use crate::agent::stream::claude::{ApiEvent, LiveMessage, StreamStep};
+use crate::agent::stream::event_writer::EventWriter;
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::traits::RecordHandler;
 
-/// The meaning of AnthropicMessage's stream.
+/// Interprets Anthropic's stream.
 #[derive(Debug, Default)]
 pub struct AnthropicMessage {
     message: LiveMessage,
@@ -36,7 +36,7 @@ impl RecordHandler for AnthropicMessage {
             }
         });
         if event.kind.is_absent() {
-            // The body of an answer that is no stream.
+            // The body of a response that is no stream.
             return match error {
                 Some(error) => writer.failed(&error, "an error in the place of a stream"),
                 None => writer.mark_unknown(),
@@ -58,10 +58,10 @@ impl AnthropicMessage {
         let message = std::mem::take(&mut self.message);
         writer.set_answer(message.text.as_str());
         writer.response_completed(message.text.as_str(), message.usage, message.has_tool_calls);
-        // An answer is whole; an agent that could complete is not in sight.
+        // The answer is complete; the stream has no agent that could complete.
         writer.mark_end_reported();
         match message.stop_reason.as_str() {
-            // Who asked is to run the tools, or to ask again.
+            // The caller has to run the tools, or to repeat the request.
             "tool_use" | "pause_turn" => {
                 writer.set_status(
                     StreamStatus::Unknown,

@@ -1,77 +1,57 @@
-//! OpenAI's chat completions: chunks, a finish reason, perhaps a count of tokens, `[DONE]` (pure).
+//! OpenAI's chat completions: chunks, a finish reason, an optional token count, `[DONE]` (pure).
 
 use serde::Deserialize;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{AnyText, Count, List, Maybe, Str};
-use super::super::status::StreamStatus;
-use super::super::traits::RecordHandler;
+use crate::agent::stream::any_text::ErrorText;
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{Count, List, Maybe, Str, token_counts};
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::traits::RecordHandler;
 use crate::agent::summary::TextPrefix;
 
-/// A chunk.
+/// A chunk of a completion.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ChatChunk<'a> {
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     choices: List<ChatChoice<'a>>,
-    #[serde(default)]
-    usage: Maybe<Tokens>,
-    #[serde(default)]
-    error: Maybe<Failure>,
+    usage: Maybe<ChatTokens>,
+    error: Maybe<ErrorText>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ChatChoice<'a> {
-    #[serde(default)]
     index: Count,
-    #[serde(default, borrow)]
     delta: Maybe<ChatDelta<'a>>,
-    #[serde(default, borrow)]
     finish_reason: Str<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ChatDelta<'a> {
-    #[serde(default, borrow)]
     content: Str<'a>,
-    #[serde(default, borrow)]
     tool_calls: List<ToolCallPart<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ToolCallPart<'a> {
-    #[serde(default)]
     index: Count,
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     function: Maybe<Function<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Function<'a> {
-    #[serde(default, borrow)]
     name: Str<'a>,
-    #[serde(default, borrow)]
     arguments: Str<'a>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    prompt_tokens: Count,
-    #[serde(default)]
-    completion_tokens: Count,
-}
+token_counts!(ChatTokens, "prompt_tokens", "completion_tokens");
 
-#[derive(Debug, Default, Deserialize)]
-struct Failure {
-    #[serde(default)]
-    message: AnyText,
-}
-
-/// A tool whose arguments come in pieces.
+/// A tool whose arguments arrive in pieces.
 #[derive(Debug)]
 struct OpenCall {
     index: u64,
@@ -80,10 +60,10 @@ struct OpenCall {
     args: TextPrefix,
 }
 
-/// Tools that one answer may call; those beyond are not told.
+/// The most tools of one answer; further ones are ignored.
 const CALLS_MAX: usize = 1_024;
 
-/// The meaning of a chat completion's stream.
+/// Interprets the stream of a chat completion.
 #[derive(Debug, Default)]
 pub struct ChatCompletion {
     id: String,
@@ -111,19 +91,16 @@ impl RecordHandler for ChatCompletion {
         }
         if let Some(tokens) = record.usage.0 {
             self.has_usage = true;
-            self.usage = TokenUsage {
-                input_tokens: tokens.prompt_tokens.0.unwrap_or(0),
-                output_tokens: tokens.completion_tokens.0.unwrap_or(0),
-            };
+            self.usage = tokens.usage();
         }
         if let Some(error) = record.error.0 {
             let error = error.message.text;
             if self.has_usage {
-                // It was paid for all the same.
+                // The tokens were consumed nevertheless.
                 writer.response_completed(self.text.as_str(), self.usage, !self.calls.is_empty());
             }
             writer.failed(error.as_str(), "an error in the stream");
-            // Not an answer any more, whatever was said of its end.
+            // The error voids the answer, even a finished one.
             *self = Self {
                 id: std::mem::take(&mut self.id),
                 ..Self::default()
@@ -134,7 +111,7 @@ impl RecordHandler for ChatCompletion {
             writer.working("a chunk");
         }
         for choice in record.choices.0 {
-            // Other answers to the same prompt would be mixed into this one.
+            // Other answers to the same prompt would mix with this one.
             if choice.index.0.unwrap_or(0) == 0 {
                 self.choice(choice, writer);
             }
@@ -171,7 +148,7 @@ impl ChatCompletion {
         }
         if let Some(reason) = choice.finish_reason.get() {
             self.finish = Some(reason.to_owned());
-            // Some servers say no more; an error may still come.
+            // Some servers send no more; an error may still follow.
             if !calls_tools(reason) {
                 writer.set_status(StreamStatus::MaybeDone, format!("finish_reason {reason}"));
             }
@@ -198,7 +175,7 @@ impl ChatCompletion {
             id.clone_into(&mut call.id);
         }
         if let Some(function) = &piece.function.0 {
-            // Some servers send the name again with each piece.
+            // Some servers repeat the name with each piece.
             if call.name.is_empty() {
                 function.name.as_str().clone_into(&mut call.name);
             }
@@ -206,7 +183,7 @@ impl ChatCompletion {
         }
     }
 
-    /// No more comes of this answer.
+    /// Completes the answer.
     fn close(&mut self, how: &str, writer: &mut EventWriter) {
         let Some(reason) = self.finish.take() else {
             if writer.status() == StreamStatus::Working {
@@ -235,7 +212,7 @@ impl ChatCompletion {
     }
 }
 
-/// Whether an answer that ended so waits for tools that somebody else is to run.
+/// Returns whether an answer that ended so waits for tools of the caller.
 fn calls_tools(reason: &str) -> bool {
     matches!(reason, "tool_calls" | "function_call")
 }

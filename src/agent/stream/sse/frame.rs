@@ -1,22 +1,22 @@
-//! Bytes as server-sent events: lines, fields, and a blank line that hands the event on (pure).
+//! Splits bytes into server-sent events: lines, fields, and a blank line that ends an event (pure).
 
-use super::super::event_writer::EventWriter;
-use super::super::lines::{ByteLine, LineEnd, LineSplitter};
-use super::super::traits::{FormatReader, RecordHandler};
-use super::super::values;
+use crate::agent::stream::event_writer::EventWriter;
+use crate::agent::stream::lines::{ByteLine, LineEnd, LineSplitter};
+use crate::agent::stream::traits::{FormatReader, RecordHandler};
+use crate::agent::stream::values;
 
-/// What comes out of a frame.
+/// The output of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SseEvent<'a> {
     /// The data of an event.
     Data(&'a [u8]),
-    /// Data of so many bytes was too long.
+    /// The data exceeded the limit; its length in bytes.
     TooLong(u64),
     /// A line that is no field.
     Stray(&'a [u8]),
 }
 
-/// The data of the event that is open.
+/// The data of the open event.
 #[derive(Debug)]
 pub struct SseFrames {
     bytes_max: usize,
@@ -25,7 +25,7 @@ pub struct SseFrames {
     skipped: u64,
 }
 
-/// Room that is kept for the next event after a long one.
+/// The capacity to keep for the next event after a long one.
 const ROOM_KEPT: usize = 1024 * 1024;
 
 impl SseFrames {
@@ -51,13 +51,13 @@ impl SseFrames {
             return self.dispatch(take);
         };
         match (first, line.strip_prefix(b"data")) {
-            // Recordings of payloads alone: nothing else in this format begins so.
+            // Recordings of bare payloads: no other line of this format begins so.
             (b'{', _) => take(SseEvent::Data(line)),
             (_, Some(rest)) if rest.is_empty() || rest[0] == b':' => {
                 let value = rest.strip_prefix(b":").unwrap_or(rest);
                 self.data(value.strip_prefix(b" ").unwrap_or(value));
             }
-            // The name of the event stands in its data too.
+            // The data repeats the event's name.
             _ if is_field(line) => {}
             _ => take(SseEvent::Stray(line)),
         }
@@ -76,7 +76,8 @@ impl SseFrames {
         }
     }
 
-    /// Hands on data that is whole without the blank line that ends it: nothing more came.
+    /// Emits data that lacks only the closing blank line, because no more bytes came; returns
+    /// whether it consumed the open line.
     pub fn flush_idle(&mut self, open: &[u8], take: &mut impl FnMut(SseEvent<'_>)) -> bool {
         let is_whole = |data: &[u8]| data == b"[DONE]" || values::is_whole(data);
         let value = open.strip_prefix(b"data:").unwrap_or_default();
@@ -91,7 +92,7 @@ impl SseFrames {
         has_value
     }
 
-    /// The event is complete; at the end of the stream it has to be.
+    /// Emits the event.
     pub fn dispatch(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
         let skipped = std::mem::take(&mut self.skipped);
         if skipped > 0 {
@@ -105,7 +106,7 @@ impl SseFrames {
     }
 }
 
-/// Bytes as events: lines, and the frames that they make.
+/// Splits bytes into lines, and lines into events.
 #[derive(Debug)]
 pub struct SseFraming {
     lines: LineSplitter,
@@ -120,13 +121,13 @@ impl SseFraming {
         }
     }
 
-    /// Takes bytes as they were read, cut anywhere.
+    /// Takes bytes, cut anywhere.
     pub fn push(&mut self, bytes: &[u8], take: &mut impl FnMut(SseEvent<'_>)) {
         let frames = &mut self.frames;
         self.lines.push(bytes, |line| frames.line(&line, take));
     }
 
-    /// No more came for a while: an event that is whole but for its end is handed on.
+    /// Emits an event that lacks only its end, because no more bytes came for a while.
     pub fn flush_idle(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
         let is_payload = values::is_whole(self.lines.open());
         if is_payload {
@@ -138,7 +139,7 @@ impl SseFraming {
         }
     }
 
-    /// Whether an event has begun that has not ended.
+    /// Returns whether an event has begun that has not ended.
     pub fn is_open(&self) -> bool {
         self.frames.has_data
             || self.frames.skipped > 0
@@ -146,7 +147,7 @@ impl SseFraming {
             || values::is_begun(self.lines.open())
     }
 
-    /// The stream has ended: the last event needs no blank line.
+    /// Ends the stream: the last event needs no blank line.
     pub fn finish(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
         let frames = &mut self.frames;
         self.lines.finish(|line| frames.line(&line, take));
@@ -154,13 +155,13 @@ impl SseFraming {
     }
 }
 
-/// Whether a line is a comment or a field that SSE knows.
+/// Returns whether a line is a comment or a known SSE field.
 fn is_field(line: &[u8]) -> bool {
     let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
     matches!(name, b"" | b"event" | b"id" | b"retry")
 }
 
-/// Server-sent events with a meaning.
+/// Server-sent events, interpreted by a handler.
 #[derive(Debug)]
 pub struct SseReader<G> {
     framing: SseFraming,

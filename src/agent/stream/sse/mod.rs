@@ -1,4 +1,4 @@
-//! Server-sent events: how they are framed, and what three APIs say in them (pure).
+//! Server-sent events: their framing, and the events of three APIs (pure).
 
 mod anthropic;
 mod chat;

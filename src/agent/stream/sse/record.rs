@@ -1,45 +1,45 @@
-//! Server-sent events as whole JSON values, for those who need all of what an API says (pure).
+//! Server-sent events as whole JSON values (pure).
 //!
-//! The grammars beside this keep what an event needs, which is a summary. Whoever runs a model's
-//! tools needs their inputs to the last character.
+//! The handlers beside this file keep what an event needs, which is a summary. The agent loop runs
+//! a model's tools, and needs their inputs to the last character.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::super::values::mended;
 use super::frame::{SseEvent, SseFraming};
+use crate::agent::stream::values::mended;
 use crate::agent::summary::summary;
 
-/// What an event of the stream has.
+/// An event of the stream.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SseRecord {
-    /// Its data.
+    /// The event's data.
     Value(Value),
-    /// The API says that no more comes (`[DONE]`).
+    /// The API announces the end of the stream (`[DONE]`).
     Done,
-    /// No JSON, or no event: how it begins.
+    /// Invalid JSON, or no event; its beginning.
     Broken(String),
-    /// So many bytes were more than a record may have, and are lost.
+    /// The data exceeded the limit and is lost; its length in bytes.
     TooLong(u64),
 }
 
-/// Reads a stream's records.
+/// Reads the records of a stream.
 #[derive(Debug)]
 pub(crate) struct SseRecords(SseFraming);
 
 impl SseRecords {
-    /// Keeps so many bytes of a record at most.
+    /// Creates a reader that keeps at most this many bytes of a record.
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self(SseFraming::new(bytes_max))
     }
 
-    /// Takes bytes as they were read, cut anywhere.
+    /// Takes bytes, cut anywhere.
     pub(crate) fn push(&mut self, bytes: &[u8], take: &mut impl FnMut(SseRecord)) {
         self.0.push(bytes, &mut |event| take(record(event)));
     }
 
-    /// The stream has ended.
+    /// Ends the stream.
     pub(crate) fn finish(&mut self, take: &mut impl FnMut(SseRecord)) {
         self.0.finish(&mut |event| take(record(event)));
     }
@@ -59,7 +59,7 @@ fn value(text: &str) -> SseRecord {
     if let Ok(value) = serde_json::from_str(text) {
         return SseRecord::Value(value);
     }
-    // Halves of characters, which some servers write and serde does not take.
+    // Some servers write halves of surrogate pairs, which serde rejects.
     match mended(text) {
         Cow::Owned(text) => match serde_json::from_str(&text) {
             Ok(value) => SseRecord::Value(value),

@@ -1,91 +1,66 @@
-//! OpenAI's responses: items that are added and done, and a last event that says how it ended (pure).
+//! OpenAI's responses: items that are added and done, and a last event with the outcome (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::event_writer::{EventWriter, TokenUsage};
-use super::super::lenient::{AnyText, Count, Maybe, Str};
-use super::super::status::StreamStatus;
-use super::super::traits::RecordHandler;
+use crate::agent::stream::any_text::{AnyText, ErrorText};
+use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
+use crate::agent::stream::lenient::{Count, Maybe, Str, token_counts};
+use crate::agent::stream::status::StreamStatus;
+use crate::agent::stream::traits::RecordHandler;
 use crate::agent::summary::TextPrefix;
 
-/// An event.
+/// An event of the stream.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ResponseEvent<'a> {
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     delta: Str<'a>,
-    #[serde(default, borrow)]
     item: Maybe<Box<ResponseItem<'a>>>,
-    #[serde(default, borrow)]
     response: Maybe<Box<ResponseBody<'a>>>,
-    #[serde(default, borrow)]
     message: Str<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ResponseItem<'a> {
-    #[serde(default, borrow)]
     id: Str<'a>,
-    #[serde(default, borrow)]
     call_id: Str<'a>,
-    #[serde(default, borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(default, borrow)]
     status: Str<'a>,
-    #[serde(default, borrow)]
     name: Str<'a>,
-    #[serde(default, borrow)]
     arguments: Str<'a>,
-    #[serde(default, borrow)]
     input: Str<'a>,
-    #[serde(default, borrow)]
     code: Str<'a>,
-    #[serde(default, borrow)]
     action: Option<&'a RawValue>,
-    #[serde(default)]
     output: AnyText,
-    #[serde(default)]
     error: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ResponseBody<'a> {
-    #[serde(default)]
-    usage: Maybe<Tokens>,
-    #[serde(default)]
-    error: Maybe<Failure>,
-    #[serde(default, borrow)]
+    usage: Maybe<ResponseTokens>,
+    error: Maybe<ErrorText>,
     incomplete_details: Maybe<Incomplete<'a>>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input_tokens: Count,
-    #[serde(default)]
-    output_tokens: Count,
-}
+token_counts!(ResponseTokens, "input_tokens", "output_tokens");
 
 #[derive(Debug, Default, Deserialize)]
-struct Failure {
-    #[serde(default)]
-    message: AnyText,
-}
-
-#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Incomplete<'a> {
-    #[serde(default, borrow)]
     reason: Str<'a>,
 }
 
-/// Who runner a tool.
+/// The side that runs a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ToolRunner {
-    /// The API, which tells how it went.
+    /// The API, which reports the result.
     Api,
-    /// Who asked: the stream ends before it has an answer.
+    /// The caller: the stream ends before the result.
     Caller,
 }
 
@@ -121,12 +96,12 @@ impl ResponseItem<'_> {
     }
 }
 
-/// The meaning of a response's stream.
+/// Interprets the stream of a response.
 #[derive(Debug, Default)]
 pub struct ResponseStream {
     text: TextPrefix,
     has_tool_calls: bool,
-    /// Somebody else is to run a tool: the turn goes on.
+    /// The caller has to run a tool: the turn continues.
     awaits_tools: bool,
 }
 
@@ -176,7 +151,7 @@ impl RecordHandler for ResponseStream {
                 writer.failed(error.text.as_str(), record.kind.as_str().to_owned());
             }
             "error" => writer.failed(record.message.as_str(), "an error event"),
-            // Many say nothing that counts.
+            // Most other events carry nothing that counts.
             kind if kind.starts_with("response.") => {}
             _ => writer.mark_unknown(),
         }
@@ -220,10 +195,7 @@ impl ResponseStream {
         let tokens = response
             .and_then(|response| response.usage.0)
             .unwrap_or_default();
-        let usage = TokenUsage {
-            input_tokens: tokens.input_tokens.0.unwrap_or(0),
-            output_tokens: tokens.output_tokens.0.unwrap_or(0),
-        };
+        let usage = tokens.usage();
         writer.set_answer(self.text.as_str());
         writer.response_completed(self.text.as_str(), usage, self.has_tool_calls);
         writer.mark_end_reported();

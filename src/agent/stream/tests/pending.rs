@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::status::FollowUp;
 use super::*;
+use crate::agent::stream::status::FollowUp;
 
 const LINE: &str = r#""isSidechain":false,"sessionId":"s","version":"2.1.143","entrypoint":"cli""#;
 

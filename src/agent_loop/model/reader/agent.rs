@@ -107,7 +107,7 @@ impl AgentAnswer {
         match part {
             RecordPart::Text(bytes) => self.text(bytes, is_answer, response),
             RecordPart::Event(event) => self.event(event, response),
-            RecordPart::Unread(bytes) => {
+            RecordPart::Unknown(bytes) => {
                 let text = self.decoder.push(bytes);
                 response.text(text);
             }
@@ -156,7 +156,7 @@ impl AnswerReader for AgentReader {
             records.format(),
             None | Some(StreamFormat::Text | StreamFormat::Json)
         );
-        match records.standing() {
+        match records.status() {
             StreamStatus::Done | StreamStatus::MaybeDone => Ok(()),
             StreamStatus::Unknown if is_free || answer.has_response => Ok(()),
             _ if !answer.error.is_empty() => {
@@ -170,9 +170,9 @@ impl AnswerReader for AgentReader {
                 "the output contains no answer of an agent; is its format {}?",
                 self.format
             ))),
-            standing => Err(AnswerError::new(format!(
+            status => Err(AnswerError::new(format!(
                 "the agent has not finished; its state is {}",
-                standing.name()
+                status.name()
             ))),
         }
     }
