@@ -1,4 +1,5 @@
-//! One run in the writer's hands: lines wait here, go to the file in one write, and survive what happens to it.
+//! One run that is being written: collects lines, writes them to the file at once, and handles
+//! changes to the file by other programs.
 
 mod metadata;
 
@@ -25,35 +26,35 @@ use crate::history::rotate::Rotation;
 use crate::history::run_files::close_newest;
 use crate::timestamp::Timestamp;
 
-/// How long writing to a run rests after an error: a full disk is not made emptier by asking.
+/// The pause after an error: frequent retries do not empty a full disk.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
-/// How often it is made sure, while writing, that the file still stands where it should: a
-/// directory that was moved away takes its open files along, and only its path tells.
+/// The interval at which the writer checks that the file is still at its path: a directory that is
+/// moved takes its open files along, and only the path shows that.
 const PLACE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Lines that wait this long are written before their batch is through.
+/// Pending bytes that are written before the end of their batch.
 const WRITE_BYTES_MAX: usize = 1024 * 1024;
-/// Text that may wait for a run's file to work again: a minute of a pane that prints 1,000 lines a
-/// second.
+/// Text that may be pending while the file cannot be written: one minute of a pane that prints
+/// 1,000 lines a second.
 const RUN_TEXT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Room beyond that which only life-cycle events may use: about a thousand of them.
+/// Additional room for life-cycle events: about a thousand of them.
 const RUN_LIFE_BYTES_MAX: usize = 256 * 1024;
-/// What may wait in all runs together; a full disk is full for all of them.
+/// Text that may be pending in all runs together; a full disk is full for all of them.
 const TOTAL_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Room beyond that which only life-cycle events may use.
+/// Additional room for life-cycle events.
 const TOTAL_LIFE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Notices that wait for the caller to take them; who does not ask for so long does not care.
+/// Notices that wait for the caller; a caller that takes none for so long does not need them.
 const NOTICES_MAX: usize = 1024;
 
-/// Events of several threads may come so late, in microseconds, without the clock having gone back.
+/// Events of several threads may be out of order by this time although the clock was not set back.
 const CLOCK_SLACK_MICROS: i64 = 1_000_000;
 
-/// What all runs share.
+/// The state that all runs share.
 pub(super) struct WriterContext {
     pub(super) writer: LineWriter,
     pub(super) buffers: BufferPool,
     pub(super) clock: Clock,
     pub(super) host: String,
-    /// Bytes that wait in all runs.
+    /// Bytes that are pending in all runs.
     pub(super) pending_bytes: usize,
     pub(super) bytes_written: u64,
     pub(super) notices: Vec<LogNotice>,
@@ -77,7 +78,7 @@ impl WriterContext {
     }
 }
 
-/// Writing fails since a while.
+/// Writing fails at present.
 #[derive(Debug)]
 struct WriteFailure {
     retry_at: Instant,
@@ -92,36 +93,37 @@ pub(super) struct ActiveRun {
     lock: RunLock,
     events: EventsFile,
     metadata: RunMetadata,
-    /// The metadata say something that the file does not say yet.
+    /// The metadata contain data that the file lacks.
     has_new_metadata: bool,
     pending: PendingLines,
     next_seq: u64,
-    /// The latest time that an event had.
+    /// The latest time of any event.
     latest: Timestamp,
-    /// That the clock went back was told.
+    /// A clock that was set back has been reported.
     is_clock_reported: bool,
     header_due: bool,
     failure: Option<WriteFailure>,
     checked_at: Option<Instant>,
-    /// Lines were written that are not synced.
+    /// Some lines are not synced.
     pub(super) is_dirty: bool,
-    /// Names were made that are not synced.
+    /// Some names are not synced.
     pub(super) is_directory_dirty: bool,
-    /// No closed file has this number, or a higher one: never given twice, whatever is listed.
+    /// A number above those of all closed files. No number is used twice, whatever a listing
+    /// contains.
     next_file: u32,
-    /// A file was closed, and the next could not be made yet.
+    /// A file was closed, and the next one could not be created yet.
     is_between_files: bool,
-    /// A file was closed that is to be synced and compressed.
+    /// A closed file that must be synced and compressed.
     pub(super) closed_file: Option<Arc<File>>,
-    /// Goes away when everything is written.
+    /// The run is closed when everything is written.
     pub(super) is_ending: bool,
-    /// Has lines of the batch that is being taken.
+    /// The run has lines of the current batch.
     pub(super) has_batch_lines: bool,
-    /// A problem with syncing was told.
+    /// A problem with syncing has been reported.
     pub(super) is_sync_failure_reported: bool,
-    /// That no new file can be begun was told.
+    /// A failed rotation has been reported.
     is_rotation_failure_reported: bool,
-    /// Which use of any run was the last of this one.
+    /// The writer's count of uses at the last use of this run.
     pub(super) used_at: u64,
 }
 
@@ -159,8 +161,8 @@ impl ActiveRun {
         }
     }
 
-    /// Takes events, which wait for [`ActiveRun::flush`]. Those that come back are to be given
-    /// again after it: so much waits that it should be written first.
+    /// Takes events, which stay pending until [`ActiveRun::flush`]. Returns the rest of the events
+    /// if so much is pending that it should be written first.
     pub(super) fn push<'a>(
         &mut self,
         context: &mut WriterContext,
@@ -168,7 +170,7 @@ impl ActiveRun {
     ) -> &'a [Envelope] {
         while let Some((envelope, rest)) = events.split_first() {
             events = rest;
-            // Without a number it is for viewers only.
+            // An event without a number is for viewers only.
             if envelope.seq.is_some() {
                 self.push_one(context, envelope);
                 if self.failure.is_none() && self.pending.len() >= WRITE_BYTES_MAX {
@@ -200,7 +202,7 @@ impl ActiveRun {
         context.pending_bytes = (context.pending_bytes + self.pending.len()).saturating_sub(before);
     }
 
-    /// Says once when times cannot be relied on.
+    /// Reports once that times are unreliable.
     fn watch_clock(&mut self, context: &mut WriterContext, ts: Timestamp) {
         if ts >= self.latest {
             self.latest = ts;
@@ -225,24 +227,24 @@ impl ActiveRun {
         }
     }
 
-    /// When the next try is due; `None` while writing works.
+    /// Returns the time of the next retry; `None` while writing works.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.failure.as_ref().map(|failing| failing.retry_at)
     }
 
-    /// Makes the next flush a try, however short ago the last one was.
+    /// Makes the next flush retry at once.
     pub(super) fn retry_now(&mut self, now: Instant) {
         if let Some(failing) = &mut self.failure {
             failing.retry_at = now;
         }
     }
 
-    /// Whether a flush would do something now.
+    /// Returns `true` if a flush has something to do.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         (self.header_due || !self.pending.is_empty()) && self.retry_at().is_none_or(|at| at <= now)
     }
 
-    /// Writes what waits, if it is due. Never fails: what cannot be written waits for a better time.
+    /// Writes what is pending, if it is due. Does not fail: what cannot be written stays pending.
     pub(super) fn flush(&mut self, context: &mut WriterContext, now: Instant) {
         if !self.is_due(now) {
             return;
@@ -322,11 +324,11 @@ impl ActiveRun {
         }
     }
 
-    /// Goes on in a new file when it is time. Where that fails, this one is written to for longer.
+    /// Continues in a new file if that is due. If it fails, the current file grows.
     fn rotate_if_due(&mut self, context: &mut WriterContext) {
         let (len, began) = (self.events.len(), self.events.began());
         let due = context.rotation;
-        // A header alone is nothing that a new file would hold less of.
+        // A file with only a header is not rotated.
         if self.header_due || !due.is_due(len, self.pending.len(), began, context.clock.wall()) {
             return;
         }
@@ -340,8 +342,8 @@ impl ActiveRun {
         }
     }
 
-    /// Closes the file under a number and begins a new one. A reader finds either both names, or
-    /// the number alone for a moment.
+    /// Closes the file under a number and creates a new one. A reader finds either both names, or
+    /// for a moment only the numbered one.
     fn rotate(&mut self) -> Result<()> {
         let failed = |cause| {
             let path = self.directory.events_path();
@@ -354,7 +356,7 @@ impl ActiveRun {
         let dir = self.directory.open_dir()?;
         let number = close_newest(&dir, self.next_file).map_err(failed)?;
         self.next_file = number.saturating_add(1);
-        // Whatever comes now, the old file is no longer the one to write to.
+        // From here on, the old file is not written any more, even if the next steps fail.
         self.closed_file = self.events.close();
         (self.is_directory_dirty, self.header_due) = (true, true);
         self.is_between_files = true;
@@ -363,7 +365,7 @@ impl ActiveRun {
         Ok(())
     }
 
-    /// Makes sure that what is written now can be found later.
+    /// Ensures that readers will find what is written.
     fn ensure_in_place(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
         let failed = |directory: &RunDirectory, cause| {
             Error::file("cannot write", &directory.events_path(), cause)
@@ -397,7 +399,7 @@ impl ActiveRun {
             FileChange::None => {}
             FileChange::Removed => self.recreate(context, now)?,
             FileChange::Truncated => {
-                // The header says from which number on the lines are there.
+                // The header contains the number of the first line after it.
                 self.header_due = true;
                 let path = self.directory.events_path();
                 let what = format!("somebody else cut the log {path:?}; it goes on behind the cut");
@@ -407,7 +409,7 @@ impl ActiveRun {
         Ok(())
     }
 
-    /// Makes the directory, the lock and the file again, as far as they are missing.
+    /// Creates the directory, the lock and the file again, as far as they are missing.
     fn recreate(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
         let dir = self.directory.create()?;
         self.lock.retake(&dir)?;
@@ -443,16 +445,17 @@ impl ActiveRun {
         self.events.handle().is_some()
     }
 
-    /// Gives the file descriptor back; opened again when it is needed.
+    /// Closes the file descriptor; the file is opened again when it is needed.
     pub(super) fn close_file(&mut self) -> Option<Arc<File>> {
         self.events.close()
     }
 
-    /// A descriptor to sync the file through.
+    /// Returns a descriptor through which the file can be synced.
     pub(super) fn file_to_sync(&self) -> Option<Arc<File>> {
         match self.events.handle() {
             Some(file) => Some(Arc::clone(file)),
-            // Any descriptor syncs what was written through another; a file that is gone needs none.
+            // Any descriptor syncs what was written through another one. A removed file needs no
+            // sync.
             None => {
                 let dir = self.directory.open_dir().ok()?;
                 dir.file(EVENTS, OFlags::RDONLY).ok().map(Arc::new)
