@@ -162,7 +162,7 @@ fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Resu
             let there = dir.file(&compressed, OFlags::RDONLY)?;
             if uncompressed_bytes(&there)? != from.metadata()?.len() as u32 {
                 return Err(io::Error::other(format!(
-                    "{compressed} is there already, and is another file"
+                    "{compressed} exists already with other content"
                 )));
             }
         }

@@ -98,7 +98,9 @@ fn lock_file(dir: &DirHandle) -> Result<File> {
         }
         // The file was removed between opening and locking it, so the lock protects nothing.
     }
-    Err(failed(io::Error::other("it keeps vanishing")))
+    Err(failed(io::Error::other(
+        "the lock file is removed again and again",
+    )))
 }
 
 impl RunDirectory {
@@ -108,7 +110,7 @@ impl RunDirectory {
     /// If there is no such run, or its lock cannot be probed.
     pub fn is_written(&self) -> Result<bool> {
         is_written(&self.open_dir()?)
-            .map_err(|cause| Error::file("cannot ask who writes the run in", self.path(), cause))
+            .map_err(|cause| Error::file("cannot check the lock of the run in", self.path(), cause))
     }
 }
 

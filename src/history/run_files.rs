@@ -38,7 +38,7 @@ impl RunFiles {
                 return Ok(Self { closed, newest });
             }
         }
-        Err(io::Error::other("its files change all the time"))
+        Err(io::Error::other("its files change too often to be listed"))
     }
 
     /// Returns the number that the newest file gets when it is closed.

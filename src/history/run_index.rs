@@ -45,7 +45,7 @@ impl RunIndex {
         };
         if directories.len() > RUNS_SCANNED_MAX {
             index.warn(format!(
-                "only {RUNS_SCANNED_MAX} runs in {:?} were looked at",
+                "only {RUNS_SCANNED_MAX} runs in {:?} were scanned",
                 data.runs_path()
             ));
         }

@@ -221,11 +221,11 @@ impl LogWriter {
     pub fn take_notices(&mut self) -> Vec<LogNotice> {
         for notice in self.syncer.problems() {
             // Reported once per run: a disk that cannot sync fails every second.
-            let told = self
+            let is_reported = self
                 .runs
                 .get_mut(&notice.execution_id)
                 .is_some_and(|run| std::mem::replace(&mut run.is_sync_failure_reported, true));
-            if !told {
+            if !is_reported {
                 self.context
                     .notify(&notice.execution_id, notice.kind, notice.message);
             }
@@ -273,7 +273,7 @@ impl LogWriter {
         problems.extend(last_problems);
         if !all_done {
             let what =
-                "the disk did not answer in time: the last lines may not be on it".to_owned();
+                "the disk did not respond in time: the last lines may not be on it".to_owned();
             problems.push(LogNotice {
                 execution_id: "".into(),
                 kind: LogNoticeKind::NotSafe,
@@ -448,7 +448,7 @@ impl LogWriter {
                 run.is_dirty = !sent;
             }
             full |= run.is_directory_dirty || run.is_dirty;
-            full |= !closing::hand_remark(run, &self.syncer, &self.context.clock);
+            full |= !run.queue_metadata(&self.syncer, &self.context.clock);
         }
         if full {
             self.sync_at = Some(now + RETRY_INTERVAL);

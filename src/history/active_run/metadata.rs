@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::ActiveRun;
 use crate::clock::Clock;
 use crate::history::metadata::RunState;
-use crate::history::sync::{ClosingRun, SyncJob};
+use crate::history::sync::{ClosingRun, SyncJob, Syncer};
 
 impl ActiveRun {
     /// Adds to the metadata, replacing values with the same name.
@@ -14,20 +14,17 @@ impl ActiveRun {
         self.has_new_metadata = true;
     }
 
-    /// Returns a job that writes the metadata if they changed; writing waits for the disk.
-    pub(in crate::history) fn take_remark(&mut self, clock: &Clock) -> Option<SyncJob> {
-        std::mem::take(&mut self.has_new_metadata).then(|| {
+    /// Queues changed metadata for `td-sync`. Returns `false` if there is no room.
+    pub(in crate::history) fn queue_metadata(&mut self, syncer: &Syncer, clock: &Clock) -> bool {
+        if self.has_new_metadata {
             self.metadata.updated = clock.wall();
-            SyncJob::Metadata {
+            let job = SyncJob::Metadata {
                 directory: self.directory.clone(),
                 metadata: Box::new(self.metadata.clone()),
-            }
-        })
-    }
-
-    /// Marks the metadata as not written.
-    pub(in crate::history) fn keep_remark(&mut self) {
-        self.has_new_metadata = true;
+            };
+            self.has_new_metadata = syncer.offer(job).is_err();
+        }
+        !self.has_new_metadata
     }
 
     /// Sets the final state of the run.
@@ -45,8 +42,8 @@ impl ActiveRun {
     /// Returns the numbers that did not reach the file, and the error.
     pub(in crate::history) fn unwritten(&self) -> Option<(u64, u64, String)> {
         let (first, last) = self.pending.seq_range()?;
-        let why = self.failure.as_ref().map(|failing| failing.cause.clone());
-        Some((first, last, why.unwrap_or_default()))
+        let cause = self.failure.as_ref().map(|failing| failing.cause.clone());
+        Some((first, last, cause.unwrap_or_default()))
     }
 
     /// Converts the run for `td-sync`, which closes it.

@@ -110,8 +110,13 @@ impl Follower {
     /// # Errors
     /// If the lock cannot be probed.
     pub fn is_written(&self) -> Result<bool> {
-        is_written(&self.dir)
-            .map_err(|cause| Error::file("cannot ask who writes", self.run.path(), cause))
+        is_written(&self.dir).map_err(|cause| {
+            Error::file(
+                "cannot check the lock of the run in",
+                self.run.path(),
+                cause,
+            )
+        })
     }
 
     /// Returns the next event; `None` if there is none yet.

@@ -5,29 +5,15 @@ use std::time::Instant;
 use serde_json::{Map, Value};
 
 use super::LogWriter;
-use crate::clock::Clock;
-use crate::history::active_run::ActiveRun;
 use crate::history::metadata::RunState;
-use crate::history::sync::{SyncJob, SyncPolicy, Syncer};
-
-/// Queues changed metadata for `td-sync`. Returns `false` if there is no room.
-pub(super) fn hand_remark(run: &mut ActiveRun, syncer: &Syncer, clock: &Clock) -> bool {
-    let Some(job) = run.take_remark(clock) else {
-        return true;
-    };
-    let is_taken = syncer.offer(job).is_ok();
-    if !is_taken {
-        run.keep_remark();
-    }
-    is_taken
-}
+use crate::history::sync::{SyncJob, SyncPolicy};
 
 impl LogWriter {
     /// Adds to the metadata of a run, replacing values with the same name.
     pub fn add_metadata(&mut self, execution_id: &str, extra: Map<String, Value>, now: Instant) {
         if let Some(run) = self.runs.get_mut(execution_id) {
             run.add_metadata(extra);
-            if !hand_remark(run, &self.syncer, &self.context.clock) {
+            if !run.queue_metadata(&self.syncer, &self.context.clock) {
                 self.sync_at.get_or_insert(now);
             }
         }
