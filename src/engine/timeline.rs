@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::bus::{Delivery, EventRef, RecvError, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
-use crate::event::Envelope;
-use crate::event::LogGapRange;
+use crate::event::{Envelope, LogGapRange};
 use crate::history::{Follower, Query, RunDirectory};
 use crate::thread::park;
 

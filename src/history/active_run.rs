@@ -11,8 +11,7 @@ use rustix::fs::OFlags;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::LogGapRange;
-use crate::event::{Envelope, ExecutionId};
+use crate::event::{Envelope, ExecutionId, LogGapRange};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::{EVENTS, METADATA};
 use crate::history::events_file::{EventsFile, FileChange};
@@ -88,8 +87,8 @@ struct WriteFailure {
 /// A run that is being written.
 #[derive(Debug)]
 pub(super) struct ActiveRun {
-    id: ExecutionId,
-    directory: RunDirectory,
+    pub(super) id: ExecutionId,
+    pub(super) directory: RunDirectory,
     lock: RunLock,
     events: EventsFile,
     metadata: RunMetadata,
@@ -192,14 +191,10 @@ impl ActiveRun {
             PendingLimits::NONE
         };
         let before = self.pending.len();
-        self.pending.push(
-            &mut context.writer,
-            &mut context.buffers,
-            &self.id,
-            envelope,
-            limits,
-        );
-        context.pending_bytes = (context.pending_bytes + self.pending.len()).saturating_sub(before);
+        let (writer, buffers) = (&mut context.writer, &mut context.buffers);
+        self.pending
+            .push(writer, buffers, &self.id, envelope, limits);
+        self.account(context, before);
     }
 
     /// Reports once that times are unreliable.
@@ -209,11 +204,11 @@ impl ActiveRun {
         } else if !self.is_clock_reported && ts.micros() + CLOCK_SLACK_MICROS < self.latest.micros()
         {
             self.is_clock_reported = true;
-            let what = format!(
-                "the clock went back from {} to {ts}; events are in the order of their numbers",
+            let message = format!(
+                "the clock was set back from {} to {ts}; events are in the order of their numbers",
                 self.latest
             );
-            context.notify(&self.id, LogNoticeKind::ClockWentBack, what);
+            context.notify(&self.id, LogNoticeKind::ClockWentBack, message);
         }
     }
 
@@ -229,13 +224,13 @@ impl ActiveRun {
 
     /// Returns the time of the next retry; `None` while writing works.
     pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.failure.as_ref().map(|failing| failing.retry_at)
+        self.failure.as_ref().map(|failure| failure.retry_at)
     }
 
     /// Makes the next flush retry at once.
     pub(super) fn retry_now(&mut self, now: Instant) {
-        if let Some(failing) = &mut self.failure {
-            failing.retry_at = now;
+        if let Some(failure) = &mut self.failure {
+            failure.retry_at = now;
         }
     }
 
@@ -251,44 +246,40 @@ impl ActiveRun {
         }
         let before = self.pending.len();
         let outcome = self.try_flush(context, now);
-        context.pending_bytes = (context.pending_bytes + self.pending.len()).saturating_sub(before);
-        match (outcome, self.failure.is_some()) {
-            (Ok(()), false) => {}
-            (Ok(()), true) => {
-                self.failure = None;
+        self.account(context, before);
+        let was_failing = self.failure.is_some();
+        self.failure = outcome.err().map(|error| WriteFailure {
+            retry_at: now + RETRY_INTERVAL,
+            cause: format!("{error:?}"),
+        });
+        match &self.failure {
+            None if was_failing => {
                 let path = self.directory.path();
-                let what = match self.pending.take_dropped() {
-                    0 => format!("the log {path:?} is written again, and nothing is missing"),
-                    1 => format!("the log {path:?} is written again; 1 event is missing in it"),
-                    lost => format!(
-                        "the log {path:?} is written again; {lost} events are missing in it"
-                    ),
+                let missing = match self.pending.take_dropped() {
+                    0 => ", and nothing is missing".to_owned(),
+                    1 => "; 1 event is missing in it".to_owned(),
+                    lost => format!("; {lost} events are missing in it"),
                 };
-                context.notify(&self.id, LogNoticeKind::Recovered, what);
+                let message = format!("the log {path:?} is written again{missing}");
+                context.notify(&self.id, LogNoticeKind::Recovered, message);
             }
-            (Err(error), was_failing) => {
-                let why = format!("{error:?}");
-                if !was_failing {
-                    let what = format!("{why}; what it cannot take waits, as far as there is room");
-                    context.notify(&self.id, LogNoticeKind::Failing, what);
-                }
-                self.failure = Some(WriteFailure {
-                    retry_at: now + RETRY_INTERVAL,
-                    cause: why,
-                });
-                if !was_failing {
-                    self.drop_excess(context);
-                }
+            Some(WriteFailure { cause, .. }) if !was_failing => {
+                let message = format!("{cause}; events are kept in memory as far as there is room");
+                context.notify(&self.id, LogNoticeKind::Failing, message);
+                let limits = self.limits(context);
+                let before = self.pending.len();
+                let (writer, buffers) = (&mut context.writer, &mut context.buffers);
+                self.pending.drop_excess(writer, buffers, &self.id, limits);
+                self.account(context, before);
             }
+            _ => {}
         }
     }
 
-    fn drop_excess(&mut self, context: &mut WriterContext) {
-        let limits = self.limits(context);
-        let before = self.pending.len();
-        self.pending
-            .drop_excess(&mut context.writer, &mut context.buffers, &self.id, limits);
-        context.pending_bytes = (context.pending_bytes + self.pending.len()).saturating_sub(before);
+    /// Updates the sum of all runs after the pending lines changed.
+    fn account(&self, context: &mut WriterContext, before: usize) {
+        let bytes = context.pending_bytes + self.pending.len();
+        context.pending_bytes = bytes.saturating_sub(before);
     }
 
     fn try_flush(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
@@ -347,11 +338,7 @@ impl ActiveRun {
     fn rotate(&mut self) -> Result<()> {
         let failed = |cause| {
             let path = self.directory.events_path();
-            Error::file(
-                "cannot go on in a new file, so this one grows:",
-                &path,
-                cause,
-            )
+            Error::file("cannot begin a new file, so this one grows:", &path, cause)
         };
         let dir = self.directory.open_dir()?;
         let number = close_newest(&dir, self.next_file).map_err(failed)?;
@@ -402,8 +389,10 @@ impl ActiveRun {
                 // The header contains the number of the first line after it.
                 self.header_due = true;
                 let path = self.directory.events_path();
-                let what = format!("somebody else cut the log {path:?}; it goes on behind the cut");
-                context.notify(&self.id, LogNoticeKind::Disturbed, what);
+                let message = format!(
+                    "another program truncated the log {path:?}; writing continues at its end"
+                );
+                context.notify(&self.id, LogNoticeKind::Disturbed, message);
             }
         }
         Ok(())
@@ -419,8 +408,10 @@ impl ActiveRun {
         if !removed_by_us && found.events.id() != self.events.id() {
             self.header_due = true;
             let path = self.directory.events_path();
-            let what = format!("somebody else removed the log {path:?}; it goes on in a new file");
-            context.notify(&self.id, LogNoticeKind::Disturbed, what);
+            let message = format!(
+                "another program removed the log {path:?}; writing continues in a new file"
+            );
+            context.notify(&self.id, LogNoticeKind::Disturbed, message);
         }
         self.events = found.events;
         self.is_directory_dirty = true;
@@ -431,14 +422,6 @@ impl ActiveRun {
             context.notify(&self.id, LogNoticeKind::NotSafe, format!("{error:?}"));
         }
         Ok(())
-    }
-
-    pub(super) fn id(&self) -> &ExecutionId {
-        &self.id
-    }
-
-    pub(super) fn directory(&self) -> &RunDirectory {
-        &self.directory
     }
 
     pub(super) fn is_open(&self) -> bool {

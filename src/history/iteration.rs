@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
 use crate::history::dir::RunDirectory;
@@ -56,18 +56,13 @@ impl RunDirectory {
     /// # Errors
     /// If the directory cannot be created, or something else has its name.
     pub fn iteration(&self, iteration: u32, rules: &Rules) -> Result<IterationDirectory> {
-        let path = self.iteration_path(iteration);
         let within = |dir: &DirHandle, name: &str| {
-            let path = dir.join(name);
-            match rustix::fs::mkdirat(dir.fd(), name, Mode::RWXU) {
-                Ok(()) | Err(rustix::io::Errno::EXIST) => dir.open_subdir(name),
-                Err(cause) => Err(Error::file("cannot create", &path, cause.into())),
-            }
+            dir.create_subdir(name)
+                .map_err(|cause| Error::file("cannot create", &dir.join(name), cause))
         };
         let iterations = within(&self.open_dir()?, "iterations")?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
         Ok(IterationDirectory {
-            dir: within(&iterations, &name)?,
+            dir: within(&iterations, &iteration.to_string())?,
             rules: rules.clone(),
         })
     }

@@ -116,11 +116,8 @@ impl RunDirectory {
 
 /// Returns `true` if a writer has the run of a directory open.
 pub(super) fn is_written(dir: &DirHandle) -> io::Result<bool> {
-    match dir.file(LOCK, OFlags::RDONLY) {
-        Ok(file) => is_held(&file),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(cause) => Err(cause),
-    }
+    dir.existing_file(LOCK)?
+        .map_or(Ok(false), |file| is_held(&file))
 }
 
 /// Returns `true` if a writer holds the lock. The only way to find out is to take a shared lock and

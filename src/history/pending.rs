@@ -1,8 +1,7 @@
 //! The lines of one run that are not in its file yet, and the numbers of those that found no room
 //! (pure).
 
-use crate::event::LogGapRange;
-use crate::event::{Envelope, ExecutionId, TdEvent};
+use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
 use crate::history::line::{LineWriter, parse_line};
 
 /// The number of buffers kept for the next batch; a batch rarely has more runs with many lines.

@@ -7,8 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::event::LogGapRange;
-use crate::event::{Envelope, TdEvent};
+use crate::event::{Envelope, LogGapRange, TdEvent};
 use crate::history::line::{LINE_BYTES_MAX, parse_line};
 use crate::timestamp::Timestamp;
 

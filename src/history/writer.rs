@@ -137,15 +137,15 @@ impl LogWriter {
     /// Adds a run and writes its header line. Its events are written from now on.
     pub fn attach(&mut self, run: OpenRun, now: Instant) {
         let run = ActiveRun::new(run, &self.context.clock);
-        let id = run.id().clone();
+        let id = run.id.clone();
         self.unknown_executions.remove(&id);
         self.skipped.remove(&id);
         self.make_room_for_a_file();
         // Compresses what an earlier writer left.
-        self.chores.offer(Chore::Compress(run.directory().clone()));
+        self.chores.offer(Chore::Compress(run.directory.clone()));
         let is_due = |at: Instant| now >= at + PRUNE_INTERVAL;
         if self.pruned_at.is_none_or(is_due) {
-            self.prune(run.directory().data().clone(), now);
+            self.prune(run.directory.data().clone(), now);
         }
         // The run's lock excludes another run of the same name.
         self.runs.insert(id.clone(), run);
@@ -179,7 +179,7 @@ impl LogWriter {
                     break;
                 };
                 if !std::mem::replace(&mut run.has_batch_lines, true) {
-                    with_lines.push(run.id().clone());
+                    with_lines.push(run.id.clone());
                 }
                 rest = run.push(&mut self.context, rest);
                 if !rest.is_empty() {
@@ -252,7 +252,7 @@ impl LogWriter {
                 continue;
             };
             if let Some((first_seq, last_seq, cause)) = run.unwritten() {
-                let path = run.directory().path().to_owned();
+                let path = run.directory.path().to_owned();
                 lost.push(LostRun {
                     execution_id: id,
                     path,
@@ -272,12 +272,12 @@ impl LogWriter {
         self.chores.finish(now + END_WAIT);
         problems.extend(last_problems);
         if !all_done {
-            let what =
+            let message =
                 "the disk did not respond in time: the last lines may not be on it".to_owned();
             problems.push(LogNotice {
                 execution_id: "".into(),
                 kind: LogNoticeKind::NotSafe,
-                message: what,
+                message,
             });
         }
         LogReport {
@@ -300,11 +300,11 @@ impl LogWriter {
         let id = first.event.execution_id();
         if self.unknown_executions.len() < UNKNOWN_MAX && !self.unknown_executions.contains(id) {
             let id = ExecutionId::from(id);
-            let what = format!(
+            let message = format!(
                 "the events of {:?} are not logged: it has no open run",
                 &*id
             );
-            self.context.notify(&id, LogNoticeKind::NotKept, what);
+            self.context.notify(&id, LogNoticeKind::NotKept, message);
             self.unknown_executions.insert(id);
         }
     }
@@ -316,7 +316,7 @@ impl LogWriter {
             .runs
             .values()
             .filter(is_due)
-            .map(|run| run.id().clone())
+            .map(|run| run.id.clone())
             .collect();
         for id in &due {
             self.flush(id, now);
@@ -349,11 +349,11 @@ impl LogWriter {
         self.needs_retry |= run.retry_at().is_some();
         if let Some(file) = run.closed_file.take() {
             if self.policy != SyncPolicy::Never {
-                let (id, done) = (run.id().clone(), None);
+                let (id, done) = (run.id.clone(), None);
                 // Without room, the compressed file is synced instead.
                 let _ = self.syncer.offer(SyncJob::Data { id, file, done });
             }
-            let directory = run.directory().clone();
+            let directory = run.directory.clone();
             self.prune(directory.data().clone(), now);
             self.chores.offer(Chore::Compress(directory));
         }
@@ -384,7 +384,7 @@ impl LogWriter {
             && self.policy != SyncPolicy::Never
         {
             let job = SyncJob::Data {
-                id: run.id().clone(),
+                id: run.id.clone(),
                 file,
                 done: None,
             };
@@ -428,9 +428,9 @@ impl LogWriter {
         let mut full = false;
         for run in self.runs.values_mut() {
             if run.is_directory_dirty {
-                let path = run.directory().path().to_owned();
+                let path = run.directory.path().to_owned();
                 let job = SyncJob::Directory {
-                    id: run.id().clone(),
+                    id: run.id.clone(),
                     path,
                 };
                 run.is_directory_dirty = self.syncer.offer(job).is_err();
@@ -439,7 +439,7 @@ impl LogWriter {
                 let sent = run.file_to_sync().is_none_or(|file| {
                     self.syncer
                         .offer(SyncJob::Data {
-                            id: run.id().clone(),
+                            id: run.id.clone(),
                             file,
                             done: None,
                         })

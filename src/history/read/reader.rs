@@ -63,7 +63,9 @@ pub struct LogReader {
     parser: Arc<BlockParser>,
     /// The size of a block.
     block_bytes: u64,
-    mode: ParseMode,
+    /// Parses blocks in parallel; `None` for a small log and where all events are wanted.
+    pool: Option<ReaderPool>,
+    buffer: BlockBuffer,
     /// The results of queued jobs, in order, with the file of each.
     pending: VecDeque<(Receiver<io::Result<ParsedBlock>>, Arc<Path>)>,
     ready: ParsedRecords,
@@ -109,12 +111,6 @@ impl std::fmt::Debug for CurrentFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("CurrentFile")
     }
-}
-
-#[derive(Debug)]
-enum ParseMode {
-    Sequential(BlockBuffer),
-    Parallel(ReaderPool),
 }
 
 impl LogReader {
@@ -232,10 +228,8 @@ impl LogReader {
             dir,
             current: CurrentFile::Nothing,
             parser,
-            mode: pool.map_or_else(
-                || ParseMode::Sequential(BlockBuffer::default()),
-                ParseMode::Parallel,
-            ),
+            pool,
+            buffer: BlockBuffer::default(),
             pending: VecDeque::new(),
             ready: ParsedRecords::default(),
             lines: None,
@@ -255,26 +249,20 @@ impl LogReader {
 
     /// Returns the events of the next block.
     fn next_parsed(&mut self) -> Option<(io::Result<ParsedBlock>, Arc<Path>)> {
-        if matches!(self.mode, ParseMode::Sequential(_)) {
+        let Some(jobs_max) = self.pool.as_ref().map(ReaderPool::ahead) else {
             let (source, path) = self.next_source()?;
-            let ParseMode::Sequential(buffer) = &mut self.mode else {
-                return None;
-            };
-            return Some((buffer.parse(source, &self.parser), path));
-        }
-        while let ParseMode::Parallel(pool) = &self.mode
-            && self.pending.len() < pool.ahead()
+            return Some((self.buffer.parse(source, &self.parser), path));
+        };
+        while self.pending.len() < jobs_max
+            && let Some((source, path)) = self.next_source()
         {
-            let Some((source, path)) = self.next_source() else {
-                break;
-            };
-            if let ParseMode::Parallel(pool) = &self.mode {
+            if let Some(pool) = &self.pool {
                 self.pending.push_back((pool.parse(source), path));
             }
         }
-        let (answered, path) = self.pending.pop_front()?;
+        let (result, path) = self.pending.pop_front()?;
         let gone = || io::Error::other("the thread that read it has panicked");
-        Some((answered.recv().unwrap_or_else(|_| Err(gone())), path))
+        Some((result.recv().unwrap_or_else(|_| Err(gone())), path))
     }
 
     /// Returns the next block, if necessary of the next file.
