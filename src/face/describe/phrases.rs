@@ -1,14 +1,16 @@
-//! How ends, durations and what is missing are said to people (pure).
+//! Phrases that several descriptions share: outcomes, durations, counts (pure).
+
+use crate::face::tone::Tone;
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(in crate::face) struct ExitOutcome {
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
 }
 
-impl Outcome {
-    pub fn is_good(self) -> bool {
+impl ExitOutcome {
+    pub fn is_success(self) -> bool {
         self.exit_code == Some(0) && self.signal.is_none()
     }
 
@@ -23,9 +25,17 @@ impl Outcome {
             (None, None) => "unknown end".to_owned(),
         }
     }
+
+    /// The verdict in one of two words, a failure with its reason.
+    pub(super) fn verdict(self, success: &str, failure: &str) -> (Tone, String) {
+        match self.is_success() {
+            true => (Tone::Good, success.to_owned()),
+            false => (Tone::Alarm, format!("{failure}: {}", self.words())),
+        }
+    }
 }
 
-/// Signals that have the same number wherever this runs: the log may be from another system.
+/// Names the signals that have the same number on every system: the log may come from another one.
 fn signal_name(signal: i32) -> Option<&'static str> {
     Some(match signal {
         1 => "HUP",
@@ -46,9 +56,9 @@ fn signal_name(signal: i32) -> Option<&'static str> {
     })
 }
 
-/// `0.03 s`, `1.5 s`, `2 min 5 s`, `1 h 3 min`: as exact as anybody wants it.
-pub(super) fn duration(ms: u64) -> String {
-    // Rounded first, so that no unit is full.
+/// `0.03 s`, `1.5 s`, `2 min 5 s`, `1 h 3 min`.
+pub(in crate::face) fn duration(ms: u64) -> String {
+    // Rounded before the unit is chosen, so that no unit reads as full (`60.0 s`).
     let rounded = |unit: u64| ms.saturating_add(unit / 2) / unit;
     let (hundredths, tenths, seconds, minutes) =
         (rounded(10), rounded(100), rounded(1000), rounded(60_000));
@@ -63,23 +73,26 @@ pub(super) fn duration(ms: u64) -> String {
     }
 }
 
-/// What a viewer that was too slow did not get.
-pub(super) fn lagged(missed: u64) -> String {
-    match missed {
-        1 => "1 event was not shown: reading was too slow".to_owned(),
-        _ => format!("{missed} events were not shown: reading was too slow"),
-    }
+/// `1 line`, `2 lines`.
+pub(super) fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
-/// The exit status of a program that was hung up, as those are whose panes are killed: that is no news.
-pub(super) const HUNG_UP: i32 = 129;
+/// How many events a subscriber missed because it was too slow.
+pub(in crate::face) fn lagged(missed: u64) -> String {
+    let verb = if missed == 1 { "was" } else { "were" };
+    let events = count(missed, "event");
+    format!("{events} {verb} not shown: reading was too slow")
+}
 
-/// What stands behind the word for an end: the exit status, where it says more than that all is well.
-pub(super) fn with_status(exit_status: Option<i32>) -> String {
-    match exit_status {
-        Some(0 | HUNG_UP) | None => String::new(),
-        Some(status) => format!(", exit status {status}"),
-    }
+/// The exit status of a program whose pane was killed (128 + SIGHUP). It is no failure.
+pub(in crate::face) const HUNG_UP: i32 = 129;
+
+/// The exit status after the word for an end, where the status is a failure.
+pub(super) fn failed_status(exit_status: Option<i32>) -> Option<String> {
+    let status = exit_status.filter(|status| !matches!(*status, 0 | HUNG_UP))?;
+    Some(format!(", exit status {status}"))
 }
 
 #[cfg(test)]
@@ -87,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_for_people() {
+    fn a_duration_is_rounded_to_a_readable_unit() {
         for (ms, expected) in [
             (0, "0.00 s"),
             (30, "0.03 s"),
@@ -106,8 +119,8 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_told_by_code_or_signal() {
-        for (exit_code, signal, is_good, words) in [
+    fn an_outcome_names_its_code_or_signal() {
+        for (exit_code, signal, is_success, words) in [
             (Some(0), None, true, "exit code 0"),
             (Some(7), None, false, "exit code 7"),
             (None, Some(9), false, "signal 9 (KILL)"),
@@ -115,10 +128,10 @@ mod tests {
             (Some(0), Some(15), false, "signal 15 (TERM)"),
             (None, None, false, "unknown end"),
         ] {
-            let outcome = Outcome { exit_code, signal };
+            let outcome = ExitOutcome { exit_code, signal };
             assert_eq!(
-                (outcome.is_good(), outcome.words().as_str()),
-                (is_good, words)
+                (outcome.is_success(), outcome.words().as_str()),
+                (is_success, words)
             );
         }
     }

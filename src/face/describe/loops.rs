@@ -1,19 +1,19 @@
-//! What a loop does, in a few words a row, and why it goes on (pure).
+//! The progress of a loop: phases, iterations, and why it continues (pure).
 
-use super::agents::Row;
-use super::tone::Tone;
+use super::description::{Description, beginning};
+use super::phrases::count;
 use crate::event::{IterationOutcome, TdEvent};
+use crate::face::tone::Tone;
 
-/// Of a task so many characters are shown.
+/// Characters of a task that are shown; the event has the whole.
 const TASK_CHARS_MAX: usize = 200;
 
-/// The row of an event about a loop; `None` for other events.
-pub(super) fn row(event: &TdEvent) -> Option<Row> {
-    let row = |name, tone, text: String| Some(Row { name, tone, text });
-    match event {
+pub(super) fn describe(event: &TdEvent) -> Option<Description> {
+    let labelled = Description::labelled;
+    Some(match event {
         TdEvent::LoopStarted {
             task_description, ..
-        } => row("loop", Tone::Plain, beginning(task_description)),
+        } => labelled("loop", Tone::Plain, first_line(task_description)),
         TdEvent::PhaseStarted {
             phase_index,
             phase_name,
@@ -22,16 +22,16 @@ pub(super) fn row(event: &TdEvent) -> Option<Row> {
         } => {
             let number = phase_index.saturating_add(1);
             let text = format!("{number} of {total_phases}: {phase_name}");
-            row("phase", Tone::Plain, text)
+            labelled("phase", Tone::Plain, text)
         }
         TdEvent::IterationStarted { iteration, .. } => {
-            row("iteration", Tone::Plain, format!("{iteration} begins"))
+            labelled("iteration", Tone::Plain, format!("{iteration} begins"))
         }
         TdEvent::IterationCompleted {
             iteration, outcome, ..
         } => {
-            let (tone, why) = outcome_words(outcome);
-            row("iteration", tone, format!("{iteration}: {why}"))
+            let (tone, reason) = outcome_words(outcome);
+            labelled("iteration", tone, format!("{iteration}: {reason}"))
         }
         TdEvent::LoopCompleted {
             success,
@@ -42,21 +42,21 @@ pub(super) fn row(event: &TdEvent) -> Option<Row> {
                 true => (Tone::Good, "SUCCEEDED"),
                 false => (Tone::Alarm, "FAILED"),
             };
-            let plural = if *total_iterations == 1 { "" } else { "s" };
-            let text = format!("{word} after {total_iterations} iteration{plural}");
-            row("loop", tone, text)
+            let iterations = count(u64::from(*total_iterations), "iteration");
+            labelled("loop", tone, format!("{word} after {iterations}"))
         }
-        _ => None,
-    }
+        _ => return None,
+    })
 }
 
-/// The first line of a task, and not much of it: the whole is in the event.
-fn beginning(task: &str) -> String {
-    let line = task.trim_start().lines().next().unwrap_or_default();
-    let is_whole = line.len() == task.trim().len() && line.chars().count() <= TASK_CHARS_MAX;
-    match is_whole {
-        true => line.to_owned(),
-        false => line.chars().take(TASK_CHARS_MAX).chain(['…']).collect(),
+/// The first line of a task, with an ellipsis where more follows.
+fn first_line(task: &str) -> String {
+    let task = task.trim();
+    let line = task.lines().next().unwrap_or_default();
+    let shown = beginning(line, TASK_CHARS_MAX);
+    match line.len() < task.len() && shown.len() == line.len() {
+        true => shown + "…",
+        false => shown,
     }
 }
 

@@ -1,23 +1,27 @@
-//! What is left of hostile lines, and which colours they have.
+//! Hostile lines lose their escape sequences and keep their colours.
 
 use proptest::prelude::*;
 
+use unicode_width::UnicodeWidthChar;
+
+use super::lexer::PARAMS_MAX;
+use super::sgr::{IN_FORCE_MAX, is_reset};
 use super::*;
 use crate::face::clean::tests::nasty;
 
-/// Each line as it is shown, on after the other.
+/// The painted lines of one stream.
 fn painted(lines: &[&str], coloured: bool) -> Vec<String> {
-    let mut paint = Paint::default();
+    let mut painter = Painter::default();
     let one = |line: &&str| {
         let mut out = String::new();
-        paint.push(&mut out, line, coloured);
-        paint.end_line();
+        painter.push(&mut out, line, coloured);
+        painter.end_line();
         out
     };
     lines.iter().map(one).collect()
 }
 
-/// What is left without SGR, which must be all that there is of orders.
+/// Removes SGR, and checks that no other sequence is there.
 fn without_sgr(painted: &str) -> String {
     let (mut text, mut rest) = (String::new(), painted);
     while let Some((before, after)) = rest.split_once("\x1b[") {
@@ -30,7 +34,7 @@ fn without_sgr(painted: &str) -> String {
     text + rest
 }
 
-/// Lines made of sequences, whole and broken.
+/// Lines of whole and broken sequences.
 fn escaped() -> impl Strategy<Value = String> {
     let some = prop::sample::select(vec![
         "\x1b[31m",
@@ -66,13 +70,13 @@ fn escaped() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn colours_pass_and_orders_do_not() {
+fn colours_pass_and_other_sequences_do_not() {
     for (line, coloured, plain) in [
         ("plain", "plain", "plain"),
         ("\x1b[31mred\x1b[0m.", "\x1b[31mred\x1b[0m.", "red."),
         ("\x1b[31mred", "\x1b[31mred\x1b[0m", "red"),
         ("\u{9b}1;4:3mbold", "\x1b[1;4:3mbold\x1b[0m", "bold"),
-        // Neither SGR, although they end with its letter.
+        // No SGR, although they end with its letter.
         ("\x1b[>4;2ma\x1b[?4mb\x1b[0 mc", "abc", "abc"),
         ("a\x1b[2J\x1b[1;1Hb\x1b[?25lc\x1b[Kd", "abcd", "abcd"),
         ("a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c", "abc", "abc"),
@@ -87,7 +91,7 @@ fn colours_pass_and_orders_do_not() {
             "abcdefg",
             "abcdefg",
         ),
-        // A broken sequence ends where something else begins.
+        // A broken sequence ends where another begins.
         ("a\x1b[31\x1b[1mb", "a\x1b[1mb\x1b[0m", "ab"),
         ("a\x1b\x01b\x1b[3漢c", "a^Ab漢c", "a^Ab漢c"),
         ("a\x1b]0;never ended", "a", "a"),
@@ -98,7 +102,7 @@ fn colours_pass_and_orders_do_not() {
         ),
         ("\x1b[1ma\tb", "\x1b[1ma       b\x1b[0m", "a       b"),
         ("a\x1b[1mb\tc", "a\x1b[1mb      c\x1b[0m", "ab      c"),
-        // Nothing to be seen.
+        // No visible text.
         ("\x1b[?25h\x1b[0m\x1b[31m", "", ""),
     ] {
         assert_eq!(painted(&[line], true), [coloured], "{line:?}");
@@ -109,7 +113,7 @@ fn colours_pass_and_orders_do_not() {
 }
 
 #[test]
-fn a_colour_goes_on_until_it_ends() {
+fn a_colour_stays_in_force_until_it_ends() {
     for (line, next) in [
         ("\x1b[31mred", "\x1b[31mx\x1b[0m"),
         ("\x1b[31mred\x1b[m", "x"),
@@ -125,22 +129,22 @@ fn a_colour_goes_on_until_it_ends() {
             "\x1b[38:2::1:2:3mx\x1b[0m",
         ),
         ("\x1b[31;0;7mx", "\x1b[7mx\x1b[0m"),
-        // Broken, or nothing that is known.
+        // Broken or unknown.
         ("\x1b[38;9mx\x1b[38m\x1b[48;2;1m\x1b[66;999999m", "x"),
         ("\x1b[31mx\x1b]0;", "\x1b[31mx\x1b[0m"),
     ] {
         assert_eq!(painted(&[line, "x"], true)[1], next, "{line:?}");
         assert_eq!(painted(&[line, "", "x"], true)[1..], ["", next], "{line:?}");
     }
-    let mut paint = Paint::default();
-    paint.absorb("\x1b[31m10%");
+    let mut painter = Painter::default();
+    painter.absorb("\x1b[31m10%");
     let mut out = String::new();
-    paint.push(&mut out, "50%", true);
+    painter.push(&mut out, "50%", true);
     assert_eq!(out, "\x1b[31m50%\x1b[0m");
 }
 
 #[test]
-fn what_is_cut_fits_and_ends_its_colours() {
+fn a_cut_line_fits_and_ends_its_colours() {
     for (columns, expected) in [
         (9, "a\x1b[1m漢b\x1b[0mc"),
         (4, "a\x1b[1m漢b\x1b[0m\x1b[0m"),
@@ -153,13 +157,13 @@ fn what_is_cut_fits_and_ends_its_colours() {
 
 proptest! {
     #[test]
-    fn nothing_but_sgr_is_left(lines in prop::collection::vec(escaped(), 1..4), columns in 0_usize..20) {
+    fn only_sgr_remains(lines in prop::collection::vec(escaped(), 1..4), columns in 0_usize..20) {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let plain = painted(&lines, false);
         for (coloured, plain) in painted(&lines, true).iter().zip(&plain) {
             prop_assert_eq!(&without_sgr(coloured), plain);
             prop_assert!(!plain.contains(char::is_control) && !plain.contains('\u{202e}'), "{:?}", plain);
-            // Whatever it set is undone at its end.
+            // The line ends without colours.
             let last = coloured.rsplit_once("\x1b[").map(|(_, last)| last.split_once('m').unwrap().0);
             prop_assert!(last.is_none_or(is_reset), "{:?}", coloured);
             let short = cut_painted(coloured, columns).into_owned();
@@ -169,26 +173,26 @@ proptest! {
         }
     }
 
-    /// A line in parts reads as the whole, but for tabs, which count from each part's beginning.
+    /// Tabs are left out: they count from the beginning of each part.
     #[test]
-    fn parts_of_a_line_are_the_line(line in escaped(), cut in any::<prop::sample::Index>()) {
+    fn a_line_in_parts_reads_like_the_whole_line(line in escaped(), cut in any::<prop::sample::Index>()) {
         let line = line.replace('\t', " ");
         let mut at = cut.index(line.len() + 1);
         while !line.is_char_boundary(at) {
             at -= 1;
         }
         for coloured in [false, true] {
-            let (mut paint, mut parts) = (Paint::default(), String::new());
-            paint.push(&mut parts, &line[..at], coloured);
-            paint.push(&mut parts, &line[at..], coloured);
+            let (mut painter, mut parts) = (Painter::default(), String::new());
+            painter.push(&mut parts, &line[..at], coloured);
+            painter.push(&mut parts, &line[at..], coloured);
             prop_assert_eq!(without_sgr(&parts), without_sgr(&painted(&[&line], coloured)[0]));
-            prop_assert!(paint.in_force.len() <= IN_FORCE_MAX);
+            prop_assert!(painter.attributes() <= IN_FORCE_MAX);
         }
     }
 
-    /// On a terminal each character has the colours that the child gave it.
+    /// A terminal shows each character in the colours that its program chose.
     #[test]
-    fn colours_are_the_childs(
+    fn each_character_keeps_the_colour_of_its_program(
         lines in prop::collection::vec(prop::collection::vec(prop::sample::select(vec![
             "\x1b[31m", "\x1b[0m", "\x1b[m", "\x1b[1;38;5;9m", "\x1b[39m", "\x1b[22m", "\x1b[4;48;2;1;2;3m",
             "\x1b[2m", "\x1b[24m", "\x1b[7m", "\x1b[27;49m", "\x1b[3m", "\x1b[23m", "\x1b[91;102m", "a", "b",
@@ -207,7 +211,7 @@ proptest! {
 }
 
 #[test]
-fn of_what_is_too_long_the_end_is_shown() {
+fn the_end_of_a_long_line_is_shown() {
     for (columns, expected) in [(0, ""), (1, "…"), (2, "…c"), (4, "…漢c")] {
         assert_eq!(end_of_painted("\x1b[1ma\x1b[0mb漢c", columns), expected);
     }
