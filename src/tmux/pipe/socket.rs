@@ -1,7 +1,6 @@
-//! Where a drain finds its observer: a socket that is there only until the drain has come.
-//!
-//! So nothing is left behind when the observer is killed at any other time; and in that moment the
-//! drain, which finds nobody, clears up.
+//! The socket at which a drain finds its observer. It exists only until the drain has connected, so that a
+//! killed observer leaves nothing behind at any other time. In that interval, the drain that finds no
+//! observer removes it.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
@@ -19,62 +18,62 @@ use rustix::process::{Resource, geteuid, getrlimit};
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 
-/// What the names of the directories begin with.
+/// The prefix of the names of the directories.
 const PREFIX: &str = "td-observe-";
 
-/// Digits of what follows, in base 16.
+/// The hexadecimal digits after the prefix.
 const NONCE_DIGITS: usize = 16;
 
-/// A place that is younger than this may be about to be listened at.
-const OLD_SECONDS: i64 = 10;
+/// A younger socket may not be listening yet.
+const ABANDONED_SECONDS: i64 = 10;
 
-/// Descriptors that are left to the rest of the program: tmux is asked, and sessions that are polled have
-/// their logs.
-const LEFT: u64 = 256;
+/// The file descriptors reserved for the rest of the program: tmux processes, and the history of polled
+/// sessions.
+const RESERVED_FDS: u64 = 256;
 
-/// The socket's name in its directory.
+/// The name of the socket in its directory.
 const SOCKET: &str = "drain";
 
-/// The longest path that a socket has everywhere: `sockaddr_un` of macOS has 104 bytes, Linux 108.
+/// The longest path of a socket on all systems: `sockaddr_un` has 104 bytes on macOS, 108 on Linux.
 const PATH_BYTES_MAX: usize = 100;
 
-/// Where to look for places when the system's own directory for such things has too long a name.
-const SHORT: &str = "/tmp";
+/// The directory to use when the path of the system's temporary directory is too long.
+const SHORT_BASE: &str = "/tmp";
 
-/// A place; dropped, it is gone.
+/// A listening socket in a directory of its own. Dropping it removes both.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DrainSocket {
     directory: PathBuf,
     pub listener: UnixListener,
 }
 
-impl Place {
-    /// A new one.
+impl DrainSocket {
+    /// Creates a socket.
     ///
     /// # Errors
-    /// When the directory or the socket cannot be made.
+    /// When the directory or the socket cannot be created.
     pub fn new() -> Result<Self> {
         Self::below(&base()).or_else(|error| {
-            // A directory for such things may be named that is not there, or not ours.
-            Self::below(Path::new(SHORT)).map_err(|_| error)
+            // `TMPDIR` may name a missing directory, or one of another user.
+            Self::below(Path::new(SHORT_BASE)).map_err(|_| error)
         })
     }
 
     fn below(base: &Path) -> Result<Self> {
         let directory = base.join(format!(
             "{PREFIX}{:0NONCE_DIGITS$x}",
-            RandomState::new().hash_one("place")
+            RandomState::new().hash_one("drain")
         ));
-        let failed = |cause| Error::file("cannot make a place for drains at", &directory, cause);
+        let failed = |cause| Error::file("cannot create a socket for drains at", &directory, cause);
         DirBuilder::new()
             .mode(0o700)
             .create(&directory)
             .map_err(failed)?;
         let listener = UnixListener::bind(directory.join(SOCKET))
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
-        let listener = listener.and_then(|listener| match leaves_some(&listener) {
+        let listener = listener.and_then(|listener| match leaves_reserve(&listener) {
             true => Ok(listener),
-            false => Err(io::Error::other("too few more files may be open")),
+            false => Err(io::Error::other("too few file descriptors are left")),
         });
         match listener {
             Ok(listener) => Ok(Self {
@@ -88,30 +87,29 @@ impl Place {
         }
     }
 
-    /// The path of the socket.
-    pub fn socket(&self) -> PathBuf {
+    /// Returns the path of the socket.
+    pub fn path(&self) -> PathBuf {
         self.directory.join(SOCKET)
     }
 }
 
-impl Drop for Place {
+impl Drop for DrainSocket {
     fn drop(&mut self) {
-        remove(&self.socket());
+        remove(&self.path());
     }
 }
 
-/// Removes a place: its socket and, when nothing else is in it, its directory.
+/// Removes a socket and, if it is empty then, its directory.
 pub(super) fn remove(socket: &Path) {
-    // What cannot be removed is not there, or is not ours.
+    // A failure means that it does not exist, or belongs to another user.
     let _ = fs::remove_file(socket);
     if let Some(directory) = socket.parent() {
         let _ = fs::remove_dir(directory);
     }
 }
 
-/// Removes the places of observers that are gone: one that was killed between making a place and
-/// telling tmux of it leaves it behind. The directory is everybody's: what does not look like a place of
-/// ours in each respect is none.
+/// Removes the sockets of observers that were killed between creating them and starting the drain. All
+/// users share the directory, so an entry must match in every respect.
 pub(super) fn remove_abandoned(now: Timestamp) {
     let Ok(entries) = fs::read_dir(base()) else {
         return;
@@ -119,36 +117,36 @@ pub(super) fn remove_abandoned(now: Timestamp) {
     for entry in entries.flatten() {
         let directory = entry.path();
         let socket = directory.join(SOCKET);
-        if is_name(&entry.file_name()) && is_old(&directory, now) && is_deserted(&socket) {
+        if has_name(&entry.file_name()) && is_own_and_old(&directory, now) && is_unused(&socket) {
             remove(&socket);
         }
     }
 }
 
-fn is_name(name: &OsStr) -> bool {
+fn has_name(name: &OsStr) -> bool {
     let nonce = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
     nonce.is_some_and(|nonce| {
         nonce.len() == NONCE_DIGITS && nonce.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
 }
 
-/// Whether it is a directory of ours, and was made some time ago.
-fn is_old(directory: &Path, now: Timestamp) -> bool {
+/// Returns true if this user created the directory some time ago.
+fn is_own_and_old(directory: &Path, now: Timestamp) -> bool {
     let second = now.micros() / 1_000_000;
     fs::symlink_metadata(directory).is_ok_and(|made| {
         made.is_dir()
             && made.uid() == geteuid().as_raw()
             && made.mode() & 0o777 == 0o700
-            && second.saturating_sub(made.mtime()) >= OLD_SECONDS
+            && second.saturating_sub(made.mtime()) >= ABANDONED_SECONDS
     })
 }
 
-/// Whether there is a socket at which nobody listens, or no socket any more.
-fn is_deserted(socket: &Path) -> bool {
+/// Returns true if no process listens at the socket, or there is none.
+fn is_unused(socket: &Path) -> bool {
     match fs::symlink_metadata(socket) {
         Ok(made) if made.file_type().is_socket() => {
-            // A connection that says nothing is let go by whoever listens there. It is not waited for
-            // one who is too busy to take it.
+            // A listening observer drops a connection without a token. The connect does not wait for an
+            // observer that is too busy to accept it.
             matches!(connect_now(socket), Err(Errno::CONNREFUSED))
         }
         Ok(_) => false,
@@ -162,12 +160,12 @@ fn connect_now(path: &Path) -> rustix::io::Result<()> {
     connect(&socket, &SocketAddrUnix::new(path)?)
 }
 
-/// Whether the rest of the program has enough descriptors besides this one, which is the lowest that was
-/// free: without any, sessions would not even be polled.
-fn leaves_some(listener: &UnixListener) -> bool {
+/// Returns true if enough descriptors remain above this one, which was the lowest free one. Without any,
+/// sessions could not even be polled.
+fn leaves_reserve(listener: &UnixListener) -> bool {
     let limit = getrlimit(Resource::Nofile).current;
     let number = u64::try_from(listener.as_raw_fd()).unwrap_or(u64::MAX);
-    limit.is_none_or(|limit| number < limit.saturating_sub(LEFT.min(limit / 2)))
+    limit.is_none_or(|limit| number < limit.saturating_sub(RESERVED_FDS.min(limit / 2)))
 }
 
 fn base() -> PathBuf {
@@ -176,7 +174,7 @@ fn base() -> PathBuf {
     if base.is_absolute() && longest <= PATH_BYTES_MAX {
         base
     } else {
-        SHORT.into()
+        SHORT_BASE.into()
     }
 }
 
@@ -185,20 +183,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_there_as_long_as_it_is_held() {
+    fn a_socket_exists_until_it_is_dropped() {
         use std::os::unix::fs::PermissionsExt;
         use std::os::unix::net::UnixStream;
-        let place = Place::new().unwrap();
-        let (socket, directory) = (place.socket(), place.directory.clone());
+        let listening = DrainSocket::new().unwrap();
+        let (socket, directory) = (listening.path(), listening.directory.clone());
         let mode = fs::metadata(&directory).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         UnixStream::connect(&socket).unwrap();
-        drop(place);
+        drop(listening);
         assert!(!directory.exists());
     }
 
     #[test]
-    fn an_abandoned_place_is_removed_and_what_is_none_is_not() {
+    fn an_abandoned_socket_is_removed_and_nothing_else() {
         use std::fs::File;
         use std::time::{Duration, UNIX_EPOCH};
         let now = Timestamp::from_micros(1_800_000_000_000_000);
@@ -214,8 +212,8 @@ mod tests {
         let nonce = u64::from(std::process::id());
         let abandoned = make(format!("{PREFIX}{nonce:016x}"));
         drop(UnixListener::bind(abandoned.join(SOCKET)).unwrap());
-        // Those that somebody listens at, in whatever way, those that are new, and those of others.
-        let held = Place::new().unwrap();
+        // Listening sockets, new ones, and files of other programs.
+        let held = DrainSocket::new().unwrap();
         let busy = make(format!("{PREFIX}{:016x}", nonce + (1 << 40)));
         let _listener = UnixListener::bind(busy.join(SOCKET)).unwrap();
         let young = make(format!("{PREFIX}{:016x}", nonce + (2 << 40)));
@@ -230,8 +228,8 @@ mod tests {
         age(&young, 9);
         remove_abandoned(now);
         assert!(!abandoned.exists());
-        for place in [&held.directory, &busy, &young, &notes, &file] {
-            assert!(place.join(SOCKET).exists(), "{}", place.display());
+        for other in [&held.directory, &busy, &young, &notes, &file] {
+            assert!(other.join(SOCKET).exists(), "{}", other.display());
         }
         for directory in [&busy, &young, &notes, &file] {
             remove(&directory.join(SOCKET));
