@@ -76,6 +76,11 @@ impl KnownAgent {
         Self::Copilot,
     ];
 
+    /// The agent with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|agent| agent.name() == name)
+    }
+
     /// The name of its command, which events and rules use.
     pub fn name(self) -> &'static str {
         match self {

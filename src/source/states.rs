@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use crate::agent::{
-    AgentProgram, Claim, Claims, Judged, Screen, ScreenState, StateReport, StateRules, StateSource,
-    StateTracker, state_of_title,
+    AgentProgram, Claim, Claims, Judged, KnownAgent, Screen, ScreenState, StateReport, StateRules,
+    StateSource, StateTracker, state_of_title,
 };
 use crate::tmux::foreground_program;
 use crate::track::{Look, Notice};
@@ -30,6 +30,7 @@ pub(super) struct States {
     question_due: Option<Instant>,
     /// The agent whose process was found.
     program: Option<AgentProgram>,
+    title: String,
     claims: Claims,
     /// When there may be something to report, if nothing happens.
     next: Option<Instant>,
@@ -54,6 +55,7 @@ impl States {
             question: None,
             question_due: None,
             program: None,
+            title: String::new(),
             claims: Claims::default(),
             next: None,
             began: now,
@@ -85,10 +87,22 @@ impl States {
 
     /// The pane's title.
     pub fn titled(&mut self, title: &str, now: Instant) {
-        let known = self.program.as_ref().and_then(AgentProgram::known);
-        let state = known.and_then(|agent| state_of_title(agent, title));
-        let claim = state.map(|state| self.by_itself(state, None, title));
-        self.claim(StateSource::Title, claim, now);
+        title.clone_into(&mut self.title);
+        self.claim(StateSource::Title, self.of_title(), now);
+    }
+
+    /// What the title says: of the agent whose process was found, else of the one on the screen.
+    fn of_title(&self) -> Option<Claim> {
+        let shown = || KnownAgent::named(&self.tracker.current()?.agent);
+        let (known, is_confirmed) = match &self.program {
+            Some(program) => (program.known(), true),
+            None => (shown(), false),
+        };
+        let state = state_of_title(known?, &self.title)?;
+        Some(Claim {
+            is_confirmed,
+            ..self.by_itself(state, None, &self.title)
+        })
     }
 
     /// The program has told its terminal something.
@@ -159,6 +173,9 @@ impl States {
         let screen = self.tracker.current().cloned();
         let claim = screen.as_ref().map(|judged| self.of_screen(judged));
         self.claims.claim(StateSource::Screen, claim, at);
+        if self.program.is_none() {
+            self.claims.claim(StateSource::Title, self.of_title(), at);
+        }
         let report = self.claims.changed(at);
         let deadline = self.claims.deadline(at);
         self.next = deadline.and_then(|at| self.began.checked_add(at));
@@ -197,8 +214,13 @@ impl States {
 
     fn judge(&self, look: &Look) -> Option<Judged> {
         let screen = &look.rows[look.history_rows()..];
-        let rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
+        let mut rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
         let program = foreground_program(look.pid);
+        if self.program.is_none() && program.as_deref().is_some_and(shows_files) {
+            return None;
+        }
+        // Below an agent in a tmux within this one, or on another host, stands that one's status line.
+        rows.pop_if(|row| is_status_line(row));
         let judged = self.rules.judge(&Screen {
             rows: &rows,
             cursor: Some(look.cursor),
@@ -220,4 +242,20 @@ impl States {
     fn time(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.began)
     }
+}
+
+/// Whether a program shows what is in files, which may look like an agent's screen.
+fn shows_files(program: &str) -> bool {
+    const PROGRAMS: &[&str] = &[
+        "bat", "cat", "emacs", "grep", "head", "hx", "less", "man", "more", "most", "nano", "nvim",
+        "rg", "tail", "vi", "view", "vim",
+    ];
+    PROGRAMS.contains(&program)
+}
+
+/// Whether a row is the status line of a tmux server: `[name] 0:window* …`.
+fn is_status_line(row: &str) -> bool {
+    let rest = row.strip_prefix('[').and_then(|row| row.split_once("] "));
+    let window = rest.and_then(|(_, windows)| windows.trim_start().split_once(':'));
+    window.is_some_and(|(number, _)| number.parse::<u32>().is_ok())
 }

@@ -172,6 +172,7 @@ impl PaneAnswer {
 
     pub(super) fn look(listed: &PaneState, mut view: PaneView, proof: Proof) -> Self {
         view.state.keep_pid(listed.pid);
+        view.state.title.clone_from(&listed.title);
         (view.look.pid, view.look.dead) = (view.state.pid, view.state.dead);
         let seen = Box::new(Seen::of(&view, proof));
         // Through which of its windows a linked pane was seen is chance: the listing's names and

@@ -30,6 +30,8 @@ pub struct Seen {
     pub pid: u32,
     /// The last second in which something was printed in the window, as tmux knew it then.
     pub window_activity: i64,
+    /// The title: agents tell their states there.
+    pub title: String,
     /// The rows of the screen, as tmux wrote them.
     pub(super) screen: Arc<str>,
     /// When the pane showed this for certain last: at the look, or when that was proved again.
@@ -73,6 +75,7 @@ impl Seen {
             dead: state.dead,
             pid: state.pid,
             window_activity: state.window_activity,
+            title: state.title.clone(),
             screen: Arc::clone(&view.screen),
             proof,
         }
@@ -87,7 +90,8 @@ impl Seen {
             && self.cursor == now.cursor
             && self.alternate == now.alternate
             && self.dead == now.dead
-            && self.pid == now.pid;
+            && self.pid == now.pid
+            && self.title == now.title;
         let active = self.window_activity != now.window_activity;
         match same {
             false => Standing::Changed,

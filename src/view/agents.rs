@@ -107,12 +107,10 @@ pub(super) fn tool_ended(name: &str, success: bool, duration_ms: u64) -> (Tone, 
         true => (Tone::Dim, "done"),
         false => (Tone::Caution, "FAILED"),
     };
-    let text = match duration_ms {
-        // What was read off a screen has no time.
-        0 => format!("{name} {word}"),
-        _ => format!("{name} {word} after {}", duration(duration_ms)),
-    };
-    (tone, text)
+    (
+        tone,
+        format!("{name} {word} after {}", duration(duration_ms)),
+    )
 }
 
 /// What it is, and the beginning of what it says.

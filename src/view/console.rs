@@ -64,6 +64,8 @@ pub(crate) struct Console {
     panes: BTreeMap<(String, PaneId), Pane>,
     executions: Executions,
     needs: Needs,
+    /// The last agent whose error was shown, with its run.
+    failed: Option<Box<(String, String)>>,
     /// What stands above the foot of a terminal.
     body: Body,
     /// How agents' screens are read, where decoration is left out.
@@ -284,6 +286,9 @@ impl Console {
                 _ => {}
             }
         }
+        if let TdEvent::Error { context, .. } = event {
+            self.failed = Some(Box::new((id.to_owned(), context.clone())));
+        }
         if let Some(lines) = conversation::lines(event, self.rows.look.verbose) {
             for line in lines {
                 self.rows.row(&label, '|', line.tone, &line.text, out);
@@ -346,7 +351,16 @@ impl Console {
             } => {
                 let agent = Some(needs::told(event).0).filter(|agent| *agent != SHELL);
                 self.of_pane(id, pane, at, out, |known, _, _| known.is_of(agent));
-                let is_shown = state == "done" && self.pane_mut(id, pane).is_turn_over;
+                let is_turn_over = self.pane_mut(id, pane).is_turn_over;
+                let (agent, _) = needs::told(event);
+                let failed = self
+                    .failed
+                    .take_if(|failed| failed.0 == id && failed.1 == agent);
+                let is_shown = match state.as_str() {
+                    "done" => is_turn_over,
+                    "error" => failed.is_some(),
+                    _ => false,
+                };
                 if !is_shown || self.rows.look.verbose {
                     self.note(event, &label, out);
                 }

@@ -23,11 +23,14 @@ pub(super) fn lines(event: &TdEvent, is_verbose: bool) -> Option<Vec<Line>> {
     match event {
         TdEvent::PromptSent { prompt_summary, .. } => {
             let rows = prompt_summary.lines().filter(|row| !row.trim().is_empty());
-            let prompt = |row: &str| Line {
+            let prompt = |(at, row): (usize, &str)| Line {
                 tone: Tone::Prompt,
-                text: format!("> {row}"),
+                text: match at {
+                    0 => format!("> {row}"),
+                    _ => format!("  {row}"),
+                },
             };
-            Some(rows.map(prompt).collect())
+            Some(rows.enumerate().map(prompt).collect())
         }
         TdEvent::TokenReceived { token, .. } => {
             let rows = token.trim_end().lines();
@@ -54,6 +57,8 @@ pub(super) fn lines(event: &TdEvent, is_verbose: bool) -> Option<Vec<Line>> {
             ..
         } => {
             let (tone, text) = tool_ended(tool_name, *success, *duration_ms);
+            // What was read off a screen has no time.
+            let text = text.trim_end_matches(" after 0.00 s");
             let result = first_line(result_summary);
             let result = match result.is_empty() {
                 true => String::new(),
@@ -139,7 +144,7 @@ mod tests {
             token_count: 0,
             pane: pane.clone(),
         };
-        assert_eq!(shown(&prompt), ["> fix it", "> please"]);
+        assert_eq!(shown(&prompt), ["> fix it", "  please"]);
         let tool = TdEvent::ToolCallStarted {
             execution_id: execution_id.clone(),
             iteration: 1,

@@ -19,6 +19,8 @@ const PANES_MAX: usize = 100_000;
 pub(crate) struct Survey {
     only: Option<PaneId>,
     panes: BTreeSet<PaneId>,
+    /// An agent's conversation is reported.
+    has_conversation: bool,
     /// What was said of lines beside `OutputUpdate`, as far as that did not say otherwise later.
     revised: BTreeMap<PaneId, BTreeMap<i64, String>>,
     bytes: usize,
@@ -43,6 +45,10 @@ impl Survey {
         {
             self.panes.insert(pane.clone());
         }
+        self.has_conversation |= matches!(
+            event,
+            TdEvent::PromptSent { .. } | TdEvent::TokenReceived { .. }
+        ) && event.pane().is_some();
         match event {
             TdEvent::OutputUpdate {
                 pane,
@@ -85,9 +91,10 @@ impl Survey {
         self.panes.iter()
     }
 
-    /// The run's pane, if it has just one.
+    /// The run's pane, if it has just one, and is shown by its lines: not by its agent's conversation.
     pub fn sole_pane(&self) -> Option<&PaneId> {
-        self.panes.first().filter(|_| self.panes.len() == 1)
+        let is_sole = self.panes.len() == 1 && !self.has_conversation;
+        self.panes.first().filter(|_| is_sole)
     }
 
     /// How many revisions found no room: these lines read as they were said first.

@@ -46,6 +46,8 @@ pub(super) struct Transcript {
     rewritten: Option<Standing>,
     /// Something was reported since the file was opened.
     is_reported: bool,
+    /// The turn that may have ended before is one of which nothing is reported.
+    has_old_turn: bool,
 }
 
 impl Transcript {
@@ -62,11 +64,17 @@ impl Transcript {
             latest: None,
             rewritten: None,
             is_reported: false,
+            has_old_turn: false,
         }
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The time of the latest record that was read, where records have times.
+    pub fn latest(&self) -> Option<Timestamp> {
+        self.latest
     }
 
     /// In which state its records leave the agent.
@@ -142,6 +150,11 @@ impl Transcript {
         self.offset += piece.len() as u64;
         let before = events.len();
         self.parser.push(&piece[new..], now, events);
+        // A prompt shows that the turn before it has ended, which was before.
+        if events.len() > before && std::mem::take(&mut self.has_old_turn) {
+            let is_old = matches!(events[before], AgentEvent::TurnCompleted { .. });
+            is_old.then(|| events.remove(before));
+        }
         self.is_reported |= events.len() > before;
         self.latest = self.latest.max(last_time(&piece));
         self.read_at = Some(now);
@@ -169,6 +182,7 @@ impl Transcript {
         };
         self.parser
             .push(&before[cut..], self.since, &mut Vec::new());
+        self.has_old_turn = self.parser.standing() == Standing::MaybeDone;
         self.latest = last_time(before);
         self.offset = new;
         Ok(())

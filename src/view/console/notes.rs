@@ -63,9 +63,24 @@ pub(super) fn note(event: &TdEvent, is_verbose: bool) -> Option<(Tone, String)> 
                 // As logs of earlier versions have it.
                 return is_news.then(|| (tone, format!("[agent {state}: {evidence}]")));
             };
+            let is_source = |name| source.as_deref().is_some_and(|source| *source == name);
+            if state == "idle" && is_source("transcript") && !is_verbose {
+                // Of a turn that a human has stopped there is no other end.
+                return Some((Tone::Dim, format!("[{agent} interrupted]")));
+            }
             let why = asks
                 .as_ref()
                 .or(detail.as_ref().filter(|_| state != "done"));
+            let why = why.map(
+                |why| match is_source("screen") && !is_verbose && asks.is_none() {
+                    // The rule that has read it is for those who write rules.
+                    true => why
+                        .split_once(": ")
+                        .map_or(why.as_str(), |(_, row)| row)
+                        .trim(),
+                    false => why,
+                },
+            );
             let why = why.map_or(String::new(), |why| format!(": {why}"));
             let how = match (is_verbose, source) {
                 (true, Some(source)) => format!(" ({source}, {evidence})"),
@@ -76,11 +91,8 @@ pub(super) fn note(event: &TdEvent, is_verbose: bool) -> Option<(Tone, String)> 
                 other => other,
             };
             // The end of a turn and an error of its transcript are events of their own.
-            let is_transcripts = source
-                .as_deref()
-                .is_some_and(|source| *source == "transcript");
             let has_event =
-                is_transcripts && matches!(state.as_str(), "done" | "error" | "limited");
+                is_source("transcript") && matches!(state.as_str(), "done" | "error" | "limited");
             let is_said = has_event && !is_verbose;
             (is_news && !is_said).then(|| (tone, format!("[{agent} {word}{how}{why}]")))
         }
@@ -143,8 +155,18 @@ pub(super) fn note(event: &TdEvent, is_verbose: bool) -> Option<(Tone, String)> 
         } => Some((Tone::Caution, format!("[warning, {context}: {message}]"))),
         TdEvent::Error {
             context, message, ..
-        } => Some((Tone::Alarm, format!("[error, {context}: {message}]"))),
+        } => Some((
+            Tone::Alarm,
+            format!("[error, {context}: {}]", in_one_row(message)),
+        )),
         other if other.kind() == EventKind::LogOpened => None,
         other => Some((Tone::Dim, format!("[{}]", other.type_name()))),
     }
+}
+
+/// A text of several rows in one.
+fn in_one_row(text: &str) -> String {
+    let rows = text.lines().map(str::trim);
+    let rows: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();
+    rows.join(" · ")
 }

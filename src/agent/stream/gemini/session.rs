@@ -13,6 +13,9 @@ use super::super::tools::When;
 /// What Gemini CLI 0.61 says when a human stops it.
 const CANCELLED: &str = "Request cancelled.";
 
+/// How what it tells the model of itself begins, which no human has typed.
+const CONTEXT: &str = "<session_context>";
+
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,6 +32,15 @@ pub struct Record<'a> {
     tool_calls: List<ToolCall<'a>>,
     #[serde(default)]
     tokens: Maybe<Tokens>,
+    #[serde(default, borrow, rename = "$set")]
+    patch: Maybe<Patch<'a>>,
+}
+
+/// A patch of the header.
+#[derive(Debug, Default, Deserialize)]
+struct Patch<'a> {
+    #[serde(default, borrow)]
+    messages: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -82,13 +94,24 @@ struct Answering {
 pub struct Session {
     open: Option<Answering>,
     seen: Recent,
+    /// After an interruption, all messages that are to stay are written once more, up to the patch that
+    /// has them all.
+    restates: bool,
 }
 
 impl Grammar for Session {
     type Record<'a> = Record<'a>;
 
     fn record(&mut self, record: Record<'_>, scribe: &mut Scribe) {
+        let has_messages = |patch: &Patch<'_>| patch.messages.is_some();
+        if record.patch.0.as_ref().is_some_and(has_messages) {
+            self.restates = false;
+        }
+        if record.kind.as_str() == "user" && record.content.text.as_str().starts_with(CONTEXT) {
+            self.restates = true;
+        }
         match record.kind.as_str() {
+            "user" | "gemini" if self.restates => {}
             "user" => {
                 if !self.seen.insert(record.id.as_str()) {
                     return;
