@@ -72,7 +72,10 @@ fn last_messages(file: &Path, format: StreamFormat) -> Vec<String> {
     StreamParser::of(format).push(&bytes, Timestamp::default(), &mut events);
     let messages = events.into_iter().rev().filter_map(|event| match event {
         AgentEvent::PromptSent { prompt_summary, .. } => Some(letters(&prompt_summary)),
-        AgentEvent::TokenReceived { token } => Some(letters(&token)),
+        // Short answers are the same in many conversations, of which not all are known.
+        AgentEvent::TokenReceived { token } => {
+            Some(letters(&token)).filter(|letters| letters.chars().count() >= LETTERS)
+        }
         _ => None,
     });
     messages.take(MESSAGES).collect()

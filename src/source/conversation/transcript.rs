@@ -152,8 +152,9 @@ impl Transcript {
         self.parser.push(&piece[new..], now, events);
         // A prompt shows that the turn before it has ended, which was before.
         if events.len() > before && std::mem::take(&mut self.has_old_turn) {
-            let is_old = matches!(events[before], AgentEvent::TurnCompleted { .. });
-            is_old.then(|| events.remove(before));
+            let is_prompt = |event: &AgentEvent| matches!(event, AgentEvent::PromptSent { .. });
+            let old = events[before..].iter().position(is_prompt).unwrap_or(0);
+            events.drain(before..before + old);
         }
         self.is_reported |= events.len() > before;
         self.latest = self.latest.max(last_time(&piece));
@@ -302,5 +303,22 @@ mod tests {
         assert_eq!(transcript.standing(), Standing::MaybeDone);
         transcript.turn_over(since, &mut events);
         assert_eq!(events, []);
+        let later = at("2026-11-23T20:00:01Z");
+        transcript.read(later, &mut events).unwrap();
+        assert_eq!(events, [], "it has settled");
+        let prompt = r#"{"id":"9","timestamp":"2026-11-23T20:00:02Z","type":"user","content":[{"text":"next"}]}"#;
+        append(&transcript, &format!("{prompt}\n"));
+        transcript.read(later, &mut events).unwrap();
+        assert!(
+            matches!(&events[..], [AgentEvent::PromptSent { .. }]),
+            "{events:?}"
+        );
+    }
+
+    fn append(transcript: &Transcript, text: &str) {
+        use std::io::Write;
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.append(true).open(transcript.path()).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
     }
 }
