@@ -1,5 +1,6 @@
 //! The conversation of an agent that keeps no transcript, read off its screen.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::super::conversation::Telling;
@@ -8,9 +9,9 @@ use super::Pane;
 use crate::agent::{AgentEvent, AgentProgram, Markers, ScreenReader, ScreenState};
 use crate::track::Look;
 
-/// How long after a change of size a screen is not read: tmux has cut or moved its rows, and the agent
-/// draws them anew.
-const REDRAWS: Duration = Duration::from_millis(300);
+/// How long a screen is held before it is read. An agent draws at its pane's new size before the size is
+/// known here: what it drew then is not read.
+const HELD: Duration = Duration::from_millis(300);
 
 /// One agent's screen, as it is read.
 #[derive(Debug)]
@@ -19,9 +20,10 @@ pub(super) struct Reading {
     /// What ends a turn, where that is asked for.
     markers: Option<Markers>,
     reader: ScreenReader,
+    /// Columns and rows of the screens that are held.
     size: (u32, u32),
-    /// When the screen is read that was not read since its size had changed.
-    redrawn_at: Option<Instant>,
+    /// Screens that are not read yet, and when they were shown.
+    held: VecDeque<(Instant, Vec<String>)>,
     telling: Telling,
 }
 
@@ -32,7 +34,7 @@ impl Reading {
             markers: markers.cloned(),
             reader: ScreenReader::new(program),
             size: (0, 0),
-            redrawn_at: None,
+            held: VecDeque::new(),
             telling: Telling::of_screen(),
         }
     }
@@ -44,18 +46,26 @@ impl Reading {
 
     /// When something settles, if nothing happens.
     pub fn next_due(&self) -> Option<Instant> {
-        let due = [self.reader.next_due(), self.redrawn_at];
-        due.into_iter().flatten().min()
+        let held = self.held.front().map(|(shown, _)| *shown + HELD);
+        [self.reader.next_due(), held].into_iter().flatten().min()
     }
 
-    /// Whether a screen of this size is to be read now.
-    fn is_drawn(&mut self, size: (u32, u32), now: Instant) -> bool {
-        let before = std::mem::replace(&mut self.size, size);
-        if before != size && before != (0, 0) {
-            self.redrawn_at = Some(now + REDRAWS);
+    fn hold(&mut self, look: &Look, now: Instant) {
+        let size = (look.width, look.height);
+        if std::mem::replace(&mut self.size, size) != size {
+            self.held.clear();
         }
-        self.redrawn_at.take_if(|at| *at <= now);
-        self.redrawn_at.is_none()
+        let rows = look.rows[look.history_rows()..].iter();
+        let rows = rows.map(|row| row.text.clone()).collect();
+        self.held.push_back((now, rows));
+    }
+
+    fn take_due(&mut self, now: Instant) -> Option<Vec<String>> {
+        let is_due = self
+            .held
+            .front()
+            .is_some_and(|(shown, _)| *shown + HELD <= now);
+        is_due.then(|| self.held.pop_front())?.map(|(_, rows)| rows)
     }
 }
 
@@ -65,25 +75,22 @@ impl Pane {
         if !look.alternate || look.dead.is_some() {
             return;
         }
-        let (size, now) = ((look.width, look.height), out.now);
-        let reading = self.reading.as_mut();
-        if !reading.is_some_and(|reading| reading.is_drawn(size, now)) {
-            return;
+        if let Some(reading) = &mut self.reading {
+            reading.hold(look, out.now);
         }
-        let rows = look.rows[look.history_rows()..].iter();
-        let rows: Vec<&str> = rows.map(|row| row.text.as_str()).collect();
-        self.read(out, |reader, events| {
-            reader.see(&rows, look.width, now, events)
-        });
+        self.read_due(out);
     }
 
     pub(super) fn read_due(&mut self, out: &mut Out<'_>) {
         let now = out.now;
-        let redrawn = self.reading.as_ref().and_then(|reading| reading.redrawn_at);
-        if redrawn.is_some_and(|at| at <= now)
-            && let Some(look) = self.shown()
+        while let Some(reading) = &mut self.reading
+            && let Some(rows) = reading.take_due(now)
         {
-            self.read_screen(&look, out);
+            let width = reading.size.0;
+            self.read(out, |reader, events| {
+                let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+                reader.see(&rows, width, now, events);
+            });
         }
         self.read(out, |reader, events| reader.due(now, events));
     }
