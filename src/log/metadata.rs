@@ -205,7 +205,7 @@ impl Metadata {
 }
 
 /// The name of this host.
-pub(super) fn host() -> String {
+pub(crate) fn host() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()

@@ -59,6 +59,7 @@ pub use dir::{DataDir, RUNS_MAX, RunDirectory};
 pub use find::{FoundRun, RunIndex};
 pub use iteration::{IterationDirectory, IterationFile, IterationText};
 pub use line::parse_line;
+pub(crate) use metadata::host;
 pub use metadata::{Metadata, RunInfo, RunState, TmuxIdentity};
 pub use name::{decode_name, encode_name};
 pub use notice::{LogReport, LostRun, Notice, NoticeKind};

@@ -7,6 +7,7 @@ use crate::agent::{
     AgentProgram, Claim, Claims, Judged, KnownAgent, Screen, ScreenState, StateReport, StateRules,
     StateSource, StateTracker, state_of_title,
 };
+use crate::log::host;
 use crate::tmux::foreground_program;
 use crate::track::{Look, Notice};
 
@@ -31,6 +32,8 @@ pub(super) struct States {
     /// The agent whose process was found.
     program: Option<AgentProgram>,
     title: String,
+    /// The name of the machine.
+    host: String,
     claims: Claims,
     /// When there may be something to report, if nothing happens.
     next: Option<Instant>,
@@ -56,6 +59,7 @@ impl States {
             question_due: None,
             program: None,
             title: String::new(),
+            host: host(),
             claims: Claims::default(),
             next: None,
             began: now,
@@ -98,7 +102,8 @@ impl States {
             Some(program) => (program.known(), true),
             None => (shown(), false),
         };
-        let state = state_of_title(known?, &self.title)?;
+        // The title that tmux gives a pane is the name of the machine: its program has set none.
+        let state = state_of_title(known?, &self.title).filter(|_| self.title != self.host)?;
         Some(Claim {
             is_confirmed,
             ..self.by_itself(state, None, &self.title)
