@@ -75,6 +75,11 @@ impl KnownAgent {
         Self::Copilot,
     ];
 
+    /// Returns the agent with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|agent| agent.name() == name)
+    }
+
     /// Returns the name of the agent's command, which events and rules use.
     pub fn name(self) -> &'static str {
         match self {

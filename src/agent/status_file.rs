@@ -50,6 +50,8 @@ impl StatusFile {
         match self.status.as_deref()? {
             "busy" => Some(AgentState::Working),
             "idle" => Some(AgentState::Idle),
+            // A menu that the user has opened, or a dialogue that is being drawn.
+            "waiting" if self.waiting_for.as_deref() == Some("dialog open") => None,
             "waiting" => Some(AgentState::Waiting),
             _ => None,
         }

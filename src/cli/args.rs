@@ -140,10 +140,10 @@ Names are exact: job-1 never means job-10. A target that is not there yet is wai
 marked ~ are lines shown before that read differently now. A line that is not finished, such as a
 prompt, is shown last on a terminal; elsewhere it is shown when its pane ends with it.
 
-An agent in a pane (Claude Code, Codex, Gemini, Qwen, aider) is shown by its conversation: prompts,
-answers, tools with their results, and what it asks you. That and its state are read from its own
-files; where it has none, its title and its screen tell the state: see td-observe states. -v shows
-working and idle, too. --screen shows its rows as well, --no-conversation leaves its files alone.
+An agent in a pane (Claude Code, Codex, Gemini, Qwen, Copilot, opencode, aider) is shown by its
+conversation: prompts, answers, tools with their results, and what it asks you. That and its state
+are read from its own files; where it has none, its title and its screen tell the state: see
+td-observe states. -v shows working and idle, too. --screen shows its rows as well, --no-conversation leaves its files alone.
 
 Commands given with --on-turn, --on-state and --on-end get the event as JSON on standard input, and
 what it says in TD_EVENT (its type), TD_EXECUTION_ID, TD_SESSION, TD_PANE, TD_MARKER, TD_SUMMARY,

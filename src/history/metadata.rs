@@ -192,7 +192,7 @@ impl RunMetadata {
 }
 
 /// Returns the name of this host.
-pub(super) fn host() -> String {
+pub(crate) fn host() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()

@@ -60,6 +60,7 @@ pub use dir::{DataDir, RUNS_MAX, RunDirectory};
 pub(crate) use dir_handle::DirHandle;
 pub use iteration::{IterationDirectory, IterationFile, IterationText};
 pub use line::parse_line;
+pub(crate) use metadata::host;
 pub use metadata::{RunInfo, RunMetadata, RunState, TmuxIdentity};
 pub use name::{decode_name, encode_name};
 pub use notice::{LogNotice, LogNoticeKind, LogReport, LostRun};

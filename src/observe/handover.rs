@@ -107,6 +107,7 @@ mod tests {
             states: None,
             conversations: &Conversations::default(),
             shows_screen: false,
+            streams: false,
         };
         Pane::open(
             &PaneState::default(),

@@ -86,8 +86,8 @@ pub(super) struct Pane {
     conversations: Conversations,
     /// When turns and states are to be looked for in what the bytes have made.
     glance_at: Option<Instant>,
-    /// What its screen showed when it was judged last; nothing where agents are not looked for.
-    screen: String,
+    /// Its screen when it was judged last; none where agents are not looked for.
+    shown: Option<Look>,
     /// The pane's title, as far as it is known.
     title: String,
     joining: Joining,
@@ -102,6 +102,8 @@ pub(super) struct Pane {
     has_begun_anew: bool,
     /// Whether its pipe may be opened.
     piping: Piping,
+    /// It is followed by its bytes where its pipe is free.
+    streams: bool,
 }
 
 /// By what a pane is followed.
@@ -131,6 +133,8 @@ pub(super) struct Manner<'a> {
     pub conversations: &'a Conversations,
     /// Rows are reported though an agent's conversation is.
     pub shows_screen: bool,
+    /// It is followed by its bytes where its pipe is free.
+    pub streams: bool,
 }
 
 impl Pane {
@@ -182,7 +186,7 @@ impl Pane {
             states: manner.states.map(|rules| States::new(rules, out.now)),
             conversations: manner.conversations.clone(),
             glance_at: None,
-            screen: String::new(),
+            shown: None,
             title: state.title.clone(),
             joining: Joining::None,
             reading: None,
@@ -191,6 +195,7 @@ impl Pane {
             looked_for_agent: Cell::new(None),
             has_begun_anew: false,
             piping: Piping::default(),
+            streams: manner.streams,
         };
         pane.opened(state, out);
         pane.say(changes, out);

@@ -495,6 +495,7 @@ impl Roster {
             states: self.outfit.states.as_ref(),
             conversations: &self.outfit.conversations,
             shows_screen: self.outfit.shows_screens,
+            streams: self.pipes.is_some(),
         };
         Some(Pane::open(&state, look, seen.clone(), manner, &mut out))
     }

@@ -4,9 +4,10 @@
 use std::time::{Duration, Instant};
 
 use crate::agent::{
-    AgentProgram, AgentScreen, AgentState, DetectedState, ResolvedState, StateClaim,
+    AgentProgram, AgentScreen, AgentState, DetectedState, KnownAgent, ResolvedState, StateClaim,
     StateDebouncer, StateResolver, StateRules, StateSource, state_of_title,
 };
+use crate::history::host;
 use crate::tmux::foreground_program;
 use crate::track::{Look, Notice};
 
@@ -30,6 +31,9 @@ pub(super) struct States {
     question_due: Option<Instant>,
     /// The agent whose process was found.
     program: Option<AgentProgram>,
+    title: String,
+    /// The name of the machine.
+    host: String,
     claims: StateResolver,
     /// When there may be something to report, if nothing happens.
     next: Option<Instant>,
@@ -54,6 +58,8 @@ impl States {
             question: None,
             question_due: None,
             program: None,
+            title: String::new(),
+            host: host(),
             claims: StateResolver::default(),
             next: None,
             began: now,
@@ -85,10 +91,23 @@ impl States {
 
     /// The pane's title.
     pub fn titled(&mut self, title: &str, now: Instant) {
-        let known = self.program.as_ref().and_then(AgentProgram::known);
-        let state = known.and_then(|agent| state_of_title(agent, title));
-        let claim = state.map(|state| self.by_itself(state, None, title));
-        self.set_claim(StateSource::Title, claim, now);
+        title.clone_into(&mut self.title);
+        self.set_claim(StateSource::Title, self.of_title(), now);
+    }
+
+    /// The claim of the title: for the agent whose process was found, else for the one on the screen.
+    fn of_title(&self) -> Option<StateClaim> {
+        let shown = || KnownAgent::named(&self.tracker.current()?.agent);
+        let (known, is_confirmed) = match &self.program {
+            Some(program) => (program.known(), true),
+            None => (shown(), false),
+        };
+        // tmux's default title is the name of the machine: the program has set none.
+        let state = state_of_title(known?, &self.title).filter(|_| self.title != self.host)?;
+        Some(StateClaim {
+            is_confirmed,
+            ..self.by_itself(state, None, &self.title)
+        })
     }
 
     /// The program has told its terminal something.
@@ -162,6 +181,10 @@ impl States {
         let screen = self.tracker.current().cloned();
         let claim = screen.as_ref().map(|detected| self.of_screen(detected));
         self.claims.set_claim(StateSource::Screen, claim, at);
+        if self.program.is_none() {
+            self.claims
+                .set_claim(StateSource::Title, self.of_title(), at);
+        }
         let report = self.claims.next_change(at);
         let deadline = self.claims.deadline(at);
         self.next = deadline.and_then(|at| self.began.checked_add(at));
@@ -200,8 +223,13 @@ impl States {
 
     fn detect(&self, look: &Look) -> Option<DetectedState> {
         let screen = &look.rows[look.history_rows()..];
-        let rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
+        let mut rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
         let program = foreground_program(look.pid);
+        if self.program.is_none() && program.as_deref().is_some_and(shows_files) {
+            return None;
+        }
+        // A tmux inside this one, or on another host, has its status line below the agent.
+        rows.pop_if(|row| is_status_line(row));
         let detected = self.rules.detect(&AgentScreen {
             rows: &rows,
             cursor: Some(look.cursor),
@@ -223,4 +251,20 @@ impl States {
     fn time(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.began)
     }
+}
+
+/// Whether a program shows what is in files, which may look like an agent's screen.
+fn shows_files(program: &str) -> bool {
+    const PROGRAMS: &[&str] = &[
+        "bat", "cat", "emacs", "grep", "head", "hx", "less", "man", "more", "most", "nano", "nvim",
+        "rg", "tail", "vi", "view", "vim",
+    ];
+    PROGRAMS.contains(&program)
+}
+
+/// Whether a row is the status line of a tmux server: `[name] 0:window* …`.
+fn is_status_line(row: &str) -> bool {
+    let rest = row.strip_prefix('[').and_then(|row| row.split_once("] "));
+    let window = rest.and_then(|(_, windows)| windows.trim_start().split_once(':'));
+    window.is_some_and(|(number, _)| number.parse::<u32>().is_ok())
 }

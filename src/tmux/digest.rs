@@ -13,6 +13,8 @@ pub struct CaptureDigest {
     pub numbers: PaneNumbers,
     /// The last second in which something was printed in the window, as tmux knew it then.
     pub(super) window_activity: i64,
+    /// The title, where agents show their states.
+    pub(super) title: String,
     /// The rows of the screen, as tmux wrote them.
     pub(super) screen: Arc<str>,
     /// The last time at which the pane was certain to show this: of the capture, or of a confirmation.
@@ -47,6 +49,7 @@ impl CaptureDigest {
         Self {
             numbers: state.numbers(),
             window_activity: state.window_activity,
+            title: state.title.clone(),
             screen,
             freshness,
         }
@@ -55,7 +58,7 @@ impl CaptureDigest {
     /// Compares with a listing, before which the server had read `server_bytes`.
     pub(super) fn compare(&self, now: &PaneState, server_bytes: Option<u64>) -> Comparison {
         let active = self.window_activity != now.window_activity;
-        match self.numbers == now.numbers() {
+        match self.numbers == now.numbers() && self.title == now.title {
             false => Comparison::Changed,
             true if self.nothing_read(server_bytes) || self.was_quiet() && !active => {
                 Comparison::Unchanged

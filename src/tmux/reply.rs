@@ -79,6 +79,7 @@ impl PaneReply {
             resync,
         } = pane;
         state.keep_pid(listed.pid);
+        state.title.clone_from(&listed.title);
         (capture.pid, capture.dead, capture.at) = (state.pid, state.dead, queried.at);
         let freshness = Freshness {
             at: queried.at,

@@ -178,6 +178,7 @@ fn a_server_that_ends_while_it_is_asked_is_gone() {
                 until_it_fails.flatten().next().unwrap()
             };
             let asking: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+            tmux.will_be_killed();
             tmux.tmux(&["kill-server"]);
             for asking in asking {
                 let error = asking.join().unwrap();

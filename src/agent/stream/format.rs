@@ -125,7 +125,7 @@ impl Format {
     pub fn formats(self) -> &'static [StreamFormat] {
         use StreamFormat::{
             AnthropicSse, ClaudeStream, ClaudeTranscript, CodexExec, CodexRollout, GeminiSession,
-            GeminiStream, OpenAiChatSse, OpenAiResponsesSse, OpenCodeRun,
+            GeminiStream, OpenAiChatSse, OpenAiResponsesSse, OpenCodeRun, QwenSession,
         };
         match self {
             Self::Auto => &[
@@ -136,6 +136,7 @@ impl Format {
                 CodexRollout,
                 GeminiStream,
                 GeminiSession,
+                QwenSession,
                 OpenCodeRun,
                 AnthropicSse,
                 OpenAiChatSse,

@@ -221,6 +221,11 @@ impl Joined {
         if self.path() == Some(&path) {
             return;
         }
+        // An agent writes one conversation at a time: what is older in another one was written before this
+        // one, by whichever agent.
+        let latest = self.transcript.as_ref().and_then(Transcript::latest);
+        let after = latest.map(|latest| Timestamp::from_micros(latest.micros() + 1));
+        self.since = after.map_or(self.since, |after| after.max(self.since));
         self.transcript = Some(Transcript::new(path.clone(), places.format(), self.since));
         self.failure = None;
         self.is_new = true;

@@ -11,49 +11,52 @@ use crate::timestamp::Timestamp;
 const TAIL_BYTES: u64 = 256 * 1024;
 
 /// Messages of a file that are looked for on the screen.
-const MESSAGES: usize = 4;
+const MESSAGES: usize = 16;
 
 /// Letters and digits of a message that are looked for: a message of fewer tells little.
 const LETTERS: usize = 40;
 const LETTERS_MIN: usize = 4;
 
-/// The file, the newest first, of whose last messages the screen shows the most; `None` where it shows
-/// none, or as many of two of them.
+/// The file of which the lowest message on the screen is that no other one has; `None` where the screen
+/// shows none of them.
 pub(super) fn choose(files: &[PathBuf], format: StreamFormat, screen: &str) -> Option<PathBuf> {
-    let screen = letters(screen);
-    let mut scored: Vec<(usize, &PathBuf)> = files
+    let messages: Vec<Vec<String>> = files
         .iter()
-        .map(|file| (score(&last_messages(file, format), &screen), file))
-        .filter(|(score, _)| *score > 0)
+        .map(|file| last_messages(file, format))
         .collect();
-    scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-    match scored[..] {
-        [(_, only)] => Some(only.clone()),
-        [(most, first), (next, _), ..] if most > next => Some(first.clone()),
-        _ => None,
-    }
+    lowest(&messages, &letters(screen)).map(|at| files[at].clone())
 }
 
-/// How many letters of these messages the screen shows.
-fn score(messages: &[String], screen: &str) -> usize {
-    let shown = messages.iter().map(|message| {
-        let letters = letters(message);
-        let count = letters.chars().count();
-        if count < LETTERS_MIN {
-            return 0;
-        }
-        // A long message may have scrolled: its beginning or its end is on the screen.
-        let begin: String = letters.chars().take(LETTERS).collect();
-        let end: String = letters
-            .chars()
-            .skip(count.saturating_sub(LETTERS))
-            .collect();
-        match screen.contains(&begin) || screen.contains(&end) {
-            true => count.min(LETTERS),
-            false => 0,
-        }
+/// Which of these conversations has the message that stands lowest on the screen and is in no other.
+fn lowest(conversations: &[Vec<String>], screen: &str) -> Option<usize> {
+    let places = conversations.iter().enumerate().filter_map(|(at, own)| {
+        let others = || {
+            conversations
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != at)
+        };
+        let is_its = |message: &&String| !others().any(|(_, other)| other.contains(message));
+        let shown = own.iter().filter(is_its);
+        let place = shown.filter_map(|message| place(message, screen)).max()?;
+        Some((place, at))
     });
-    shown.sum()
+    places.max().map(|(_, at)| at)
+}
+
+/// Where a message stands on the screen, if it does. A long one may have scrolled: its beginning or its end
+/// is there.
+fn place(message: &str, screen: &str) -> Option<usize> {
+    let count = message.chars().count();
+    if count < LETTERS_MIN {
+        return None;
+    }
+    let begin: String = message.chars().take(LETTERS).collect();
+    let end: String = message
+        .chars()
+        .skip(count.saturating_sub(LETTERS))
+        .collect();
+    screen.rfind(&end).or_else(|| screen.rfind(&begin))
 }
 
 /// A text without what a screen changes: blanks, line ends, frames and Markdown.
@@ -68,8 +71,11 @@ fn last_messages(file: &Path, format: StreamFormat) -> Vec<String> {
     let mut events = Vec::new();
     StreamParser::of(format).push(&bytes, Timestamp::default(), &mut events);
     let messages = events.into_iter().rev().filter_map(|event| match event {
-        AgentEvent::PromptSent { prompt_summary, .. } => Some(prompt_summary),
-        AgentEvent::TokenReceived { token } => Some(token),
+        AgentEvent::PromptSent { prompt_summary, .. } => Some(letters(&prompt_summary)),
+        // Short answers are the same in many conversations, of which not all are known.
+        AgentEvent::TokenReceived { token } => {
+            Some(letters(&token)).filter(|letters| letters.chars().count() >= LETTERS)
+        }
         _ => None,
     });
     messages.take(MESSAGES).collect()
@@ -91,15 +97,31 @@ fn tail(file: &Path) -> std::io::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
+    fn conversations(of: &[&[&str]]) -> Vec<Vec<String>> {
+        let letters = |messages: &&[&str]| messages.iter().map(|text| letters(text)).collect();
+        of.iter().map(letters).collect()
+    }
+
     #[test]
     fn the_messages_that_a_screen_shows_count() {
         let screen = letters("│ > fix the te\n│ sts please │\n● All tests are fixed now.");
-        let messages = [
-            "fix the tests please".to_owned(),
-            "All **tests** are fixed now.".to_owned(),
-        ];
-        assert_eq!(score(&messages, &screen), 17 + 19);
-        assert_eq!(score(&["something else".to_owned()], &screen), 0);
-        assert_eq!(score(&["a".to_owned()], &screen), 0, "too short to tell");
+        let shown: &[&str] = &["fix the tests please", "All **tests** are fixed now."];
+        let others: &[&str] = &["something else", "a"];
+        let of = |of: &[&[&str]]| lowest(&conversations(of), &screen);
+        assert_eq!(of(&[others, shown]), Some(1));
+        assert_eq!(of(&[others]), None, "not shown, or too short to tell");
+    }
+
+    #[test]
+    fn messages_that_several_have_tell_nothing_and_the_lowest_of_the_others_tells() {
+        let screen = letters("> before b\nDone, that was short.");
+        let a: &[&str] = &["unique a", "Done, that was short.", "before a"];
+        let b: &[&str] = &["before b", "Done, that was short."];
+        assert_eq!(lowest(&conversations(&[a, b]), &screen), Some(1));
+        assert_eq!(lowest(&conversations(&[a, a]), &screen), None);
+        let screen = letters("> old words\nyes\n> new words\nyes");
+        let (old, new): (&[&str], &[&str]) = (&["old words", "yes"], &["new words", "yes"]);
+        assert_eq!(lowest(&conversations(&[old, new]), &screen), Some(1));
+        assert_eq!(lowest(&conversations(&[new, old]), &screen), Some(0));
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Transcript {
     rewritten: Option<StreamStatus>,
     /// Something was reported since the file was opened.
     is_reported: bool,
+    /// The turn that may have ended before is one of which nothing is reported.
+    has_old_turn: bool,
 }
 
 impl Transcript {
@@ -62,11 +64,17 @@ impl Transcript {
             latest: None,
             rewritten: None,
             is_reported: false,
+            has_old_turn: false,
         }
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The time of the latest record that was read, where records have times.
+    pub fn latest(&self) -> Option<Timestamp> {
+        self.latest
     }
 
     /// In which state its records leave the agent.
@@ -142,6 +150,12 @@ impl Transcript {
         self.offset += piece.len() as u64;
         let before = events.len();
         self.parser.push(&piece[new..], now, events);
+        // A prompt shows that the turn before it has ended, which was before.
+        if events.len() > before && std::mem::take(&mut self.has_old_turn) {
+            let is_prompt = |event: &AgentEvent| matches!(event, AgentEvent::PromptSent { .. });
+            let old = events[before..].iter().position(is_prompt).unwrap_or(0);
+            events.drain(before..before + old);
+        }
         self.is_reported |= events.len() > before;
         self.latest = self.latest.max(last_time(&piece));
         self.read_at = Some(now);
@@ -169,6 +183,7 @@ impl Transcript {
         };
         self.parser
             .push(&before[cut..], self.since, &mut Vec::new());
+        self.has_old_turn = self.parser.status() == StreamStatus::MaybeDone;
         self.latest = last_time(before);
         self.offset = new;
         Ok(())
@@ -288,5 +303,22 @@ mod tests {
         assert_eq!(transcript.standing(), StreamStatus::MaybeDone);
         transcript.turn_over(since, &mut events);
         assert_eq!(events, []);
+        let later = at("2026-11-23T20:00:01Z");
+        transcript.read(later, &mut events).unwrap();
+        assert_eq!(events, [], "it has settled");
+        let prompt = r#"{"id":"9","timestamp":"2026-11-23T20:00:02Z","type":"user","content":[{"text":"next"}]}"#;
+        append(&transcript, &format!("{prompt}\n"));
+        transcript.read(later, &mut events).unwrap();
+        assert!(
+            matches!(&events[..], [AgentEvent::PromptSent { .. }]),
+            "{events:?}"
+        );
+    }
+
+    fn append(transcript: &Transcript, text: &str) {
+        use std::io::Write;
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.append(true).open(transcript.path()).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
     }
 }

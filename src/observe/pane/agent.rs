@@ -47,9 +47,9 @@ impl Pane {
     /// What a look says of the agent.
     pub(super) fn judge(&mut self, look: &Look, out: &mut Out<'_>) {
         if self.states.is_some() {
-            self.screen = streamed::screen_text(look);
+            self.shown = Some(streamed::screen_of(look));
             if self.has_agent() {
-                self.snapshots.shows(&self.screen, out.now);
+                self.snapshots.shows(&streamed::screen_text(look), out.now);
             }
         }
         let states = self.states.as_mut();
@@ -158,6 +158,10 @@ impl Pane {
             states.titled(&self.title, out.now);
             let state = states.due(out.now);
             self.say_state(state, out);
+        }
+        // It may stand still.
+        if let Some(look) = self.shown() {
+            self.judge(&look, out);
         }
     }
 

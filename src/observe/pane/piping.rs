@@ -66,6 +66,8 @@ pub(super) struct Piping {
     was_closed: bool,
     /// When the drain was lost.
     lost_at: Option<Instant>,
+    /// When another program's pipe was last found closed.
+    freed_at: Option<Instant>,
     /// Before that no pipe is opened, and no other program's looked for.
     not_before: Option<Instant>,
     /// How long to wait when the next drain does not come.
@@ -78,6 +80,7 @@ impl Default for Piping {
             is_theirs: false,
             was_closed: false,
             lost_at: None,
+            freed_at: None,
             not_before: None,
             wait: RETRY,
         }
@@ -173,14 +176,18 @@ impl Piping {
         }
         if piped {
             let may_be_ours = self.lost_at.is_some_and(|at| now < at + NOTICED);
-            let is_new = !may_be_ours && self.is_theirs(now);
+            // An answer from before a toggle may come after one from behind it.
+            let was_theirs = self.freed_at.is_some_and(|at| now < at + NOTICED);
+            let is_new = !may_be_ours && self.is_theirs(now) && !was_theirs;
             return is_new.then_some(PipeNews::Taken);
         }
         if !std::mem::take(&mut self.is_theirs) {
             return None;
         }
         self.not_before = Some(now + USERS_TURN);
-        Some(PipeNews::Free)
+        let is_again = self.freed_at.is_some_and(|at| now < at + NOTICED);
+        self.freed_at = Some(now);
+        (!is_again).then_some(PipeNews::Free)
     }
 
     /// Another program has it. Whether that is new.

@@ -1,12 +1,17 @@
 //! The conversation of an agent that keeps no transcript, read off its screen.
 
-use std::time::Instant;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use super::super::conversation::Telling;
 use super::super::say::Out;
 use super::Pane;
 use crate::agent::{AgentEvent, AgentProgram, AgentState, Markers, ScreenReader};
 use crate::track::Look;
+
+/// How long a screen is held before it is read. An agent draws at its pane's new size before the size is
+/// known here: what it drew then is not read.
+const HELD: Duration = Duration::from_millis(300);
 
 /// One agent's screen, as it is read.
 #[derive(Debug)]
@@ -15,6 +20,10 @@ pub(super) struct Reading {
     /// What ends a turn, where that is asked for.
     markers: Option<Markers>,
     reader: ScreenReader,
+    /// Columns and rows of the screens that are held.
+    size: (u32, u32),
+    /// Screens that are not read yet, and when they were shown.
+    held: VecDeque<(Instant, Vec<String>)>,
     telling: Telling,
 }
 
@@ -24,6 +33,8 @@ impl Reading {
             agent: program.clone(),
             markers: markers.cloned(),
             reader: ScreenReader::new(program),
+            size: (0, 0),
+            held: VecDeque::new(),
             telling: Telling::of_screen(),
         }
     }
@@ -35,7 +46,24 @@ impl Reading {
 
     /// When something settles, if nothing happens.
     pub fn next_due(&self) -> Option<Instant> {
-        self.reader.deadline()
+        let held = self.held.front().map(|(shown, _)| *shown + HELD);
+        [self.reader.deadline(), held].into_iter().flatten().min()
+    }
+
+    fn hold(&mut self, look: &Look, now: Instant) {
+        let size = (look.width, look.height);
+        if std::mem::replace(&mut self.size, size) != size {
+            self.held.clear();
+        }
+        let rows = look.rows[look.history_rows()..].iter();
+        let rows = rows.map(|row| row.text.clone()).collect();
+        self.held.push_back((now, rows));
+    }
+
+    fn take_due(&mut self, now: Instant) -> Option<Vec<String>> {
+        let front = self.held.front();
+        let is_due = front.is_some_and(|(shown, _)| *shown + HELD <= now);
+        is_due.then(|| self.held.pop_front())?.map(|(_, rows)| rows)
     }
 }
 
@@ -45,16 +73,23 @@ impl Pane {
         if !look.alternate || look.dead.is_some() {
             return;
         }
-        let rows = look.rows[look.history_rows()..].iter();
-        let rows: Vec<&str> = rows.map(|row| row.text.as_str()).collect();
-        let now = out.now;
-        self.read(out, |reader, events| {
-            reader.update(&rows, look.width, now, events)
-        });
+        if let Some(reading) = &mut self.reading {
+            reading.hold(look, out.now);
+        }
+        self.read_due(out);
     }
 
     pub(super) fn read_due(&mut self, out: &mut Out<'_>) {
         let now = out.now;
+        while let Some(reading) = &mut self.reading
+            && let Some(rows) = reading.take_due(now)
+        {
+            let width = reading.size.0;
+            self.read(out, |reader, events| {
+                let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+                reader.update(&rows, width, now, events);
+            });
+        }
         self.read(out, |reader, events| reader.handle_timeout(now, events));
     }
 

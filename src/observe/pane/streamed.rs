@@ -82,7 +82,7 @@ impl Pane {
     }
 
     pub(super) fn report_pipe(&self, news: Option<PipeNews>, out: &Out<'_>) {
-        if let Some(news) = news {
+        if let Some(news) = news.filter(|_| self.streams) {
             let sentence = news.sentence(self.id.as_str());
             out.emitter.warning(PIPE_CONTEXT, &sentence);
         }
@@ -316,10 +316,14 @@ impl Pane {
 
     /// What the screen shows, as text.
     pub fn screen_text(&self) -> String {
-        match self.stream().map(Streaming::look) {
-            Some(look) => screen_text(&look),
-            None => self.screen.clone(),
-        }
+        self.shown()
+            .map_or_else(String::new, |look| screen_text(&look))
+    }
+
+    /// What its screen shows, as far as it is known.
+    pub(super) fn shown(&self) -> Option<Look> {
+        let streamed = self.stream().map(Streaming::look);
+        streamed.or_else(|| self.shown.clone())
     }
 
     fn glance_after(&mut self, now: Instant) {
@@ -332,6 +336,15 @@ impl Pane {
         if let Some(look) = self.stream().map(Streaming::look) {
             self.judge(&look, out);
         }
+    }
+}
+
+/// A look at the screen alone.
+pub(super) fn screen_of(look: &Look) -> Look {
+    Look {
+        rows: look.rows[look.history_rows()..].to_vec(),
+        saved: None,
+        ..*look
     }
 }
 

@@ -88,7 +88,14 @@ fn survives(kills: usize, more: &[&str]) -> usize {
             "kill {kill}: nothing came to the log"
         );
         before = events.len();
-        let listed = listed(data.path());
+        // A child that the observer had just forked holds its lock until it becomes tmux.
+        let listed = wait_for("the lock to be free", CEILING, || {
+            let listed = listed(data.path());
+            match listed["state"] == "running" {
+                true => Err(listed),
+                false => Ok(listed),
+            }
+        });
         assert_eq!(listed["state"], "cut off", "{listed}");
         assert_eq!(listed["execution_id"], RUN);
         let last = events[events.len() - 1].0.seq;

@@ -15,6 +15,9 @@ use crate::agent::stream::traits::RecordHandler;
 /// Gemini CLI 0.61 writes this when a human stops it.
 const CANCELLED: &str = "Request cancelled.";
 
+/// The beginning of the context that Gemini CLI sends to the model by itself.
+const CONTEXT: &str = "<session_context>";
+
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
@@ -26,6 +29,15 @@ pub struct GeminiRecord<'a> {
     content: AnyText,
     tool_calls: List<GeminiToolCall<'a>>,
     tokens: Maybe<GeminiTokens>,
+    #[serde(rename = "$set")]
+    patch: Maybe<HeaderPatch<'a>>,
+}
+
+/// A patch of the header.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct HeaderPatch<'a> {
+    messages: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -67,13 +79,24 @@ struct OpenAnswer {
 pub struct GeminiSession {
     open: Option<OpenAnswer>,
     seen: RecentIds,
+    /// After an interruption, Gemini CLI writes all messages that stay once more, up to the patch that
+    /// has them all.
+    restates: bool,
 }
 
 impl RecordHandler for GeminiSession {
     type Record<'a> = GeminiRecord<'a>;
 
     fn record(&mut self, record: GeminiRecord<'_>, writer: &mut EventWriter) {
+        let patch = record.patch.0.as_ref();
+        if patch.is_some_and(|patch| patch.messages.is_some()) {
+            self.restates = false;
+        }
+        if record.kind.as_str() == "user" && record.content.text.as_str().starts_with(CONTEXT) {
+            self.restates = true;
+        }
         match record.kind.as_str() {
+            "user" | "gemini" if self.restates => {}
             "user" => {
                 if !self.seen.insert(record.id.as_str()) {
                     return;

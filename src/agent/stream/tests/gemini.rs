@@ -103,3 +103,24 @@ fn json_that_nobody_knows() {
     assert!(told(Format::Auto, "plain text\n{\"a\":1}\nmore\n").is_empty());
     assert!(told(Format::Text, text).is_empty());
 }
+
+#[test]
+fn what_is_written_once_more_after_an_interruption_is_no_conversation() {
+    let text = r#"{"sessionId":"s","projectHash":"h","startTime":"2026-11-24T03:06:14.000Z","kind":"main"}
+{"id":"1","timestamp":"2026-11-24T03:06:16.000Z","type":"user","content":[{"text":"go"}]}
+{"id":"2","timestamp":"2026-11-24T03:06:16.000Z","type":"info","content":"Request cancelled."}
+{"id":"3","timestamp":"2026-11-24T03:06:25.000Z","type":"user","content":[{"text":"<session_context>\nThis is the Gemini CLI."}]}
+{"$set":{"lastUpdated":"2026-11-24T03:06:25.000Z"}}
+{"id":"4","timestamp":"2026-11-24T03:06:25.000Z","type":"gemini","content":[{"text":"Done before."}]}
+{"$set":{"messages":[{"id":"3","type":"user","content":[{"text":"<session_context>"}]}]}}
+{"id":"5","timestamp":"2026-11-24T03:06:31.000Z","type":"user","content":[{"text":"again"}]}
+{"id":"6","timestamp":"2026-11-24T03:06:32.000Z","type":"gemini","content":"Now.","tokens":{"input":7,"output":2}}
+{"id":"7","timestamp":"2026-11-24T03:06:33.000Z","type":"user","content":[{"text":"more"}]}
+"#;
+    let told = told(Format::Auto, text);
+    let prompts = ["prompt go", "prompt again", "token Now."];
+    let is_there = |what: &&str| told.iter().any(|it| it == what);
+    assert!(prompts.iter().all(is_there), "{told:?}");
+    let is_old = |it: &String| it.contains("Done before") || it.contains("session_context");
+    assert!(!told.iter().any(is_old), "{told:?}");
+}
