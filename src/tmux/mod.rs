@@ -45,28 +45,41 @@ mod scheduler;
 
 mod gateway;
 
+pub use pipe::{DrainProgram, drain};
+pub use schedule::{AdaptivePolling, PollSchedule};
+pub use server::Server;
+pub use target::Target;
+
+// For the tests and benchmarks of this crate.
+#[doc(hidden)]
 pub use capture::{
     CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, PaneCapture, ResyncData, ResyncSpec, capture,
 };
-pub(crate) use counters::bytes_read_by;
+#[doc(hidden)]
 pub use depth::{BASELINE_ROWS, Margin};
+#[doc(hidden)]
 pub use digest::{CaptureDigest, Freshness};
-pub(crate) use foreground::foreground_program;
+#[doc(hidden)]
 pub use gateway::{Gateway, GatewayHandle};
+#[doc(hidden)]
 pub use id::{SessionId, WindowId};
-#[cfg(test)]
-pub(crate) use listing::tests::listing_of;
+#[doc(hidden)]
 pub use listing::{ListedSession, Listing, ServerIdentity};
-pub(crate) use observers::observer_panes;
+#[doc(hidden)]
 pub use pending::PendingReply;
-pub(crate) use pipe::{DrainMessage, DrainOutput, Drains, DroppedBytes, PipeToken};
-pub use pipe::{DrainProgram, drain};
+#[doc(hidden)]
 pub use reply::{DepartedPane, PaneReply, SessionReply};
+#[doc(hidden)]
 pub use request::{
     CaptureRequest, ForegroundPrograms, NewPanes, PaneRequest, ReplyTime, ResyncRequest,
     SessionRequest,
 };
-pub use schedule::{AdaptivePolling, PollSchedule};
-pub use server::Server;
+#[doc(hidden)]
 pub use state::{PaneNumbers, PaneShape, PaneState};
-pub use target::Target;
+
+pub(crate) use counters::bytes_read_by;
+pub(crate) use foreground::foreground_program;
+#[cfg(test)]
+pub(crate) use listing::tests::listing_of;
+pub(crate) use observers::observer_panes;
+pub(crate) use pipe::{DrainMessage, DrainOutput, Drains, DroppedBytes, PipeToken};
