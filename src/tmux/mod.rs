@@ -31,13 +31,14 @@ mod request;
 mod pending;
 mod probe;
 mod rounds;
+mod speculation;
+
 mod snapshot;
 
 mod active;
 mod batches;
 mod server_idle;
 mod shared_capture;
-mod speculation;
 
 mod client;
 
@@ -52,30 +53,23 @@ pub use target::Target;
 
 // For the tests and benchmarks of this crate.
 #[doc(hidden)]
-pub use capture::{
-    CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, PaneCapture, ResyncData, ResyncSpec, capture,
+pub use self::{
+    capture::{
+        CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, PaneCapture, ResyncData, ResyncSpec, capture,
+    },
+    depth::{BASELINE_ROWS, Margin},
+    digest::{CaptureDigest, Freshness},
+    gateway::{Gateway, GatewayHandle},
+    id::{SessionId, WindowId},
+    listing::{ListedSession, Listing, ServerIdentity},
+    pending::PendingReply,
+    reply::{DepartedPane, PaneReply, SessionReply},
+    request::{
+        CaptureRequest, ForegroundPrograms, NewPanes, PaneRequest, ReplyTime, ResyncRequest,
+        SessionRequest,
+    },
+    state::{PaneNumbers, PaneShape, PaneState},
 };
-#[doc(hidden)]
-pub use depth::{BASELINE_ROWS, Margin};
-#[doc(hidden)]
-pub use digest::{CaptureDigest, Freshness};
-#[doc(hidden)]
-pub use gateway::{Gateway, GatewayHandle};
-#[doc(hidden)]
-pub use id::{SessionId, WindowId};
-#[doc(hidden)]
-pub use listing::{ListedSession, Listing, ServerIdentity};
-#[doc(hidden)]
-pub use pending::PendingReply;
-#[doc(hidden)]
-pub use reply::{DepartedPane, PaneReply, SessionReply};
-#[doc(hidden)]
-pub use request::{
-    CaptureRequest, ForegroundPrograms, NewPanes, PaneRequest, ReplyTime, ResyncRequest,
-    SessionRequest,
-};
-#[doc(hidden)]
-pub use state::{PaneNumbers, PaneShape, PaneState};
 
 pub(crate) use counters::bytes_read_by;
 pub(crate) use foreground::foreground_program;

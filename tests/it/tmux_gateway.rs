@@ -223,7 +223,7 @@ fn a_hung_server_is_a_timeout_for_all_requesters_and_recovers() {
         began.elapsed()
     );
     drop(stopped);
-    let reply = wait_for("an reply again", CEILING, || gateway.session(request()));
+    let reply = wait_for("a reply again", CEILING, || gateway.session(request()));
     assert!(matches!(reply, SessionReply::Present { .. }));
     running.shutdown().unwrap();
 }
