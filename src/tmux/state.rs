@@ -22,7 +22,7 @@ pub struct PaneState {
     pub session_id: SessionId,
     /// The session's name now.
     pub session_name: String,
-    /// When the session was made, in seconds since 1970.
+    /// The time of the creation of the session, in seconds since 1970.
     pub session_created: i64,
     /// The window.
     pub window_id: WindowId,
