@@ -7,7 +7,7 @@ const ASKS_CHARS_MAX: usize = 200;
 
 /// Tool arguments that show what is asked, the most specific first: `command` and `cmd` of shells,
 /// `question` of questions, paths of written files, `url`, `pattern`.
-const TELLING: &[&str] = &[
+const SPECIFIC_ARGUMENTS: &[&str] = &[
     "command",
     "cmd",
     "question",
@@ -27,12 +27,12 @@ const TELLING: &[&str] = &[
 /// Returns what a tool call asks about, given the tool's name and the beginning of its JSON
 /// arguments; `None` where neither shows it.
 pub(crate) fn asks(tool: &str, arguments: &str) -> Option<String> {
-    let told = match serde_json::from_str::<Value>(arguments) {
-        Ok(value) => told_by(&value),
+    let found = match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => question_in(&value),
         // The JSON was cut off, or this is a patch or a script.
         Err(_) => cut_value(arguments).or_else(|| Some(arguments.to_owned())),
     };
-    let text = one_line(&told.unwrap_or_default());
+    let text = one_line(&found.unwrap_or_default());
     match text.is_empty() {
         true => Some(one_line(tool)).filter(|tool| !tool.is_empty()),
         false => Some(text),
@@ -42,9 +42,9 @@ pub(crate) fn asks(tool: &str, arguments: &str) -> Option<String> {
 /// Returns whether a failure is a usage limit, which ends by waiting or paying.
 pub(crate) fn is_limit(failure: &str) -> bool {
     let failure = failure.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| failure.contains(word));
+    let contains_any = |words: &[&str]| words.iter().any(|word| failure.contains(word));
     // Covers sentences such as "Number of request tokens has exceeded your per-minute rate limit".
-    says(&[
+    contains_any(&[
         "usage limit",
         "hour limit",
         "weekly limit",
@@ -81,16 +81,18 @@ pub(crate) fn one_line(text: &str) -> String {
     }
 }
 
-fn told_by(value: &Value) -> Option<String> {
+fn question_in(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Object(fields) => {
             // `{"questions":[{"question":…}]}`.
             if let Some(Value::Array(questions)) = fields.get("questions") {
-                return questions.iter().find_map(told_by);
+                return questions.iter().find_map(question_in);
             }
-            let telling = TELLING.iter().filter_map(|name| fields.get(*name));
-            telling
+            let specific = SPECIFIC_ARGUMENTS
+                .iter()
+                .filter_map(|name| fields.get(*name));
+            specific
                 .filter_map(text_of)
                 .find(|text| !text.trim().is_empty())
         }
@@ -123,12 +125,12 @@ fn command_of(words: &[&str]) -> String {
 
 /// Returns the most specific argument of JSON that was cut off.
 fn cut_value(arguments: &str) -> Option<String> {
-    let found = TELLING.iter().filter_map(|name| {
+    let candidates = SPECIFIC_ARGUMENTS.iter().filter_map(|name| {
         let at = arguments.find(&format!("\"{name}\":"))? + name.len() + 3;
         let text = arguments[at..].trim_start().strip_prefix('"')?;
         Some((at, text))
     });
-    let (_, text) = found.min_by_key(|(at, _)| *at)?;
+    let (_, text) = candidates.min_by_key(|(at, _)| *at)?;
     let mut value = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_from_other_failures() {
+    fn limits_are_distinguished_from_other_failures() {
         for failure in [
             "You've hit your 5-hour limit · resets 3:53pm (UTC)",
             "API Error: Request rejected (429) · usage limit",

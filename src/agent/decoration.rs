@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_told_from_what_stands_around_it() {
+    fn decoration_is_stripped_from_a_line() {
         for (line, indent, kind, text) in [
             ("[Output Complete]", 0, LineKind::Text, "[Output Complete]"),
             (

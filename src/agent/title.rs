@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_of_real_agents_tell_their_states() {
+    fn titles_of_real_agents_show_their_states() {
         use AgentState::{Idle, Waiting, Working};
         use KnownAgent::{Claude, Codex, Gemini, Qwen};
         for (agent, title, expected) in [

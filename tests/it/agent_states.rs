@@ -42,7 +42,7 @@ fn detected() -> Option<BTreeMap<String, String>> {
 }
 
 #[test]
-fn what_captures_say_is_known() {
+fn captures_have_their_listed_states() {
     let Some(detected) = detected() else { return };
     if std::env::var_os("TD_BLESS").is_some() {
         let comments = LIST.lines().filter(|line| line.starts_with('#'));

@@ -162,7 +162,7 @@ fn three_questions_that_contain_the_marker_are_three_turns() {
 }
 
 #[test]
-fn a_repaint_and_a_resize_are_no_turns() {
+fn a_repaint_and_a_resize_end_no_turn() {
     let mut agent = Agent::new(AGENT, ai);
     agent.types("the first question");
     agent.until_turns(1);
@@ -224,7 +224,7 @@ done"#;
 }
 
 #[test]
-fn silence_ends_a_turn_where_that_is_wanted_and_says_so() {
+fn silence_ends_a_turn_if_enabled_and_is_reported_as_inferred() {
     let script = "while printf '> ' && IFS= read -r asked; do echo \"about $asked\"; done";
     let mut agent = Agent::new(script, |watch| {
         ai(watch).infer_turns_after(Duration::from_millis(700))
@@ -252,7 +252,7 @@ fn silence_ends_a_turn_where_that_is_wanted_and_says_so() {
 }
 
 #[test]
-fn a_turn_is_waited_for() {
+fn wait_returns_at_the_end_of_a_turn() {
     let server = TmuxServer::new();
     let script = "echo '[Output Complete]'; while printf '> ' && IFS= read -r asked; do \
         echo \"about $asked\"; echo '● [Output Complete]'; done";
@@ -358,7 +358,7 @@ fn commands_are_run_at_the_ends_of_turns_and_sessions_once_each() {
 }
 
 #[test]
-fn a_pane_rests_after_its_turn_until_it_changes_or_is_asked_for() {
+fn a_pane_rests_after_its_turn_until_a_change_or_a_request() {
     let mut agent = Agent::new(AGENT, ai);
     let count = "set-option -gF @captures '#{e|+:#{@captures},1}'";
     agent.server.tmux(&["set-option", "-g", "@captures", "0"]);

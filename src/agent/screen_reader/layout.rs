@@ -52,7 +52,7 @@ impl Layout {
 
     /// Returns whether the layout shows which rows no longer change, and where a conversation
     /// begins.
-    pub fn tells_ends(&self) -> bool {
+    pub fn shows_ends(&self) -> bool {
         matches!(self, Self::Opencode(_))
     }
 

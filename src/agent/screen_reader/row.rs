@@ -28,7 +28,7 @@ pub(super) struct ConversationRow {
     /// A notice covers the row, so its text is unknown.
     pub is_covered: bool,
     /// The letters that were reported before the row was rewrapped.
-    pub told: usize,
+    pub reported: usize,
 }
 
 impl ConversationRow {
@@ -40,7 +40,7 @@ impl ConversationRow {
             is_spaced,
             is_head: false,
             is_covered: false,
-            told: 0,
+            reported: 0,
         }
     }
 
@@ -64,17 +64,17 @@ impl ConversationRow {
     }
 
     /// Returns the part of the row that is still to be reported.
-    pub fn rest(&self) -> Self {
+    pub fn unreported(&self) -> Self {
         let mut rest = self.clone();
-        if self.told > 0 {
-            rest.text = cut(&self.text, self.told).1.trim_start().to_owned();
-            (rest.is_spaced, rest.is_head, rest.told) = (false, false, 0);
+        if self.reported > 0 {
+            rest.text = cut(&self.text, self.reported).1.trim_start().to_owned();
+            (rest.is_spaced, rest.is_head, rest.reported) = (false, false, 0);
         }
         rest
     }
 
     /// Returns the row up to a number of letters.
-    pub fn before(&self, letters: usize) -> Self {
+    pub fn up_to(&self, letters: usize) -> Self {
         let mut begin = self.clone();
         begin.text = cut(&self.text, letters).0.trim_end().to_owned();
         begin

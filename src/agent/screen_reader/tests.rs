@@ -199,7 +199,7 @@ fn text_of(events: &[AgentEvent]) -> String {
 
 proptest! {
     #[test]
-    fn each_line_is_told_once_and_in_order(
+    fn each_line_is_reported_once_and_in_order(
         acts in prop::collection::vec(act(5), 0..30),
         is_opencode in any::<bool>(),
     ) {
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn what_scrolls_away_between_two_looks_is_not_lost_silently(
+    fn rows_lost_between_two_captures_are_reported(
         acts in prop::collection::vec(act(60), 0..12),
         is_opencode in any::<bool>(),
     ) {

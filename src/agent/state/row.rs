@@ -31,7 +31,7 @@ impl AgentRules {
             LineKind::Input | LineKind::Bullet | LineKind::Text => {}
         }
         let mut working = self.rules.iter();
-        if working.any(|rule| rule.state == AgentState::Working && rule.look.pattern.is_match(row))
+        if working.any(|rule| rule.state == AgentState::Working && rule.query.pattern.is_match(row))
         {
             return RowKind::Status;
         }

@@ -17,7 +17,7 @@ const RULES_MAX: usize = 100;
 /// The memory limit of a compiled pattern.
 const REGEX_BYTES_MAX: usize = 1 << 20;
 /// The characters of a user's text to quote in an error.
-const TOLD_CHARS_MAX: usize = 100;
+const QUOTE_CHARS_MAX: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -106,23 +106,23 @@ pub(super) fn read(text: &str) -> Result<AgentRules> {
         return Err(Error::invalid(why));
     }
     let file: RuleFile =
-        toml::from_str(text).map_err(|error| Error::invalid(misread(text, &error)))?;
-    let name = one_line(&file.agent);
+        toml::from_str(text).map_err(|error| Error::invalid(describe_toml_error(text, &error)))?;
+    let name = quote(&file.agent);
     compile(file).map_err(|why| Error::invalid(format!("state rules of {name:?}: {why}")))
 }
 
 /// Describes a TOML error without its drawing of the source.
-fn misread(text: &str, error: &toml::de::Error) -> String {
+fn describe_toml_error(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
-    let what = one_line(error.message());
+    let what = quote(error.message());
     format!("state rules, line {line}: {what}: write it as rules/claude.toml says at its top")
 }
 
 /// Returns the text in one line, cut to the length of a quotation.
-fn one_line(text: &str) -> String {
+fn quote(text: &str) -> String {
     let one = text.split_whitespace().collect::<Vec<&str>>().join(" ");
-    one.chars().take(TOLD_CHARS_MAX).collect()
+    one.chars().take(QUOTE_CHARS_MAX).collect()
 }
 
 fn compile(file: RuleFile) -> Result<AgentRules, String> {
@@ -146,9 +146,9 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
     };
     let input = file.input.map(InputBox::new).transpose()?;
     let message = optional("message", file.message.as_deref())?;
-    let left = optional("left", file.left.as_deref())?;
+    let exit_text = optional("left", file.left.as_deref())?;
     let decoration = optional("decoration", file.decoration.as_deref())?;
-    let look = |place: Region, lines: Option<usize>, pattern: &str, also: Option<&str>| {
+    let query = |place: Region, lines: Option<usize>, pattern: &str, also: Option<&str>| {
         if place.needs_input() && input.is_none() {
             return Err("it looks at the input box: describe that in [input]".to_owned());
         }
@@ -172,23 +172,24 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
             is_first: false,
         })
     };
-    let asks = |condition: Option<InputCondition>| match condition.is_some() && input.is_none() {
-        true => Err("it asks for the input box: describe that in [input]".to_owned()),
-        false => Ok(condition),
-    };
+    let input_condition =
+        |condition: Option<InputCondition>| match condition.is_some() && input.is_none() {
+            true => Err("it asks for the input box: describe that in [input]".to_owned()),
+            false => Ok(condition),
+        };
     let mut signs = Vec::new();
     for (number, sign) in (1..).zip(&file.sign) {
         let at = |why: String| format!("sign {number}: {why}");
-        let look = look(sign.place, sign.lines, &sign.pattern, sign.also.as_deref());
+        let query = query(sign.place, sign.lines, &sign.pattern, sign.also.as_deref());
         signs.push(Signature {
-            look: look.map_err(at)?,
-            input: asks(sign.input).map_err(at)?,
+            query: query.map_err(at)?,
+            input: input_condition(sign.input).map_err(at)?,
             is_weak: sign.weak,
         });
     }
     let mut rules: Vec<StateRule> = Vec::new();
     for (number, rule) in (1..).zip(file.rule) {
-        let at = |why: String| format!("rule {number} ({}): {why}", one_line(&rule.id));
+        let at = |why: String| format!("rule {number} ({}): {why}", quote(&rule.id));
         if !is_id(&rule.id) {
             return Err(at(
                 "write its id as up to 32 small letters, digits and hyphens".into(),
@@ -197,16 +198,16 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         if rules.iter().any(|known| known.id == rule.id) {
             return Err(at("another rule has this id: choose one of its own".into()));
         }
-        let says_done = rule.state == AgentState::Done;
-        if says_done && rule.input != Some(InputCondition::Empty) {
+        let is_done = rule.state == AgentState::Done;
+        if is_done && rule.input != Some(InputCondition::Empty) {
             return Err(at(
                 "nothing is done while something is typed: add input = \"empty\"".into(),
             ));
         }
-        let look = look(rule.place, rule.lines, &rule.pattern, rule.also.as_deref());
+        let query = query(rule.place, rule.lines, &rule.pattern, rule.also.as_deref());
         rules.push(StateRule {
-            look: look.map_err(at)?,
-            input: asks(rule.input).map_err(at)?,
+            query: query.map_err(at)?,
+            input: input_condition(rule.input).map_err(at)?,
             id: rule.id,
             state: rule.state,
             inferred: rule.inferred,
@@ -215,13 +216,13 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
     let mut questions = Vec::new();
     for (number, spec) in (1..).zip(&file.asks) {
         let at = |why: String| format!("asks {number}: {why}");
-        let mut look = look(spec.place, spec.lines, &spec.pattern, None).map_err(at)?;
-        look.under = optional("under", spec.under.as_deref()).map_err(at)?;
-        look.is_first = spec.first;
-        if look.pattern.captures_len() != 2 {
+        let mut query = query(spec.place, spec.lines, &spec.pattern, None).map_err(at)?;
+        query.under = optional("under", spec.under.as_deref()).map_err(at)?;
+        query.is_first = spec.first;
+        if query.pattern.captures_len() != 2 {
             return Err(at("put what is asked in ( and ), once".into()));
         }
-        questions.push(look);
+        questions.push(query);
     }
     Ok(AgentRules {
         name: file.agent,
@@ -230,7 +231,7 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         shell: file.shell.map(ShellRules::new).transpose()?,
         input,
         message,
-        left,
+        exit_text,
         decoration,
         signs,
         rules,
@@ -238,8 +239,8 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
 }
 
 fn is_id(id: &str) -> bool {
-    let is_it = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    (1..=32).contains(&id.len()) && id.bytes().all(is_it)
+    let is_valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=32).contains(&id.len()) && id.bytes().all(is_valid)
 }
 
 /// Compiles the pattern of the field `what`.
@@ -250,10 +251,10 @@ fn regex(what: &str, pattern: &str) -> Result<Regex, String> {
         // The error draws the position over several lines, and describes it in the last.
         let text = error.to_string();
         let why = text.lines().last().unwrap_or_default();
-        let why = one_line(why.trim_start_matches("error: "));
+        let why = quote(why.trim_start_matches("error: "));
         format!(
             "{what}: {:?} is no regular expression: {why}: mend it",
-            one_line(pattern)
+            quote(pattern)
         )
     })
 }

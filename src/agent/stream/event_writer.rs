@@ -95,7 +95,7 @@ impl EventWriter {
 
     /// Returns the agent's own tools without a result: names and arguments.
     pub fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.tools.waiting()
+        self.tools.own_open()
     }
 
     /// Returns the time of a record that states `recorded`.
@@ -171,7 +171,7 @@ impl EventWriter {
         let tool_args_summary = summary(args);
         if self
             .tools
-            .begin(id, (&tool_name, &result(args)), when, is_own)
+            .open(id, (&tool_name, &result(args)), when, is_own)
         {
             self.out.push(AgentEvent::ToolCallStarted {
                 tool_name,
@@ -182,12 +182,12 @@ impl EventWriter {
 
     /// Reports a tool's result, once per id.
     pub fn tool_completed(&mut self, id: &str, success: bool, text: &str, when: EventTime) {
-        if let Some(answered) = self.tools.answer(id, when) {
+        if let Some(call) = self.tools.close(id, when) {
             self.out.push(AgentEvent::ToolCallCompleted {
-                tool_name: answered.name,
+                tool_name: call.name,
                 success,
                 result_summary: tool_result(text),
-                duration_ms: answered.duration_ms,
+                duration_ms: call.duration_ms,
             });
         }
     }
@@ -258,7 +258,7 @@ impl EventWriter {
 
     /// Reports a run that ended without its last record.
     pub fn cut_off(&mut self, how: &str) {
-        let pending: Vec<&str> = self.tools.pending().collect();
+        let pending: Vec<&str> = self.tools.open_names().collect();
         let evidence = match pending.len() {
             0 => format!("{how}; last: {}", self.evidence),
             count => format!(

@@ -83,10 +83,10 @@ impl OpenMessages {
 
     /// Completes the agent's own messages after a run that took at least `taken`; the last one gets
     /// the usage that the others lack, since their counts may be those at their beginning.
-    pub fn complete_run(&mut self, taken: TokenUsage, writer: &mut EventWriter) {
+    pub fn complete_run(&mut self, total: TokenUsage, writer: &mut EventWriter) {
         let open = self.open.iter().filter(|message| message.is_own);
         let completed = open.fold(self.own, |sum, message| sum.plus(message.usage));
-        let missing = taken.minus(completed);
+        let missing = total.minus(completed);
         if let Some(last) = self.open.iter_mut().rfind(|message| message.is_own) {
             last.usage = last.usage.plus(missing);
         } else if missing != TokenUsage::default() {

@@ -116,7 +116,7 @@ fn a_marker_alone_on_its_line_ends_a_turn() {
 }
 
 #[test]
-fn each_question_has_one_turn_also_when_all_read_alike() {
+fn each_question_has_one_turn_even_if_all_are_alike() {
     let mut seen = Scenario::new();
     assert_eq!(seen.prints(&TURN.repeat(3)), 3);
     assert_eq!(seen.prints(TURN), 1);
@@ -127,7 +127,7 @@ fn each_question_has_one_turn_also_when_all_read_alike() {
 }
 
 #[test]
-fn what_stood_there_is_no_turn_and_drawn_anew_neither() {
+fn baseline_turns_and_redrawn_turns_are_not_reported() {
     let mut seen = Scenario::new();
     let lines = [(-1, "⏺ It is done."), (0, MARKER), (1, "> ")];
     seen.detector.set_baseline(lines, 1);
@@ -138,7 +138,7 @@ fn what_stood_there_is_no_turn_and_drawn_anew_neither() {
 }
 
 #[test]
-fn a_repaint_is_no_turn_and_the_next_turn_is() {
+fn a_repaint_ends_no_turn_and_the_next_turn_is_reported() {
     let mut seen = Scenario::new();
     assert_eq!(seen.prints(TURN), 1);
     assert_eq!(
@@ -163,7 +163,7 @@ fn a_repaint_is_no_turn_and_the_next_turn_is() {
 }
 
 #[test]
-fn a_marker_that_moves_is_no_turn_and_one_in_its_place_later_is() {
+fn a_moved_marker_is_not_a_turn_and_a_later_one_in_its_place_is() {
     let mut seen = Scenario::new();
     assert_eq!(seen.prints("a header\n⏺ Done.\n[Output Complete]\n\n"), 1);
     let moved = [(2, "one more"), (3, "⏺ Done."), (4, MARKER)];
@@ -179,7 +179,7 @@ fn a_marker_that_moves_is_no_turn_and_one_in_its_place_later_is() {
 }
 
 #[test]
-fn what_is_not_settled_does_not_count() {
+fn open_lines_do_not_count() {
     let mut seen = Scenario::new();
     assert_eq!(seen.revises(&[(1, MARKER)]), 0);
     assert_eq!(seen.prints("[Output Complete]\n"), 1);
@@ -211,7 +211,7 @@ fn a_full_screen_program_has_turns_too() {
 }
 
 #[test]
-fn a_full_screen_program_that_scrolls_has_each_turn_at_once() {
+fn a_scrolling_full_screen_program_reports_each_turn_at_once() {
     let mut seen = Scenario::new();
     let mut text: Vec<String> = (0..20).map(|n| format!("old {n}")).collect();
     let filler = "x".repeat(120);
@@ -267,7 +267,7 @@ fn line() -> impl Strategy<Value = String> {
 proptest! {
     /// However settled lines come, the same turns end.
     #[test]
-    fn turns_do_not_depend_on_the_looks(
+    fn turns_do_not_depend_on_the_captures(
         lines in prop::collection::vec(line(), 0..60),
         cuts in prop::collection::vec(any::<bool>(), 60),
     ) {

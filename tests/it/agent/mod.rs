@@ -121,7 +121,7 @@ fn recordings_are_the_same_in_pieces() {
 }
 
 #[test]
-fn transcripts_stand_as_they_are_labelled() {
+fn transcripts_have_their_labelled_status() {
     let Some(root) = recordings() else { return };
     let mut judged = 0;
     let mut wrong = Vec::new();

@@ -7,7 +7,7 @@ use super::*;
 
 proptest! {
     #[test]
-    fn no_screen_is_too_odd(
+    fn odd_screens_are_handled(
         rows in proptest::collection::vec(
             prop_oneof![
                 any::<String>(),
@@ -42,7 +42,7 @@ proptest! {
 
     /// Text that has scrolled off, of whatever agent, takes nobody who works or waits for done.
     #[test]
-    fn what_has_scrolled_off_makes_nothing_done(
+    fn scrolled_off_text_is_not_done(
         busy in select(screens::busy()),
         above in proptest::collection::vec(
             prop_oneof![
@@ -61,7 +61,7 @@ proptest! {
 
 /// Whole screens above one another: the lowest counts, and what is above it never makes it done.
 #[test]
-fn a_screen_above_a_screen_makes_nothing_done() {
+fn a_quoted_screen_is_not_done() {
     let mut wrong = String::new();
     for (agent, _, above) in screens::all() {
         for busy in screens::busy() {
@@ -76,7 +76,7 @@ fn a_screen_above_a_screen_makes_nothing_done() {
 
 /// Below any screen, a shell's prompt is the shell's.
 #[test]
-fn below_whatever_was_there_a_shell_is_a_shell() {
+fn a_shell_below_any_screen_is_a_shell() {
     for (_, _, above) in screens::all() {
         for prompt in [
             "me@host:~/a$ ",
@@ -86,7 +86,7 @@ fn below_whatever_was_there_a_shell_is_a_shell() {
             "bash-5.2$ ",
             "(venv) me@host:/a$ ",
         ] {
-            assert_eq!(said(&format!("{above}\n{prompt}")), "shell idle?");
+            assert_eq!(detected_name(&format!("{above}\n{prompt}")), "shell idle?");
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_users_rules_stand_in_the_place_of_the_built_in_ones() {
+fn user_rules_replace_built_in_ones() {
     let own = "agent = \"shell\"\nfallback = true\n[[rule]]\nid = \"mine\"\nstate = \"working\"\nwhere = \"bottom\"\nlines = 1\npattern = 'busy'";
     let rules = StateRules::builtin().with_toml(own).unwrap();
     assert_eq!(rules.detect(&AgentScreen::of(&["me@host:~$"])), None);

@@ -115,7 +115,7 @@ const DECORATION: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn text_is_told_from_progress_and_decoration() {
+fn text_is_distinguished_from_progress_and_decoration() {
     let rules = StateRules::builtin();
     let kinds = [
         (RowKind::Text, TEXT),

@@ -177,7 +177,7 @@ impl<G: RecordHandler> SseReader<G> {
     }
 }
 
-fn tell<G: RecordHandler>(event: SseEvent<'_>, handler: &mut G, writer: &mut EventWriter) {
+fn handle_event<G: RecordHandler>(event: SseEvent<'_>, handler: &mut G, writer: &mut EventWriter) {
     match event {
         SseEvent::Data(b"[DONE]") => handler.done(writer),
         SseEvent::Data(data) => values::read(data, handler, writer),
@@ -192,13 +192,13 @@ impl<G: RecordHandler + Send> FormatReader for SseReader<G> {
     fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
         let handler = &mut self.handler;
         self.framing
-            .push(bytes, &mut |event| tell(event, handler, writer));
+            .push(bytes, &mut |event| handle_event(event, handler, writer));
     }
 
     fn flush_idle(&mut self, writer: &mut EventWriter) {
         let handler = &mut self.handler;
         self.framing
-            .flush_idle(&mut |event| tell(event, handler, writer));
+            .flush_idle(&mut |event| handle_event(event, handler, writer));
     }
 
     fn is_open(&self) -> bool {
@@ -208,7 +208,7 @@ impl<G: RecordHandler + Send> FormatReader for SseReader<G> {
     fn finish(&mut self, writer: &mut EventWriter) {
         let handler = &mut self.handler;
         self.framing
-            .finish(&mut |event| tell(event, handler, writer));
+            .finish(&mut |event| handle_event(event, handler, writer));
         handler.finish(writer);
     }
 }

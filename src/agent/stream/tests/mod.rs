@@ -14,7 +14,7 @@ use super::{AgentEvent, Format, StreamFormat, StreamParser, StreamStatus};
 use crate::timestamp::Timestamp;
 
 /// What a stream says, an event a line, as short as can be compared.
-fn told(format: Format, text: &str) -> Vec<String> {
+fn events_of(format: Format, text: &str) -> Vec<String> {
     let mut parser = StreamParser::new(format);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
     parser.push(text.as_bytes(), now, &mut events);
@@ -23,7 +23,7 @@ fn told(format: Format, text: &str) -> Vec<String> {
 }
 
 /// Where the agent stands when no more comes.
-fn stands(text: &str) -> StreamStatus {
+fn status_of(text: &str) -> StreamStatus {
     let mut parser = StreamParser::new(Format::Auto);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
     parser.push(text.as_bytes(), now, &mut events);

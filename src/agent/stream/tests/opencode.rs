@@ -48,9 +48,9 @@ fn a_run_of_two_steps() {
         "turn stop",
         "completed Found it.",
     ];
-    assert_eq!(told(Format::Auto, &text), events);
-    assert_eq!(told(Format::Opencode, &text), events);
-    assert_eq!(stands(&text), StreamStatus::Done);
+    assert_eq!(events_of(Format::Auto, &text), events);
+    assert_eq!(events_of(Format::Opencode, &text), events);
+    assert_eq!(status_of(&text), StreamStatus::Done);
 }
 
 #[test]
@@ -83,22 +83,22 @@ fn a_step_ends_for_its_reason() {
         (vec![START, ERROR], StreamStatus::Failed),
         (vec![ERROR], StreamStatus::Failed),
     ] {
-        assert_eq!(stands(&lines.concat()), standing, "{lines:?}");
+        assert_eq!(status_of(&lines.concat()), standing, "{lines:?}");
     }
     let aborted = ERROR.replace("APIError", "MessageAbortedError");
     assert_eq!(
-        stands(&[START, &aborted].concat()),
+        status_of(&[START, &aborted].concat()),
         StreamStatus::Interrupted
     );
 }
 
 #[test]
-fn a_run_has_one_end() {
+fn a_run_ends_once() {
     let stopped = [START, TEXT, &finish("stop", 1, 1)].concat();
     let ends = |text: &str| {
-        let mut told = told(Format::Auto, text);
-        told.retain(|event| event.starts_with("completed") || event.starts_with("failed"));
-        told
+        let mut events = events_of(Format::Auto, text);
+        events.retain(|event| event.starts_with("completed") || event.starts_with("failed"));
+        events
     };
     assert_eq!(
         ends(&[stopped.as_str(), ERROR].concat()),
