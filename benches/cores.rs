@@ -1,8 +1,8 @@
 //! The pure cores, each alone: the trackers, envelopes to lines and back, the bus from hand to hand,
 //! the search for secrets, the streams of agents and their screens, the stream of a pane.
 //!
-//! `cargo bench --bench cores`. The limiter and the reader of captures are no public names: the
-//! limiter is measured through a lane that has one.
+//! `cargo bench --bench cores`. The throttle and the reader of captures are not public: the
+//! throttle is measured through a lane that has one.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -184,10 +184,10 @@ fn bus(c: &mut Criterion) {
         });
     });
     group.throughput(Throughput::Elements(BURST));
-    for (name, limit) in [
+    for (name, throttle) in [
         ("1000 events, one by one", None),
         (
-            "1000 events through the limiter",
+            "1000 events through the throttle",
             Some(Duration::from_secs(1)),
         ),
     ] {
@@ -196,7 +196,7 @@ fn bus(c: &mut Criterion) {
                 || {
                     let bus = EventBus::with_options(BusOptions::default()).unwrap();
                     let events = bus.subscribe_with(SubscribeOptions {
-                        limit,
+                        throttle,
                         ..Default::default()
                     });
                     (bus, events)
@@ -205,7 +205,7 @@ fn bus(c: &mut Criterion) {
                     for _ in 0..BURST {
                         bus.emit(token());
                     }
-                    // Hands on what the limiter holds.
+                    // Releases the text that the throttle holds.
                     bus.close();
                     let all: u64 = events
                         .iter()

@@ -1,18 +1,16 @@
-//! Child processes: the one way to start, feed, read, kill and reap one (no helper threads).
+//! Child processes: the one way to start, feed, read, kill and reap a child (no helper threads).
 //!
-//! A child leads a process group of its own. [`run`] writes its input while it reads its output,
-//! all in the calling thread, and ends when the child has ended: what it left in the pipes by then
-//! is taken, a grandchild that still holds them is not waited for. At the deadline the whole group
-//! is killed and the child reaped. What is read while it comes, and ended more gently, is attended:
-//! `Attendance`.
+//! A child leads a process group of its own. A [`Supervisor`] writes its input, reads its output and
+//! enforces its limits in the calling thread, until it reports the child's exit. [`run`] collects the
+//! output of a short command in this way: the output is complete up to the child's end, a grandchild that
+//! still holds the pipes does not delay it, and the whole group is killed at the deadline.
 
-mod attend;
 mod group;
-mod inlet;
-mod outlet;
+mod input;
+mod output;
+mod supervisor;
 
 use std::ffi::OsString;
-use std::io;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -23,62 +21,72 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 
-pub use self::attend::OutputStream;
-pub(crate) use self::attend::{Attendance, Attended, Bounds, End, Listener};
-pub(crate) use self::group::{Group, Leash, cannot_start};
-pub(crate) use self::inlet::Inlet;
-pub(crate) use self::outlet::Outlet;
+pub(crate) use self::group::{KillHandle, ProcessGroup, cannot_start};
+pub(crate) use self::input::ChildInput;
+pub(crate) use self::output::OutputReader;
+pub use self::supervisor::OutputStream;
+pub(crate) use self::supervisor::{ChildListener, ExitCause, ExitReport, Limits, Supervisor};
 
-/// What to run, and within which bounds.
+/// A program to run, and its limits.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// The program, looked for in `PATH`.
+    /// The program, searched for in `PATH`.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Variables to set beside the inherited ones.
+    /// Variables to set in addition to the inherited ones.
     pub env: Vec<(OsString, OsString)>,
-    /// Where it runs.
+    /// Its working directory.
     pub directory: PathBuf,
-    /// What it reads from its standard input, which then ends.
+    /// The whole standard input.
     pub stdin: Vec<u8>,
-    /// How much is kept of its standard output, and as much of its standard error; more is read
-    /// and thrown away.
+    /// The most bytes that are kept of standard output, and of standard error. The rest is read and
+    /// discarded.
     pub output_bytes_max: usize,
-    /// How long it may run.
+    /// The time after which the program is killed.
     pub timeout: Duration,
 }
 
-/// A child that ended by itself.
+/// The exit status and the output of a child that ended by itself.
 #[derive(Debug)]
-pub struct Finished {
-    /// How it ended.
+pub struct ChildOutput {
+    /// The exit status.
     pub status: ExitStatus,
     /// Its standard output.
     pub stdout: Vec<u8>,
     /// Its standard error.
     pub stderr: Vec<u8>,
-    /// Whether one of them was longer than what was kept.
+    /// True when either output was longer than its limit.
     pub truncated: bool,
 }
 
 /// Runs a program to its end.
 ///
 /// # Errors
-/// `is_missing_program()` when there is no such program; `is_timeout()` when it ran too long and
-/// was killed.
-pub fn run(invocation: &Invocation, clock: &Clock) -> Result<Finished> {
-    run_unless(invocation, clock, &crossbeam_channel::never())
+/// `is_missing_program()` when the program does not exist; `is_timeout()` when it was killed after its
+/// timeout.
+pub fn run(invocation: &Invocation, clock: &Clock) -> Result<ChildOutput> {
+    run_until_stopped(invocation, clock, &never())
 }
 
-/// The same, but the child is killed when `stop` is closed, too.
+/// Runs a program to its end, and kills it when `stop` is closed.
 ///
 /// # Errors
-/// As for [`run`]; `is_gone()` when it was stopped.
-pub(crate) fn run_unless(invocation: &Invocation, clock: &Clock, stop: &Stop) -> Result<Finished> {
-    let program = invocation.program.as_os_str();
-    let deadline = clock.now() + invocation.timeout;
-    let mut command = Command::new(program);
+/// The errors of [`run`]; `is_gone()` when it was stopped.
+pub(crate) fn run_until_stopped(
+    invocation: &Invocation,
+    clock: &Clock,
+    stop: &Stop,
+) -> Result<ChildOutput> {
+    let limits = Limits {
+        deadline: Some(clock.now() + invocation.timeout),
+        grace: Duration::ZERO,
+        stop_grace: Duration::ZERO,
+        linger: Duration::ZERO,
+        signals: &never(),
+        stop,
+    };
+    let mut command = Command::new(&invocation.program);
     command
         .args(&invocation.args)
         .envs(invocation.env.iter().map(|(name, value)| (name, value)))
@@ -86,92 +94,56 @@ pub(crate) fn run_unless(invocation: &Invocation, clock: &Clock, stop: &Stop) ->
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut group = Group::start(&mut command)?;
-    let mut kept = Kept {
-        stdout: Vec::new(),
-        stderr: Vec::new(),
+    let mut group = ProcessGroup::start(&mut command)?;
+    let mut collector = OutputCollector {
+        outputs: [Vec::new(), Vec::new()],
         bytes_max: invocation.output_bytes_max,
         truncated: false,
     };
-    let attended = attend(
-        &mut group,
-        &mut kept,
-        &invocation.stdin,
-        deadline,
-        clock,
-        stop,
-    );
-    let name = program.to_string_lossy();
-    match attended {
-        Ok(attended) => match attended.end {
-            End::Itself => Ok(Finished {
-                status: attended.status,
-                stdout: kept.stdout,
-                stderr: kept.stderr,
-                truncated: kept.truncated,
-            }),
-            End::Asked => Err(Error::gone(format!("{name} was stopped"))),
-            End::Timeout => Err(Error::timeout(format!(
-                "{name} did not end within {:?} and was killed",
-                invocation.timeout
-            ))),
-        },
-        Err(cause) => {
-            group.kill_and_reap(clock);
-            Err(Error::other(format!("cannot talk to {name}")).because(cause))
-        }
-    }
-}
-
-fn attend(
-    group: &mut Group,
-    kept: &mut Kept,
-    stdin: &[u8],
-    deadline: Instant,
-    clock: &Clock,
-    stop: &Stop,
-) -> io::Result<Attended> {
     let child = group.child();
-    let inlet = match child.stdin.take() {
-        Some(pipe) => Inlet::bytes(pipe, stdin)?,
-        None => Inlet::None,
+    let stdin = child.stdin.take();
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let supervise = || {
+        let input = match stdin {
+            Some(pipe) => ChildInput::bytes(pipe, &invocation.stdin)?,
+            None => ChildInput::none(),
+        };
+        let outputs = [OutputReader::new(stdout)?, OutputReader::new(stderr)?];
+        Supervisor::new(group, input, outputs, limits, clock).run(&mut collector)
     };
-    let outlets = [
-        Outlet::new(child.stdout.take())?,
-        Outlet::new(child.stderr.take())?,
-    ];
-    let bounds = Bounds {
-        deadline: Some(deadline),
-        grace: Duration::ZERO,
-        stop_grace: Duration::ZERO,
-        linger: Duration::ZERO,
-    };
-    Attendance {
-        group,
-        inlet,
-        outlets,
-        bounds,
-        orders: &never(),
-        stop,
-        clock,
+    let report = supervise();
+    let name = invocation.program.to_string_lossy();
+    let report = report.map_err(|cause| {
+        Error::other(format!("cannot exchange data with {name}")).because(cause)
+    })?;
+    match report.cause {
+        ExitCause::Exited => {
+            let [stdout, stderr] = collector.outputs;
+            Ok(ChildOutput {
+                status: report.status,
+                stdout,
+                stderr,
+                truncated: collector.truncated,
+            })
+        }
+        ExitCause::Terminated => Err(Error::gone(format!("{name} was stopped"))),
+        ExitCause::TimedOut => Err(Error::timeout(format!(
+            "{name} did not end within {:?} and was killed",
+            invocation.timeout
+        ))),
     }
-    .run(kept)
 }
 
-/// What is kept of both outputs.
-struct Kept {
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
+/// Keeps the beginning of both outputs.
+struct OutputCollector {
+    outputs: [Vec<u8>; 2],
     bytes_max: usize,
     truncated: bool,
 }
 
-impl Listener for Kept {
+impl ChildListener for OutputCollector {
     fn output(&mut self, stream: OutputStream, bytes: &[u8], _: Instant) {
-        let kept = match stream {
-            OutputStream::Stdout => &mut self.stdout,
-            OutputStream::Stderr => &mut self.stderr,
-        };
+        let kept = &mut self.outputs[stream.index()];
         let room = self.bytes_max - kept.len();
         kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
         self.truncated |= bytes.len() > room;
@@ -196,12 +168,12 @@ mod tests {
         }
     }
 
-    fn run_now(invocation: &Invocation) -> Result<Finished> {
+    fn run_now(invocation: &Invocation) -> Result<ChildOutput> {
         run(invocation, &Clock::system())
     }
 
     #[test]
-    fn feeds_and_reads_at_the_same_time() {
+    fn input_is_written_while_output_is_read() {
         let stdin = vec![b'x'; 900_000];
         let finished = run_now(&Invocation {
             stdin: stdin.clone(),
@@ -211,7 +183,7 @@ mod tests {
         assert!(finished.status.success());
         assert!(
             finished.stdout == stdin,
-            "{} bytes came back",
+            "{} bytes were read",
             finished.stdout.len()
         );
         assert_eq!(finished.stderr, b"/\n");
@@ -219,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_does_not_read_is_no_error() {
+    fn unread_input_is_not_an_error() {
         let finished = run_now(&Invocation {
             stdin: vec![b'x'; 900_000],
             ..shell("exit 7")
@@ -239,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_deadline_the_whole_group_is_killed() {
+    fn the_whole_group_is_killed_at_the_deadline() {
         let clock = Clock::system();
         let began = clock.now();
         let script = "trap '' TERM; sleep 1000 & echo $$ > /dev/stderr; wait";
@@ -253,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grandchild_that_holds_the_pipe_is_not_waited_for() {
+    fn a_grandchild_that_holds_the_pipe_does_not_delay_the_end() {
         let clock = Clock::system();
         let began = clock.now();
         let finished = run_now(&shell("sleep 12 & echo $!; echo done")).unwrap();
@@ -265,17 +237,17 @@ mod tests {
     }
 
     #[test]
-    fn a_grandchild_that_never_stops_writing_is_not_waited_for() {
+    fn a_grandchild_that_never_stops_writing_does_not_delay_the_end() {
         let clock = Clock::system();
         let began = clock.now();
-        // `timeout` and the broken pipe both end it.
+        // `timeout` and the broken pipe both end the grandchild.
         let finished = run_now(&shell("timeout 12 yes & echo done >&2")).unwrap();
         assert_eq!(finished.stderr, b"done\n");
         assert!(clock.now() - began < Duration::from_secs(10));
     }
 
     #[test]
-    fn a_missing_program_says_what_to_do() {
+    fn the_error_of_a_missing_program_contains_a_hint() {
         let error = run_now(&Invocation {
             program: "td-no-such-thing".into(),
             ..shell("")

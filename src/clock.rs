@@ -1,4 +1,4 @@
-//! Time: the only file that reads a clock; everything else gets `now` as an argument or time as a channel.
+//! Clocks: the only file that reads time. Other code takes `now` as an argument, or time as a channel.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,60 +8,60 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::timestamp::Timestamp;
 
-/// Where time comes from: the system, or a test that moves it by hand. Cheap to clone.
+/// A source of time: the system, or a test that advances it. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 #[derive(Clone, Debug, Default)]
-enum Source {
+enum ClockSource {
     #[default]
     System,
     Fake(FakeClock),
 }
 
 impl Clock {
-    /// The system's clock.
+    /// Returns the system's clock.
     pub fn system() -> Self {
-        Self(Source::System)
+        Self(ClockSource::System)
     }
 
-    /// Monotonic time, for deadlines and durations.
+    /// Returns monotonic time, for deadlines and durations.
     pub fn now(&self) -> Instant {
         match &self.0 {
-            Source::System => Instant::now(),
-            Source::Fake(fake) => fake.state().now,
+            ClockSource::System => Instant::now(),
+            ClockSource::Fake(fake) => fake.state().now,
         }
     }
 
-    /// Wall-clock time, for what is written down. It may jump.
+    /// Returns wall-clock time, for timestamps. It may jump.
     pub fn wall(&self) -> Timestamp {
         match &self.0 {
-            Source::System => {
+            ClockSource::System => {
                 Timestamp::from_micros(match SystemTime::now().duration_since(UNIX_EPOCH) {
                     Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
                     Err(before) => i64::try_from(before.duration().as_micros())
                         .map_or(i64::MIN, |micros| -micros),
                 })
             }
-            Source::Fake(fake) => fake.state().wall,
+            ClockSource::Fake(fake) => fake.state().wall,
         }
     }
 
-    /// A channel that gets one message when the time has come.
+    /// Returns a channel that receives one message at this time.
     pub fn at(&self, when: Instant) -> Receiver<Instant> {
         match &self.0 {
-            Source::System => crossbeam_channel::at(when),
-            Source::Fake(fake) => fake.at(when),
+            ClockSource::System => crossbeam_channel::at(when),
+            ClockSource::Fake(fake) => fake.at(when),
         }
     }
 
-    /// A channel that gets one message after a while.
+    /// Returns a channel that receives one message after this duration.
     pub fn after(&self, wait: Duration) -> Receiver<Instant> {
         self.at(self.now() + wait)
     }
 }
 
-/// A clock for tests: stands still until it is moved.
+/// A clock for tests, which advances only on request.
 ///
 /// ```
 /// use std::time::Duration;
@@ -78,7 +78,7 @@ pub struct FakeClock(Arc<Mutex<FakeState>>);
 struct FakeState {
     now: Instant,
     wall: Timestamp,
-    /// Each timer has room for its one message, so that firing never waits.
+    /// Each timer's channel has room for its one message, so that firing never waits.
     timers: Vec<(Instant, Sender<Instant>)>,
 }
 
@@ -89,7 +89,7 @@ impl Default for FakeClock {
 }
 
 impl FakeClock {
-    /// A clock that stands at 2026-01-21T10:00:00Z.
+    /// Creates a clock that shows 2026-01-21T10:00:00Z.
     pub fn new() -> Self {
         let wall = Timestamp::from_micros(1_768_989_600_000_000);
         Self(Arc::new(Mutex::new(FakeState {
@@ -99,12 +99,12 @@ impl FakeClock {
         })))
     }
 
-    /// The clock to hand to the code under test.
+    /// Returns the clock for the code under test.
     pub fn clock(&self) -> Clock {
-        Clock(Source::Fake(self.clone()))
+        Clock(ClockSource::Fake(self.clone()))
     }
 
-    /// Moves both times on and fires the timers that have come due.
+    /// Advances both times, and fires the timers that are due.
     pub fn advance(&self, by: Duration) {
         let mut state = self.state();
         state.now += by;
@@ -115,13 +115,13 @@ impl FakeClock {
             if *when > now {
                 return true;
             }
-            // A timer that nobody waits for any more is not an error.
+            // An error means that the timer's receiver is dropped.
             let _ = timer.try_send(now);
             false
         });
     }
 
-    /// Sets the wall clock, as a user or a time server does; monotonic time stays.
+    /// Sets the wall clock, as a user or a time server does; monotonic time is unchanged.
     pub fn set_wall(&self, wall: Timestamp) {
         self.state().wall = wall;
     }
@@ -138,7 +138,7 @@ impl FakeClock {
     }
 
     fn state(&self) -> MutexGuard<'_, FakeState> {
-        // A panic elsewhere leaves plain values behind: they are as good as before.
+        // The state consists of plain values, which a panic elsewhere leaves valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

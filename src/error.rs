@@ -1,25 +1,26 @@
-//! The one error of the library: opaque, with questions to ask it, its cause and its path kept.
+//! The error type of the library: opaque, with questions, its path and its cause.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What every fallible function of the library returns.
+/// The result of fallible functions of the library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// Something that failed. Its text says what, where and, where that helps, what to do.
+/// The error of a failed operation. Its text names the operation, its object and, where it helps,
+/// what to do.
 pub struct Error {
-    kind: Kind,
-    what: Cow<'static, str>,
+    kind: ErrorKind,
+    message: Cow<'static, str>,
     path: Option<PathBuf>,
     cause: Option<Cause>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ErrorKind {
     Other,
     Timeout,
     Gone,
@@ -29,51 +30,51 @@ enum Kind {
 }
 
 impl Error {
-    fn new(kind: Kind, what: impl Into<Cow<'static, str>>) -> Self {
+    fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             kind,
-            what: what.into(),
+            message: message.into(),
             path: None,
             cause: None,
         }
     }
 
-    /// Anything that no question is asked about.
-    pub(crate) fn other(what: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Other, what)
+    /// Creates an error of no particular kind.
+    pub(crate) fn other(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Other, message)
     }
 
-    /// A deadline passed.
-    pub(crate) fn timeout(what: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Timeout, what)
+    /// Creates an error for a deadline that passed.
+    pub(crate) fn timeout(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Timeout, message)
     }
 
-    /// What was asked of is no longer there: a server, a session, a pane, a bus.
-    pub(crate) fn gone(what: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Gone, what)
+    /// Creates an error for a server, session, pane or bus that no longer exists.
+    pub(crate) fn gone(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Gone, message)
     }
 
-    /// The caller gave something that cannot be used.
-    pub(crate) fn invalid(what: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Invalid, what)
+    /// Creates an error for invalid input of the caller.
+    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
     }
 
-    /// Another process holds it.
-    pub(crate) fn locked(what: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Locked, what)
+    /// Creates an error for a resource that another process holds.
+    pub(crate) fn locked(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Locked, message)
     }
 
-    /// A program that is needed is not installed.
-    pub(crate) fn missing(what: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Kind::Missing, what)
+    /// Creates an error for a required program that is not installed.
+    pub(crate) fn missing(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Missing, message)
     }
 
-    /// An operation on a file that the system refused.
-    pub(crate) fn file(what: &'static str, path: &Path, cause: io::Error) -> Self {
-        Self::other(what).at(path).because(cause)
+    /// Creates an error for a failed operation on a file.
+    pub(crate) fn file(message: &'static str, path: &Path, cause: io::Error) -> Self {
+        Self::other(message).at(path).because(cause)
     }
 
-    /// Adds the path that the error is about.
+    /// Adds the path of the file or directory.
     pub(crate) fn at(mut self, path: impl Into<PathBuf>) -> Self {
         self.path = Some(path.into());
         self
@@ -85,32 +86,37 @@ impl Error {
         self
     }
 
-    /// Whether a deadline passed.
+    /// Copies the error for another reader: its kind and its text, without the cause.
+    pub(crate) fn without_cause(&self) -> Self {
+        Self::new(self.kind, self.to_string())
+    }
+
+    /// Returns true if a deadline passed.
     pub fn is_timeout(&self) -> bool {
-        self.kind == Kind::Timeout
+        self.kind == ErrorKind::Timeout
     }
 
-    /// Whether the server, session, pane or bus is no longer there.
+    /// Returns true if the server, session, pane or bus no longer exists.
     pub fn is_gone(&self) -> bool {
-        self.kind == Kind::Gone
+        self.kind == ErrorKind::Gone
     }
 
-    /// Whether the caller gave something that cannot be used.
+    /// Returns true if the caller's input is invalid.
     pub fn is_invalid_input(&self) -> bool {
-        self.kind == Kind::Invalid
+        self.kind == ErrorKind::Invalid
     }
 
-    /// Whether another process holds what was asked for.
+    /// Returns true if another process holds the resource.
     pub fn is_locked(&self) -> bool {
-        self.kind == Kind::Locked
+        self.kind == ErrorKind::Locked
     }
 
-    /// Whether a program that is needed is not installed.
+    /// Returns true if a required program is not installed.
     pub fn is_missing_program(&self) -> bool {
-        self.kind == Kind::Missing
+        self.kind == ErrorKind::Missing
     }
 
-    /// The file or directory that the error is about.
+    /// Returns the file or directory that the error is about.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -118,7 +124,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
+        f.write_str(&self.message)?;
         if let Some(path) = &self.path {
             write!(f, " {path:?}")?;
         }

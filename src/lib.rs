@@ -32,13 +32,12 @@
 //! | `event` | [`TdEvent`], [`Envelope`], ids: the wire contract (pure) |
 //! | `clock` | [`Clock`] and [`FakeClock`]; the only file that reads time |
 //! | `thread` | named threads, stopped by dropping a guard; the only file that names `std::thread` |
-//! | `gap` | what was dropped, by number (pure) |
 //! | [`redact`] | secrets in text, as data: taken out before anybody sees them (pure) |
-//! | `recording` | recordings of terminals, asciicast v3: lines, a pane's bytes on a tape (pure) |
 //! | [`track`] | the heart: looks at a pane in; settled lines, revisions, gaps out (pure) |
 //! | [`agent`] | what agents write and show, as events: formats, tools, turns, where they stand (pure) |
 //! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`], the fan-out, the limiter |
 //! | [`history`] | line format, run directory, writer; knows no bus |
+//! | [`recording`] | asciicast v3: encoder and joining (pure), raw recordings of panes; knows no bus |
 //! | `child` | the one way to run a child process |
 //! | [`tmux`] | the only room that knows tmux: targets, listing, captures, gateway |
 //! | [`process`] | child processes: what a command prints, while it prints it; jobs of others and how they ended; knows no tmux |
@@ -66,10 +65,7 @@ mod event;
 mod clock;
 mod thread;
 
-mod gap;
 pub mod redact;
-
-mod recording;
 
 pub mod track;
 
@@ -78,6 +74,8 @@ pub mod agent;
 pub mod bus;
 
 pub mod history;
+
+pub mod recording;
 
 #[doc(hidden)]
 pub mod child;
@@ -101,20 +99,22 @@ mod face;
 pub mod cli;
 
 pub use bus::{
-    BusOptions, Delivery, Emitted, EventBus, EventEmitter, EventRef, Filter, Kept, KeptLane,
-    RecvError, SubscribeOptions, Subscription,
+    BusOptions, Delivery, Emitted, EventBus, EventEmitter, EventFilter, EventRef, Filter,
+    LosslessLane, RecvError, RecvTimeoutError, SubscribeOptions, Subscription, TryRecvError,
 };
 pub use clock::{Clock, FakeClock};
 pub use engine::{Builder, Engine, Report, Timeline};
 pub use error::{Error, Result};
 pub use event::{
-    Cursor, Envelope, EventKind, ExecutionId, ExitStatus, Extra, GapEvidence, IterationOutcome,
-    LineCount, MaybeLong, MaybePane, MaybePid, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow,
-    ScreenRows, Style, Styles, TdEvent, UnknownEvent,
+    Cursor, Envelope, EventKind, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount,
+    MaybeLong, MaybePane, MaybePid, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows,
+    Style, Styles, TdEvent, UnknownEvent, UnknownFields,
 };
 pub use observe::{
-    AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Execution, Polling, Watch, WatchedAgents,
+    AgentRegistry, AgentStatus, AgentWatch, AgentsReport, JobHandle, Polling, Watch,
 };
+/// The JSON values in [`UnknownEvent`] and [`UnknownFields`], and `json!` for [`TdEvent::custom`].
+pub use serde_json;
 pub use thread::Panicked;
 pub use timestamp::{ParseTimestampError, Timestamp};
 

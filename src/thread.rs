@@ -1,7 +1,6 @@
-//! Threads: named, joined, stopped by dropping a guard, their panics turned into values.
+//! Threads: named, joined, stopped by dropping a guard, with panics as values.
 //!
-//! The only file that names `std::thread`. Whoever spawns a thread joins it; a handle that is
-//! dropped without joining says so in the log.
+//! This is the only file that names `std::thread`. The code that spawns a thread joins it.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -14,7 +13,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::error::{Error, Result};
 
-/// What a thread panicked with.
+/// The panic of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("thread {thread} panicked: {message}")]
 pub struct Panicked {
@@ -24,12 +23,12 @@ pub struct Panicked {
     pub message: String,
 }
 
-/// A running thread. Join it.
+/// A running thread, to be joined.
 #[must_use = "a thread that is not joined may outlive what it uses"]
 pub(crate) struct Handle<T> {
     name: String,
     thread: thread::JoinHandle<()>,
-    /// Gets the one result; with room for it, so that an abandoned thread still ends.
+    /// Receives the result; it has room for it, so that an abandoned thread still ends.
     result: Receiver<Result<T, Panicked>>,
 }
 
@@ -41,10 +40,10 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-/// Starts a thread with a name that `top -H` and debuggers show (Linux keeps 15 bytes of it).
+/// Starts a thread with a name, which `top -H` and debuggers show (Linux keeps 15 bytes of it).
 ///
 /// # Errors
-/// When the system has no more threads to give.
+/// When the system cannot start a thread.
 pub(crate) fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     body: impl FnOnce() -> T + Send + 'static,
@@ -55,8 +54,8 @@ pub(crate) fn spawn<T: Send + 'static>(
     let thread = thread::Builder::new()
         .name(name.clone())
         .spawn(move || {
-            let outcome = catching(&thread_name, body);
-            // Nobody waits for an abandoned thread's result.
+            let outcome = catch_panic(&thread_name, body);
+            // An error means that the handle is dropped.
             let _ = done.send(outcome);
         })
         .map_err(|cause| Error::other(format!("cannot start the thread {name}")).because(cause))?;
@@ -67,40 +66,40 @@ pub(crate) fn spawn<T: Send + 'static>(
     })
 }
 
-/// Runs `here` in this thread and `beside` in another one, with a name, until both have ended; a
-/// panic of either is a value. What `beside` waits for must end when `here` has.
+/// Runs `other` in a thread with this name and `here` in the calling thread, until both have ended.
+/// Panics of both are values. `other` must end after `here` has ended.
 ///
 /// # Errors
-/// When the system has no more threads to give: then neither has run.
-pub(crate) fn beside<A: Send, B>(
+/// When the system cannot start a thread: then neither has run.
+pub(crate) fn run_beside<A: Send, B>(
     name: &str,
-    beside: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> A + Send,
     here: impl FnOnce() -> B,
 ) -> Result<(Result<A, Panicked>, Result<B, Panicked>)> {
     thread::scope(|scope| {
         let thread = thread::Builder::new()
             .name(name.to_owned())
-            .spawn_scoped(scope, || catching(name, beside))
+            .spawn_scoped(scope, || catch_panic(name, other))
             .map_err(|cause| {
                 Error::other(format!("cannot start the thread {name}")).because(cause)
             })?;
         let own = thread::current();
-        let here = catching(own.name().unwrap_or("caller"), here);
-        // The body's panics are caught inside.
-        let beside = thread.join().unwrap_or_else(|payload| {
+        let here = catch_panic(own.name().unwrap_or("caller"), here);
+        // Panics of the body are caught inside the thread.
+        let other = thread.join().unwrap_or_else(|payload| {
             Err(Panicked {
                 thread: name.to_owned(),
                 message: message_of(payload.as_ref()),
             })
         });
-        Ok((beside, here))
+        Ok((other, here))
     })
 }
 
-/// Runs `body` and turns a panic into a value.
-pub(crate) fn catching<T>(thread: &str, body: impl FnOnce() -> T) -> Result<T, Panicked> {
-    // The state that the body shares with others is behind channels and locks that treat
-    // poisoning; what it owns is gone with it.
+/// Runs `body` and returns a panic as a value.
+pub(crate) fn catch_panic<T>(thread: &str, body: impl FnOnce() -> T) -> Result<T, Panicked> {
+    // State that the body shares is behind channels and locks whose users handle poisoning; state
+    // that it owns is dropped.
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| Panicked {
         thread: thread.to_owned(),
         message: message_of(payload.as_ref()),
@@ -118,20 +117,20 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
 }
 
 impl<T> Handle<T> {
-    /// The thread's name.
+    /// Returns the thread's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the thread has ended.
+    /// Returns true if the thread has ended.
     pub(crate) fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits for the end.
+    /// Waits until the thread has ended.
     pub(crate) fn join(self) -> Result<T, Panicked> {
         let outcome = self.result.recv();
-        // The body's panics are caught inside, so this only waits for the thread to be gone.
+        // Panics of the body are caught inside, so this only waits for the thread's exit.
         let _ = self.thread.join();
         outcome.unwrap_or_else(|_| {
             Err(Panicked {
@@ -141,7 +140,7 @@ impl<T> Handle<T> {
         })
     }
 
-    /// Waits for the end until a deadline; the handle comes back when it was not reached.
+    /// Waits until the thread has ended, at most until the deadline; then returns the handle.
     pub(crate) fn join_deadline(self, deadline: Instant) -> Result<Result<T, Panicked>, Self> {
         match self.result.recv_deadline(deadline) {
             Ok(outcome) => {
@@ -154,23 +153,24 @@ impl<T> Handle<T> {
     }
 }
 
-/// Wakes a parked thread; see [`park_until`].
+/// Wakes a parked thread; see [`park`].
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(thread::Thread);
 
 impl Waker {
-    /// A waker for the calling thread.
+    /// Returns a waker for the calling thread.
     pub(crate) fn current() -> Self {
         Self(thread::current())
     }
 
-    /// Lets the thread's present or next park return at once.
+    /// Ends the thread's current or next park.
     pub(crate) fn wake(&self) {
         self.0.unpark();
     }
 }
 
-/// Parks the calling thread until it is woken (or for no reason: look again after it).
+/// Parks the calling thread until it is woken or the timeout has passed. It may return early without
+/// a reason, so the caller checks its condition again.
 pub(crate) fn park(timeout: Option<std::time::Duration>) {
     match timeout {
         Some(timeout) => thread::park_timeout(timeout),
@@ -178,29 +178,29 @@ pub(crate) fn park(timeout: Option<std::time::Duration>) {
     }
 }
 
-/// How many threads can run at once; one where the system does not say.
+/// Returns the number of threads that can run at once; 1 if the system does not report it.
 pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Keeps the threads that hold its [`Stop`] running; dropped, it stops them.
+/// Stops the threads that hold its [`Stop`] when it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping the guard stops the threads"]
 pub(crate) struct StopGuard {
     _open: Sender<Infallible>,
 }
 
-/// A channel that never gets a message and is closed when its guard is dropped: put it into the
-/// `select!`, before the data.
+/// A channel that never receives a message and is closed when its guard is dropped. It belongs into
+/// the `select!`, before the data.
 pub(crate) type Stop = Receiver<Infallible>;
 
-/// A guard and what it stops.
+/// Creates a guard and its stop channel.
 pub(crate) fn stop_pair() -> (StopGuard, Stop) {
     let (open, stop) = bounded(0);
     (StopGuard { _open: open }, stop)
 }
 
-/// Whether the guard is gone.
+/// Returns true if the guard is dropped.
 pub(crate) fn is_stopped(stop: &Stop) -> bool {
     matches!(
         stop.try_recv(),
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_a_value() {
+    fn a_panic_is_returned_by_join() {
         let handle = spawn("td-test", || -> u32 { panic!("on purpose") }).unwrap();
         let panicked = handle.join().unwrap_err();
         assert_eq!(panicked.message, "on purpose");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_does_not_end_is_given_back() {
+    fn a_thread_that_misses_the_deadline_is_returned() {
         let (guard, stop) = stop_pair();
         let handle = spawn("td-test", move || stop.recv().is_err()).unwrap();
         let handle = handle

@@ -1,4 +1,4 @@
-//! Points in time as they are written: UTC with microseconds, RFC 3339 (pure).
+//! Timestamps as they are written: UTC with microseconds, RFC 3339 (pure).
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,31 +11,31 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// use td_observe::Timestamp;
 /// let ts: Timestamp = "2026-01-21T10:00:01.123456Z".parse().unwrap();
 /// assert_eq!(ts.to_string(), "2026-01-21T10:00:01.123456Z");
-/// // Whole seconds are read too, as older logs wrote them.
+/// // Whole seconds are accepted, too: older logs have them.
 /// assert_eq!("2026-01-21T10:00:00Z".parse::<Timestamp>().unwrap().micros() % 1_000_000, 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// From microseconds since the Unix epoch.
+    /// Creates a timestamp from microseconds since the Unix epoch.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since the Unix epoch.
+    /// Returns the microseconds since the Unix epoch.
     pub const fn micros(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds, and microseconds beyond them.
+    /// Returns whole seconds, and the microseconds beyond them.
     const fn parts(self) -> (i64, i64) {
         (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000))
     }
 }
 
-/// `2026-01-21T10:00:01`. Outside of jiff's years (-9999 to 9999) the nearest end stands: a clock
-/// that far off is not worth an error on the way to the log.
+/// Formats a second as `2026-01-21T10:00:01`. Outside of jiff's years (-9999 to 9999), the nearest
+/// valid time is used: a clock that far off must not stop the log.
 fn format_second(second: i64) -> String {
     let time = jiff::Timestamp::from_second(second).unwrap_or(if second < 0 {
         jiff::Timestamp::MIN
@@ -52,9 +52,9 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The text is not an RFC 3339 time.
+/// The error of parsing text that is not an RFC 3339 time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a time in RFC 3339 form: {0:?}")]
+#[error("invalid RFC 3339 time: {0:?}")]
 pub struct ParseTimestampError(String);
 
 impl FromStr for Timestamp {
@@ -76,44 +76,44 @@ impl Serialize for Timestamp {
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl de::Visitor<'_> for Text {
+        struct TimestampVisitor;
+        impl de::Visitor<'_> for TimestampVisitor {
             type Value = Timestamp;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a time in RFC 3339 form")
+                f.write_str("an RFC 3339 time")
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Timestamp, E> {
                 text.parse().map_err(E::custom)
             }
         }
-        deserializer.deserialize_str(Text)
+        deserializer.deserialize_str(TimestampVisitor)
     }
 }
 
-/// Formats times, keeping the text of the current second: most events of a busy log share it.
+/// Formats timestamps, caching the text of the last second: most events of a busy log share it.
 #[derive(Debug, Default)]
-pub(crate) struct StampFormatter {
-    /// The second whose text is known.
-    known: Option<(i64, String)>,
+pub(crate) struct TimestampFormatter {
+    /// The last second and its text.
+    cached: Option<(i64, String)>,
 }
 
-impl StampFormatter {
+impl TimestampFormatter {
     /// Appends the time as `YYYY-MM-DDTHH:MM:SS.ffffffZ`.
     pub(crate) fn push(&mut self, out: &mut Vec<u8>, ts: Timestamp) {
         let (second, mut micros) = ts.parts();
         if self
-            .known
+            .cached
             .as_ref()
-            .is_none_or(|(known, _)| *known != second)
+            .is_none_or(|(cached, _)| *cached != second)
         {
-            self.known = Some((second, format_second(second)));
+            self.cached = Some((second, format_second(second)));
         }
-        if let Some((_, text)) = &self.known {
+        if let Some((_, text)) = &self.cached {
             out.extend_from_slice(text.as_bytes());
         }
         let mut tail = *b".000000Z";
         for digit in tail[1..7].iter_mut().rev() {
-            // A remainder by ten fits.
+            // A remainder by ten fits into a byte.
             *digit += (micros % 10) as u8;
             micros /= 10;
         }
@@ -129,15 +129,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_what_it_writes(micros in -60_000_000_000_000_000_i64..200_000_000_000_000_000) {
+        fn a_written_timestamp_reads_back(micros in -60_000_000_000_000_000_i64..200_000_000_000_000_000) {
             let ts = Timestamp::from_micros(micros);
             prop_assert_eq!(ts.to_string().parse::<Timestamp>().unwrap(), ts);
         }
     }
 
     #[test]
-    fn the_cached_second_is_not_stale() {
-        let mut stamp = StampFormatter::default();
+    fn the_cached_second_is_replaced() {
+        let mut stamp = TimestampFormatter::default();
         for (micros, expected) in [
             (1_999_999, "1970-01-01T00:00:01.999999Z"),
             (1_000_020, "1970-01-01T00:00:01.000020Z"),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use td_observe::{Delivery, Emitted, EventBus, Kept, Subscription, TdEvent};
+use td_observe::{Delivery, Emitted, EventBus, Subscription, TdEvent};
 use tokio::sync::broadcast;
 
 use crate::common::cpu::own_ms;
@@ -137,15 +137,15 @@ fn ours_throughput() -> f64 {
     throughput(&window, senders, readers)
 }
 
-/// Four kept lanes, and producers that wait for room on the bus's own terms.
+/// Four lossless lanes, and producers that wait for room as the bus offers it.
 fn ours_kept_throughput() -> f64 {
     let bus = EventBus::new(CAPACITY);
     let readers: Vec<_> = (0..SUBSCRIBERS)
         .map(|_| {
-            let mut lane = bus.keep().unwrap();
+            let mut lane = bus.subscribe_lossless().unwrap();
             thread::spawn(move || {
                 let mut read = 0;
-                while let Kept::Batch(batch) = lane.next(None) {
+                while let Ok(batch) = lane.recv_deadline(None) {
                     read += batch.len() as u64;
                 }
                 assert_eq!(read, total());
@@ -159,7 +159,7 @@ fn ours_kept_throughput() -> f64 {
             thread::spawn(move || {
                 let deadline = Instant::now() + Duration::from_secs(60);
                 for _ in 0..total() / PRODUCERS {
-                    emitter.emit_waiting(token("I'll do it"), deadline);
+                    emitter.emit_deadline(token("I'll do it"), deadline);
                 }
             })
         })
@@ -370,11 +370,11 @@ fn tokio_latency() -> (f64, f64) {
     latency(|nanos| drop(tx.send(stamped(nanos))), readers, began)
 }
 
-/// Processor time over ten seconds with four subscribers, a kept lane, and nothing to do.
+/// Processor time over ten seconds with four subscribers, a lossless lane, and no events.
 fn idle() -> f64 {
     let bus = EventBus::new(CAPACITY);
-    let mut kept = bus.keep().unwrap();
-    let log = thread::spawn(move || while let Kept::Batch(_) = kept.next(None) {});
+    let mut kept = bus.subscribe_lossless().unwrap();
+    let log = thread::spawn(move || while kept.recv_deadline(None).is_ok() {});
     let readers: Vec<_> = (0..SUBSCRIBERS)
         .map(|_| {
             let mut events = bus.subscribe();
@@ -421,7 +421,7 @@ fn throughput_rows(table: &mut Table) {
     );
     for (what, ours) in [
         ("bus, 4 producers → 4 subscribers, nothing lost", td),
-        ("bus, 4 producers → 4 kept lanes (the log's kind)", kept),
+        ("bus, 4 producers → 4 lossless lanes (the log's kind)", kept),
     ] {
         table.row(&Row {
             what,

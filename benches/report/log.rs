@@ -327,7 +327,7 @@ fn our_throughput(producers: u64, redact: Rules) -> f64 {
                     token: TOKEN.to_owned(),
                     pane: None,
                 };
-                assert_eq!(emitter.emit_waiting(event, deadline), Emitted::Accepted);
+                assert_eq!(emitter.emit_deadline(event, deadline), Emitted::Accepted);
             }
         });
         produce

@@ -190,7 +190,7 @@ fn short_rows(table: &mut Table) {
     };
     // What cannot be run to its end is counted, and no reason to lose the other figures.
     let failed = [const { Cell::new(0) }; 3];
-    let count = |at: usize, outcome: td_observe::Result<process::Outcome>| {
+    let count = |at: usize, outcome: td_observe::Result<process::CommandOutcome>| {
         let is_good = outcome.is_ok_and(|outcome| outcome.is_success());
         failed[at].update(|so_far| so_far + u64::from(!is_good));
     };

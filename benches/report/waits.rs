@@ -1,4 +1,4 @@
-//! Waits: how soon after a text stands on a pane a wait comes back, and what fifty at once cost.
+//! Waiter: how soon after a text stands on a pane a wait comes back, and what fifty at once cost.
 //!
 //! A program in the pane prints the time at which it prints, so that the same clock dates both ends.
 //! What counts as cost is CPU time: of this process, of its children, and of the server beyond what
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use td_observe::tmux::Target;
-use td_observe::wait::{Needle, Wait, WaitEnd, Waits};
+use td_observe::wait::{Pattern, Wait, WaitEnd, Waiter};
 
 use crate::common::cpu::{Spent, spent};
 use crate::common::panes::server;
@@ -74,16 +74,16 @@ fn latencies(others: usize, interval_ms: u64) -> Vec<f64> {
     };
     let pane = server.new_session("stamps", 80, 24, &program.command_on_go());
     server.wait_for_text(&pane, "ready");
-    let waits = Waits::new(server.server()).unwrap();
+    let waits = Waiter::new(server.server()).unwrap();
     server.tmux(&["wait-for", "-S", "go"]);
     (0..STAMPS).map(|_| latency(&waits, interval_ms)).collect()
 }
 
-fn latency(waits: &Waits, interval_ms: u64) -> f64 {
+fn latency(waits: &Waiter, interval_ms: u64) -> f64 {
     let wait = at("stamps")
-        .needle(Needle::regex(r"^stamp \d+ \d+ *$").unwrap())
+        .pattern(Pattern::regex(r"^stamp \d+ \d+ *$").unwrap())
         .interval(Duration::from_millis(interval_ms));
-    let WaitEnd::Found(found) = waits.wait(&wait).unwrap().end else {
+    let WaitEnd::Matched(found) = waits.wait(&wait).unwrap().end else {
         panic!("the next line comes");
     };
     let back = monotonic_ns();
@@ -125,11 +125,11 @@ fn cost(table: &mut Table, what: &str, printing: usize) {
 
 /// What waits take that wait for nothing that comes.
 fn waiting(server: &TmuxServer, pid: u32, panes: &[usize]) -> Spent {
-    let waits = Waits::new(server.server()).unwrap();
+    let waits = Waiter::new(server.server()).unwrap();
     thread::scope(|scope| {
         for pane in panes {
             let wait = at(&format!("s{pane}"))
-                .needle(Needle::text("what no pane prints").unwrap())
+                .pattern(Pattern::text("what no pane prints").unwrap())
                 .interval(USUAL)
                 .timeout(SETTLE + WHILE + SETTLE);
             let waits = &waits;

@@ -10,7 +10,7 @@ use super::turns::{Conversation, Converse, TurnsEnd, converse};
 use super::workdir::fingerprint;
 use crate::error::Result;
 use crate::event::IterationOutcome;
-use crate::process::{Command, ValidationResult, validate_unless};
+use crate::process::{Command, ValidationResult, validate_until_stopped};
 
 /// What a check that was asked to end and did has exited with, as shells have it: 128 and `TERM`.
 const ENDED: i32 = 143;
@@ -193,7 +193,7 @@ impl LoopEngine {
             command = command.timeout(timeout);
         }
         let iteration = self.progress.iteration;
-        validate_unless(
+        validate_until_stopped(
             command,
             check,
             record.emitter,

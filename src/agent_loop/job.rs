@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+use crossbeam_channel::select_biased;
 use serde_json::{Map, Value};
 
 use super::looping::{LoopEnd, LoopEngine, LoopOutcome};
@@ -11,85 +11,27 @@ use super::record::Keep;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::history::{IterationDirectory, RunInfo, RunState};
-use crate::observe::{Context, RunName, Runs, Source};
+use crate::observe::{Context, Job, JobHandle, RunName, Runs, Source};
 use crate::thread::{self, stop_pair};
 
-/// A loop that an engine runs; from [`Engine::run_loop`](crate::Engine::run_loop). Dropping it
-/// changes nothing: the loop goes on until its end or the engine's.
-#[derive(Debug)]
-pub struct Looping {
-    cancel: Cancel,
-    outcome: Receiver<Result<LoopOutcome>>,
-}
-
-impl Looping {
-    /// Ends the loop from another thread.
-    #[must_use]
-    pub fn cancel(&self) -> &Cancel {
-        &self.cancel
-    }
-
-    /// Waits for its end.
-    ///
-    /// # Errors
-    /// When there is no such directory to work in, or the run cannot be opened; `is_gone()` when its
-    /// thread panicked, which is in the engine's report then.
-    pub fn wait(self) -> Result<LoopOutcome> {
-        self.outcome
-            .recv()
-            .unwrap_or_else(|_| Err(Error::gone("the loop is not observed any more")))
-    }
-}
-
-/// The source.
-pub(crate) struct LoopJob {
+/// Creates the job that runs a loop; `extra` is added to the run's metadata.
+pub(crate) fn loop_job(
     name: RunName,
-    engine: LoopEngine,
-    /// What is to stand in the run's metadata.
+    mut engine: LoopEngine,
     extra: Map<String, Value>,
-    done: Sender<Result<LoopOutcome>>,
-}
-
-impl LoopJob {
-    pub fn new(name: RunName, engine: LoopEngine, extra: Map<String, Value>) -> (Self, Looping) {
-        let cancel = engine.cancel();
-        // With room for the one answer: nobody may be waiting for it.
-        let (done, outcome) = bounded(1);
-        let job = Self {
-            name,
-            engine,
-            extra,
-            done,
-        };
-        (job, Looping { cancel, outcome })
-    }
-}
-
-impl Source for LoopJob {
-    fn name(&self) -> String {
-        "td-loop".to_owned()
-    }
-
-    fn run(self: Box<Self>, context: Context) {
-        let Self {
-            name,
-            mut engine,
-            extra,
-            done,
-        } = *self;
+) -> (impl Source, JobHandle<LoopOutcome, Cancel>) {
+    let cancel = engine.cancel();
+    Job::new("td-loop".to_owned(), cancel, move |context: &Context| {
         engine.clock = context.clock.clone();
-        let outcome = engine.ready().and_then(|()| {
-            let info = RunInfo {
-                kind: "loop".to_owned(),
-                label: "loop".to_owned(),
-                identity: None,
-                extra,
-            };
-            run(&mut engine, name, info, &context)
-        });
-        // Whoever waits for it may have left.
-        let _ = done.send(outcome);
-    }
+        engine.ready()?;
+        let info = RunInfo {
+            kind: "loop".to_owned(),
+            label: "loop".to_owned(),
+            identity: None,
+            extra,
+        };
+        run(&mut engine, name, info, context)
+    })
 }
 
 fn run(

@@ -39,8 +39,7 @@ mod looping;
 
 mod job;
 
-pub(crate) use job::LoopJob;
-pub use job::Looping;
+pub(crate) use job::loop_job;
 pub use looping::{LoopEnd, LoopEngine, LoopOutcome, Progress};
 #[cfg(feature = "http")]
 pub use model::{Api, HttpClient, Secret};

@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::process::Control;
+use crate::process::CommandControl;
 
 /// The command that runs now; clones are one and the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Running(Arc<Mutex<Option<Control>>>);
+pub(super) struct Running(Arc<Mutex<Option<CommandControl>>>);
 
 impl Running {
     /// Another command begins: what ends it.
-    pub fn begin(&self) -> Control {
-        let control = Control::new();
+    pub fn begin(&self) -> CommandControl {
+        let control = CommandControl::new();
         // It is replaced in one step: a panic leaves nothing half done.
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *running = Some(control.clone());

@@ -10,7 +10,7 @@ use crate::agent::summary::summary;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::event::{ExecutionId, TdEvent};
-use crate::process::Patient;
+use crate::process::BlockingEmitter;
 
 /// Who hears every part in full.
 pub(super) type Hear<'a> = &'a mut (dyn FnMut(Part<'_>) + Send);
@@ -25,7 +25,7 @@ pub(super) struct Teller<'a> {
 struct To {
     emitter: EventEmitter,
     /// Tokens come from a program that may be made to wait.
-    patient: Patient,
+    patient: BlockingEmitter,
     id: ExecutionId,
     iteration: u32,
 }
@@ -45,7 +45,7 @@ impl<'a> Teller<'a> {
     ) -> Self {
         let to = emitter.map(|(emitter, iteration)| To {
             emitter: emitter.clone(),
-            patient: Patient::new(emitter.clone(), clock.clone()),
+            patient: BlockingEmitter::new(emitter.clone(), clock.clone()),
             id: emitter.execution_id().clone(),
             iteration,
         });

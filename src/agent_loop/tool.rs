@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::model::{Cancel, ToolCall, ToolSpec};
 use crate::error::Error;
-use crate::thread::catching;
+use crate::thread::catch_panic;
 
 /// Bytes of a result: more than a model should read at once. Whoever has more is to be asked for a
 /// part of it.
@@ -190,7 +190,7 @@ impl Toolbox {
             Err(broken) => return ToolOutcome::error(broken.to_string()),
         };
         let bytes_max = self.result_bytes_max.unwrap_or(RESULT_BYTES_MAX);
-        match catching("tool", || tool.call(input, cancel)) {
+        match catch_panic("tool", || tool.call(input, cancel)) {
             Ok(Ok(content)) if content.len() > bytes_max => {
                 ToolOutcome::error(too_large(&content, bytes_max))
             }

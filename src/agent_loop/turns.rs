@@ -14,7 +14,7 @@ use crate::agent::AgentEvent;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::event::IterationOutcome;
-use crate::thread::beside;
+use crate::thread::run_beside;
 
 /// Answers that a conversation may have unless told otherwise, as TaskDaemon has it.
 const TURNS_MAX: u32 = 50;
@@ -309,7 +309,7 @@ impl Talk<'_> {
     ) -> Result<(Response, Told), LlmError> {
         let (give, take) = bounded(CHUNKS);
         let teller = &mut self.teller;
-        let (told, answered) = beside(
+        let (told, answered) = run_beside(
             "td-answer",
             // Owned, so that a panic in it lets the model go on.
             move || teller.answer(&{ take }, prompt),

@@ -4,70 +4,85 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::bus::gate::Side;
-use crate::bus::inbox::{Emitted, Shared};
+use serde::Serialize;
+
+use crate::bus::gate::GateSlot;
+use crate::bus::inbox::{Emitted, Inbox};
+use crate::error::Result;
 use crate::event::{
-    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane, MaybePid,
-    MaybeText, PaneId, PaneIds, ScreenRows, Styles, TdEvent, event_table,
+    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane,
+    MaybeText, PaneId, PaneIds, ScreenRows, TdEvent, event_table,
 };
 
-/// Emits the events of one execution, from any thread; clone it at will.
+/// Emits the events of one execution, from any thread; clone it freely.
 ///
-/// Beside [`emit`](Self::emit) there is a method for each event. None of them waits.
+/// Beside [`emit`](Self::emit) there is a method for each event. It takes the fields that every
+/// such event has; [`emit`](Self::emit) takes events with the optional ones, too. None of them
+/// waits.
 ///
 /// ```
 /// let bus = td_observe::EventBus::new(10_000);
 /// let emitter = bus.emitter_for("execution-123");
 /// emitter.prompt_sent(1, "Implement OAuth...", 1500);
 /// emitter.token_received(1, "I'll");
+/// emitter.custom("BuildQueued", td_observe::serde_json::json!({"position": 3}))?;
+/// # Ok::<(), td_observe::Error>(())
 /// ```
 pub struct EventEmitter {
-    shared: Arc<Shared>,
+    inbox: Arc<Inbox>,
     id: ExecutionId,
-    side: Side,
+    slot: GateSlot,
 }
 
 impl EventEmitter {
-    pub(super) fn new(shared: Arc<Shared>, id: ExecutionId) -> Self {
+    pub(super) fn new(inbox: Arc<Inbox>, id: ExecutionId) -> Self {
         Self {
-            side: shared.side(),
-            shared,
+            slot: inbox.assign_slot(),
+            inbox,
             id,
         }
     }
 
-    /// The execution whose events these are.
+    /// Returns the execution whose events this emitter emits.
     pub fn execution_id(&self) -> &ExecutionId {
         &self.id
     }
 
-    /// Emits an event, which becomes one of this execution. Never waits.
+    /// Emits an event as one of this execution. Never waits.
     pub fn emit(&self, mut event: TdEvent) -> Emitted {
         self.claim(&mut event);
-        self.shared.emit(self.side, event, false)
+        self.inbox.emit(self.slot, event, false)
     }
 
-    /// Emits an event for those who watch: it gets no number and does not reach the log (passing
-    /// states of a line between two that are kept). Never waits.
+    /// Emits an event of the caller's own type, see [`TdEvent::custom`]. Never waits.
+    ///
+    /// # Errors
+    /// As [`TdEvent::custom`].
+    pub fn custom(&self, type_name: &str, fields: impl Serialize) -> Result<Emitted> {
+        Ok(self.emit(TdEvent::custom(&self.id, type_name, fields)?))
+    }
+
+    /// Emits an event for live subscribers only: it gets no number and does not reach the log. It
+    /// serves passing states of a line between two that are kept. Never waits.
     pub fn emit_live(&self, mut event: TdEvent) -> Emitted {
         self.claim(&mut event);
-        self.shared.emit(self.side, event, true)
+        self.inbox.emit(self.slot, event, true)
     }
 
-    /// Emits an event when there is room for it on the whole way to the log, at the latest at the
-    /// deadline, and then as [`emit`](Self::emit) does.
+    /// Waits until there is room on the whole way to the log, at most until the deadline, and then
+    /// emits as [`emit`](Self::emit) does.
     ///
-    /// For those who read from a program that may be made to wait, as a terminal does: a child's
-    /// output then loses nothing while the log comes on. Never for pollers.
-    pub fn emit_waiting(&self, mut event: TdEvent, deadline: Instant) -> Emitted {
+    /// This is for readers of programs that may be made to wait, as a terminal makes them wait: a
+    /// child's output then loses nothing while the log makes progress. Pollers never use it.
+    pub fn emit_deadline(&self, mut event: TdEvent, deadline: Instant) -> Emitted {
         self.claim(&mut event);
-        self.shared.emit_waiting(self.side, event, deadline)
+        self.inbox.emit_deadline(self.slot, event, deadline)
     }
 
-    /// Whether the way to the log is at most half full. Pollers that see `false` keep their place
-    /// and look again with the next tick.
+    /// Returns true if the way to the log is at most half full. Pollers that get `false` keep their
+    /// position and poll again at the next tick.
     pub fn has_room(&self) -> bool {
-        self.shared.has_room()
+        self.inbox.has_room()
     }
 
     fn claim(&self, event: &mut TdEvent) {
@@ -79,7 +94,7 @@ impl EventEmitter {
 
 impl Clone for EventEmitter {
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.shared), self.id.clone())
+        Self::new(Arc::clone(&self.inbox), self.id.clone())
     }
 }
 
@@ -91,7 +106,7 @@ impl fmt::Debug for EventEmitter {
     }
 }
 
-/// The type in which a method takes a field.
+/// The argument type for a field.
 macro_rules! arg {
     (String) => {
         &str
@@ -104,7 +119,7 @@ macro_rules! arg {
     };
 }
 
-/// The field made of what the method took.
+/// The field's value, made from the argument.
 macro_rules! field {
     (String, $arg:ident) => {
         $arg.to_owned()
@@ -117,7 +132,7 @@ macro_rules! field {
     };
 }
 
-/// One method an event; the header of a log file is nobody's to emit.
+/// One method for each event, except the header of a log file, which only the log writer creates.
 macro_rules! methods {
     () => {};
     ($(#[$doc:meta])* LogOpened $method:ident $class:ident { $($fields:tt)* } $($rest:tt)*) => {
@@ -126,13 +141,13 @@ macro_rules! methods {
     (
         $(#[$doc:meta])*
         $variant:ident $method:ident $class:ident {
-            $($field:ident $(| $alias:literal)? : $type:ident),*
-            $(; $($more:ident : $more_type:ident),+)? $(,)?
+            $($(#[$field_doc:meta])* $field:ident $(| $alias:literal)? : $type:ident),*
+            $(; $($(#[$more_doc:meta])* $more:ident : $more_type:ident),+)? $(,)?
         }
         $($rest:tt)*
     ) => {
         $(#[$doc])*
-        #[allow(clippy::too_many_arguments, reason = "one for each field")]
+        #[doc = concat!("\n\nEmits [`TdEvent::", stringify!($variant), "`], which documents the arguments.")]
         pub fn $method(&self, $($field: arg!($type)),*) -> Emitted {
             self.emit(TdEvent::$variant {
                 execution_id: self.id.clone(),
@@ -144,7 +159,7 @@ macro_rules! methods {
     };
 }
 
-/// A method for each event of the wire contract.
+/// One method for each event of the wire contract, with its required fields as arguments.
 impl EventEmitter {
     event_table!(methods);
 }

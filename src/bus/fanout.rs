@@ -1,8 +1,8 @@
-//! The fan-out: one thread that numbers what comes in, makes batches and hands them to every lane.
+//! The fan-out: one thread that numbers and redacts events, makes batches and sends them to every lane.
 //!
-//! Emitters and the bus send to it through the inbox; it sends to lossy lanes and kept lanes, and
-//! neither can make it wait: it sleeps in the inbox and nowhere else. No user code runs on it. It
-//! ends with the message `Close`, which is the last one, after everything before it.
+//! Emitters and the bus send to it through the inbox. It sends to lossy and lossless lanes, and
+//! neither can make it wait: it sleeps on the inbox only. No user code runs on it. It ends with the
+//! message `Close`, which is always the last one.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,70 +11,74 @@ use crossbeam_channel::{Receiver, TryRecvError, select_biased};
 use rustc_hash::FxHashMap;
 
 use crate::bus::filter::Filter;
-use crate::bus::inbox::{Msg, Shared};
-use crate::bus::lane::{Lane, Segment};
-use crate::bus::limit::Limiter;
-use crate::bus::ring::KeptOut;
-use crate::event::{Envelope, EventKind, ExecutionId, TdEvent};
-use crate::gap::Gap;
+use crate::bus::inbox::{Inbox, InboxMessage};
+use crate::bus::lossless_sender::LosslessSender;
+use crate::bus::lossy_lane::{LossyLane, Segment};
+use crate::bus::throttle::Throttle;
+use crate::event::{Envelope, EventKind, ExecutionId, LogGapRange, TdEvent};
 use crate::redact::Redactor;
 use crate::thread::{Waker, park};
 use crate::timestamp::Timestamp;
 
-/// Events in a batch at most. Larger ones save no more locks worth having, and hold memory longer
-/// for those who keep one event of them.
+/// Maximum number of events in a batch. Larger batches save hardly any locks, and a reader that
+/// keeps one event of a batch keeps all of its memory.
 const BATCH_EVENTS_MAX: usize = 256;
 
-/// A batch is closed when it has this many bytes: a few of them must fit into a lane.
+/// Maximum size of a batch: a few of them must fit into a lane.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
-/// ... or this part of the memory of what is on its way to the log: what is in the batch that is
-/// being made is counted nowhere, and must fit beside all that was let in while there was room.
+/// Maximum size of a batch as a fraction (1/n) of the memory on the way to the log: the batch in
+/// progress is counted nowhere, and must fit beside all events that were accepted while there was
+/// room.
 const BATCH_PART: usize = 64;
 
-/// A lane whose events are a smaller part of a batch than one in so many gets copies of them:
-/// sharing the batch would keep all of it in memory for their sake.
-const SPARSE: usize = 4;
+/// A lane that takes less than this fraction (1/n) of a batch gets copies of its events: sharing
+/// the batch would keep all of it in memory.
+const SPARSE_PART: usize = 4;
 
 pub(super) struct FanOut {
-    shared: Arc<Shared>,
-    inbox: Receiver<Msg>,
-    /// Here, where each event is one that nobody has yet: no lane, log or view can forget it.
+    inbox: Arc<Inbox>,
+    messages: Receiver<InboxMessage>,
+    /// Redacts before any lane receives the event, so that no lane, log or face can forget to.
     redactor: Redactor,
-    /// The next number of each execution.
+    /// The next sequence number of each execution.
     numbers: FxHashMap<ExecutionId, u64>,
     batch: Vec<Envelope>,
     batch_bytes: usize,
     batch_bytes_max: usize,
-    /// Whether the batch is for lossy lanes only.
+    /// True if the batch is for lossy lanes only.
     batch_live: bool,
-    lanes: Vec<LaneOut>,
-    kept: KeptOut,
-    /// Who is to be woken when the batch is with everyone: a thread that wakes earlier may take
-    /// the processor from this one, and the others would wait for it.
+    lanes: Vec<LossySender>,
+    lossless: LosslessSender,
+    /// Threads to wake after the batch is in every lane: a thread that wakes earlier may take the
+    /// processor from this one, and the others would wait for it.
     sleepers: Vec<Waker>,
 }
 
-/// A lossy lane, as the fan-out sees it. Dropped, it is closed.
-struct LaneOut {
-    lane: Arc<Lane>,
+/// The fan-out's side of a lossy lane. Dropping it closes the lane.
+struct LossySender {
+    lane: Arc<LossyLane>,
     filter: Filter,
-    limiter: Option<Limiter>,
+    throttle: Option<Throttle>,
 }
 
 impl FanOut {
-    pub(super) fn new(shared: Arc<Shared>, inbox: Receiver<Msg>, redactor: Redactor) -> Self {
-        // At most what it was made from, a `usize`.
-        let kept_bytes_max = shared.kept.bytes_max as usize;
+    pub(super) fn new(
+        inbox: Arc<Inbox>,
+        messages: Receiver<InboxMessage>,
+        redactor: Redactor,
+    ) -> Self {
+        // The bound was made from a `usize`.
+        let lossless_bytes_max = inbox.lossless.bytes_max as usize;
         Self {
-            kept: KeptOut::new(Arc::clone(&shared)),
-            shared,
+            lossless: LosslessSender::new(Arc::clone(&inbox)),
             inbox,
+            messages,
             redactor,
             numbers: FxHashMap::default(),
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
             batch_bytes: 0,
-            batch_bytes_max: BATCH_BYTES_MAX.min(kept_bytes_max / BATCH_PART),
+            batch_bytes_max: BATCH_BYTES_MAX.min(lossless_bytes_max / BATCH_PART),
             batch_live: false,
             lanes: Vec::new(),
             sleepers: Vec::new(),
@@ -82,24 +86,24 @@ impl FanOut {
     }
 
     pub(super) fn run(mut self) {
-        let mut open = true;
-        while open {
-            let Some(msg) = self.wait() else { break };
-            open = self.handle(msg);
-            while open
+        let mut is_open = true;
+        while is_open {
+            let Some(message) = self.wait() else { break };
+            is_open = self.handle(message);
+            while is_open
                 && self.batch.len() < BATCH_EVENTS_MAX
                 && self.batch_bytes < self.batch_bytes_max
-                && let Ok(msg) = self.inbox.try_recv()
+                && let Ok(message) = self.messages.try_recv()
             {
-                open = self.handle(msg);
+                is_open = self.handle(message);
             }
             self.flush();
-            self.poll_limiters();
+            self.poll_throttles();
             self.wake();
-            self.kept.settle();
-            self.shared.made_room();
+            self.lossless.send_held();
+            self.inbox.made_room();
         }
-        let now = self.shared.clock.now();
+        let now = self.inbox.clock.now();
         for lane in &mut self.lanes {
             lane.flush(now, &mut self.sleepers);
         }
@@ -112,44 +116,44 @@ impl FanOut {
         }
     }
 
-    /// The next message, or `Look` when a limiter's time has come.
-    fn wait(&self) -> Option<Msg> {
+    /// Waits for the next message; returns `Wake` when a throttle's deadline has passed.
+    fn wait(&self) -> Option<InboxMessage> {
         let due = self
             .lanes
             .iter()
-            .filter_map(|lane| lane.limiter.as_ref()?.deadline())
+            .filter_map(|lane| lane.throttle.as_ref()?.deadline())
             .min();
-        let bell = &self.shared.bell;
-        let mut armed = false;
+        let doorbell = &self.inbox.doorbell;
+        let mut is_armed = false;
         let due = loop {
-            match self.inbox.try_recv() {
-                Ok(msg) => {
-                    if armed {
-                        bell.disarm();
+            match self.messages.try_recv() {
+                Ok(message) => {
+                    if is_armed {
+                        doorbell.disarm();
                     }
-                    return Some(msg);
+                    return Some(message);
                 }
                 Err(TryRecvError::Disconnected) => return None,
                 Err(TryRecvError::Empty) => {}
             }
             match due {
                 Some(due) => break due,
-                None if armed => park(None),
-                None => bell.arm(),
+                None if is_armed => park(None),
+                None => doorbell.arm(),
             }
-            armed = !armed;
+            is_armed = !is_armed;
         };
-        let timer = self.shared.clock.at(due);
+        let timer = self.inbox.clock.at(due);
         select_biased! {
-            recv(self.inbox) -> msg => msg.ok(),
-            recv(timer) -> _ => Some(Msg::Look),
+            recv(self.messages) -> message => message.ok(),
+            recv(timer) -> _ => Some(InboxMessage::Wake),
         }
     }
 
-    /// Takes a message in; `false` after the last one.
-    fn handle(&mut self, msg: Msg) -> bool {
-        match msg {
-            Msg::Event {
+    /// Handles a message; returns false after the last one.
+    fn handle(&mut self, message: InboxMessage) -> bool {
+        match message {
+            InboxMessage::Event {
                 ts,
                 live,
                 mut event,
@@ -159,40 +163,40 @@ impl FanOut {
                     self.batch_live = live;
                 }
                 let bytes = event.memory_bytes();
-                self.shared.taken(bytes);
+                self.inbox.release(bytes);
                 self.batch_bytes += bytes;
                 self.redactor.event(&mut event);
                 let seq = (!live).then(|| self.number(&event));
                 self.batch.push(Envelope::new(seq, ts, event));
             }
-            Msg::Look => {}
-            Msg::Subscribe {
+            InboxMessage::Wake => {}
+            InboxMessage::Subscribe {
                 lane,
                 filter,
-                limiter,
-                numbers_of,
+                throttle,
+                numbered,
                 done,
             } => {
                 self.flush();
-                let next = numbers_of.and_then(|id| self.numbers.get(&id).copied());
-                self.lanes.push(LaneOut {
+                let next = numbered.and_then(|id| self.numbers.get(&id).copied());
+                self.lanes.push(LossySender {
                     lane,
                     filter,
-                    limiter,
+                    throttle,
                 });
-                // Who asked waits for this; it is gone only when it panicked.
+                // The subscriber waits for this; an error means that it panicked.
                 let _ = done.send(next.unwrap_or(1));
             }
-            Msg::Keep { reply } => {
+            InboxMessage::SubscribeLossless { reply } => {
                 self.flush();
-                let _ = reply.send(self.kept.add());
+                let _ = reply.send(self.lossless.open_lane());
             }
-            Msg::Number { id, next_seq, done } => {
+            InboxMessage::StartNumbers { id, next_seq, done } => {
                 self.flush();
                 self.numbers.entry(id).or_insert(next_seq.max(1));
                 let _ = done.send(());
             }
-            Msg::Close => return false,
+            InboxMessage::Close => return false,
         }
         true
     }
@@ -211,28 +215,28 @@ impl FanOut {
         1
     }
 
-    /// Hands the batch to everyone, then accounts for what was refused meanwhile.
+    /// Sends the batch to every lane, then accounts for the events refused in the meantime.
     fn flush(&mut self) {
         if !self.batch.is_empty() {
             let batch: Arc<[Envelope]> = self.batch.drain(..).collect();
             let bytes = std::mem::take(&mut self.batch_bytes);
-            let now = self.limiter_time();
+            let now = self.throttle_time();
             self.lanes
-                .retain_mut(|lane| lane.hand(&batch, bytes, now, &mut self.sleepers));
+                .retain_mut(|lane| lane.send(&batch, bytes, now, &mut self.sleepers));
             if !self.batch_live {
-                self.kept.hand(&batch, bytes as u64);
+                self.lossless.send(&batch, bytes as u64);
             }
         }
-        if let Some(refused) = self.shared.take_refused() {
-            let ts = self.shared.clock.wall();
+        if let Some(refused) = self.inbox.take_refused() {
+            let ts = self.inbox.clock.wall();
             for ((id, kind, live), events) in refused {
-                self.account(&id, kind, live, events, ts);
+                self.account_refused(&id, kind, live, events, ts);
             }
         }
     }
 
-    /// Gives refused events their numbers, and tells everyone who would have got them.
-    fn account(
+    /// Numbers refused events, and counts them as missed in every lane that selects them.
+    fn account_refused(
         &mut self,
         id: &ExecutionId,
         kind: EventKind,
@@ -245,36 +249,36 @@ impl FanOut {
             let first = *next;
             *next += events;
             let last = first + events - 1;
-            self.kept.missed(id, Gap { first, last, ts });
+            self.lossless.missed(id, LogGapRange { first, last, ts });
         }
-        let now = self.limiter_time();
+        let now = self.throttle_time();
         for lane in &mut self.lanes {
-            if lane.filter.chooses(id, kind) {
+            if lane.filter.selects(id, kind) {
                 lane.flush(now, &mut self.sleepers);
                 self.sleepers.extend(lane.lane.push_missed(events));
             }
         }
     }
 
-    fn poll_limiters(&mut self) {
-        let now = self.limiter_time();
+    fn poll_throttles(&mut self) {
+        let now = self.throttle_time();
         for lane in &mut self.lanes {
-            lane.limited(now, &mut self.sleepers, |limiter, now, out| {
-                limiter.poll(now, out)
+            lane.release(now, &mut self.sleepers, |throttle, now, out| {
+                throttle.poll(now, out)
             });
         }
     }
 
-    /// The time, if any lane has a limiter: reading it is not free.
-    fn limiter_time(&self) -> Option<Instant> {
-        let limited = self.lanes.iter().any(|lane| lane.limiter.is_some());
-        limited.then(|| self.shared.clock.now())
+    /// Returns the time if any lane has a throttle: reading the clock is not free.
+    fn throttle_time(&self) -> Option<Instant> {
+        let is_throttled = self.lanes.iter().any(|lane| lane.throttle.is_some());
+        is_throttled.then(|| self.inbox.clock.now())
     }
 }
 
-impl LaneOut {
-    /// Hands on what the lane is for; `false` when its subscription is gone.
-    fn hand(
+impl LossySender {
+    /// Sends the envelopes that the lane selects; returns false when its subscription is dropped.
+    fn send(
         &mut self,
         batch: &Arc<[Envelope]>,
         bytes: usize,
@@ -284,60 +288,60 @@ impl LaneOut {
         if Arc::strong_count(&self.lane) == 1 {
             return false;
         }
-        if let (Some(limiter), Some(now)) = (&mut self.limiter, now) {
+        if let (Some(throttle), Some(now)) = (&mut self.throttle, now) {
             let mut out = Vec::new();
             for envelope in batch.iter().filter(|one| self.filter.matches(&one.event)) {
-                limiter.push(now, envelope, &mut out);
+                throttle.push(now, envelope, &mut out);
             }
             if !out.is_empty() {
-                sleepers.extend(self.lane.push(own(out)));
+                sleepers.extend(self.lane.push(owned_segment(out)));
             }
-        } else if let Some(segment) = choose(&self.filter, batch, bytes) {
+        } else if let Some(segment) = select(&self.filter, batch, bytes) {
             sleepers.extend(self.lane.push(segment));
         }
         true
     }
 
     fn flush(&mut self, now: impl Into<Option<Instant>>, sleepers: &mut Vec<Waker>) {
-        self.limited(now.into(), sleepers, |limiter, now, out| {
-            limiter.flush(now, out)
+        self.release(now.into(), sleepers, |throttle, now, out| {
+            throttle.flush(now, out)
         });
     }
 
-    /// Asks the limiter, if there is one, and hands on what it lets out.
-    fn limited(
+    /// Sends the envelopes that the lane's throttle, if any, releases.
+    fn release(
         &mut self,
         now: Option<Instant>,
         sleepers: &mut Vec<Waker>,
-        ask: impl FnOnce(&mut Limiter, Instant, &mut Vec<Envelope>),
+        release: impl FnOnce(&mut Throttle, Instant, &mut Vec<Envelope>),
     ) {
-        let (Some(limiter), Some(now)) = (&mut self.limiter, now) else {
+        let (Some(throttle), Some(now)) = (&mut self.throttle, now) else {
             return;
         };
         let mut out = Vec::new();
-        ask(limiter, now, &mut out);
+        release(throttle, now, &mut out);
         if !out.is_empty() {
-            sleepers.extend(self.lane.push(own(out)));
+            sleepers.extend(self.lane.push(owned_segment(out)));
         }
     }
 }
 
-/// On a panic in the middle of a batch, those who were to be woken are: a closed lane wakes only
-/// who sleeps since.
+/// Wakes the readers on a panic in the middle of a batch: closing a lane wakes only a reader that
+/// went to sleep since the batch was added.
 impl Drop for FanOut {
     fn drop(&mut self) {
         self.wake();
     }
 }
 
-impl Drop for LaneOut {
+impl Drop for LossySender {
     fn drop(&mut self) {
         self.lane.close();
     }
 }
 
-/// The part of a batch that a filter chooses, if any.
-fn choose(filter: &Filter, batch: &Arc<[Envelope]>, bytes: usize) -> Option<Segment> {
+/// Returns the part of a batch that a filter selects, if any.
+fn select(filter: &Filter, batch: &Arc<[Envelope]>, bytes: usize) -> Option<Segment> {
     if filter.is_all() {
         return Some(Segment::whole(Arc::clone(batch), bytes));
     }
@@ -345,7 +349,7 @@ fn choose(filter: &Filter, batch: &Arc<[Envelope]>, bytes: usize) -> Option<Segm
     let mut picks = Vec::new();
     for (index, envelope) in batch.iter().enumerate() {
         if filter.matches(&envelope.event) {
-            // A batch has few hundred envelopes.
+            // A batch has a few hundred envelopes.
             picks.push(index as u32);
             picked_bytes += envelope.event.memory_bytes();
         }
@@ -354,18 +358,20 @@ fn choose(filter: &Filter, batch: &Arc<[Envelope]>, bytes: usize) -> Option<Segm
         None
     } else if picks.len() == batch.len() {
         Some(Segment::whole(Arc::clone(batch), bytes))
-    } else if picked_bytes * SPARSE < bytes {
-        Some(own(picks
-            .iter()
-            .map(|&index| batch[index as usize].clone())
-            .collect()))
+    } else if picked_bytes * SPARSE_PART < bytes {
+        Some(owned_segment(
+            picks
+                .iter()
+                .map(|&index| batch[index as usize].clone())
+                .collect(),
+        ))
     } else {
         Some(Segment::picked(Arc::clone(batch), picks.into(), bytes))
     }
 }
 
-/// A segment of envelopes that only one lane has.
-fn own(envelopes: Vec<Envelope>) -> Segment {
+/// Creates a segment of envelopes that only one lane has.
+fn owned_segment(envelopes: Vec<Envelope>) -> Segment {
     let bytes = envelopes
         .iter()
         .map(|envelope| envelope.event.memory_bytes())

@@ -1,77 +1,77 @@
-//! The door that emitters go through: once it is closed, nobody is inside any more.
+//! The gate that every emit passes: once it is closed, no emit is in progress any more.
 //!
-//! Why: an event that was answered `Accepted` must be delivered. A flag alone cannot promise it,
-//! since an emitter may stand between looking at the flag and sending. So each emitter is counted
-//! in and out, and who closes waits until all are out; an emitter never waits inside.
+//! An event that was answered `Accepted` must be delivered. A flag alone cannot promise this,
+//! because an emitter may be between reading the flag and sending. Each emit is therefore counted
+//! in and out, and closing waits until all are out. An emit never blocks inside the gate.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::thread;
 
-/// Counters, so that emitters on different cores seldom share one: more than the cores of most
-/// machines that this runs on would only make closing slower.
+/// Number of counters. Emitters on different cores then seldom share one; more counters than the
+/// cores of most machines would only make closing slower.
 const COUNTERS: usize = 16;
 
-/// How long the closing thread sleeps between two looks. Emitters are inside for well under a
-/// microsecond, unless the system takes the processor away from one of them.
-const LOOK_AGAIN: Duration = Duration::from_micros(50);
+/// Pause between two checks while the gate closes. An emit takes well under a microsecond, unless
+/// the system preempts its thread.
+const CLOSE_POLL: Duration = Duration::from_micros(50);
 
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    closed: AtomicBool,
-    inside: [Counter; COUNTERS],
-    next: AtomicUsize,
+    is_closed: AtomicBool,
+    inside: [GateCounter; COUNTERS],
+    next_slot: AtomicUsize,
 }
 
-/// A counter with a cache line (and its prefetched neighbour) for itself.
+/// A counter with a cache line (and its prefetched neighbour) of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Counter(AtomicUsize);
+struct GateCounter(AtomicUsize);
 
-/// Which counter an emitter uses.
+/// The index of the counter that an emitter uses.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Side(usize);
+pub(super) struct GateSlot(usize);
 
-/// Being inside; dropped, one is out.
-pub(super) struct Pass<'a>(&'a Counter);
+/// RAII guard for an emit in progress.
+pub(super) struct GateGuard<'a>(&'a GateCounter);
 
 impl Gate {
-    /// A side for a new emitter.
-    pub(super) fn side(&self) -> Side {
-        Side(self.next.fetch_add(1, Ordering::Relaxed) % COUNTERS)
+    /// Assigns a slot to a new emitter.
+    pub(super) fn assign_slot(&self) -> GateSlot {
+        GateSlot(self.next_slot.fetch_add(1, Ordering::Relaxed) % COUNTERS)
     }
 
-    /// Goes in, unless the gate is closed.
-    pub(super) fn enter(&self, side: Side) -> Option<Pass<'_>> {
-        let counter = &self.inside[side.0 % COUNTERS];
-        // Counted first, looked second; `close` shuts first and looks at the counters second. In
-        // the one order of all SeqCst operations, at least one of the two sees the other.
+    /// Enters the gate; `None` when it is closed.
+    pub(super) fn enter(&self, slot: GateSlot) -> Option<GateGuard<'_>> {
+        let counter = &self.inside[slot.0 % COUNTERS];
+        // `enter` counts, then reads the flag; `close` sets the flag, then reads the counters. In
+        // the single order of all SeqCst operations, at least one of the two sees the other.
         counter.0.fetch_add(1, Ordering::SeqCst);
-        let pass = Pass(counter);
-        (!self.closed.load(Ordering::SeqCst)).then_some(pass)
+        let guard = GateGuard(counter);
+        (!self.is_closed.load(Ordering::SeqCst)).then_some(guard)
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
+        self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Closes and waits until nobody is inside.
+    /// Closes the gate and waits until no emit is in progress.
     pub(super) fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
+        self.is_closed.store(true, Ordering::SeqCst);
         while self
             .inside
             .iter()
             .any(|counter| counter.0.load(Ordering::SeqCst) != 0)
         {
-            thread::park(Some(LOOK_AGAIN));
+            thread::park(Some(CLOSE_POLL));
         }
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for GateGuard<'_> {
     fn drop(&mut self) {
-        // What was done inside is seen by whoever sees the counter at 0.
+        // Pairs with the load in `close`: a thread that reads 0 sees all effects of the emit.
         self.0.0.fetch_sub(1, Ordering::Release);
     }
 }

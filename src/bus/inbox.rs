@@ -1,7 +1,7 @@
-//! The way in: a bounded channel to the fan-out, what it refuses counted exactly, and closing.
+//! The bus's inbox: a bounded channel to the fan-out, exact counts of refused events, and closing.
 //!
-//! Emitters send and never wait; `subscribe`, `keep` and `close` send too and may wait a moment
-//! for room, which the fan-out always makes. Only the fan-out receives.
+//! Emitters send and never wait. Subscribing and closing send, too, and may wait briefly for room,
+//! which the fan-out always makes. Only the fan-out receives.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic};
@@ -10,67 +10,66 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use rustc_hash::FxHashMap;
 
-use crate::bus::bell::Bell;
+use crate::bus::doorbell::Doorbell;
 use crate::bus::filter::Filter;
-use crate::bus::gate::{Gate, Side};
-use crate::bus::kept::{KeptLane, KeptShared};
-use crate::bus::lane::Lane;
-use crate::bus::limit::Limiter;
+use crate::bus::gate::{Gate, GateSlot};
+use crate::bus::lossless_account::{LaneStart, LosslessAccount};
+use crate::bus::lossy_lane::LossyLane;
+use crate::bus::throttle::Throttle;
 use crate::clock::Clock;
 use crate::event::{EventKind, ExecutionId, TdEvent};
 use crate::timestamp::Timestamp;
 
-/// Events that wait for the fan-out, which takes them in microseconds: only a machine that gives
-/// it no time at all fills this. With `SMALL_BYTES` each they take 8 MiB.
+/// Events that wait for the fan-out, which takes them in microseconds: the inbox fills only when the
+/// fan-out gets no processor time at all. With `SMALL_BYTES` each, they take 8 MiB.
 pub(super) const INBOX_EVENTS: usize = 8 * 1024;
 
-/// Events up to this size are bounded by the number of slots alone, so that they need not be
-/// counted on the way.
+/// Size up to which events are bounded by the number of slots alone and are not counted by bytes.
 const SMALL_BYTES: usize = 1024;
 
-/// Memory of the larger events that wait for the fan-out. Together with the small ones it is less
-/// than the half of the way to the log that is free while `has_room` says yes: so what was let in
-/// then is never dropped.
+/// Memory of the larger events that wait for the fan-out. Together with the small ones, it is less
+/// than the half of the way to the log that is free while `has_room` returns true. Events that were
+/// accepted then are therefore never dropped.
 const LARGE_BYTES_MAX: usize = 20 * 1024 * 1024;
 
-/// Text is let in while less than this part of the inbox is taken; the rest is for life cycle.
+/// Quarters of the inbox that text may fill; the rest is reserved for life-cycle events.
 const TEXT_QUARTERS: usize = 3;
 
-/// What became of an emitted event.
+/// The result of emitting an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Emitted {
-    /// It will be delivered, or counted as missed where a subscriber or the log is too slow.
+    /// The event will be delivered, or counted as missed where a subscriber or the log is too slow.
     Accepted,
-    /// There was no room: it is counted as missed by everyone, with its number.
+    /// The inbox had no room: the event gets a number, and every lane counts it as missed.
     Refused,
-    /// The bus is closed: nobody will hear of it.
+    /// The bus is closed: the event is dropped.
     Closed,
 }
 
-/// What the fan-out is sent.
+/// A message to the fan-out.
 #[derive(Debug)]
-pub(super) enum Msg {
+pub(super) enum InboxMessage {
     Event {
         ts: Timestamp,
         live: bool,
         event: TdEvent,
     },
-    /// Look around: something was refused, or there is room again on the way to the log.
-    Look,
+    /// Wakes the fan-out: an event was refused, or there is room again on the way to the log.
+    Wake,
     Subscribe {
-        lane: Arc<Lane>,
+        lane: Arc<LossyLane>,
         filter: Filter,
-        limiter: Option<Limiter>,
-        /// Of which execution the next number is to be told.
-        numbers_of: Option<ExecutionId>,
-        /// Gets the first number of it that this lane is sent.
+        throttle: Option<Throttle>,
+        /// The execution whose next number the reply carries.
+        numbered: Option<ExecutionId>,
+        /// Receives the first number of that execution that this lane is sent.
         done: Sender<u64>,
     },
-    Keep {
-        reply: Sender<KeptLane>,
+    SubscribeLossless {
+        reply: Sender<LaneStart>,
     },
-    /// An execution's numbers go on from here, unless it has numbers already.
-    Number {
+    /// Starts an execution's numbers at `next_seq`, unless it has numbers already.
+    StartNumbers {
         id: ExecutionId,
         next_seq: u64,
         done: Sender<()>,
@@ -79,70 +78,70 @@ pub(super) enum Msg {
     Close,
 }
 
-/// What the bus, its emitters, its kept lanes and the fan-out share.
+/// State shared by the bus, its emitters, its lossless lanes and the fan-out.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct Inbox {
     pub(super) clock: Clock,
-    pub(super) kept: KeptShared,
+    pub(super) lossless: LosslessAccount,
     gate: Gate,
-    inbox: Sender<Msg>,
+    sender: Sender<InboxMessage>,
     /// Rung after each message; the fan-out sleeps on it.
-    pub(super) bell: Bell,
+    pub(super) doorbell: Doorbell,
     text_len_max: usize,
     len_max: usize,
     large_bytes: AtomicUsize,
-    refused: Refused,
-    room: Room,
+    refused: RefusedEvents,
+    room: RoomWaiters,
 }
 
-/// Counts of refused events, by execution, kind and whether they were live only.
+/// Counts of refused events, by execution, kind, and whether they were for live subscribers only.
 pub(super) type RefusedCounts = FxHashMap<(ExecutionId, EventKind, bool), u64>;
 
 #[derive(Debug, Default)]
-struct Refused {
-    /// Whether there are counts; changed under the lock only, so that a `Look` is sent once.
+struct RefusedEvents {
+    /// True while there are counts; changed under the lock only, so that one `Wake` is sent.
     any: AtomicBool,
     counts: Mutex<RefusedCounts>,
 }
 
-/// Where readers of child processes wait for room.
+/// Readers of child processes that wait for room.
 #[derive(Debug, Default)]
-struct Room {
+struct RoomWaiters {
     waiting: AtomicUsize,
     lock: Mutex<()>,
     changed: Condvar,
 }
 
-impl Shared {
+impl Inbox {
     pub(super) fn new(
         clock: Clock,
         inbox_events: usize,
-        kept_bytes_max: usize,
-    ) -> (Self, Receiver<Msg>) {
+        lossless_bytes_max: usize,
+    ) -> (Self, Receiver<InboxMessage>) {
         let len_max = inbox_events.max(2);
-        let (inbox, messages) = bounded(len_max);
-        let shared = Self {
+        let (sender, messages) = bounded(len_max);
+        let inbox = Self {
             clock,
-            kept: KeptShared::new(kept_bytes_max),
+            lossless: LosslessAccount::new(lossless_bytes_max),
             gate: Gate::default(),
-            inbox,
-            bell: Bell::default(),
+            sender,
+            doorbell: Doorbell::default(),
             text_len_max: (len_max * TEXT_QUARTERS / 4).max(1),
             len_max,
             large_bytes: AtomicUsize::new(0),
-            refused: Refused::default(),
-            room: Room::default(),
+            refused: RefusedEvents::default(),
+            room: RoomWaiters::default(),
         };
-        (shared, messages)
+        (inbox, messages)
     }
 
-    pub(super) fn side(&self) -> Side {
-        self.gate.side()
+    pub(super) fn assign_slot(&self) -> GateSlot {
+        self.gate.assign_slot()
     }
 
-    /// Sends an event or counts it as refused; never waits.
-    pub(super) fn emit(&self, side: Side, event: TdEvent, live: bool) -> Emitted {
-        let Some(_pass) = self.gate.enter(side) else {
+    /// Sends an event, or counts it as refused. Never waits.
+    pub(super) fn emit(&self, slot: GateSlot, event: TdEvent, live: bool) -> Emitted {
+        let Some(_pass) = self.gate.enter(slot) else {
             return Emitted::Closed;
         };
         match self.send(event, live) {
@@ -154,40 +153,40 @@ impl Shared {
         }
     }
 
-    /// Sends an event as soon as there is room on the whole way, at the latest at the deadline.
-    pub(super) fn emit_waiting(
+    /// Sends an event as soon as there is room on the whole way, and at the latest at the deadline.
+    pub(super) fn emit_deadline(
         &self,
-        side: Side,
+        slot: GateSlot,
         mut event: TdEvent,
         deadline: Instant,
     ) -> Emitted {
         loop {
             if self.has_room() {
-                let Some(_pass) = self.gate.enter(side) else {
+                let Some(_pass) = self.gate.enter(slot) else {
                     return Emitted::Closed;
                 };
                 match self.send(event, false) {
                     Ok(emitted) => return emitted,
-                    Err(back) => event = back,
+                    Err(returned) => event = returned,
                 }
             }
-            let left = deadline.saturating_duration_since(self.clock.now());
-            if left.is_zero() || self.gate.is_closed() {
-                return self.emit(side, event, false);
+            let remaining = deadline.saturating_duration_since(self.clock.now());
+            if remaining.is_zero() || self.gate.is_closed() {
+                return self.emit(slot, event, false);
             }
-            self.wait_for_room(left);
+            self.wait_for_room(remaining);
         }
     }
 
-    /// Sends, or gives the event back when there is no room. Call it inside the gate.
+    /// Sends an event, or returns it when there is no room. Call it inside the gate.
     #[allow(
         clippy::result_large_err,
-        reason = "an event that finds no room is given back as it is"
+        reason = "an event that finds no room is returned unchanged"
     )]
     fn send(&self, event: TdEvent, live: bool) -> Result<Emitted, TdEvent> {
         let bytes = event.memory_bytes();
         let text = event.is_text();
-        if text && self.inbox.len() >= self.text_len_max {
+        if text && self.sender.len() >= self.text_len_max {
             return Err(event);
         }
         let large = bytes > SMALL_BYTES;
@@ -198,36 +197,36 @@ impl Shared {
             } else {
                 LARGE_BYTES_MAX
             };
-            // One that is larger than all the room may pass when it is alone.
+            // An event that is larger than the whole limit passes when it is alone.
             if before > 0 && before + bytes > max {
                 self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 return Err(event);
             }
         }
-        match self.inbox.try_send(Msg::Event {
+        match self.sender.try_send(InboxMessage::Event {
             ts: self.clock.wall(),
             live,
             event,
         }) {
             Ok(()) => {
-                self.bell.ring();
+                self.doorbell.ring();
                 Ok(Emitted::Accepted)
             }
-            // The fan-out ends before the gate is closed only when it panicked.
+            // The fan-out ends before the gate is closed only if it panicked.
             Err(TrySendError::Disconnected(_)) => Ok(Emitted::Closed),
-            Err(TrySendError::Full(Msg::Event { event, .. })) => {
+            Err(TrySendError::Full(InboxMessage::Event { event, .. })) => {
                 if large {
                     self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 }
                 Err(event)
             }
-            // What comes back is what was sent.
+            // `try_send` returns the message that it was given.
             Err(TrySendError::Full(_)) => Ok(Emitted::Refused),
         }
     }
 
-    /// The fan-out has taken an event out.
-    pub(super) fn taken(&self, bytes: usize) {
+    /// Releases the room of an event that the fan-out has received.
+    pub(super) fn release(&self, bytes: usize) {
         if bytes > SMALL_BYTES {
             self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -243,13 +242,13 @@ impl Shared {
         let first = !self.refused.any.swap(true, Ordering::SeqCst);
         drop(counts);
         if first {
-            self.look();
+            self.wake_fanout();
         }
     }
 
-    /// What was refused since the last call.
+    /// Takes the counts of events refused since the last call.
     pub(super) fn take_refused(&self) -> Option<RefusedCounts> {
-        // Read without the lock: who sets it sends a `Look` after it, which brings us back here.
+        // Read without the lock: a `Wake` follows each change to true and leads back here.
         if !self.refused.any.load(Ordering::SeqCst) {
             return None;
         }
@@ -258,20 +257,20 @@ impl Shared {
         Some(std::mem::take(&mut *counts))
     }
 
-    /// Makes the fan-out look around.
-    pub(super) fn look(&self) {
-        // A full inbox is as good: the fan-out looks around after each batch that it takes.
-        let _ = self.inbox.try_send(Msg::Look);
-        self.bell.ring();
+    /// Makes the fan-out check for refused events and for room.
+    pub(super) fn wake_fanout(&self) {
+        // A full inbox does as well: the fan-out checks after each batch that it receives.
+        let _ = self.sender.try_send(InboxMessage::Wake);
+        self.doorbell.ring();
     }
 
-    /// Sends what is no event, and waits for room; `false` when the bus is closed.
-    pub(super) fn control(&self, side: Side, msg: Msg) -> bool {
-        let Some(_pass) = self.gate.enter(side) else {
+    /// Sends a control message, waiting for room; returns false when the bus is closed.
+    pub(super) fn control(&self, slot: GateSlot, message: InboxMessage) -> bool {
+        let Some(_pass) = self.gate.enter(slot) else {
             return false;
         };
-        let sent = self.inbox.send(msg).is_ok();
-        self.bell.ring();
+        let sent = self.sender.send(message).is_ok();
+        self.doorbell.ring();
         sent
     }
 
@@ -279,22 +278,23 @@ impl Shared {
     pub(super) fn close(&self) {
         self.gate.close();
         self.room.notify();
-        // Nobody else sends any more, and the fan-out makes room; if it is gone, that will do.
-        let _ = self.inbox.send(Msg::Close);
-        self.bell.ring();
+        // No emitter sends any more and the fan-out makes room. An error means that the fan-out
+        // has ended already.
+        let _ = self.sender.send(InboxMessage::Close);
+        self.doorbell.ring();
     }
 
-    /// Whether the way to the log is at most half full.
+    /// Returns true if the way to the log is at most half full.
     pub(super) fn has_room(&self) -> bool {
-        self.inbox.len() <= self.len_max / 2
+        self.sender.len() <= self.len_max / 2
             && self.large_bytes.load(Ordering::Relaxed) <= LARGE_BYTES_MAX / 2
-            && self.kept.has_room()
+            && self.lossless.has_room()
     }
 
-    /// Tells those who wait for room that there may be some. Called after each step that makes
-    /// room; whoever makes the last step that it takes sees that there is room.
+    /// Wakes the threads that wait for room, if there is room now. Call it after each step that
+    /// makes room: the caller of the last necessary step sees that there is room.
     pub(super) fn made_room(&self) {
-        // The step before this and `waiting` are each seen by one of the two sides at least.
+        // Either this thread sees `waiting`, or the waiting thread sees the step before this call.
         atomic::fence(Ordering::SeqCst);
         if self.room.waiting.load(Ordering::Relaxed) > 0 && self.has_room() {
             self.room.notify();
@@ -302,7 +302,7 @@ impl Shared {
     }
 
     fn wait_for_room(&self, wait: Duration) {
-        let held = self
+        let guard = self
             .room
             .lock
             .lock()
@@ -310,24 +310,24 @@ impl Shared {
         self.room.waiting.fetch_add(1, Ordering::SeqCst);
         atomic::fence(Ordering::SeqCst);
         if !self.has_room() && !self.gate.is_closed() {
-            // Why it returned is looked at by the caller.
-            drop(self.room.changed.wait_timeout(held, wait));
+            // The caller checks again, whatever ended the wait.
+            drop(self.room.changed.wait_timeout(guard, wait));
         }
         self.room.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Room {
+impl RoomWaiters {
     fn notify(&self) {
-        // Taking the lock means that nobody stands between looking and waiting.
+        // While the lock is held, no thread is between its check and its wait.
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
     }
 }
 
-impl Refused {
+impl RefusedEvents {
     fn counts(&self) -> MutexGuard<'_, RefusedCounts> {
-        // A count is added in one step: a panic elsewhere leaves nothing half done.
+        // A count is added in one step: a panic elsewhere leaves no partial change.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,28 +1,31 @@
-//! The event bus: emitters in, one fan-out thread that numbers and copies, lanes out.
+//! The event bus: carries events from emitters through one fan-out thread, which numbers them, to lanes.
 //!
-//! Emitters never wait: what has no room is refused and counted. The fan-out never waits for
-//! anybody who reads: a lossy lane drops its oldest events and says how many, a kept lane (the
-//! log's) has 64 MiB and then says which numbers are missing. So for everyone, always:
-//! received + missed = sent. The bus knows no log and no tmux.
+//! Emitters never wait: an event that finds no room is refused and counted. The fan-out never waits
+//! for readers: a lossy lane drops its oldest events and reports their number, and a lossless lane
+//! (the log's) holds 64 MiB and then reports the missing numbers. For every lane, received + missed
+//! = sent. The bus knows no history and no tmux.
 //!
 //! Threads: emitters → inbox (bounded) → `td-fanout` → lanes (bounded) → readers. Only readers
-//! sleep on a lane, only the fan-out on the inbox. It ends by [`EventBus::close`], which delivers
-//! everything that was accepted before; an emitter that is kept gets [`Emitted::Closed`].
+//! sleep on a lane, only the fan-out on the inbox. [`EventBus::close`] ends the fan-out after
+//! delivering everything that was accepted before; an emitter that is still held then gets
+//! [`Emitted::Closed`].
+
+mod error;
+mod filter;
+mod throttle;
+
+mod doorbell;
+mod gate;
+mod inbox;
+mod lossless_account;
+mod lossy_lane;
+
+mod fanout;
+mod lossless_lane;
+mod lossless_sender;
 
 mod emitter;
 mod subscription;
-
-mod filter;
-mod limit;
-
-mod bell;
-mod gate;
-mod inbox;
-mod lane;
-
-mod fanout;
-mod kept;
-mod ring;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,46 +34,48 @@ use std::time::Duration;
 use crossbeam_channel::bounded;
 
 pub use self::emitter::EventEmitter;
-pub use self::filter::Filter;
+pub use self::error::{RecvError, RecvTimeoutError, TryRecvError};
+pub use self::filter::{EventFilter, Filter};
 pub use self::inbox::Emitted;
-pub(crate) use self::kept::Nudge;
-pub use self::kept::{Kept, KeptLane};
-pub use self::subscription::{Delivery, EventRef, IntoIter, Iter, RecvError, Subscription};
+pub(crate) use self::lossless_lane::LaneInterrupt;
+pub use self::lossless_lane::LosslessLane;
+pub use self::subscription::{Delivery, EventRef, IntoIter, Iter, Subscription};
 
 use self::fanout::FanOut;
-use self::gate::Side;
-use self::inbox::{Msg, Shared};
-use self::lane::{Lane, Queue};
-use self::limit::Limiter;
-use self::subscription::Predicate;
+use self::filter::Predicate;
+use self::gate::GateSlot;
+use self::inbox::{Inbox, InboxMessage};
+use self::lossy_lane::LossyLane;
+use self::throttle::Throttle;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, TdEvent};
 use crate::redact::{Redactor, Rules};
 use crate::thread::{self, Handle, Panicked};
 
-/// Memory of what waits in one lossy lane: a viewer that stands still for long must not cost more
-/// than the log does.
+/// Memory of the events in one lossy lane: a viewer that stops reading must not cost more than the
+/// log does.
 const LANE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Events that a lossy lane holds, unless told otherwise: 100 seconds of a talkative model.
+/// Default number of events in a lossy lane: 100 seconds of a talkative model.
 const LANE_EVENTS: usize = 10_000;
 
-/// How an [`EventBus`] is set up; the rest is `..Default::default()`.
+/// Options of an [`EventBus`]; complete them with `..Default::default()`.
 #[derive(Clone, Debug)]
 pub struct BusOptions {
-    /// Events that a lossy lane holds, 10,000 as a rule.
+    /// Number of events that a lossy lane holds; defaults to 10,000.
     pub capacity: usize,
-    /// Where time comes from.
+    /// The source of time; defaults to the system's clock.
     pub clock: Clock,
-    /// Events that wait for the fan-out at most, a quarter of it reserved for life-cycle events.
+    /// Number of events that may wait for the fan-out, a quarter of it reserved for life-cycle
+    /// events; defaults to 8,192.
     pub inbox_events: usize,
-    /// Memory of what waits in one lossy lane.
+    /// Memory of the events in one lossy lane, in bytes; defaults to 64 MiB.
     pub lane_bytes_max: usize,
-    /// Memory of what is on its way to the slowest kept lane.
-    pub kept_bytes_max: usize,
-    /// Takes secrets out of every event before anybody gets it; no secrets are known by default.
-    /// An engine knows them.
+    /// Memory of the events on the way to the slowest lossless lane, in bytes; defaults to 64 MiB.
+    pub lossless_bytes_max: usize,
+    /// Rules that redact secrets from every event before any lane receives it; defaults to none.
+    /// An engine sets the built-in rules.
     pub redact: Rules,
 }
 
@@ -81,25 +86,25 @@ impl Default for BusOptions {
             clock: Clock::system(),
             inbox_events: inbox::INBOX_EVENTS,
             lane_bytes_max: LANE_BYTES_MAX,
-            kept_bytes_max: kept::KEPT_BYTES_MAX,
+            lossless_bytes_max: lossless_account::LOSSLESS_BYTES_MAX,
             redact: Rules::none(),
         }
     }
 }
 
-/// How a subscription is set up; the rest is `..Default::default()`.
+/// Options of a subscription; complete them with `..Default::default()`.
 #[derive(Clone, Debug, Default)]
 pub struct SubscribeOptions {
-    /// Which events it is for; all, unless told otherwise.
+    /// Selects the events; defaults to all.
     pub filter: Filter,
-    /// Events that its lane holds; the bus's capacity, unless told otherwise.
+    /// Number of events that the lane holds; defaults to the bus's capacity.
     pub capacity: Option<usize>,
-    /// Merges text that follows on and delivers it once in so long; everything else passes at
-    /// once, and the order stays. `None`, the default, delivers each event as it is.
-    pub limit: Option<Duration>,
+    /// Merges consecutive text and delivers it at most once per interval; all other events pass at
+    /// once, and the order stays. Defaults to `None`, which delivers each event unchanged.
+    pub throttle: Option<Duration>,
 }
 
-/// Where everything that happens passes through, numbered, to everyone who listens.
+/// Numbers every event and delivers it to every subscriber.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -117,24 +122,24 @@ pub struct SubscribeOptions {
 /// }
 /// ```
 pub struct EventBus {
-    shared: Arc<Shared>,
-    side: Side,
+    inbox: Arc<Inbox>,
+    slot: GateSlot,
     capacity: usize,
     lane_bytes_max: usize,
-    /// Gone when the bus is closed.
+    /// `None` after the bus is closed.
     fanout: Mutex<Option<Handle<()>>>,
 }
 
 impl EventBus {
-    /// A bus whose subscriptions hold `capacity` events each; 10,000 is usual.
+    /// Creates a bus whose subscriptions hold `capacity` events each; 10,000 is usual.
     ///
     /// # Panics
-    /// When the system has no thread to give, as [`std::thread::spawn`] does; see
+    /// When the system cannot start a thread, as [`std::thread::spawn`] does; see
     /// [`EventBus::with_options`].
     pub fn new(capacity: usize) -> Self {
         #[expect(
             clippy::expect_used,
-            reason = "documented; with_options gives an error instead"
+            reason = "documented; with_options returns an error instead"
         )]
         Self::with_options(BusOptions {
             capacity,
@@ -143,20 +148,23 @@ impl EventBus {
         .expect("the event bus needs a thread")
     }
 
-    /// A bus with options.
+    /// Creates a bus with options.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// When the system cannot start a thread.
     pub fn with_options(options: BusOptions) -> Result<Self> {
-        let (shared, inbox) =
-            Shared::new(options.clock, options.inbox_events, options.kept_bytes_max);
-        let shared = Arc::new(shared);
+        let (inbox, messages) = Inbox::new(
+            options.clock,
+            options.inbox_events,
+            options.lossless_bytes_max,
+        );
+        let inbox = Arc::new(inbox);
         let redactor = Redactor::new(options.redact);
-        let fanout = FanOut::new(Arc::clone(&shared), inbox, redactor);
+        let fanout = FanOut::new(Arc::clone(&inbox), messages, redactor);
         let fanout = thread::spawn("td-fanout", move || fanout.run())?;
         Ok(Self {
-            side: shared.side(),
-            shared,
+            slot: inbox.assign_slot(),
+            inbox,
             capacity: options.capacity,
             lane_bytes_max: options.lane_bytes_max,
             fanout: Mutex::new(Some(fanout)),
@@ -165,53 +173,65 @@ impl EventBus {
 
     /// Emits an event. Never waits.
     pub fn emit(&self, event: TdEvent) -> Emitted {
-        self.shared.emit(self.side, event, false)
+        self.inbox.emit(self.slot, event, false)
     }
 
-    /// A handle that emits the events of one execution.
+    /// Returns an emitter for the events of one execution.
     pub fn emitter_for(&self, id: impl Into<ExecutionId>) -> EventEmitter {
-        EventEmitter::new(Arc::clone(&self.shared), id.into())
+        EventEmitter::new(Arc::clone(&self.inbox), id.into())
     }
 
-    /// As [`EventBus::emitter_for`], with numbers that go on from `next_seq`, where a log of this
-    /// execution exists already. An execution that has numbers on this bus keeps them.
+    /// Returns an emitter as [`EventBus::emitter_for`] does, for an execution whose log exists
+    /// already: its numbers start at `next_seq`, unless it has numbers on this bus.
     pub fn emitter_from(&self, id: impl Into<ExecutionId>, next_seq: u64) -> EventEmitter {
         let id = id.into();
         let (done, numbered) = bounded(1);
-        let msg = Msg::Number {
+        let message = InboxMessage::StartNumbers {
             id: id.clone(),
             next_seq,
             done,
         };
-        if self.shared.control(self.side, msg) {
-            // Nothing comes when the fan-out has ended, and then nothing is numbered either.
+        if self.inbox.control(self.slot, message) {
+            // An error means that the fan-out has ended and numbers no more events.
             let _ = numbered.recv();
         }
         self.emitter_for(id)
     }
 
-    /// Everything from here on.
+    /// Subscribes to all events emitted after this call.
     pub fn subscribe(&self) -> Subscription {
         self.subscribe_with(SubscribeOptions::default())
     }
 
-    /// What a closure wants of everything from here on. The closure runs in the subscriber's own
-    /// `recv`; what it leaves out takes room in the lane all the same, and counts as missed when
-    /// it is dropped there. [`EventBus::subscribe_with`] chooses as data, before the lane.
-    pub fn subscribe_filtered(
-        &self,
-        wanted: impl Fn(&TdEvent) -> bool + Send + 'static,
-    ) -> Subscription {
-        self.open_lane(SubscribeOptions::default(), Some(Box::new(wanted)), None)
-            .0
+    /// Subscribes to the selected events emitted after this call. The argument is a [`Filter`] or a
+    /// closure.
+    ///
+    /// The fan-out applies a [`Filter`]: events that it leaves out take no room in the lane and
+    /// never count as missed. A closure runs in the subscriber's own `recv`: events that it leaves
+    /// out take room in the lane, and count as missed when they are dropped there.
+    ///
+    /// ```
+    /// use td_observe::{EventBus, EventKind, Filter, TdEvent};
+    /// let bus = EventBus::new(10_000);
+    /// let warnings = bus.subscribe_filtered(Filter::all().kind(EventKind::Warning));
+    /// let of_one = bus.subscribe_filtered(|event: &TdEvent| event.execution_id() == "abc123");
+    /// # drop((warnings, of_one));
+    /// ```
+    pub fn subscribe_filtered(&self, filter: impl EventFilter) -> Subscription {
+        let (filter, predicate) = filter.into_parts();
+        let options = SubscribeOptions {
+            filter,
+            ..SubscribeOptions::default()
+        };
+        self.open_lane(options, predicate, None).0
     }
 
-    /// Some of everything from here on, with its own bounds and rate.
+    /// Subscribes to events emitted after this call, with a filter, a capacity and a throttle.
     pub fn subscribe_with(&self, options: SubscribeOptions) -> Subscription {
         self.open_lane(options, None, None).0
     }
 
-    /// One execution from here on, and the number that its next event gets.
+    /// Subscribes to one execution, and returns the number of its next event.
     pub(crate) fn subscribe_numbered(&self, id: &ExecutionId) -> (Subscription, u64) {
         let options = SubscribeOptions {
             filter: Filter::all().execution(id.clone()),
@@ -223,46 +243,49 @@ impl EventBus {
     fn open_lane(
         &self,
         options: SubscribeOptions,
-        wanted: Option<Predicate>,
-        numbers_of: Option<ExecutionId>,
+        predicate: Option<Predicate>,
+        numbered: Option<ExecutionId>,
     ) -> (Subscription, u64) {
         let capacity = options.capacity.unwrap_or(self.capacity);
-        let lane = Arc::new(Lane::new(Queue::new(capacity, self.lane_bytes_max)));
+        let lane = Arc::new(LossyLane::new(capacity, self.lane_bytes_max));
         let (done, open) = bounded(1);
-        let msg = Msg::Subscribe {
+        let message = InboxMessage::Subscribe {
             lane: Arc::clone(&lane),
             filter: options.filter,
-            limiter: options.limit.map(Limiter::new),
-            numbers_of,
+            throttle: options.throttle.map(Throttle::new),
+            numbered,
             done,
         };
-        // Waited for, so that what is emitted after this is for this lane, refused or not.
-        let sent = self.shared.control(self.side, msg);
+        // Waits for the reply, so that this lane counts every event emitted after this call.
+        let sent = self.inbox.control(self.slot, message);
         let next = sent.then(|| open.recv().ok()).flatten();
         if next.is_none() {
             lane.close();
         }
-        let subscription = Subscription::new(lane, self.shared.clock.clone(), wanted);
+        let subscription = Subscription::new(lane, self.inbox.clock.clone(), predicate);
         (subscription, next.unwrap_or(1))
     }
 
-    /// A lane that misses nothing for which there is memory; the log's way out. All kept lanes
-    /// share that memory, and the slowest decides.
+    /// Opens a lane that misses nothing while its events fit in memory, such as the log's. All
+    /// lossless lanes share that memory, and the slowest one determines its use.
     ///
     /// # Errors
     /// When the bus is closed.
-    pub fn keep(&self) -> Result<KeptLane> {
-        let (reply, lane) = bounded(1);
-        if !self.shared.control(self.side, Msg::Keep { reply }) {
+    pub fn subscribe_lossless(&self) -> Result<LosslessLane> {
+        let (reply, start) = bounded(1);
+        let message = InboxMessage::SubscribeLossless { reply };
+        if !self.inbox.control(self.slot, message) {
             return Err(Error::gone("the event bus is closed"));
         }
-        lane.recv()
-            .map_err(|cause| Error::gone("the event bus has ended").because(cause))
+        let start = start
+            .recv()
+            .map_err(|cause| Error::gone("the event bus has ended").because(cause))?;
+        Ok(LosslessLane::new(start, Arc::clone(&self.inbox)))
     }
 
-    /// Closes the bus: what was accepted is delivered, emitters get [`Emitted::Closed`] from here
-    /// on, and the fan-out has ended when this returns, whatever subscribers do. Closing twice
-    /// does nothing more.
+    /// Closes the bus: accepted events are delivered, emitters get [`Emitted::Closed`] from now on,
+    /// and the fan-out has ended when this returns, whatever subscribers do. A second call has no
+    /// effect.
     pub fn close(&self) {
         if let Err(panicked) = self.end() {
             log::error!("{panicked}");
@@ -272,18 +295,18 @@ impl EventBus {
     /// Closes the bus as [`EventBus::close`] does.
     ///
     /// # Errors
-    /// When the fan-out panicked, which it never should; events were lost then.
+    /// When the fan-out panicked, which is a bug and loses events.
     pub fn shutdown(self) -> Result<(), Panicked> {
         self.end()
     }
 
     fn end(&self) -> Result<(), Panicked> {
-        // Held until the end, so that whoever closes at the same time waits for it too.
+        // Held until the end, so that a concurrent call waits for the end, too.
         let mut fanout = self.fanout.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(handle) = fanout.take() else {
             return Ok(());
         };
-        self.shared.close();
+        self.inbox.close();
         handle.join()
     }
 }

@@ -1,21 +1,23 @@
-//! What a subscriber holds: it reads its lane in its own thread, filters there, and sleeps there.
+//! A subscription: reads its lane in the subscriber's thread, and filters and sleeps there.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::bus::lane::{Found, Item, Lane, Segment};
+use crate::bus::error::{RecvError, RecvTimeoutError, TryRecvError};
+use crate::bus::filter::Predicate;
+use crate::bus::lossy_lane::{LaneItem, LossyLane, Segment};
 use crate::clock::Clock;
-use crate::event::{Envelope, TdEvent};
+use crate::event::Envelope;
 use crate::thread::{Waker, park};
 
-/// One subscriber's view of the stream, from [`EventBus::subscribe`](crate::EventBus::subscribe)
+/// A subscriber's end of a lossy lane, from [`EventBus::subscribe`](crate::EventBus::subscribe)
 /// and its siblings.
 ///
-/// It never holds anybody up: when it is read too slowly, the oldest events are dropped, and
-/// [`Delivery::Lagged`] stands in their place. For what it is sent, always: the sum of the received
-/// envelopes' `n`, plus all `missed`, is what was emitted.
+/// It never delays other threads: when it is read too slowly, the oldest events are dropped, and
+/// [`Delivery::Lagged`] takes their place. The sum of `n` of the received envelopes plus all
+/// `missed` is always the number of events that the lane was sent.
 ///
 /// ```
 /// use td_observe::{Delivery, EventBus, RecvError};
@@ -27,142 +29,130 @@ use crate::thread::{Waker, park};
 ///     Delivery::Event(event) => assert_eq!(event.seq, Some(1)),
 ///     Delivery::Lagged { missed } => println!("{missed} events missed"),
 /// }
-/// assert_eq!(events.recv().unwrap_err(), RecvError::Closed);
+/// assert_eq!(events.recv().unwrap_err(), RecvError);
 /// # Ok::<(), RecvError>(())
 /// ```
 pub struct Subscription {
-    lane: Arc<Lane>,
+    lane: Arc<LossyLane>,
     clock: Clock,
-    wanted: Option<Predicate>,
-    /// What is being read, and the next place in it. One batch at most, beside what the lane holds.
+    predicate: Option<Predicate>,
+    /// The segment in progress and the index of its next envelope: at most one batch, in addition
+    /// to those in the lane.
     reading: Option<(Arc<Segment>, usize)>,
 }
 
-pub(super) type Predicate = Box<dyn Fn(&TdEvent) -> bool + Send>;
-
 impl Subscription {
-    pub(super) fn new(lane: Arc<Lane>, clock: Clock, wanted: Option<Predicate>) -> Self {
+    pub(super) fn new(lane: Arc<LossyLane>, clock: Clock, predicate: Option<Predicate>) -> Self {
         Self {
             lane,
             clock,
-            wanted,
+            predicate,
             reading: None,
         }
     }
 
-    /// Waits for what comes next. Costs nothing while it waits.
+    /// Waits for the next delivery. Costs no processor time while it waits.
     ///
     /// # Errors
-    /// [`RecvError::Closed`] when the bus is closed and all has been read.
+    /// [`RecvError`] when the bus is closed and all events have been read.
     pub fn recv(&mut self) -> Result<Delivery, RecvError> {
-        self.recv_until(None)
+        // Without a deadline, the only error is that the bus is closed.
+        self.recv_until(None).map_err(|_| RecvError)
     }
 
-    /// What comes next, if it is there.
+    /// Returns the next delivery, if one is ready.
     ///
     /// # Errors
-    /// [`RecvError::Empty`] when nothing is there, [`RecvError::Closed`] when nothing will be.
-    pub fn try_recv(&mut self) -> Result<Delivery, RecvError> {
-        loop {
-            if let Some(delivery) = self.next_read() {
-                return Ok(delivery);
-            }
-            match self.lane.take(None) {
-                Found::Item(item) => {
-                    if let Some(delivery) = self.open(item) {
-                        return Ok(delivery);
-                    }
-                }
-                Found::Empty => return Err(RecvError::Empty),
-                Found::Closed => return Err(RecvError::Closed),
-            }
-        }
+    /// [`TryRecvError::Empty`] when none is ready, [`TryRecvError::Closed`] when the bus is closed
+    /// and all events have been read.
+    pub fn try_recv(&mut self) -> Result<Delivery, TryRecvError> {
+        self.next(None)
     }
 
-    /// Waits for what comes next, for a while.
+    /// Waits for the next delivery, at most for `timeout`.
     ///
     /// # Errors
-    /// [`RecvError::Empty`] when nothing came, [`RecvError::Closed`] when nothing will.
-    pub fn recv_timeout(&mut self, wait: Duration) -> Result<Delivery, RecvError> {
-        // A time too far off to be told is no deadline.
-        self.recv_until(self.clock.now().checked_add(wait))
+    /// [`RecvTimeoutError::Timeout`] when none arrived in time, [`RecvTimeoutError::Closed`] when
+    /// the bus is closed and all events have been read.
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery, RecvTimeoutError> {
+        // A timeout that overflows the clock is no deadline.
+        self.recv_until(self.clock.now().checked_add(timeout))
     }
 
-    /// Waits for what comes next until a point in time; a thread that has to look at something
-    /// else as well, such as a stop signal, takes its turns with this.
+    /// Waits for the next delivery until a point in time. A thread that checks another input as
+    /// well, such as a stop signal, alternates with this.
     ///
     /// # Errors
-    /// [`RecvError::Empty`] when nothing came, [`RecvError::Closed`] when nothing will.
-    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<Delivery, RecvError> {
+    /// As [`recv_timeout`](Self::recv_timeout).
+    pub fn recv_deadline(&mut self, deadline: Instant) -> Result<Delivery, RecvTimeoutError> {
         self.recv_until(Some(deadline))
     }
 
-    /// All that comes, waiting for it, until the bus is closed.
+    /// Returns an iterator over all deliveries, which waits for each, until the bus is closed.
     pub fn iter(&mut self) -> Iter<'_> {
         Iter(self)
     }
 
-    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvError> {
+    /// Waits for the next delivery; without a deadline, for any time.
+    pub(crate) fn recv_until(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Delivery, RecvTimeoutError> {
         loop {
-            if let Some(delivery) = self.next_read() {
+            match self.next(Some(Waker::current())) {
+                Ok(delivery) => return Ok(delivery),
+                Err(TryRecvError::Closed) => return Err(RecvTimeoutError::Closed),
+                Err(TryRecvError::Empty) => {}
+            }
+            let remaining =
+                deadline.map(|deadline| deadline.saturating_duration_since(self.clock.now()));
+            if remaining.is_some_and(|remaining| remaining.is_zero()) {
+                return Err(RecvTimeoutError::Timeout);
+            }
+            park(remaining);
+        }
+    }
+
+    /// Returns the next delivery. If none is ready, the lane wakes the `sleeper` later.
+    fn next(&mut self, sleeper: Option<Waker>) -> Result<Delivery, TryRecvError> {
+        loop {
+            if let Some(delivery) = self.next_in_segment() {
                 return Ok(delivery);
             }
-            match self.lane.take(Some(Waker::current())) {
-                Found::Item(item) => {
-                    if let Some(delivery) = self.open(item) {
-                        return Ok(delivery);
-                    }
+            match self.lane.take(sleeper.clone())? {
+                LaneItem::Missed(missed) => return Ok(Delivery::Lagged { missed }),
+                LaneItem::Segment(segment) => {
+                    let start = segment.start();
+                    self.reading = Some((Arc::new(segment), start));
                 }
-                Found::Closed => return Err(RecvError::Closed),
-                Found::Empty => match deadline {
-                    None => park(None),
-                    Some(deadline) => {
-                        let left = deadline.saturating_duration_since(self.clock.now());
-                        if left.is_zero() {
-                            return Err(RecvError::Empty);
-                        }
-                        park(Some(left));
-                    }
-                },
             }
         }
     }
 
-    fn open(&mut self, item: Item) -> Option<Delivery> {
-        match item {
-            Item::Missed(missed) => Some(Delivery::Lagged { missed }),
-            Item::Segment(segment) => {
-                let start = segment.start();
-                self.reading = Some((Arc::new(segment), start));
-                None
-            }
-        }
-    }
-
-    /// The next wanted envelope of what is being read.
-    fn next_read(&mut self) -> Option<Delivery> {
-        while let Some((segment, place)) = &mut self.reading {
-            let at = *place;
-            if at >= segment.end() {
+    /// Returns the next selected envelope of the segment in progress.
+    fn next_in_segment(&mut self) -> Option<Delivery> {
+        while let Some((segment, next)) = &mut self.reading {
+            let index = *next;
+            if index >= segment.end() {
                 self.reading = None;
                 break;
             }
-            *place += 1;
-            // The last envelope takes the segment along, which saves counting it up and down.
-            let last = *place >= segment.end();
+            *next += 1;
+            // The last envelope takes the segment along, which saves a change of its counter.
+            let is_last = *next >= segment.end();
             if self
-                .wanted
+                .predicate
                 .as_ref()
-                .is_some_and(|wanted| !wanted(&segment.get(at).event))
+                .is_some_and(|selects| !selects(&segment.get(index).event))
             {
                 continue;
             }
-            let segment = if last {
+            let segment = if is_last {
                 self.reading.take().map(|(segment, _)| segment)?
             } else {
                 Arc::clone(segment)
             };
-            return Some(Delivery::Event(EventRef { segment, place: at }));
+            return Some(Delivery::Event(EventRef { segment, index }));
         }
         None
     }
@@ -170,32 +160,32 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.lane.leave();
+        self.lane.unsubscribe();
     }
 }
 
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subscription")
-            .field("filtered", &self.wanted.is_some())
+            .field("has_predicate", &self.predicate.is_some())
             .finish_non_exhaustive()
     }
 }
 
-/// What a subscription gets.
+/// An item that a subscription receives.
 #[derive(Clone, Debug)]
 pub enum Delivery {
     /// The next event.
     Event(EventRef),
-    /// Events that would have come here and were dropped, since they were not read in time.
+    /// Events at this position were dropped, because they were not read in time.
     Lagged {
-        /// How many, exactly.
+        /// The exact number of dropped events.
         missed: u64,
     },
 }
 
 impl Delivery {
-    /// The envelope, if this is one.
+    /// Returns the envelope, if this is an event.
     pub fn envelope(&self) -> Option<&Envelope> {
         match self {
             Self::Event(event) => Some(event),
@@ -203,7 +193,7 @@ impl Delivery {
         }
     }
 
-    /// The envelope as a value, if this is one.
+    /// Returns the envelope as a value, if this is an event.
     pub fn into_envelope(self) -> Option<Envelope> {
         match self {
             Self::Event(event) => Some(event.into_envelope()),
@@ -212,22 +202,22 @@ impl Delivery {
     }
 }
 
-/// An envelope that was delivered; read it as an [`Envelope`].
+/// A delivered envelope; it dereferences to [`Envelope`].
 ///
-/// It shares the memory of the batch that it came in, which stays as long as one of these does:
-/// take the [`Envelope`] out of what is kept for long.
+/// It shares the memory of its whole batch and keeps it alive: call
+/// [`into_envelope`](Self::into_envelope) for events that are kept for long.
 #[derive(Clone)]
 pub struct EventRef {
-    /// This subscriber's own counter: counting on the batch's, which all subscribers share, would
-    /// cost them more than the delivery.
+    /// The reference counter is this subscriber's own: changing the batch's counter, which all
+    /// subscribers share, would cost more than the delivery.
     segment: Arc<Segment>,
-    place: usize,
+    index: usize,
 }
 
 impl EventRef {
-    /// A copy of the envelope.
+    /// Returns a copy of the envelope.
     pub fn into_envelope(self) -> Envelope {
-        self.segment.get(self.place).clone()
+        self.segment.get(self.index).clone()
     }
 }
 
@@ -236,7 +226,7 @@ impl From<Envelope> for EventRef {
         let bytes = envelope.event.memory_bytes();
         Self {
             segment: Arc::new(Segment::whole([envelope].into(), bytes)),
-            place: 0,
+            index: 0,
         }
     }
 }
@@ -244,7 +234,7 @@ impl From<Envelope> for EventRef {
 impl Deref for EventRef {
     type Target = Envelope;
     fn deref(&self) -> &Envelope {
-        self.segment.get(self.place)
+        self.segment.get(self.index)
     }
 }
 
@@ -254,18 +244,7 @@ impl fmt::Debug for EventRef {
     }
 }
 
-/// Why nothing was received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RecvError {
-    /// Nothing is there, or came in time.
-    #[error("no event yet")]
-    Empty,
-    /// The bus is closed and all has been read.
-    #[error("the event bus is closed")]
-    Closed,
-}
-
-/// All that a subscription gets, until the bus is closed.
+/// An iterator over the deliveries of a subscription, until the bus is closed.
 #[derive(Debug)]
 pub struct Iter<'a>(&'a mut Subscription);
 
@@ -276,7 +255,7 @@ impl Iterator for Iter<'_> {
     }
 }
 
-/// All that a subscription gets, until the bus is closed.
+/// An iterator over the deliveries of a subscription, until the bus is closed.
 #[derive(Debug)]
 pub struct IntoIter(Subscription);
 

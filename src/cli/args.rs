@@ -12,7 +12,7 @@ use super::history_args::{TypedExport, TypedKeeping, TypedLog, TypedReplay, Type
 use super::loop_args::TypedLoop;
 use super::on_state::OnState;
 use crate::agent::Format;
-use crate::tmux::Rhythm;
+use crate::tmux::PollSchedule;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -161,7 +161,7 @@ pub(super) struct TypedWatch {
     /// How often to poll panes that are not streamed: a fixed time as 200ms, or two: sooner where much
     /// is printed, later where nothing is
     #[arg(long, value_name = "TIME[..TIME]", default_value = "20ms..1s", value_parser = parse_rhythm)]
-    pub interval: Rhythm,
+    pub interval: PollSchedule,
     /// How much of the tmux server's time looks may take, unless the interval is fixed
     #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = parse_share)]
     pub budget: f64,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::timestamp::Timestamp;
-use crate::tmux::{Adaptive, Rhythm};
+use crate::tmux::{AdaptivePolling, PollSchedule};
 
 /// Longer than anybody waits for anything here, and far from what clocks cannot add.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -127,18 +127,18 @@ pub(super) fn parse_speed(text: &str) -> Result<f64, String> {
 }
 
 /// Reads how often panes are looked at: one interval, or the shortest and the longest of them.
-pub(super) fn parse_rhythm(text: &str) -> Result<Rhythm, String> {
+pub(super) fn parse_rhythm(text: &str) -> Result<PollSchedule, String> {
     let Some((least, most)) = text.split_once("..") else {
-        return parse_duration(text).map(Rhythm::Fixed);
+        return parse_duration(text).map(PollSchedule::Fixed);
     };
     let (least, most) = (parse_duration(least)?, parse_duration(most)?);
     if least > most {
         return Err("the shortest interval comes first, as in 20ms..1s".to_owned());
     }
-    Ok(Rhythm::Adaptive(Adaptive {
-        least,
-        most,
-        ..Adaptive::default()
+    Ok(PollSchedule::Adaptive(AdaptivePolling {
+        interval_min: least,
+        interval_max: most,
+        ..AdaptivePolling::default()
     }))
 }
 
@@ -182,11 +182,14 @@ mod tests {
     #[test]
     fn one_time_is_a_grid_and_two_are_limits() {
         let ms = Duration::from_millis;
-        assert_eq!(parse_rhythm("200ms"), Ok(Rhythm::Fixed(ms(200))));
-        let Ok(Rhythm::Adaptive(adaptive)) = parse_rhythm("50ms..2s") else {
+        assert_eq!(parse_rhythm("200ms"), Ok(PollSchedule::Fixed(ms(200))));
+        let Ok(PollSchedule::Adaptive(adaptive)) = parse_rhythm("50ms..2s") else {
             panic!()
         };
-        assert_eq!((adaptive.least, adaptive.most), (ms(50), ms(2000)));
+        assert_eq!(
+            (adaptive.interval_min, adaptive.interval_max),
+            (ms(50), ms(2000))
+        );
         for text in ["1s..20ms", "20ms..", "..1s", "0ms..1s", "1s...2s"] {
             assert!(parse_rhythm(text).is_err(), "{text}");
         }

@@ -13,7 +13,7 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::event::{Envelope, PaneId};
-use crate::face::{Cast, CastOptions, Survey, Transcript, one_line};
+use crate::face::{AsciicastExport, AsciicastOptions, Survey, TextExport, one_line};
 use crate::history::{Query, ReadReport};
 use crate::thread::{Stop, is_stopped};
 
@@ -25,7 +25,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 struct Config {
     format: Format,
     pane: Option<PaneId>,
-    cast: CastOptions,
+    cast: AsciicastOptions,
     output: Option<PathBuf>,
     /// Raw recordings are left alone.
     from_log: bool,
@@ -38,7 +38,7 @@ pub(super) fn run(options: &Options, typed: TypedExport) -> Result<ExitCode, Fai
     let config = Config {
         format: typed.format,
         pane: typed.pane.as_deref().map(PaneId::from),
-        cast: CastOptions {
+        cast: AsciicastOptions {
             pane: None,
             idle_limit: typed.idle_limit,
             title: which.label(),
@@ -81,10 +81,10 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
     let mut out = open(config.output.as_deref())?;
     let mut text = String::new();
     let mut renderer = match config.format {
-        Format::Text => Renderer::Text(Transcript::new(survey)),
+        Format::Text => Renderer::Text(TextExport::new(survey)),
         Format::Cast => {
             config.cast.pane = config.pane.or_else(|| survey.sole_pane().cloned());
-            Renderer::Cast(Cast::new(config.cast))
+            Renderer::Cast(AsciicastExport::new(config.cast))
         }
     };
     let report = each(which, count, stop, |envelope| {
@@ -112,8 +112,8 @@ fn export_tapes(tapes: &Tapes, config: &Config, stop: &Stop) -> Result<ExitCode,
 
 /// What makes the export.
 enum Renderer {
-    Text(Transcript),
-    Cast(Cast),
+    Text(TextExport),
+    Cast(AsciicastExport),
 }
 
 impl Renderer {

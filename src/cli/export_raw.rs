@@ -6,9 +6,9 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use super::history::Ended;
 use crate::event::PaneId;
-use crate::face::{CastOptions, one_line};
-use crate::history::{RawFile, RunDirectory};
-use crate::recording::Splice;
+use crate::face::{AsciicastOptions, one_line};
+use crate::history::RunDirectory;
+use crate::recording::{RecordingFile, RecordingJoiner};
 use crate::thread::{Stop, is_stopped};
 
 /// The longest line that is read: our own are well below, and whatever a broken disk has made of one
@@ -19,7 +19,7 @@ const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Tapes {
     run: RunDirectory,
-    files: Vec<RawFile>,
+    files: Vec<RecordingFile>,
 }
 
 /// What is in the way, to be said.
@@ -34,7 +34,7 @@ impl Tapes {
     /// when the log is exported in their place, if anything.
     pub fn of(run: &RunDirectory, pane: Option<&PaneId>) -> Result<Self, Option<String>> {
         let all = run
-            .raw_files()
+            .recordings()
             .map_err(|error| Some(format!("exported from the log: {error:?}")))?;
         let panes: BTreeSet<&PaneId> = all.iter().map(|file| &file.pane).collect();
         let chosen = match pane.or(panes.first().copied()) {
@@ -52,7 +52,7 @@ impl Tapes {
             }
             Some(pane) => pane.clone(),
         };
-        let of_pane = |file: &RawFile| file.pane == chosen;
+        let of_pane = |file: &RecordingFile| file.pane == chosen;
         let files = all.into_iter().filter(of_pane).collect();
         let run = run.clone();
         Ok(Self { run, files })
@@ -61,23 +61,23 @@ impl Tapes {
     /// Hands the cast over, some lines at a time, and says what it is made of.
     pub fn export(
         &self,
-        options: &CastOptions,
+        options: &AsciicastOptions,
         stop: &Stop,
         mut write: impl FnMut(&mut String) -> Result<(), Ended>,
     ) -> Result<(), Ended> {
         let title = options.title.as_deref().map(one_line);
-        let mut splice = Splice::new(title, options.idle_limit);
+        let mut joiner = RecordingJoiner::new(title, options.idle_limit);
         let (mut out, mut passed) = (String::new(), Passed::default());
         for file in &self.files {
-            let tape = BufReader::new(self.run.open_raw(file)?);
+            let tape = BufReader::new(self.run.open_recording(file)?);
             let read = each_line(tape, &mut |number, line| {
                 match number {
-                    0 if !splice.header(line) => {
+                    0 if !joiner.header(line) => {
                         passed.tapes += 1;
                         return Ok(false);
                     }
                     0 => {}
-                    _ if !splice.line(line, &mut out) => passed.lines += 1,
+                    _ if !joiner.line(line, &mut out) => passed.lines += 1,
                     _ => write(&mut out)?,
                 }
                 Ok(!is_stopped(stop))
@@ -90,7 +90,7 @@ impl Tapes {
                 Err(Trouble::Ended(ended)) => return Err(ended),
             }
         }
-        splice.finish(&mut out);
+        joiner.finish(&mut out);
         write(&mut out)?;
         self.tell(&passed);
         Ok(())

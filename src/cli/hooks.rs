@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 use super::failure::Failure;
 use super::on_state::OnState;
 use super::signals::Signals;
-use crate::bus::{Delivery, Filter, RecvError, SubscribeOptions, Subscription};
+use crate::bus::{Delivery, Filter, RecvTimeoutError, SubscribeOptions, Subscription};
 use crate::child::{self, Invocation};
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -168,19 +168,15 @@ impl Dispatcher {
     fn run(&mut self, mut events: Subscription) {
         loop {
             let due = self.held.iter().map(|(at, _)| *at).min();
-            let next = match due {
-                Some(at) => events.recv_deadline(at),
-                None => events.recv(),
-            };
-            match next {
+            match events.recv_until(due) {
                 Ok(Delivery::Event(event)) => self.happened(event.into_envelope()),
                 Ok(Delivery::Lagged { missed }) => {
                     super::say(&format!(
                         "--on-turn, --on-state, --on-end: {missed} events were missed"
                     ));
                 }
-                Err(RecvError::Empty) => {}
-                Err(RecvError::Closed) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Closed) => break,
             }
             let now = self.clock.now();
             self.tell_held(|at, _| at <= now);
@@ -278,7 +274,7 @@ impl Dispatcher {
             .or_else(|| self.names.get(event.execution_id()));
         let status = |status: &Option<i32>| status.map(|status| status.to_string());
         let mut said: Vec<(&str, Option<String>)> = vec![
-            ("TD_EVENT", Some(event.kind().name().to_owned())),
+            ("TD_EVENT", Some(event.kind().as_str().to_owned())),
             ("TD_EXECUTION_ID", Some(event.execution_id().to_owned())),
             ("TD_PANE", event.pane().map(|pane| pane.as_str().to_owned())),
             ("TD_SESSION", session.cloned()),
@@ -347,7 +343,7 @@ fn work(queue: &Receiver<Invocation>, clock: &Clock, stop: &Stop) {
         && let Ok(invocation) = queue.recv()
     {
         let option = invocation.args[2].to_string_lossy();
-        match child::run_unless(&invocation, clock, stop) {
+        match child::run_until_stopped(&invocation, clock, stop) {
             Ok(finished) => {
                 for line in [&finished.stdout, &finished.stderr]
                     .into_iter()

@@ -14,7 +14,7 @@ use crate::agent::StateRules;
 use crate::bus::SubscribeOptions;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::face::{Console, Look, Printing, Standing, Tree, TreeLook, View};
+use crate::face::{BaselineLines, Console, ConsoleOptions, Printer, Renderer, Tree, TreeOptions};
 
 /// Text for people is merged for so long (`003…`).
 const CONSOLE_LIMIT: Duration = Duration::from_millis(100);
@@ -28,18 +28,18 @@ const PRINT_REST: Duration = Duration::from_millis(400);
 pub(super) fn print(
     engine: &Engine,
     options: &Options,
-    standing: Receiver<Standing>,
+    standing: Receiver<BaselineLines>,
     agents: Option<StateRules>,
     clock: &Clock,
-) -> Result<Option<Printing>, Failure> {
-    let look = Look {
+) -> Result<Option<Printer>, Failure> {
+    let look = ConsoleOptions {
         coloured: options.coloured,
         aligned: std::io::stdout().is_terminal(),
         verbose: options.verbose > 0,
     };
     // Text for people is merged: panes change often.
     let merged = SubscribeOptions {
-        limit: Some(CONSOLE_LIMIT),
+        throttle: Some(CONSOLE_LIMIT),
         ..Default::default()
     };
     let console = || {
@@ -48,7 +48,7 @@ pub(super) fn print(
             Some(rules) => console.without_decoration(rules),
             None => console,
         };
-        View::Console(console, standing)
+        Renderer::Console(console, standing)
     };
     show(engine, options, console, merged, clock)
 }
@@ -58,12 +58,12 @@ pub(super) fn print_one(
     engine: &Engine,
     options: &Options,
     clock: &Clock,
-) -> Result<Option<Printing>, Failure> {
-    let look = TreeLook {
+) -> Result<Option<Printer>, Failure> {
+    let look = TreeOptions {
         coloured: options.coloured,
         drawn: std::io::stdout().is_terminal(),
     };
-    let tree = || View::Tree(Tree::new(look));
+    let tree = || Renderer::Tree(Tree::new(look));
     show(engine, options, tree, everything(), clock)
 }
 
@@ -78,19 +78,19 @@ fn everything() -> SubscribeOptions {
 fn show(
     engine: &Engine,
     options: &Options,
-    for_people: impl FnOnce() -> View,
+    for_people: impl FnOnce() -> Renderer,
     subscribe: SubscribeOptions,
     clock: &Clock,
-) -> Result<Option<Printing>, Failure> {
+) -> Result<Option<Printer>, Failure> {
     if options.quiet {
         return Ok(None);
     }
     let (view, subscribe) = match options.json {
-        true => (View::Json, everything()),
+        true => (Renderer::Json, everything()),
         false => (for_people(), subscribe),
     };
     let events = engine.subscribe_with(subscribe);
-    Ok(Some(Printing::start(events, view, clock.clone())?))
+    Ok(Some(Printer::start(events, view, clock.clone())?))
 }
 
 /// How an engine's work ended.
@@ -106,13 +106,13 @@ pub(super) struct Ended {
 /// stops the engine, prints what is left, and says what went wrong.
 pub(super) fn until_done<T>(
     mut engine: Engine,
-    printing: Option<Printing>,
+    printing: Option<Printer>,
     signals: &Signals,
     time_up: &Receiver<T>,
     clock: &Clock,
 ) -> Ended {
     let done = engine.done();
-    let printed = printing.as_ref().map_or_else(never, Printing::ended);
+    let printed = printing.as_ref().map_or_else(never, Printer::ended);
     let mut interrupted = false;
     select_biased! {
         recv(signals.first()) -> _ => interrupted = true,
@@ -139,7 +139,7 @@ pub(super) fn code(failed: bool) -> ExitCode {
 /// interrupted does not wait for whoever reads.
 pub(super) fn finish(
     engine: Engine,
-    printing: Option<Printing>,
+    printing: Option<Printer>,
     interrupted: bool,
     signals: &Signals,
     clock: &Clock,

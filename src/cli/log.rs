@@ -14,7 +14,7 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::event::{Envelope, EventKind, TdEvent};
-use crate::face::{Applied, Console, Finals, Look, Page, View};
+use crate::face::{Applied, Console, ConsoleOptions, EventWriter, LastRevisions, Renderer};
 use crate::history::{Follower, Metadata, Query, Record, RunDirectory, RunState};
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
@@ -47,7 +47,7 @@ impl Config {
         let mut query = query(typed.filter, Clock::system().wall())?;
         // A search finds each state of a line, and programs read what is there.
         let revisions = (is_of_lines && !options.json)
-            .then(|| query.clone().kind(EventKind::OutputRevised.name()));
+            .then(|| query.clone().kind(EventKind::OutputRevised.as_str()));
         if !options.json && !query.wants_all() {
             query = with_context(query);
         }
@@ -104,29 +104,29 @@ fn before(moment: Moment, now: Timestamp) -> Timestamp {
 
 /// Adds what the console has to know.
 pub(super) fn with_context(query: Query) -> Query {
-    let add = |query: Query, kind: EventKind| query.context(kind.name());
+    let add = |query: Query, kind: EventKind| query.context(kind.as_str());
     CONTEXT.into_iter().fold(query, add)
 }
 
 /// How history is shown on standard output.
 pub(super) fn page(options: &Options, which: &Which, clock: &Clock) -> Shown {
     let view = if options.json {
-        View::Json
+        Renderer::Json
     } else {
-        let mut console = Console::new(Look {
+        let mut console = Console::new(ConsoleOptions {
             coloured: options.coloured,
             aligned: std::io::stdout().is_terminal(),
             verbose: options.verbose > 0,
         });
         if let (Which::Run(run), Some(session)) = (which, which.label()) {
             // Until the log says more: what it says may be filtered out, or long ago.
-            console.note_only(&TdEvent::SessionStarted {
+            console.note_context(&TdEvent::SessionStarted {
                 execution_id: run.execution_id().clone(),
                 session,
                 panes: Vec::new(),
             });
         }
-        View::Console(console, never())
+        Renderer::Console(console, never())
     };
     Shown {
         view: Some(view),
@@ -137,7 +137,7 @@ pub(super) fn page(options: &Options, which: &Which, clock: &Clock) -> Shown {
 
 /// A page that is opened by the thread that writes it.
 pub(super) struct Shown {
-    view: Option<View>,
+    view: Option<Renderer>,
     pub quiet: bool,
     clock: Clock,
 }
@@ -146,14 +146,14 @@ impl Shown {
     /// The page rests while nothing comes: lines that may be rewritten are held until then.
     fn hold(&mut self) {
         self.view = self.view.take().map(|view| match view {
-            View::Console(console, standing) => View::Console(console.holding(), standing),
+            Renderer::Console(console, standing) => Renderer::Console(console.holding(), standing),
             other => other,
         });
     }
 
-    pub fn open(&mut self) -> Page<std::io::StdoutLock<'static>> {
-        let view = self.view.take().unwrap_or(View::Json);
-        Page::stdout(view, self.clock.clone())
+    pub fn open(&mut self) -> EventWriter<std::io::StdoutLock<'static>> {
+        let view = self.view.take().unwrap_or(Renderer::Json);
+        EventWriter::stdout(view, self.clock.clone())
     }
 }
 
@@ -181,8 +181,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
 }
 
 /// What lines read at last, as far as it can be known before they are shown.
-fn finals(which: &Which, config: &Config, stop: &Stop) -> Result<Finals, Ended> {
-    let mut finals = Finals::default();
+fn finals(which: &Which, config: &Config, stop: &Stop) -> Result<LastRevisions, Ended> {
+    let mut finals = LastRevisions::default();
     // What is no file cannot be read twice.
     let is_read_once = match which {
         Which::Run(_) => false,
@@ -211,7 +211,7 @@ fn print(which: &Which, config: Config, mut shown: Shown, stop: &Stop) -> Result
             show(&mut page, &record, &config.query, &mut finals)?;
         }
     }
-    page.end()?;
+    page.finish()?;
     Ok(tell(which, log.report()))
 }
 
@@ -240,13 +240,13 @@ fn follow(
         if !is_written || is_stopped(stop) {
             break;
         }
-        page.rest()?;
+        page.flush()?;
         select_biased! {
             recv(stop) -> _ => break,
             recv(clock.after(FOLLOW_INTERVAL)) -> _ => {}
         }
     }
-    page.end()?;
+    page.finish()?;
     let state = Metadata::read(&run).ok().flatten().map(|known| known.state);
     if state == Some(RunState::Running) && !is_stopped(stop) {
         super::say("the run is cut off here: its writer is gone without a word");
@@ -255,28 +255,28 @@ fn follow(
 }
 
 fn show<W: std::io::Write>(
-    page: &mut Page<W>,
+    page: &mut EventWriter<W>,
     record: &Record,
     query: &Query,
-    finals: &mut Finals,
+    finals: &mut LastRevisions,
 ) -> Result<(), Ended> {
     if !record.is_wanted {
-        page.note_only(&record.envelope.event);
+        page.note_context(&record.envelope.event);
         return Ok(());
     }
     if page.is_json() {
-        return Ok(page.line(&record.envelope, record.line())?);
+        return Ok(page.write_record(&record.envelope, record.line())?);
     }
     if let Some(part) = matching(&record.envelope, query) {
-        return Ok(page.event(&part)?);
+        return Ok(page.write_event(&part)?);
     }
     match finals.apply(&record.envelope) {
-        Applied::Instead(parts) => {
+        Applied::Replaced(parts) => {
             for part in parts {
-                page.event(&part)?;
+                page.write_event(&part)?;
             }
         }
-        Applied::AsItIs => page.line(&record.envelope, record.line())?,
+        Applied::Unchanged => page.write_record(&record.envelope, record.line())?,
     }
     Ok(())
 }

@@ -88,7 +88,7 @@ fn play(
     };
     for record in &mut log {
         if !record.is_wanted {
-            page.note_only(&record.envelope.event);
+            page.note_context(&record.envelope.event);
             continue;
         }
         let due = pace.due(record.envelope.ts);
@@ -96,16 +96,16 @@ fn play(
             break;
         }
         if player.is_early(due, clock) {
-            page.rest()?;
+            page.flush()?;
             if !player.wait(due, &keys, clock, stop) {
                 break;
             }
         }
         if !shown.quiet {
-            page.line(&record.envelope, record.line())?;
+            page.write_record(&record.envelope, record.line())?;
         }
     }
-    page.end()?;
+    page.finish()?;
     drop(keys);
     Ok(tell(which, log.report()))
 }

@@ -24,7 +24,7 @@ fn lines(report: &Report) -> Vec<String> {
             "the raw recording of {} in {} is not whole: {}",
             lost.pane,
             lost.path.display(),
-            lost.why
+            lost.cause
         ));
     }
     let Some(log) = &report.log else { return lines };
@@ -51,7 +51,8 @@ fn lines(report: &Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{LogReport, LostRun, LostTape, RawReport};
+    use crate::history::{LogReport, LostRun};
+    use crate::recording::{LostRecording, RecordingReport};
 
     #[test]
     fn a_quiet_end_says_nothing() {
@@ -71,15 +72,15 @@ mod tests {
             lost: vec![lost],
             ..LogReport::default()
         };
-        let tape = LostTape {
+        let recording = LostRecording {
             execution_id: "job@1".into(),
             pane: "%3".into(),
             path: "/data/runs/job@1/raw".into(),
-            why: "no space left on device".to_owned(),
+            cause: "no space left on device".to_owned(),
         };
-        let raw = RawReport {
-            lost: vec![tape],
-            ..RawReport::default()
+        let raw = RecordingReport {
+            lost: vec![recording],
+            ..RecordingReport::default()
         };
         let report = Report {
             log: Some(log),

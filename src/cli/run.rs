@@ -16,9 +16,9 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::face::Printing;
-use crate::observe::Execution;
-use crate::process::{self, Command, Outcome, Screen, Stdin};
+use crate::face::Printer;
+use crate::observe::JobHandle;
+use crate::process::{self, Command, CommandControl, CommandOutcome, PtySize, Stdin};
 
 /// What is run, and how.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Config {
         }
         let mut has_screen = false;
         if typed.pty {
-            command = command.pty(Screen::like_ours());
+            command = command.pty(PtySize::of_terminal());
             has_screen = typed.stdin
                 && io::stdin().is_terminal()
                 && io::stdout().is_terminal()
@@ -77,8 +77,8 @@ impl Config {
 /// Runs the command to its end.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     // While the command has the terminal, what it prints is still shown.
-    process::write_from_the_background();
-    let control = process::Control::new();
+    process::allow_background_output();
+    let control = process::CommandControl::new();
     let last_act = {
         let control = control.clone();
         move || control.kill()
@@ -115,12 +115,12 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
 /// command's to end then.
 fn wait(
     engine: &mut Engine,
-    execution: &Execution,
-    printing: Option<&Printing>,
+    execution: &JobHandle<CommandOutcome, CommandControl>,
+    printing: Option<&Printer>,
     signals: &Signals,
 ) -> bool {
     let done = engine.done();
-    let printed = printing.map_or_else(never, Printing::ended);
+    let printed = printing.map_or_else(never, Printer::ended);
     select_biased! {
         recv(signals.first()) -> signal => {
             if let Ok(signal) = signal {
@@ -150,7 +150,7 @@ fn tell_lost(lines: u64) {
     super::say(&format!("{lines} read and not kept: see --max-lines"));
 }
 
-fn exit_code(outcome: &Outcome) -> ExitCode {
+fn exit_code(outcome: &CommandOutcome) -> ExitCode {
     // Exit codes and signals fit; anything else is no success.
     ExitCode::from(u8::try_from(outcome.code()).unwrap_or(1))
 }

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::face::unless_broken_pipe;
 use crate::thread::stop_pair;
 use crate::tmux::Target;
-use crate::wait::{Found, Needle, Wait, WaitEnd, Waited, Waits};
+use crate::wait::{Pattern, Wait, WaitEnd, WaitMatch, WaitOutcome, Waiter};
 
 /// The target failed, or ended before what was waited for.
 const NOT_FOUND: u8 = 1;
@@ -29,13 +29,13 @@ const TIMED_OUT: u8 = 124;
 pub(super) fn wait_of(typed: &TypedWait) -> Result<Wait, Failure> {
     let mut wait = Wait::at(Target::parse(&typed.target)?).interval(typed.interval);
     for text in &typed.text {
-        wait = wait.needle(Needle::text(text).map_err(|error| of("--text", error))?);
+        wait = wait.pattern(Pattern::text(text).map_err(|error| of("--text", error))?);
     }
     for pattern in &typed.regex {
-        wait = wait.needle(Needle::regex(pattern).map_err(|error| of("--regex", error))?);
+        wait = wait.pattern(Pattern::regex(pattern).map_err(|error| of("--regex", error))?);
     }
     for pattern in &typed.stop {
-        wait = wait.stop(Needle::regex(pattern).map_err(|error| of("--stop", error))?);
+        wait = wait.stop(Pattern::regex(pattern).map_err(|error| of("--stop", error))?);
     }
     if typed.turn {
         wait = wait.turn(markers(&typed.marker)?);
@@ -78,7 +78,7 @@ fn of(option: &str, error: crate::Error) -> Failure {
     Failure::usage(format!("{option}: {error}"))
 }
 
-/// Waits, says what came of it, and exits with that.
+/// Waiter, says what came of it, and exits with that.
 pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Failure> {
     let wait = wait_of(typed)?;
     let signals = Signals::catch(|| {})?;
@@ -88,7 +88,7 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
     let target = Target::parse(&typed.target)?;
     let version = watch::check_socket(&server, &clock)?;
     watch::check_targets(&server, version, &[target], &clock)?;
-    let waits = Waits::new(server)?;
+    let waits = Waiter::new(server)?;
     let (running, stop) = stop_pair();
     let first = signals.first().clone();
     let (alive, done) = stop_pair();
@@ -132,14 +132,14 @@ fn of_target(error: crate::Error) -> Failure {
 
 fn code(end: &WaitEnd) -> u8 {
     match end {
-        WaitEnd::Found(found) if found.exit_status.unwrap_or(0) == 0 => 0,
-        WaitEnd::Found(_) | WaitEnd::Stopped(_) | WaitEnd::Ended(_) => NOT_FOUND,
+        WaitEnd::Matched(found) if found.exit_status.unwrap_or(0) == 0 => 0,
+        WaitEnd::Matched(_) | WaitEnd::Stopped(_) | WaitEnd::Ended(_) => NOT_FOUND,
         WaitEnd::TimedOut => TIMED_OUT,
         WaitEnd::Lost => LOST,
     }
 }
 
-fn tell(options: &Options, waited: &Waited) -> Result<(), Failure> {
+fn tell(options: &Options, waited: &WaitOutcome) -> Result<(), Failure> {
     let line = if options.json {
         as_json(waited).to_string()
     } else if options.quiet {
@@ -147,12 +147,12 @@ fn tell(options: &Options, waited: &Waited) -> Result<(), Failure> {
     } else {
         match &waited.end {
             // What was found is what one would go on with.
-            WaitEnd::Found(found) | WaitEnd::Stopped(found) => match &found.text {
+            WaitEnd::Matched(found) | WaitEnd::Stopped(found) => match &found.text {
                 Some(text) => crate::face::one_line(text),
                 None => return Ok(()),
             },
             WaitEnd::Ended(why) => {
-                super::say(&format!("{why}, and it did not come"));
+                super::say(&format!("{}, and it did not come", why.as_str()));
                 return Ok(());
             }
             WaitEnd::TimedOut => {
@@ -179,11 +179,14 @@ fn print(line: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
 }
 
-fn as_json(waited: &Waited) -> Value {
+fn as_json(waited: &WaitOutcome) -> Value {
     let (outcome, found) = match &waited.end {
-        WaitEnd::Found(found) => ("found", found_json(found)),
+        WaitEnd::Matched(found) => ("found", found_json(found)),
         WaitEnd::Stopped(found) => ("stopped", found_json(found)),
-        WaitEnd::Ended(why) => ("ended", Map::from_iter([("reason".to_owned(), json!(why))])),
+        WaitEnd::Ended(why) => (
+            "ended",
+            Map::from_iter([("reason".to_owned(), json!(why.as_str()))]),
+        ),
         WaitEnd::TimedOut => ("timed_out", Map::new()),
         WaitEnd::Lost => ("lost", Map::new()),
     };
@@ -198,14 +201,14 @@ fn as_json(waited: &Waited) -> Value {
     Value::Object(all)
 }
 
-fn found_json(found: &Found) -> Map<String, Value> {
+fn found_json(found: &WaitMatch) -> Map<String, Value> {
     let mut map = Map::new();
-    map.insert("condition".to_owned(), json!(found.condition));
+    map.insert("condition".to_owned(), json!(found.condition.as_str()));
     for (name, value) in [
         ("pane", found.pane.as_ref().map(|pane| json!(pane.as_str()))),
         ("line", found.line.map(|line| json!(line))),
         ("text", found.text.as_ref().map(|text| json!(text))),
-        ("needle", found.needle.as_ref().map(|needle| json!(needle))),
+        ("needle", found.pattern.as_ref().map(|text| json!(text))),
         ("exit_status", found.exit_status.map(|status| json!(status))),
     ] {
         if let Some(value) = value {

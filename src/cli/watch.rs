@@ -17,10 +17,10 @@ use super::signals::Signals;
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::event::PaneId;
-use crate::face::Standing;
+use crate::face::BaselineLines;
 use crate::observe::Watch;
 use crate::redact::Rules;
-use crate::tmux::{Adaptive, DrainProgram, Rhythm, Server, Target};
+use crate::tmux::{AdaptivePolling, DrainProgram, PollSchedule, Server, Target};
 use crate::track::TmuxVersion;
 
 /// Panes whose first screen waits for the printer; what is beyond that is not shown, for these
@@ -35,7 +35,7 @@ const SOCKET_CHECK: Duration = Duration::from_millis(500);
 pub(super) struct Config {
     targets: Vec<Target>,
     source: SourceKind,
-    rhythm: Rhythm,
+    rhythm: PollSchedule,
     lines: usize,
     execution_id: Option<String>,
     include_self: bool,
@@ -100,10 +100,13 @@ impl Config {
 }
 
 /// A budget limits what adapts; a fixed interval is kept.
-fn rhythm(interval: Rhythm, share: f64) -> Rhythm {
+fn rhythm(interval: PollSchedule, share: f64) -> PollSchedule {
     match interval {
-        Rhythm::Fixed(interval) => Rhythm::Fixed(interval),
-        Rhythm::Adaptive(adaptive) => Rhythm::Adaptive(Adaptive { share, ..adaptive }),
+        PollSchedule::Fixed(interval) => PollSchedule::Fixed(interval),
+        PollSchedule::Adaptive(adaptive) => PollSchedule::Adaptive(AdaptivePolling {
+            server_share: share,
+            ..adaptive
+        }),
     }
 }
 
@@ -209,7 +212,7 @@ fn watch(
     config: Config,
     server: Server,
     rules: Rules,
-    show: Sender<Standing>,
+    show: Sender<BaselineLines>,
 ) -> Watch {
     let mut watch = Watch::new(server).rhythm(config.rhythm).raw(config.raw);
     if config.screen {
@@ -237,7 +240,7 @@ fn watch(
     }
     if config.lines > 0 && !options.quiet && !options.json {
         watch = watch.baseline(move |session: &str, pane: &PaneId, lines: &[String]| {
-            let standing = Standing {
+            let standing = BaselineLines {
                 session: session.to_owned(),
                 pane: pane.clone(),
                 lines: last_lines(lines, config.lines)

@@ -1,6 +1,6 @@
 //! The log's thread: takes batches off the bus and has them written.
 //!
-//! `td-log` reads the kept lane, whose sender never waits, and gets [`Order`]s from whoever opens
+//! `td-log` reads the lossless lane, whose sender never waits, and gets [`Order`]s from whoever opens
 //! and closes runs and nudges it then. It blocks on the lane, until something comes, it is nudged or
 //! the writer has something to do, and on the disk. It ends when the bus is closed and all has been read.
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use serde_json::{Map, Value};
 
-use crate::bus::{EventBus, Kept, KeptLane, Nudge};
+use crate::bus::{EventBus, LaneInterrupt, LosslessLane, RecvTimeoutError};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
@@ -49,14 +49,14 @@ pub(super) enum Order {
 pub(super) struct Orders {
     queue: Sender<Order>,
     /// Without it an order would wait for the next event, which may never come.
-    nudge: Nudge,
+    interrupt: LaneInterrupt,
 }
 
 impl Orders {
     pub fn give(&self, order: Order) {
         // The log's thread lives as long as the bus; if it has panicked, the report says so.
         let _ = self.queue.send(order);
-        self.nudge.nudge();
+        self.interrupt.interrupt();
     }
 }
 
@@ -69,9 +69,9 @@ pub(super) struct Keeper {
 impl Keeper {
     pub fn start(bus: Arc<EventBus>, options: LogOptions, clock: Clock) -> Result<Self> {
         let writer = LogWriter::start(options, clock.clone())?;
-        let lane = bus.keep()?;
+        let lane = bus.subscribe_lossless()?;
         let (queue, inbox) = bounded(ORDERS);
-        let nudge = lane.nudger();
+        let interrupt = lane.interrupt();
         let work = Work {
             writer,
             inbox,
@@ -80,7 +80,7 @@ impl Keeper {
             closing: Vec::new(),
         };
         let thread = thread::spawn("td-log", move || work.run(lane))?;
-        let orders = Orders { queue, nudge };
+        let orders = Orders { queue, interrupt };
         Ok(Self { orders, thread })
     }
 
@@ -111,7 +111,7 @@ struct Closing {
 }
 
 impl Work {
-    fn run(mut self, mut lane: KeptLane) -> LogReport {
+    fn run(mut self, mut lane: LosslessLane) -> LogReport {
         loop {
             let now = self.clock.now();
             self.take_orders(now);
@@ -123,15 +123,15 @@ impl Work {
             let due = [self.writer.tick(now), close_at];
             let due = due.into_iter().flatten().min();
             self.pass_notices();
-            match lane.next(due) {
-                Kept::Batch(batch) => {
+            match lane.recv_deadline(due) {
+                Ok(batch) => {
                     // A run is attached before its first event is emitted: the order is there.
                     let now = self.clock.now();
                     self.take_orders(now);
                     self.writer.append(&batch, now);
                 }
-                Kept::Idle => {}
-                Kept::Closed => break,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Closed) => break,
             }
         }
         let now = self.clock.now();
@@ -240,7 +240,7 @@ mod tests {
                 stream: "stdout".into(),
                 text: "x".repeat(64 * 1024),
             };
-            emitter.emit_waiting(event, clock.now() + Duration::from_secs(3600));
+            emitter.emit_deadline(event, clock.now() + Duration::from_secs(3600));
         }
         keeper.orders().give(Order::Close {
             id: "a".into(),

@@ -6,7 +6,6 @@
 
 mod keeper;
 mod runs;
-mod tapes;
 mod timeline;
 
 use std::fmt;
@@ -17,20 +16,20 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 use serde_json::{Map, Value};
 
-use crate::agent_loop::{LoopEngine, LoopJob, Looping};
+use crate::agent_loop::{Cancel, LoopEngine, LoopOutcome, loop_job};
 use crate::bus::{BusOptions, EventBus, EventEmitter, SubscribeOptions, Subscription};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
 use crate::history::{
-    DataDir, LogOptions, LogReport, RawReport, Retention, Rotation, RunDirectory, RunInfo,
-    SyncPolicy,
+    DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
 use crate::observe::{
-    AgentWatch, AgentsJob, Context, Coordinator, Execution, Job, RunName, Source, Watch,
-    WatchedAgents, poke,
+    AgentWatch, AgentsReport, Context, Coordinator, JobHandle, RunName, Source, Watch, agents_job,
+    command_job, poke,
 };
-use crate::process::Command;
+use crate::process::{Command, CommandControl, CommandOutcome};
+use crate::recording::RecordingReport;
 use crate::redact::Rules;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
@@ -268,12 +267,15 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// When the system has no threads to give. Whether the command can be started is told by
-    /// [`Execution::wait`].
-    pub fn execute(&mut self, command: Command) -> Result<Execution> {
+    /// When the system has no threads to give. [`JobHandle::wait`] reports a command that cannot be
+    /// started, with the errors of [`Command::observe`].
+    pub fn execute(
+        &mut self,
+        command: Command,
+    ) -> Result<JobHandle<CommandOutcome, CommandControl>> {
         let seconds = self.clock.wall().micros().div_euclid(1_000_000);
         let name = RunName::Labelled(format!("{}@{seconds}", command.name()));
-        self.attach_job(name, command)
+        self.attach_job(command_job(name, command))
     }
 
     /// The same, under this name; its run is gone on with if there is one.
@@ -284,14 +286,13 @@ impl Engine {
         &mut self,
         id: impl Into<ExecutionId>,
         command: Command,
-    ) -> Result<Execution> {
-        self.attach_job(RunName::Exactly(id.into()), command)
+    ) -> Result<JobHandle<CommandOutcome, CommandControl>> {
+        self.attach_job(command_job(RunName::Exactly(id.into()), command))
     }
 
-    fn attach_job(&mut self, name: RunName, command: Command) -> Result<Execution> {
-        let (job, execution) = Job::new(name, command);
+    fn attach_job<H>(&mut self, (job, handle): (impl Source, H)) -> Result<H> {
         self.attach(job)?;
-        Ok(execution)
+        Ok(handle)
     }
 
     /// Looks at the output files of background agents until all have ended; their ends are events
@@ -312,10 +313,8 @@ impl Engine {
     /// # Errors
     /// When there is nothing to look at, or the interval is zero; when the system has no threads to
     /// give.
-    pub fn watch_agents(&mut self, watch: AgentWatch) -> Result<WatchedAgents> {
-        let (job, agents) = AgentsJob::new(watch)?;
-        self.attach(job)?;
-        Ok(agents)
+    pub fn watch_agents(&mut self, watch: AgentWatch) -> Result<JobHandle<AgentsReport>> {
+        self.attach_job(agents_job(watch)?)
     }
 
     /// Runs an agentic loop, on a thread of its own. Its run is called after the time, as
@@ -325,22 +324,20 @@ impl Engine {
     /// Several loops may run at once; each has its id, and its files.
     ///
     /// # Errors
-    /// When the system has no threads to give. Whether the loop can be begun is told by
-    /// [`Looping::wait`].
+    /// When the system has no threads to give. [`JobHandle::wait`] reports a loop that cannot be started:
+    /// its directory does not exist, or its run cannot be opened.
     pub fn run_loop(
         &mut self,
         id: Option<ExecutionId>,
         engine: LoopEngine,
         extra: Map<String, Value>,
-    ) -> Result<Looping> {
+    ) -> Result<JobHandle<LoopOutcome, Cancel>> {
         let seconds = self.clock.wall().micros().div_euclid(1_000_000);
         let name = match id {
             Some(id) => RunName::Exactly(id),
             None => RunName::Labelled(format!("loop@{seconds}")),
         };
-        let (job, looping) = LoopJob::new(name, engine, extra);
-        self.attach(job)?;
-        Ok(looping)
+        self.attach_job(loop_job(name, engine, extra))
     }
 
     /// Looks at everything at once, without waiting for the tick: after a command was typed into a
@@ -397,7 +394,7 @@ impl Engine {
             ..
         } = self;
         drop((running, alive));
-        runs.hurry_tapes();
+        runs.recordings.begin_shutdown();
         let mut report = Report {
             panicked,
             ..Report::default()
@@ -413,10 +410,10 @@ impl Engine {
         drop(pokes);
         runs.close_all();
         // While the bus still takes what it has to say.
-        report.raw = runs.finish_tapes();
+        report.raw = runs.finish_recordings();
         if let Some(raw) = &report.raw {
             report.panicked.extend(raw.panicked.clone());
-            if raw.is_left {
+            if raw.timed_out {
                 report.left.push("td-raw".to_owned());
             }
         }
@@ -445,7 +442,7 @@ pub struct Report {
     /// What the log says at its end; `None` without a log.
     pub log: Option<LogReport>,
     /// What came of raw recordings; `None` when there were none.
-    pub raw: Option<RawReport>,
+    pub raw: Option<RecordingReport>,
     /// Threads that panicked.
     pub panicked: Vec<Panicked>,
     /// Threads that did not end in time and were left.

@@ -3,21 +3,24 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::keeper::{Order, Orders};
-use super::tapes::TapeBook;
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::{ExecutionId, each_text_in};
+use crate::event::{ExecutionId, TdEvent, for_each_json_text};
 use crate::history::{
-    DataDir, IterationDirectory, OpenRun, RawReport, RawTapes, RunDirectory, RunIndex, RunInfo,
-    RunState,
+    DataDir, IterationDirectory, OpenRun, RunDirectory, RunIndex, RunInfo, RunState,
 };
 use crate::observe::{OpenedRun, RunName, Runs};
+use crate::recording::{RecordingReport, RecordingWriter, RunRecorder};
 use crate::redact::Rules;
+
+/// The time that shutdown waits for the disk of raw recordings; the same as for the history.
+const RECORDINGS_END: Duration = Duration::from_secs(5);
 
 /// Opens runs, counts their users, and closes them with the last.
 pub(super) struct RunBook {
@@ -25,7 +28,7 @@ pub(super) struct RunBook {
     kept: Option<(DataDir, Orders)>,
     /// What is not to stand in metadata either.
     rules: Rules,
-    tapes: TapeBook,
+    pub recordings: RecordingWriter,
     clock: Clock,
     state: Mutex<State>,
 }
@@ -76,7 +79,7 @@ impl RunBook {
         clock: Clock,
     ) -> Self {
         Self {
-            tapes: TapeBook::new(Arc::clone(&bus), rules.clone(), clock.clone()),
+            recordings: recording_writer(&bus, rules.clone(), clock.clone()),
             bus,
             kept,
             rules,
@@ -103,14 +106,9 @@ impl RunBook {
         self.state().closed = true;
     }
 
-    /// The end begins: nobody waits for raw recordings any more.
-    pub fn hurry_tapes(&self) {
-        self.tapes.hurry();
-    }
-
-    /// Ends raw recordings; `None` when there are none.
-    pub fn finish_tapes(&self) -> Option<RawReport> {
-        self.tapes.finish()
+    /// Writes what is queued for raw recordings; `None` if there are none.
+    pub fn finish_recordings(&self) -> Option<RecordingReport> {
+        self.recordings.finish(self.clock.now() + RECORDINGS_END)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -211,9 +209,9 @@ impl Runs for RunBook {
         Some(run.iteration(iteration, &self.rules))
     }
 
-    fn raw(&self, id: &ExecutionId, title: &str) -> Option<Result<RawTapes>> {
+    fn raw(&self, id: &ExecutionId, title: &str) -> Option<Result<RunRecorder>> {
         let run = self.directory(id)?;
-        Some(self.tapes.tapes(&run, title))
+        Some(self.recordings.record(&run, title))
     }
 
     fn close(&self, id: &ExecutionId, run_state: RunState, exit_status: Option<i32>) {
@@ -252,7 +250,7 @@ impl RunBook {
 
     fn mask(&self, extra: &mut Map<String, Value>) {
         for (_, value) in extra {
-            each_text_in(value, &mut |text| {
+            for_each_json_text(value, &mut |text| {
                 if let Cow::Owned(masked) = self.rules.text(text) {
                     *text = masked;
                 }
@@ -264,5 +262,71 @@ impl RunBook {
         if let Some((_, orders)) = &self.kept {
             orders.give(order);
         }
+    }
+}
+
+/// Returns a writer of raw recordings that emits its warnings on the bus.
+fn recording_writer(bus: &Arc<EventBus>, rules: Rules, clock: Clock) -> RecordingWriter {
+    let bus = Arc::clone(bus);
+    RecordingWriter::new(rules, clock, move |id, warning| {
+        log::warn!("{id}: {warning}");
+        // A bus that is closing accepts no more; stderr has the warning.
+        let _ = bus.emit(TdEvent::Warning {
+            execution_id: id.clone(),
+            context: "raw".to_owned(),
+            message: warning.to_owned(),
+        });
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::bus::Delivery;
+    use crate::history::{DataDir, RunInfo};
+
+    #[test]
+    fn a_recording_that_cannot_be_written_is_a_warning() {
+        let temp = tempfile::tempdir().unwrap();
+        let clock = Clock::system();
+        let bus = Arc::new(EventBus::new(16));
+        let mut events = bus.subscribe();
+        let writer = || recording_writer(&bus, Rules::builtin(), clock.clone());
+        let deadline = || clock.now() + RECORDINGS_END;
+        assert_eq!(writer().finish(deadline()), None);
+        let writer = writer();
+        let open = |id: &str| {
+            let run = DataDir::new(temp.path()).run(&id.into());
+            run.open(RunInfo::default(), clock.wall()).unwrap()
+        };
+        let (good, bad) = (open("good"), open("bad"));
+        symlink(temp.path(), bad.path().join("raw")).unwrap();
+        let pane = crate::event::PaneId::from("%1");
+        for run in [&good, &bad] {
+            let recorder = writer.record(run.directory(), "a title").unwrap();
+            recorder.begin(&pane, (80, 24), b"screen", clock.wall());
+        }
+        writer.begin_shutdown();
+        let report = writer.finish(deadline()).unwrap();
+        assert!(report.bytes_written > 0 && !report.timed_out, "{report:?}");
+        let lost: Vec<&str> = report.lost.iter().map(|lost| &*lost.execution_id).collect();
+        assert_eq!(lost, ["bad"]);
+        assert_eq!(good.directory().recordings().unwrap().len(), 1);
+        assert!(writer.record(good.directory(), "").is_err());
+        bus.close();
+        let warnings: Vec<TdEvent> = events
+            .iter()
+            .filter_map(|delivery| match delivery {
+                Delivery::Event(envelope) => Some(envelope.event.clone()),
+                Delivery::Lagged { .. } => None,
+            })
+            .collect();
+        assert!(
+            matches!(&warnings[..], [TdEvent::Warning { execution_id, context, .. }]
+                if &**execution_id == "bad" && context == "raw"),
+            "{warnings:?}"
+        );
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bus::{Delivery, EventRef, RecvError, Subscription};
+use crate::bus::{Delivery, EventRef, RecvError, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
 use crate::event::Envelope;
-use crate::gap::Gap;
+use crate::event::LogGapRange;
 use crate::history::{Follower, Query, RunDirectory};
 use crate::thread::park;
 
@@ -74,16 +74,17 @@ impl Timeline {
     /// Waits for what comes next.
     ///
     /// # Errors
-    /// [`RecvError::Closed`] when the bus is closed and all has been read.
+    /// [`RecvError`] when the bus is closed and all events have been read.
     pub fn recv(&mut self) -> Result<Delivery, RecvError> {
-        self.next_until(None)
+        // Without a deadline, the only error is that the bus is closed.
+        self.next_until(None).map_err(|_| RecvError)
     }
 
     /// Waits for what comes next, for a while.
     ///
     /// # Errors
-    /// [`RecvError::Empty`] when nothing came, [`RecvError::Closed`] when nothing will.
-    pub fn recv_timeout(&mut self, wait: Duration) -> Result<Delivery, RecvError> {
+    /// [`RecvTimeoutError::Timeout`] when nothing came, [`RecvTimeoutError::Closed`] when nothing will.
+    pub fn recv_timeout(&mut self, wait: Duration) -> Result<Delivery, RecvTimeoutError> {
         self.next_until(self.clock.now().checked_add(wait))
     }
 
@@ -92,14 +93,14 @@ impl Timeline {
         std::iter::from_fn(|| self.recv().ok())
     }
 
-    fn next_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvError> {
+    fn next_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError> {
         loop {
             if self.next < self.behind {
                 if let Some(delivery) = self.next_of_log() {
                     return Ok(delivery);
                 }
                 if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
-                    return Err(RecvError::Empty);
+                    return Err(RecvTimeoutError::Timeout);
                 }
                 park(Some(LOG_PAUSE));
                 continue;
@@ -107,12 +108,8 @@ impl Timeline {
             if let Some(event) = self.waiting.take() {
                 return Ok(self.passed(event));
             }
-            let received = match deadline {
-                None => self.live.recv(),
-                Some(deadline) => self.live.recv_deadline(deadline),
-            };
-            match received {
-                Ok(Delivery::Event(event)) => match Gap::of(&event) {
+            match self.live.recv_until(deadline) {
+                Ok(Delivery::Event(event)) => match LogGapRange::of(&event) {
                     // Shown live only.
                     None => return Ok(Delivery::Event(event)),
                     Some(numbers) if numbers.last < self.next => {}
@@ -123,7 +120,7 @@ impl Timeline {
                 },
                 // The next event shows by its number what is missing.
                 Ok(Delivery::Lagged { .. }) => self.has_lagged = true,
-                Err(RecvError::Closed) if std::mem::take(&mut self.has_lagged) => {
+                Err(RecvTimeoutError::Closed) if std::mem::take(&mut self.has_lagged) => {
                     // The last ones are missing, and nothing tells how many but the log.
                     self.behind = u64::MAX;
                 }
@@ -135,7 +132,7 @@ impl Timeline {
     /// The next event that the log has; when it has none for too long, what is missing.
     fn next_of_log(&mut self) -> Option<Delivery> {
         if let Some(event) = self.behind_hole.take()
-            && Gap::of(&event).is_some_and(|numbers| numbers.last >= self.next)
+            && LogGapRange::of(&event).is_some_and(|numbers| numbers.last >= self.next)
         {
             return Some(self.passed(event));
         }
@@ -151,7 +148,7 @@ impl Timeline {
             match found {
                 Some(record) => {
                     self.patience = None;
-                    let numbers = Gap::of(&record.envelope);
+                    let numbers = LogGapRange::of(&record.envelope);
                     // A file that somebody removed, or that cannot be read.
                     let hole = numbers.filter(|numbers| numbers.first > self.next);
                     if let Some(numbers) = hole {
@@ -198,7 +195,7 @@ impl Timeline {
 
     fn passed(&mut self, event: EventRef) -> Delivery {
         let envelope: &Envelope = &event;
-        if let Some(numbers) = Gap::of(envelope) {
+        if let Some(numbers) = LogGapRange::of(envelope) {
             self.next = self.next.max(numbers.last.saturating_add(1));
             self.has_lagged = false;
         }

@@ -1,6 +1,5 @@
-//! Events as they travel and are stored: reading and writing them, unknown fields kept (pure).
+//! Envelopes: numbered, timestamped events, read and written with their unknown fields.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{self, IntoDeserializer, MapAccess};
@@ -8,10 +7,11 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::TdEvent;
+use super::object_key::ObjectKey;
+use super::td_event::TdEvent;
 use crate::timestamp::Timestamp;
 
-/// Reads an event and keeps its unknown fields in the map.
+/// Reads an event and stores its unknown fields in the map.
 struct EventSeed<'a>(&'a mut Map<String, Value>);
 
 impl<'de> de::DeserializeSeed<'de> for EventSeed<'_> {
@@ -29,14 +29,14 @@ impl<'de> de::Visitor<'de> for EventSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TdEvent, A::Error> {
-        let Some(Key(first)) = map.next_key()? else {
+        let Some(ObjectKey(first)) = map.next_key()? else {
             return Err(de::Error::missing_field("type"));
         };
         if first == "type" {
-            let Key(type_name) = map.next_value()?;
+            let ObjectKey(type_name) = map.next_value()?;
             return TdEvent::read_fields(&type_name, map, self.0);
         }
-        // Another writer put the type elsewhere: read all of it first.
+        // The type is not the first field: all fields are read before the event is built.
         let mut fields = Map::new();
         fields.insert(first.into_owned(), map.next_value()?);
         while let Some((key, value)) = map.next_entry::<String, Value>()? {
@@ -68,16 +68,16 @@ impl Serialize for TdEvent {
     }
 }
 
-/// Fields that this version does not know, kept so that reading and writing loses nothing.
+/// Fields that this version does not know, kept so that they are written back.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Extra {
-    /// Beside `seq`, `ts` and `event`.
+pub struct UnknownFields {
+    /// Fields beside `seq`, `ts`, `n` and `event`.
     pub envelope: Map<String, Value>,
-    /// Inside the event.
+    /// Fields inside the event.
     pub event: Map<String, Value>,
 }
 
-/// An event as it travels and is stored: numbered and dated.
+/// A numbered and timestamped event, as it is delivered and stored.
 ///
 /// ```
 /// use td_observe::{Envelope, TdEvent};
@@ -89,21 +89,21 @@ pub struct Extra {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
-    /// The event's number in its run, from 1; `None` for what is shown live and never logged
-    /// (passing states of a line between two that are kept) and for logs older than numbers.
+    /// The event's number in its run, from 1; `None` for events that are delivered live and never
+    /// logged, and in logs that are older than numbers.
     pub seq: Option<u64>,
-    /// When it was emitted.
+    /// The time of the emit call, in UTC.
     pub ts: Timestamp,
-    /// How many events this one stands for: more than 1 where a viewer's lane merged text.
+    /// The number of events that this one represents: more than 1 where a lossy lane merged text.
     pub n: u64,
-    /// What happened.
+    /// The event.
     pub event: TdEvent,
-    /// Unknown fields, if there were any.
-    pub extra: Option<Box<Extra>>,
+    /// Unknown fields, if there are any.
+    pub extra: Option<Box<UnknownFields>>,
 }
 
 impl Envelope {
-    /// An envelope for one event.
+    /// Creates an envelope for one event.
     pub fn new(seq: Option<u64>, ts: Timestamp, event: TdEvent) -> Self {
         Self {
             seq,
@@ -154,11 +154,10 @@ impl<'de> Deserialize<'de> for Envelope {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope, A::Error> {
                 let (mut seq, mut ts, mut n, mut event) = (None, None, 1, None);
-                let mut extra = Extra::default();
-                while let Some(Key(key)) = map.next_key()? {
+                let mut extra = UnknownFields::default();
+                while let Some(ObjectKey(key)) = map.next_key()? {
                     match &*key {
-                        // Which of them is meant nobody knows; and who passes lines over by their
-                        // bytes sees the first.
+                        // Ambiguous; and readers that skip lines by their bytes see the first.
                         "ts" if ts.is_some() => return Err(de::Error::duplicate_field("ts")),
                         "event" if event.is_some() => {
                             return Err(de::Error::duplicate_field("event"));
@@ -172,41 +171,16 @@ impl<'de> Deserialize<'de> for Envelope {
                         }
                     }
                 }
-                let known = extra.envelope.is_empty() && extra.event.is_empty();
+                let is_known = extra.envelope.is_empty() && extra.event.is_empty();
                 Ok(Envelope {
                     seq,
                     ts: ts.ok_or_else(|| de::Error::missing_field("ts"))?,
                     n,
                     event: event.ok_or_else(|| de::Error::missing_field("event"))?,
-                    extra: (!known).then(|| Box::new(extra)),
+                    extra: (!is_known).then(|| Box::new(extra)),
                 })
             }
         }
         deserializer.deserialize_map(EnvelopeVisitor)
-    }
-}
-
-/// An object's key, borrowed from the input where that is possible.
-pub(super) struct Key<'de>(pub(super) Cow<'de, str>);
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeyVisitor;
-        impl<'de> de::Visitor<'de> for KeyVisitor {
-            type Value = Key<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Borrowed(text)))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(text.to_owned())))
-            }
-            fn visit_string<E>(self, text: String) -> Result<Key<'de>, E> {
-                Ok(Key(Cow::Owned(text)))
-            }
-        }
-        deserializer.deserialize_str(KeyVisitor)
     }
 }

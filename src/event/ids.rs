@@ -1,4 +1,4 @@
-//! The ids of what is observed: text that is cheap to clone (pure).
+//! Ids of executions and panes: text that is cheap to clone.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -15,7 +15,7 @@ macro_rules! string_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The id as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -70,10 +70,10 @@ macro_rules! string_id {
 }
 
 string_id! {
-    /// Names one observed thing: a tmux session, a child process, a loop, an agent. Cheap to clone.
+    /// The id of an execution: a tmux session, a child process, a loop or an agent. Cheap to clone.
     ExecutionId
 }
 string_id! {
-    /// Names one pane of a tmux server, as tmux does: `%7`. Cheap to clone.
+    /// The id of a pane, as its tmux server writes it: `%7`. Cheap to clone.
     PaneId
 }

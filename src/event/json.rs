@@ -1,9 +1,9 @@
-//! Text as a JSON string, byte for byte as serde_json writes it, and several times as fast (pure).
+//! Writes text as a JSON string, byte for byte as serde_json does, and several times as fast.
 //!
-//! The log spends most of its time on this: each event has a few strings, and hardly a byte of
-//! them needs an escape. So eight bytes are looked at in one step, and copied in one piece.
+//! The log spends most of its time here: each event has a few strings, and hardly any byte of them
+//! needs an escape. Eight bytes are therefore examined in one step and copied together.
 
-/// A byte of ones in each of eight bytes.
+/// The lowest bit of each of eight bytes.
 const ONES: u64 = 0x0101_0101_0101_0101;
 /// The highest bit of each of eight bytes.
 const HIGHS: u64 = 0x8080_8080_8080_8080;
@@ -11,13 +11,13 @@ const HIGHS: u64 = 0x8080_8080_8080_8080;
 /// Appends text as a JSON string.
 pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
-    // Lines are short in a flood: room for a line end of two bytes after each fourth.
+    // In a flood, lines are short: this has room for an escaped newline after every fourth byte.
     out.reserve(bytes.len() + bytes.len() / 4 + 2);
     out.push(b'"');
     let mut at = 0;
     while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let marks = special_in(u64::from_le_bytes(*eight));
-        // All eight are copied, whatever they are: that is cheaper than so many as are plain.
+        // Copying all eight is cheaper than copying a variable number.
         out.extend_from_slice(eight);
         if marks == 0 {
             at += 8;
@@ -43,7 +43,7 @@ fn is_special(byte: u8) -> bool {
 }
 
 /// Marks bytes that need an escape by their highest bit. Bytes above the lowest mark may be marked
-/// wrongly, because the subtraction borrows from them; the lowest mark is always right.
+/// wrongly, because the subtraction borrows from them; the lowest mark is always correct.
 fn special_in(eight: u64) -> u64 {
     let is_below = |value: u64, limit: u8| value.wrapping_sub(ONES * u64::from(limit)) & !value;
     let is = |byte: u8| is_below(eight ^ (ONES * u64::from(byte)), 1);
@@ -51,7 +51,7 @@ fn special_in(eight: u64) -> u64 {
 }
 
 fn push_escape(out: &mut Vec<u8>, byte: u8) {
-    // Text is made of lines: this one is not rare.
+    // Newlines are common in text.
     if byte == b'\n' {
         return out.extend_from_slice(b"\\n");
     }
@@ -91,11 +91,11 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_at_every_place_is_as_serde_writes_it() {
+    fn every_byte_at_every_position_is_written_as_serde_writes_it() {
         for c in (0..=0x100).filter_map(char::from_u32) {
-            for place in 0..20 {
+            for position in 0..20 {
                 let mut text = vec!['x'; 20];
-                text[place] = c;
+                text[position] = c;
                 let text: String = text.into_iter().collect();
                 assert_eq!(string(&text), serde_json::to_string(&text).unwrap());
             }
@@ -104,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_as_serde_writes_it(text in "[\\x00-\\x7f\u{e9}界]{0,60}") {
+        fn any_text_is_written_as_serde_writes_it(text in "[\\x00-\\x7f\u{e9}界]{0,60}") {
             prop_assert_eq!(string(&text), serde_json::to_string(&text).unwrap());
         }
     }

@@ -1,33 +1,34 @@
-//! In which colours a program wrote its text: runs of characters and SGR parameters beside the text (pure).
+//! The colours and attributes of text: runs of characters with SGR parameters, stored beside the text.
 //!
-//! A style never stands alone: it is of the text of its own event. Where that text is changed and
-//! the change cannot be followed, all styles of the event go.
+//! Styles belong to the text of their own event. When that text is changed and the change cannot be
+//! mapped, all styles of the event are dropped.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Runs that an event has at most; later ones are left out. A screen full of colours has fewer, and
-/// a flood that has more scrolls by unread.
+/// Maximum number of styles in an event; later ones are dropped. A screen full of colours has fewer,
+/// and a flood with more scrolls by unread.
 pub(crate) const STYLES_MAX: usize = 2048;
 
-/// The longest parameters that count as SGR: two colours in full and all attributes.
+/// Maximum length of SGR parameters: two RGB colours and all attributes.
 const SGR_BYTES_MAX: usize = 64;
 
-/// A run of characters in one look. Written as `[line, from, to, "sgr"]`.
+/// A run of characters with the same colours and attributes, written as `[line, from, to, "sgr"]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Which line of the event's text, counted from 0.
+    /// The line of the event's text, from 0.
     pub line: u32,
-    /// The first character of the run in its line, counted from 0.
+    /// The first character of the run in its line, from 0.
     pub from: u32,
-    /// The first character behind it.
+    /// The first character after the run.
     pub to: u32,
-    /// The parameters that stand between `ESC [` and `m`, as `1;31`.
+    /// The parameters between `ESC [` and `m`, such as `1;31`.
     pub sgr: String,
 }
 
 impl Style {
-    /// Whether it may be written to a terminal: a run, and parameters of digits, `;` and `:` only.
-    pub(crate) fn is_sound(&self) -> bool {
+    /// Returns true if the style may be written to a terminal: the run is not empty, and its
+    /// parameters consist of digits, `;` and `:`.
+    pub(crate) fn is_valid(&self) -> bool {
         let is_sgr = |byte: u8| matches!(byte, b'0'..=b'9' | b';' | b':');
         let bytes = self.sgr.len();
         self.from < self.to && (1..=SGR_BYTES_MAX).contains(&bytes) && self.sgr.bytes().all(is_sgr)
@@ -52,40 +53,40 @@ impl<'de> Deserialize<'de> for Style {
     }
 }
 
-/// The styles of an event's text, in the order of the text; none overlaps another.
+/// The styles of an event's text, in the order of the text, without overlaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Styles(Vec<Style>);
 
 impl Styles {
-    /// Of some text; what is beyond the bound is left out.
+    /// Creates styles from a list, of which at most 2,048 are kept.
     #[must_use]
     pub fn new(mut styles: Vec<Style>) -> Self {
         styles.truncate(STYLES_MAX);
         Self(styles)
     }
 
-    /// All of them.
+    /// Returns all styles.
     pub fn as_slice(&self) -> &[Style] {
         &self.0
     }
 
-    /// Whether the text is plain.
+    /// Returns true if the text has no styles.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What they are of reads differently: they go.
+    /// Removes all styles, because their text has changed.
     pub fn clear(&mut self) {
         self.0 = Vec::new();
     }
 
-    /// The parameters of all of them.
+    /// Returns the parameters of all styles.
     pub(crate) fn sgrs_mut(&mut self) -> impl Iterator<Item = &mut String> {
         self.0.iter_mut().map(|style| &mut style.sgr)
     }
 
-    /// Appends the styles of text that stands behind this number of lines.
+    /// Appends the styles of text that follows after this number of lines.
     pub(crate) fn extend(&mut self, after_lines: i64, more: &Self) {
         let Ok(after) = u32::try_from(after_lines) else {
             return;
@@ -101,11 +102,11 @@ impl Styles {
         }));
     }
 
+    /// Renumbers lines: `new_line` returns a line's new number, or `None` to remove its styles.
     #[cfg(any(feature = "cli", test))]
-    /// Keeps those of some lines: `place` says where a line stands now, if it still does.
-    pub(crate) fn move_lines(&mut self, place: impl Fn(u32) -> Option<u32>) {
+    pub(crate) fn move_lines(&mut self, new_line: impl Fn(u32) -> Option<u32>) {
         self.0.retain_mut(|style| {
-            let to = place(style.line);
+            let to = new_line(style.line);
             style.line = to.unwrap_or_default();
             to.is_some()
         });
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_written_as_lists() {
+    fn styles_are_written_as_lists() {
         let styles = Styles::new(vec![style(0, "1;31"), style(2, "38:2::1:2:3")]);
         let json = serde_json::to_string(&styles).unwrap();
         assert_eq!(json, r#"[[0,0,3,"1;31"],[2,0,3,"38:2::1:2:3"]]"#);
@@ -134,21 +135,21 @@ mod tests {
     }
 
     #[test]
-    fn only_sgr_is_sound() {
-        assert!(style(0, "38;5;208").is_sound());
+    fn only_sgr_parameters_are_valid() {
+        assert!(style(0, "38;5;208").is_valid());
         let long = "1;".repeat(40);
         for sgr in ["", "31m\x1b]0;x", "?25", "31 ", "٣", &long] {
-            assert!(!style(0, sgr).is_sound(), "{sgr:?}");
+            assert!(!style(0, sgr).is_valid(), "{sgr:?}");
         }
         let empty = Style {
             to: 0,
             ..style(0, "31")
         };
-        assert!(!empty.is_sound());
+        assert!(!empty.is_valid());
     }
 
     #[test]
-    fn an_event_has_a_bounded_number() {
+    fn the_number_of_styles_is_bounded() {
         let many = vec![style(0, "31"); STYLES_MAX + 1];
         let mut styles = Styles::new(many);
         assert_eq!(styles.as_slice().len(), STYLES_MAX);
@@ -157,15 +158,15 @@ mod tests {
     }
 
     #[test]
-    fn they_follow_their_lines() {
+    fn styles_move_with_their_lines() {
         let mut styles = Styles::new(vec![style(0, "31"), style(1, "32")]);
         styles.extend(2, &Styles::new(vec![style(1, "33"), style(u32::MAX, "34")]));
         styles.move_lines(|line| line.checked_sub(1));
-        let left: Vec<_> = styles
+        let moved: Vec<_> = styles
             .as_slice()
             .iter()
             .map(|s| (s.line, &*s.sgr))
             .collect();
-        assert_eq!(left, [(0, "32"), (2, "33")]);
+        assert_eq!(moved, [(0, "32"), (2, "33")]);
     }
 }

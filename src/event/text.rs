@@ -1,35 +1,33 @@
-//! Every text in an event, for who looks for something in them, or must change all of them (pure).
+//! Visits every text in an event, to search it or to change it.
 //!
-//! Made from the table of events: a new event, or a field of a new type, cannot be forgotten.
+//! Generated from the table of events, so that no new event or field can be forgotten.
 
 use serde_json::Value;
 
-use super::{
-    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybeLong,
-    MaybePane, MaybePid, MaybeText, PaneId, PaneIds, ScreenRow, ScreenRows, Styles, TdEvent,
-    UnknownEvent, event_table,
-};
+use super::ids::{ExecutionId, PaneId};
+use super::styles::Styles;
+use super::table::event_table;
+use super::td_event::TdEvent;
+use super::unknown::{DEPTH_MAX, UnknownEvent};
+use super::values::{Cursor, GapEvidence, IterationOutcome, ScreenRow};
 
-/// Who is shown each text, and may change it.
-pub(crate) type Visit<'a> = dyn FnMut(&mut String) + 'a;
+/// A function that may change each text.
+pub(crate) type TextVisitor<'a> = dyn FnMut(&mut String) + 'a;
 
-/// Who is shown texts until one is what is looked for.
-pub(crate) type Holds<'a> = dyn FnMut(&str) -> bool + 'a;
+/// A search: texts are passed to it until it returns true.
+pub(crate) type TextSearch<'a> = dyn FnMut(&str) -> bool + 'a;
 
-/// How deep a value of an unknown event is looked into; `serde_json` reads no deeper.
-const DEPTH_MAX: usize = 128;
+/// The texts of a field. Ids have none.
+trait FieldTexts {
+    fn for_each_text(&mut self, _visit: &mut TextVisitor<'_>) {}
 
-/// Texts in a field. Ids have none: they say what an event belongs to.
-trait Texts {
-    fn texts(&mut self, _visit: &mut Visit<'_>) {}
-
-    fn any(&self, _holds: &mut Holds<'_>) -> bool {
+    fn any_text(&self, _search: &mut TextSearch<'_>) -> bool {
         false
     }
 }
 
 macro_rules! no_texts {
-    ($($type:ident),*) => { $( impl Texts for $type {} )* };
+    ($($type:ident),*) => { $( impl FieldTexts for $type {} )* };
 }
 no_texts!(
     bool,
@@ -41,85 +39,75 @@ no_texts!(
     Cursor,
     GapEvidence,
     ExecutionId,
-    PaneId,
-    PaneIds,
-    MaybePane,
-    ExitStatus,
-    LineCount,
-    MaybePid
+    PaneId
 );
 
-impl Texts for String {
-    fn texts(&mut self, visit: &mut Visit<'_>) {
+impl FieldTexts for String {
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
         visit(self);
     }
 
-    fn any(&self, holds: &mut Holds<'_>) -> bool {
-        holds(self)
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        search(self)
     }
 }
 
-impl Texts for MaybeText {
-    fn texts(&mut self, visit: &mut Visit<'_>) {
-        if let Some(text) = self {
-            visit(text);
+impl FieldTexts for Box<String> {
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        visit(self);
+    }
+
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        search(self)
+    }
+}
+
+impl<T: FieldTexts> FieldTexts for Option<T> {
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        if let Some(field) = self {
+            field.for_each_text(visit);
         }
     }
 
-    fn any(&self, holds: &mut Holds<'_>) -> bool {
-        self.as_deref().is_some_and(holds)
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        self.as_ref().is_some_and(|field| field.any_text(search))
     }
 }
 
-impl Texts for MaybeLong {
-    fn texts(&mut self, visit: &mut Visit<'_>) {
-        if let Some(text) = self {
-            visit(text);
+impl<T: FieldTexts> FieldTexts for Vec<T> {
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        for field in self {
+            field.for_each_text(visit);
         }
     }
 
-    fn any(&self, holds: &mut Holds<'_>) -> bool {
-        self.as_ref().is_some_and(|text| holds(text))
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        self.iter().any(|field| field.any_text(search))
     }
 }
 
-impl Texts for ScreenRow {
-    fn texts(&mut self, visit: &mut Visit<'_>) {
+impl FieldTexts for ScreenRow {
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
         visit(&mut self.text);
     }
 
-    fn any(&self, holds: &mut Holds<'_>) -> bool {
-        holds(&self.text)
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        search(&self.text)
     }
 }
 
-impl Texts for ScreenRows {
-    fn texts(&mut self, visit: &mut Visit<'_>) {
-        for row in self {
-            row.texts(visit);
-        }
-    }
-
-    fn any(&self, holds: &mut Holds<'_>) -> bool {
-        self.iter().any(|row| row.any(holds))
-    }
-}
-
-impl Texts for Styles {
-    fn texts(&mut self, visit: &mut Visit<'_>) {
+impl FieldTexts for Styles {
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
         for sgr in self.sgrs_mut() {
             visit(sgr);
         }
     }
 
-    // Colours are no text to search.
-    fn any(&self, _holds: &mut Holds<'_>) -> bool {
-        false
-    }
+    // A search does not look at colours.
 }
 
-impl Texts for IterationOutcome {
-    fn texts(&mut self, visit: &mut Visit<'_>) {
+impl FieldTexts for IterationOutcome {
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
         match self {
             Self::ToolError { tool, error } => {
                 visit(tool);
@@ -130,66 +118,62 @@ impl Texts for IterationOutcome {
         }
     }
 
-    fn any(&self, holds: &mut Holds<'_>) -> bool {
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
         match self {
-            Self::ToolError { tool, error } => holds(tool) || holds(error),
-            Self::LlmError { error } => holds(error),
+            Self::ToolError { tool, error } => search(tool) || search(error),
+            Self::LlmError { error } => search(error),
             Self::ValidationPassed | Self::ValidationFailed { .. } | Self::MaxTurnsReached => false,
         }
     }
 }
 
-impl Texts for UnknownEvent {
-    fn texts(&mut self, visit: &mut Visit<'_>) {
-        for (name, value) in &mut self.fields {
-            if name != "execution_id" && name != "pane" {
-                each_text_in(value, visit);
-            }
+impl FieldTexts for UnknownEvent {
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        for value in self.text_fields_mut() {
+            for_each_json_text(value, visit);
         }
     }
 
-    fn any(&self, holds: &mut Holds<'_>) -> bool {
-        let mut fields = self.fields.iter();
-        fields.any(|(name, value)| {
-            name != "execution_id" && name != "pane" && value_any(value, holds, DEPTH_MAX)
-        })
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        let mut values = self.text_fields();
+        values.any(|value| any_json_text(value, search, DEPTH_MAX))
     }
 }
 
-/// Shows every text in a value of unknown shape, which may be changed.
-pub(crate) fn each_text_in(value: &mut Value, visit: &mut Visit<'_>) {
-    value_texts(value, visit, DEPTH_MAX);
+/// Visits every text in a JSON value.
+pub(crate) fn for_each_json_text(value: &mut Value, visit: &mut TextVisitor<'_>) {
+    for_each_text_to(value, visit, DEPTH_MAX);
 }
 
-fn value_texts(value: &mut Value, visit: &mut Visit<'_>, depth: usize) {
+fn for_each_text_to(value: &mut Value, visit: &mut TextVisitor<'_>, depth: usize) {
     match value {
         Value::String(text) => visit(text),
         Value::Array(values) if depth > 0 => {
             for value in values {
-                value_texts(value, visit, depth - 1);
+                for_each_text_to(value, visit, depth - 1);
             }
         }
         Value::Object(fields) if depth > 0 => {
             for (_, value) in fields {
-                value_texts(value, visit, depth - 1);
+                for_each_text_to(value, visit, depth - 1);
             }
         }
-        // Deeper than anything that was read from a line: nobody can say what is in it.
+        // Deeper than any reader goes: dropped, because it cannot be redacted.
         Value::Array(_) | Value::Object(_) => *value = Value::Null,
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-fn value_any(value: &Value, holds: &mut Holds<'_>, depth: usize) -> bool {
+fn any_json_text(value: &Value, search: &mut TextSearch<'_>, depth: usize) -> bool {
     match value {
-        Value::String(text) => holds(text),
+        Value::String(text) => search(text),
         Value::Array(values) if depth > 0 => {
             let mut values = values.iter();
-            values.any(|value| value_any(value, holds, depth - 1))
+            values.any(|value| any_json_text(value, search, depth - 1))
         }
         Value::Object(fields) if depth > 0 => {
             let mut values = fields.values();
-            values.any(|value| value_any(value, holds, depth - 1))
+            values.any(|value| any_json_text(value, search, depth - 1))
         }
         _ => false,
     }
@@ -199,29 +183,30 @@ macro_rules! visit_texts {
     ($(
         $(#[$doc:meta])*
         $variant:ident $method:ident $class:ident {
-            $($field:ident $(| $alias:literal)? : $type:ident),*
-            $(; $($more:ident : $more_type:ident),+)? $(,)?
+            $(
+                $(#[$field_doc:meta])*
+                $field:ident $(| $alias:literal)? : $type:ident $(,)? $(;)?
+            )*
         }
     )*) => {
         impl TdEvent {
-            /// Shows every text of the event, which may be changed; ids are left out.
-            pub(crate) fn each_text(&mut self, visit: &mut Visit<'_>) {
+            /// Visits every text of the event except ids; the visitor may change it.
+            pub(crate) fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
                 match self {
-                    $( Self::$variant { $($field,)* $($($more,)+)? .. } => {
-                        $( $field.texts(visit); )*
-                        $($( $more.texts(visit); )+)?
+                    $( Self::$variant { $($field,)* .. } => {
+                        $( $field.for_each_text(visit); )*
                     } )*
-                    Self::Unknown(event) => event.texts(visit),
+                    Self::Unknown(event) => event.for_each_text(visit),
                 }
             }
 
-            /// Whether any text of the event satisfies; ids are left out.
-            pub(crate) fn any_text(&self, holds: &mut Holds<'_>) -> bool {
+            /// Returns true if the search matches a text of the event; ids are left out.
+            pub(crate) fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
                 match self {
-                    $( Self::$variant { $($field,)* $($($more,)+)? .. } => {
-                        false $(|| $field.any(holds))* $($(|| $more.any(holds))+)?
+                    $( Self::$variant { $($field,)* .. } => {
+                        false $(|| $field.any_text(search))*
                     } )*
-                    Self::Unknown(event) => event.any(holds),
+                    Self::Unknown(event) => event.any_text(search),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What stands in the fields of events (pure).
+//! The values of events' fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +6,14 @@ use super::ids::{ExecutionId, PaneId};
 use super::json::push_string;
 use super::styles::{Style, Styles};
 
-/// How one iteration of an agentic loop ended; written as serde writes an enum.
+/// The outcome of one iteration of an agentic loop, written as serde writes an enum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IterationOutcome {
     /// The check passed.
     ValidationPassed,
     /// The check ran and failed.
     ValidationFailed {
-        /// What the check exited with.
+        /// The exit code of the check.
         exit_code: i32,
     },
     /// The agent used up its turns.
@@ -22,48 +22,48 @@ pub enum IterationOutcome {
     ToolError {
         /// The tool's name.
         tool: String,
-        /// What it said.
+        /// The tool's error message.
         error: String,
     },
-    /// The model could not be asked.
+    /// The model could not be reached, or refused the request.
     LlmError {
-        /// What was answered instead.
+        /// The error message.
         error: String,
     },
 }
 
-/// Where the cursor of a screen stands, counted from 0 at the top left.
+/// The position of a screen's cursor, in character cells from 0 at the top left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
-    /// Column.
+    /// The column.
     pub x: u32,
-    /// Row.
+    /// The row.
     pub y: u32,
 }
 
 /// One row of a full-screen program's screen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScreenRow {
-    /// Counted from 0 at the top.
+    /// The row's number, from 0 at the top.
     pub row: u32,
-    /// Its text, without trailing blanks.
+    /// The row's text, without trailing blanks.
     pub text: String,
 }
 
-/// How certain it is that lines are missing where an `OutputGap` stands.
+/// The certainty that lines are missing at an `OutputGap`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GapEvidence {
     /// Bytes or lines are unaccounted for.
     Confirmed,
-    /// Nothing points to a loss, but it cannot be excluded. Also what a log says that was written
-    /// before gaps had evidence.
+    /// Nothing points to a loss, but it cannot be excluded. Logs that are older than this field
+    /// read as this value.
     #[serde(other)]
     Possible,
 }
 
 impl GapEvidence {
-    /// The evidence as the wire contract writes it.
+    /// Returns the evidence as the wire contract writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Confirmed => "confirmed",
@@ -72,13 +72,14 @@ impl GapEvidence {
     }
 }
 
-/// A process's exit status, where it is known.
+/// A process's exit status, if it is known.
 pub type ExitStatus = Option<i32>;
-/// A number of lines, where it is known.
+/// A number of lines, if it is known.
 pub type LineCount = Option<u64>;
 /// Text that may be absent.
 pub type MaybeText = Option<String>;
-/// The same for fields of which an event has several: all events have the size of the largest.
+/// Text that may be absent, boxed: an event with several such fields would otherwise increase the
+/// size of all events.
 pub type MaybeLong = Option<Box<String>>;
 /// A pane that may be absent.
 pub type MaybePane = Option<PaneId>;
@@ -89,17 +90,17 @@ pub type PaneIds = Vec<PaneId>;
 /// The changed rows of a screen.
 pub type ScreenRows = Vec<ScreenRow>;
 
-/// A value that can stand in an event's field.
-pub(super) trait Field: Serialize + Sized {
-    /// What stands for a field that is not in the text, if anything may.
+/// A value of an event's field.
+pub(super) trait EventField: Serialize + Sized {
+    /// Returns the value of a field that is missing in the input, if it may be missing.
     fn absent() -> Option<Self> {
         None
     }
-    /// Whether the field is left out of the text.
+    /// Returns true if the field is left out of the output.
     fn is_absent(&self) -> bool {
         false
     }
-    /// Bytes held beyond the event itself.
+    /// Returns the bytes of memory held beyond the event itself.
     fn heap_bytes(&self) -> usize {
         0
     }
@@ -109,19 +110,19 @@ pub(super) trait Field: Serialize + Sized {
     }
 }
 
-impl Field for bool {}
-impl Field for i32 {}
-impl Field for u32 {}
-impl Field for i64 {}
-impl Field for u64 {}
-impl Field for usize {}
-impl Field for Cursor {}
-impl Field for GapEvidence {
+impl EventField for bool {}
+impl EventField for i32 {}
+impl EventField for u32 {}
+impl EventField for i64 {}
+impl EventField for u64 {}
+impl EventField for usize {}
+impl EventField for Cursor {}
+impl EventField for GapEvidence {
     fn absent() -> Option<Self> {
         Some(Self::Possible)
     }
 }
-impl Field for IterationOutcome {
+impl EventField for IterationOutcome {
     fn heap_bytes(&self) -> usize {
         match self {
             Self::ToolError { tool, error } => tool.len() + error.len(),
@@ -130,10 +131,10 @@ impl Field for IterationOutcome {
         }
     }
 }
-/// Text in one form or another.
+/// Implements [`EventField`] for text.
 macro_rules! text_field {
     ($($type:ident),*) => { $(
-        impl Field for $type {
+        impl EventField for $type {
             fn heap_bytes(&self) -> usize {
                 self.len()
             }
@@ -145,7 +146,7 @@ macro_rules! text_field {
     )* };
 }
 text_field!(String, PaneId, ExecutionId);
-impl Field for Box<String> {
+impl EventField for Box<String> {
     fn heap_bytes(&self) -> usize {
         size_of::<String>() + self.len()
     }
@@ -154,12 +155,12 @@ impl Field for Box<String> {
         Ok(())
     }
 }
-impl Field for ScreenRow {
+impl EventField for ScreenRow {
     fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.text.len()
     }
 }
-impl Field for Styles {
+impl EventField for Styles {
     fn absent() -> Option<Self> {
         Some(Self::default())
     }
@@ -173,12 +174,12 @@ impl Field for Styles {
             .sum()
     }
 }
-impl<T: Field> Field for Vec<T> {
+impl<T: EventField> EventField for Vec<T> {
     fn heap_bytes(&self) -> usize {
-        self.iter().map(Field::heap_bytes).sum()
+        self.iter().map(EventField::heap_bytes).sum()
     }
 }
-impl<T: Field> Field for Option<T> {
+impl<T: EventField> EventField for Option<T> {
     fn absent() -> Option<Self> {
         Some(None)
     }
@@ -186,7 +187,7 @@ impl<T: Field> Field for Option<T> {
         self.is_none()
     }
     fn heap_bytes(&self) -> usize {
-        self.as_ref().map_or(0, Field::heap_bytes)
+        self.as_ref().map_or(0, EventField::heap_bytes)
     }
     fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         match self {

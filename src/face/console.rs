@@ -6,40 +6,40 @@
 //! person. On a pipe an open line is shown when its pane, session or execution ends with it, and
 //! lines that may be rewritten are held until they rest. Rows that an agent draws around its text are left out where its screens can be read.
 
-mod body;
-mod errors;
-mod lines;
-mod live;
-mod needs;
+mod alerts;
+mod error_lines;
+mod footer;
+mod line_buffer;
+mod line_styles;
 mod notes;
-mod paints;
-mod pane;
-mod rows;
-mod writer;
+mod pane_display;
+mod pane_writer;
+mod printed_rows;
+mod row_writer;
 
 use std::collections::BTreeMap;
 use std::mem::take;
 
 use super::conversation;
-use super::executions::{Executions, Said, live_text, push_row, push_rows};
-use super::names::{Label, Names};
+use super::execution_lines::{Executions, Said, live_text, push_row, push_rows};
+use super::session_labels::{Label, Names};
 use super::tone::{Tone, push_styled};
 use super::words::lagged;
 use crate::agent::StateRules;
 use crate::event::{Envelope, PaneId, Styles, TdEvent, lines_in};
-use body::Body;
-use live::{Foot, Named};
-use needs::Needs;
-use pane::{Pane, Reading, Shown};
-use rows::Rows;
-use writer::Writer;
+use alerts::Needs;
+use footer::{Foot, Named};
+use pane_display::{Pane, Reading, Shown};
+use pane_writer::Writer;
+use printed_rows::Body;
+use row_writer::Rows;
 
 /// The name under which rules know what is no agent.
 const SHELL: &str = "shell";
 
 /// How the console looks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct ConsoleOptions {
     /// With colours.
     pub coloured: bool,
     /// Labels as wide as each other, for eyes; else without padding, for programs.
@@ -50,7 +50,7 @@ pub(crate) struct Look {
 
 /// What stood on a pane when observation began.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct BaselineLines {
     pub session: String,
     pub pane: PaneId,
     pub lines: Vec<String>,
@@ -77,7 +77,7 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    pub fn new(look: Look) -> Self {
+    pub fn new(look: ConsoleOptions) -> Self {
         Self {
             rows: Rows::new(look),
             ..Self::default()
@@ -139,7 +139,7 @@ impl Console {
     }
 
     /// Adds what stood on a pane when observation began; false when its session is not known yet.
-    pub fn standing(&mut self, standing: &Standing, out: &mut String) -> bool {
+    pub fn standing(&mut self, standing: &BaselineLines, out: &mut String) -> bool {
         let Some(label) = self.names.label_of(&standing.session, &standing.pane) else {
             return false;
         };
@@ -237,7 +237,7 @@ impl Console {
     }
 
     /// Takes in what an event says about sessions and panes without showing it.
-    pub fn note_only(&mut self, event: &TdEvent) {
+    pub fn note_context(&mut self, event: &TdEvent) {
         self.names.note(event);
         let id = event.execution_id();
         match event {
@@ -344,7 +344,7 @@ impl Console {
                 state,
                 ..
             } => {
-                let agent = Some(needs::told(event).0).filter(|agent| *agent != SHELL);
+                let agent = Some(alerts::told(event).0).filter(|agent| *agent != SHELL);
                 self.of_pane(id, pane, at, out, |known, _, _| known.is_of(agent));
                 let is_shown = state == "done" && self.pane_mut(id, pane).is_turn_over;
                 if !is_shown || self.rows.look.verbose {

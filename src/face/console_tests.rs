@@ -196,9 +196,9 @@ fn executions_have_their_lines() {
     ] {
         assert_eq!(shown(events), expected);
     }
-    let mut console = Console::new(Look {
+    let mut console = Console::new(ConsoleOptions {
         coloured: true,
-        ..Look::default()
+        ..ConsoleOptions::default()
     });
     let line = show(&mut console, output("stdout", "\u{1b}[32mgreen\u{1b}[2J\n"));
     assert!(
@@ -249,9 +249,9 @@ fn a_gap_that_is_only_possible_is_for_those_who_ask() {
         evidence: GapEvidence::Possible,
     };
     assert_eq!(shown([possible()]), "");
-    let mut verbose = Console::new(Look {
+    let mut verbose = Console::new(ConsoleOptions {
         verbose: true,
-        ..Look::default()
+        ..ConsoleOptions::default()
     });
     assert_eq!(
         show(&mut verbose, possible()),
@@ -618,9 +618,9 @@ fn what_needs_a_person_stands_at_the_foot() {
 
 #[test]
 fn lines_that_are_wider_than_the_terminal_keep_their_label_and_colour() {
-    let mut console = Console::new(Look {
+    let mut console = Console::new(ConsoleOptions {
         coloured: true,
-        ..Look::default()
+        ..ConsoleOptions::default()
     });
     console.fit((20, 24));
     show(&mut console, started("job", &["%1"]));
@@ -705,9 +705,9 @@ fn the_decoration_of_agents_is_left_out() {
         "x | ❯ fix the failing test\nx | ● I will create a file.\nx | ● All is well now.\n\
          x | ──────────────────\nx |\nx | mine\n"
     );
-    let verbose = Console::new(Look {
+    let verbose = Console::new(ConsoleOptions {
         verbose: true,
-        ..Look::default()
+        ..ConsoleOptions::default()
     });
     let all = play(verbose.without_decoration(StateRules::builtin()), events);
     assert!(all.contains("x |   ? for shortcuts\n"), "{all}");
@@ -757,9 +757,9 @@ fn panes_are_named_where_there_are_several() {
 
 #[test]
 fn the_live_line_is_the_last_one_that_is_not_settled() {
-    let mut console = Console::new(Look {
+    let mut console = Console::new(ConsoleOptions {
         aligned: true,
-        ..Look::default()
+        ..ConsoleOptions::default()
     });
     show(&mut console, started("job", &["%1"]));
     assert_eq!(live(&console, 80), None);
@@ -774,9 +774,9 @@ fn the_live_line_is_the_last_one_that_is_not_settled() {
 
 #[test]
 fn colours_are_of_the_session_and_end_with_it() {
-    let mut console = Console::new(Look {
+    let mut console = Console::new(ConsoleOptions {
         coloured: true,
-        ..Look::default()
+        ..ConsoleOptions::default()
     });
     show(&mut console, started("job", &["%1"]));
     let line = show(&mut console, update(1, "a\n"));
@@ -793,7 +793,7 @@ proptest! {
     fn nothing_reaches_the_terminal(name in nasty(), pane in nasty(), text in nasty()) {
         let pane = PaneId::from(pane);
         let id = crate::event::ExecutionId::from(name.as_str());
-        let mut console = Console::new(Look { verbose: true, ..Look::default() });
+        let mut console = Console::new(ConsoleOptions { verbose: true, ..ConsoleOptions::default() });
         let events = [
             TdEvent::SessionStarted { execution_id: id.clone(), session: name.clone(), panes: vec![pane.clone(), "%9".into()] },
             TdEvent::PaneOpened { execution_id: id.clone(), pane: pane.clone(), width: 1, height: 1, command: text.clone() },
@@ -869,9 +869,9 @@ fn lines_are_shown_in_the_colours_that_they_were_written_in() {
         let styles = vec![style(0, 0, 3, "31"), style(2, 0, 6, "1;32")];
         styled(update(1, "red plain\nnone\nabcdefghijkl\n"), styles)
     };
-    let look = Look {
+    let look = ConsoleOptions {
         coloured: true,
-        ..Look::default()
+        ..ConsoleOptions::default()
     };
     let mut console = Console::new(look);
     let shown = show(&mut console, event());
@@ -893,8 +893,8 @@ fn lines_are_shown_in_the_colours_that_they_were_written_in() {
     let foot = live(&console, 40).unwrap();
     assert!(foot.ends_with(" | go \x1b[4mon\x1b[0m"), "{foot:?}");
     // Without colours all is as it would be without styles.
-    let mut plain = Console::new(Look::default());
-    let mut bare = Console::new(Look::default());
+    let mut plain = Console::new(ConsoleOptions::default());
+    let mut bare = Console::new(ConsoleOptions::default());
     let without = styled(event(), Vec::new());
     assert_eq!(show(&mut plain, event()), show(&mut bare, without));
     // A line that goes on in another row has its colour there, too, and the label its own.

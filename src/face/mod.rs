@@ -14,28 +14,28 @@
 
 mod printer;
 
-mod foot;
-mod page;
+mod event_writer;
+mod live_rows;
 
 mod console;
 mod json;
-mod names;
+mod session_labels;
 // The command `run` shows it.
 mod tree;
 
-mod cast;
-mod finals;
+mod asciicast;
+mod last_revisions;
 mod survey;
-mod transcript;
+mod text_export;
 
 mod agents;
 mod conversation;
-mod executions;
-mod flow;
+mod execution_lines;
 mod loops;
+mod plain_text;
 
-mod open_lines;
 mod sgr;
+mod stream_lines;
 
 mod clean;
 mod tone;
@@ -44,13 +44,13 @@ mod words;
 #[cfg(test)]
 mod samples;
 
-pub(crate) use cast::{Cast, CastOptions};
+pub(crate) use asciicast::{AsciicastExport, AsciicastOptions};
 pub(crate) use clean::one_line;
-pub(crate) use console::{Console, Look, Standing};
-pub(crate) use finals::{Applied, Finals};
+pub(crate) use console::{BaselineLines, Console, ConsoleOptions};
+pub(crate) use event_writer::{EventWriter, Renderer, unless_broken_pipe};
 pub(crate) use json::push_line;
-pub(crate) use page::{Page, View, unless_broken_pipe};
-pub(crate) use printer::Printing;
+pub(crate) use last_revisions::{Applied, LastRevisions};
+pub(crate) use printer::Printer;
 pub(crate) use survey::Survey;
-pub(crate) use transcript::Transcript;
-pub(crate) use tree::{Tree, TreeLook};
+pub(crate) use text_export::TextExport;
+pub(crate) use tree::{Tree, TreeOptions};

@@ -7,8 +7,8 @@
 use std::io;
 use std::time::Instant;
 
-use super::page::{Page, View, unless_broken_pipe};
-use crate::bus::{RecvError, Subscription};
+use super::event_writer::{EventWriter, Renderer, unless_broken_pipe};
+use crate::bus::{RecvTimeoutError, Subscription, TryRecvError};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::{self, Handle, Panicked, Stop, stop_pair};
@@ -16,21 +16,21 @@ use crate::thread::{self, Handle, Panicked, Stop, stop_pair};
 /// A running printer.
 #[derive(Debug)]
 #[must_use = "wait for its end, or the last events are not shown"]
-pub(crate) struct Printing {
+pub(crate) struct Printer {
     thread: Handle<io::Result<()>>,
     ended: Stop,
 }
 
-impl Printing {
+impl Printer {
     /// Starts to print.
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub fn start(events: Subscription, view: View, clock: Clock) -> Result<Self> {
+    pub fn start(events: Subscription, view: Renderer, clock: Clock) -> Result<Self> {
         let (running, ended) = stop_pair();
         let thread = thread::spawn("td-printer", move || {
             let _running = running;
-            unless_broken_pipe(print(events, &mut Page::stdout(view, clock)))
+            unless_broken_pipe(print(events, &mut EventWriter::stdout(view, clock)))
         })?;
         Ok(Self { thread, ended })
     }
@@ -47,24 +47,22 @@ impl Printing {
     }
 }
 
-fn print<W: io::Write>(mut events: Subscription, page: &mut Page<W>) -> io::Result<()> {
+fn print<W: io::Write>(mut events: Subscription, page: &mut EventWriter<W>) -> io::Result<()> {
     loop {
         let delivery = match events.try_recv() {
-            Err(RecvError::Empty) => {
-                page.rest()?;
-                match page.due() {
-                    Some(due) => events.recv_deadline(due),
-                    None => events.recv(),
-                }
+            Ok(delivery) => Ok(delivery),
+            Err(TryRecvError::Empty) => {
+                page.flush()?;
+                events.recv_until(page.deadline())
             }
-            other => other,
+            Err(TryRecvError::Closed) => break,
         };
         match delivery {
-            Ok(delivery) => page.show(&delivery)?,
+            Ok(delivery) => page.write_delivery(&delivery)?,
             // Something has rested.
-            Err(RecvError::Empty) => {}
-            Err(_) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Closed) => break,
         }
     }
-    page.end()
+    page.finish()
 }

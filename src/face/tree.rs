@@ -14,9 +14,9 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::cast::{gap, log_gap};
+use super::asciicast::{gap, log_gap};
 use super::clean::{one_line, push_clean};
-use super::executions::{Executions, Said, live_text, push_row, push_rows};
+use super::execution_lines::{Executions, Said, live_text, push_row, push_rows};
 use super::tone::{Tone, push_styled};
 use super::words::{Outcome, duration, lagged};
 use crate::event::{Envelope, EventKind, TdEvent};
@@ -28,7 +28,7 @@ const FOOT: &str = " ╰──●";
 
 /// How the tree looks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TreeLook {
+pub(crate) struct TreeOptions {
     /// With colours.
     pub coloured: bool,
     /// With its frame.
@@ -47,14 +47,14 @@ pub(crate) struct Tree {
 /// How rows are written.
 #[derive(Debug, Default)]
 struct Rows {
-    look: TreeLook,
+    look: TreeOptions,
     /// What stands before a line of text, and before what is said about it.
     text: String,
     item: String,
 }
 
 impl Tree {
-    pub fn new(look: TreeLook) -> Self {
+    pub fn new(look: TreeOptions) -> Self {
         let mut rows = Rows {
             look,
             ..Rows::default()

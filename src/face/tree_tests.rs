@@ -17,7 +17,7 @@ fn show(tree: &mut Tree, event: TdEvent) -> String {
 }
 
 fn tree(coloured: bool, drawn: bool) -> Tree {
-    Tree::new(TreeLook { coloured, drawn })
+    Tree::new(TreeOptions { coloured, drawn })
 }
 
 fn shown(mut tree: Tree, events: &[TdEvent]) -> String {

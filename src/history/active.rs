@@ -10,8 +10,8 @@ use rustix::fs::OFlags;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::event::LogGapRange;
 use crate::event::{Envelope, ExecutionId};
-use crate::gap::Gap;
 use crate::history::dir::{EVENTS, METADATA, RunDirectory};
 use crate::history::file::{EventsFile, Standing};
 use crate::history::files::close_newest;
@@ -124,7 +124,7 @@ impl ActiveRun {
         let mut pending = Pending::default();
         if let Some((first, last)) = run.missing {
             let ts = clock.wall();
-            pending.note_missing(Gap { first, last, ts });
+            pending.note_missing(LogGapRange { first, last, ts });
         }
         Self {
             id: run.execution_id().clone(),
@@ -175,7 +175,7 @@ impl ActiveRun {
 
     fn push_one(&mut self, tools: &mut Tools, envelope: &Envelope) {
         self.watch_clock(tools, envelope.ts);
-        if let Some(gap) = Gap::of(envelope) {
+        if let Some(gap) = LogGapRange::of(envelope) {
             self.next_seq = self.next_seq.max(gap.last.saturating_add(1));
         }
         let limits = if self.failing.is_some() {
@@ -344,14 +344,14 @@ impl ActiveRun {
                 cause,
             )
         };
-        let entered = self.directory.enter()?;
-        let number = close_newest(&entered, self.next_file).map_err(failed)?;
+        let dir = self.directory.open_dir()?;
+        let number = close_newest(&dir, self.next_file).map_err(failed)?;
         self.next_file = number.saturating_add(1);
         // Whatever comes now, the old file is no longer the one to write to.
         self.closed_file = self.events.close();
         (self.is_directory_dirty, self.header_due) = (true, true);
         self.is_between_files = true;
-        self.events = EventsFile::open(&entered).map_err(failed)?.events;
+        self.events = EventsFile::open(&dir).map_err(failed)?.events;
         self.is_between_files = false;
         Ok(())
     }
@@ -365,13 +365,13 @@ impl ActiveRun {
             .checked_at
             .is_some_and(|at| now < at + PLACE_CHECK_INTERVAL);
         if !looked_lately || self.events.handle().is_none() {
-            let in_place = match self.directory.enter() {
-                Ok(entered) => {
-                    self.lock.is_in_place(&entered)
-                        && self.events.is_in_place(&entered)
+            let in_place = match self.directory.open_dir() {
+                Ok(dir) => {
+                    self.lock.is_in_place(&dir)
+                        && self.events.is_in_place(&dir)
                         && self
                             .events
-                            .reopen(&entered)
+                            .reopen(&dir)
                             .map_err(|cause| failed(&self.directory, cause))?
                 }
                 Err(_) if !self.directory.exists() => false,
@@ -402,10 +402,10 @@ impl ActiveRun {
 
     /// Makes the directory, the lock and the file again, as far as they are missing.
     fn make_again(&mut self, tools: &mut Tools, now: Instant) -> Result<()> {
-        let entered = self.directory.create()?;
-        self.lock.retake(&entered)?;
-        let found = EventsFile::open(&entered)
-            .map_err(|cause| Error::file("cannot open", &entered.join(EVENTS), cause))?;
+        let dir = self.directory.create()?;
+        self.lock.retake(&dir)?;
+        let found = EventsFile::open(&dir)
+            .map_err(|cause| Error::file("cannot open", &dir.join(EVENTS), cause))?;
         let removed_by_us = std::mem::take(&mut self.is_between_files);
         if !removed_by_us && found.events.id() != self.events.id() {
             self.header_due = true;
@@ -416,8 +416,8 @@ impl ActiveRun {
         self.events = found.events;
         self.is_directory_dirty = true;
         self.checked_at = Some(now);
-        if !matches!(entered.identity(METADATA), Ok(Some(_)))
-            && let Err(error) = self.metadata.write_in(&entered)
+        if !matches!(dir.identity(METADATA), Ok(Some(_)))
+            && let Err(error) = self.metadata.write_in(&dir)
         {
             tools.say(&self.id, NoticeKind::NotSafe, format!("{error:?}"));
         }
@@ -447,8 +447,8 @@ impl ActiveRun {
             Some(file) => Some(Arc::clone(file)),
             // Any descriptor syncs what was written through another; a file that is gone needs none.
             None => {
-                let entered = self.directory.enter().ok()?;
-                entered.file(EVENTS, OFlags::RDONLY).ok().map(Arc::new)
+                let dir = self.directory.open_dir().ok()?;
+                dir.file(EVENTS, OFlags::RDONLY).ok().map(Arc::new)
             }
         }
     }

@@ -19,7 +19,8 @@ use flate2::write::GzEncoder;
 use rustix::fs::{FlockOperation, OFlags, Timestamps, flock, futimens};
 
 use crate::error::{Error, Result};
-use crate::history::dir::{DataDir, Entered, FileId, RunDirectory};
+use crate::history::dir::{DataDir, RunDirectory};
+use crate::history::dir_handle::{DirHandle, FileId};
 use crate::history::files::all_closed;
 use crate::history::prune::Retention;
 use crate::history::rotate::Closed;
@@ -115,28 +116,28 @@ fn prune(
 
 /// Compresses all closed files of a run that are not.
 fn compress_all(run: &RunDirectory, gives_up: &AtomicBool) -> Result<()> {
-    let entered = run.enter()?;
+    let dir = run.open_dir()?;
     let failed = |cause| Error::file("cannot compress the log in", run.path(), cause);
-    let mut plain = all_closed(&entered).map_err(failed)?;
+    let mut plain = all_closed(&dir).map_err(failed)?;
     plain.retain(|closed| !closed.is_gzip);
     plain.sort();
     for closed in plain {
         if gives_up.load(Ordering::Relaxed) {
             break;
         }
-        compress(&entered, closed.number, gives_up).map_err(failed)?;
+        compress(&dir, closed.number, gives_up).map_err(failed)?;
     }
     Ok(())
 }
 
 /// Puts a compressed file in the place of a plain one. At every moment one of them is there, whole.
-fn compress(entered: &Entered, number: u32, gives_up: &AtomicBool) -> io::Result<()> {
+fn compress(dir: &DirHandle, number: u32, gives_up: &AtomicBool) -> io::Result<()> {
     let (plain, packed) = (Closed::plain(number).name(), Closed::gzip(number).name());
     let temporary = format!("{packed}.tmp");
-    let from = entered.file(&plain, OFlags::RDONLY)?;
-    let into = entered.file(&temporary, OFlags::WRONLY | OFlags::CREATE)?;
+    let from = dir.file(&plain, OFlags::RDONLY)?;
+    let into = dir.file(&temporary, OFlags::WRONLY | OFlags::CREATE)?;
     if flock(&into, FlockOperation::NonBlockingLockExclusive).is_err()
-        || entered.identity(&temporary)? != Some(FileId::of(&into)?)
+        || dir.identity(&temporary)? != Some(FileId::of(&into)?)
     {
         // Another process is at it, or was when we opened it, and it has its name by now.
         return Ok(());
@@ -145,17 +146,17 @@ fn compress(entered: &Entered, number: u32, gives_up: &AtomicBool) -> io::Result
         Ok(true) => {}
         // What is half done is in nobody's way, and costs room.
         given_up => {
-            entered.remove(&temporary)?;
+            dir.remove(&temporary)?;
             return given_up.map(drop);
         }
     }
-    match entered.rename_new(&temporary, &packed) {
+    match dir.rename_new(&temporary, &packed) {
         // The name of the one, before the other's is gone.
-        Ok(()) => sync_directory(entered.path())?,
+        Ok(()) => sync_directory(dir.path())?,
         // A crash left both; what else has the name is not to be lost.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
-            entered.remove(&temporary)?;
-            let there = entered.file(&packed, OFlags::RDONLY)?;
+            dir.remove(&temporary)?;
+            let there = dir.file(&packed, OFlags::RDONLY)?;
             if unpacked_bytes(&there)? != from.metadata()?.len() as u32 {
                 return Err(io::Error::other(format!(
                     "{packed} is there already, and is another file"
@@ -164,7 +165,7 @@ fn compress(entered: &Entered, number: u32, gives_up: &AtomicBool) -> io::Result
         }
         Err(cause) => return Err(cause),
     }
-    entered.remove(&plain)
+    dir.remove(&plain)
 }
 
 /// How long a compressed file is when it is unpacked, modulo 2^32, as its end says (RFC 1952).
@@ -230,8 +231,8 @@ mod tests {
         fs::write(at(Closed::plain(1).name()), &text).unwrap();
         fs::write(at(Closed::gzip(1).name() + ".tmp"), "left by another").unwrap();
         // Told to give up at once: nothing has changed, but for what was left.
-        let entered = run.enter().unwrap();
-        compress(&entered, 1, &AtomicBool::new(true)).unwrap();
+        let dir = run.open_dir().unwrap();
+        compress(&dir, 1, &AtomicBool::new(true)).unwrap();
         assert_eq!(
             fs::read_to_string(at(Closed::plain(1).name())).unwrap(),
             text

@@ -1,18 +1,18 @@
-//! The data directory and its run directories: where they are, how they are made and entered.
+//! The data directory and its run directories: where they are, how they are made and dir.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rustix::fs::{Access, CWD, Mode, OFlags};
+use rustix::fs::Access;
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
+use crate::history::dir_handle::DirHandle;
 #[cfg(feature = "cli")]
 use crate::history::files::closed_files;
 use crate::history::metadata::Metadata;
@@ -148,7 +148,7 @@ impl DataDir {
         if let Some(id) = decode_name(name) {
             return Some(self.run(&id.into()));
         }
-        let metadata = Metadata::read_in(&Entered::open(path).ok()?).ok()??;
+        let metadata = Metadata::read_in(&DirHandle::open(path).ok()?).ok()??;
         (encode_name(&metadata.execution_id) == name).then(|| self.run(&metadata.execution_id))
     }
 
@@ -202,9 +202,9 @@ impl RunDirectory {
     /// # Errors
     /// When it is no directory, or its metadata cannot be used.
     pub fn at(path: &Path) -> Result<Self> {
-        let entered = Entered::open(path)?;
+        let dir = DirHandle::open(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let execution_id = match Metadata::read_in(&entered)? {
+        let execution_id = match Metadata::read_in(&dir)? {
             Some(metadata) => metadata.execution_id,
             None => decode_name(&name)
                 .unwrap_or_else(|| name.into_owned())
@@ -222,11 +222,11 @@ impl RunDirectory {
     /// Whether anything of a run is there: its metadata, or a file of its log.
     #[cfg(feature = "cli")]
     pub(crate) fn has_history(&self) -> bool {
-        self.enter().is_ok_and(|entered| {
-            let is_there = |name| !matches!(entered.identity(name), Ok(None));
+        self.open_dir().is_ok_and(|dir| {
+            let is_there = |name| !matches!(dir.identity(name), Ok(None));
             is_there(METADATA)
                 || is_there(EVENTS)
-                || closed_files(&entered).is_ok_and(|files| !files.is_empty())
+                || closed_files(&dir).is_ok_and(|files| !files.is_empty())
         })
     }
 
@@ -265,7 +265,7 @@ impl RunDirectory {
     }
 
     /// Makes the directory, and those above it, and enters it.
-    pub(super) fn create(&self) -> Result<Entered> {
+    pub(super) fn create(&self) -> Result<DirHandle> {
         // Most often all is there, or only the last one is missing.
         let made = match DirBuilder::new().mode(0o700).create(&self.path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
@@ -285,139 +285,18 @@ impl RunDirectory {
                 ));
             }
         }
-        self.enter()
+        self.open_dir()
     }
 
     /// Opens the directory, if it is one: a symbolic link could lead anywhere.
-    pub(super) fn enter(&self) -> Result<Entered> {
-        Entered::open(&self.path)
+    pub(crate) fn open_dir(&self) -> Result<DirHandle> {
+        DirHandle::open(&self.path)
     }
 }
 
 pub(super) const EVENTS: &str = "events.jsonl";
 pub(super) const METADATA: &str = "metadata.json";
 pub(super) const LOCK: &str = "lock";
-
-/// A run directory that is open: names in it cannot lead elsewhere, even if the path changes.
-#[derive(Debug)]
-pub(super) struct Entered {
-    fd: OwnedFd,
-    path: PathBuf,
-}
-
-impl Entered {
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
-            Ok(fd) => Ok(Self {
-                fd,
-                path: path.to_owned(),
-            }),
-            Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP) => Err(Error::invalid(
-                "the run directory is a symbolic link or a file, which is not followed:",
-            )
-            .at(path)),
-            Err(cause) => Err(Error::file(
-                "cannot open the run directory",
-                path,
-                cause.into(),
-            )),
-        }
-    }
-
-    /// Opens a directory in the directory, if it is one.
-    pub(super) fn enter(&self, name: &str) -> Result<Self> {
-        let failed = |cause| Error::file("cannot open", &self.join(name), cause);
-        self.enter_io(name).map_err(failed)
-    }
-
-    /// The same, for whoever asks what went wrong.
-    pub(super) fn enter_io(&self, name: &str) -> io::Result<Self> {
-        let path = self.join(name);
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(self.fd.as_fd(), name, flags, Mode::empty())?;
-        Ok(Self { fd, path })
-    }
-
-    /// Opens a regular file in the directory; never through a symbolic link, and without waiting
-    /// for a peer should it be a named pipe.
-    pub(super) fn file(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let file = File::from(rustix::fs::openat(self.fd.as_fd(), name, flags, mode)?);
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "not a regular file",
-            ));
-        }
-        Ok(file)
-    }
-
-    /// Which file stands under a name now; `None` when there is none.
-    pub(super) fn identity(&self, name: &str) -> io::Result<Option<FileId>> {
-        match self.file(name, OFlags::RDONLY) {
-            Ok(file) => FileId::of(&file).map(Some),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(cause) => Err(cause),
-        }
-    }
-
-    /// Removes a file, if it is there.
-    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
-        match rustix::fs::unlinkat(self.fd.as_fd(), name, rustix::fs::AtFlags::empty()) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
-            Err(cause) => Err(cause.into()),
-        }
-    }
-
-    /// Gives a file another name, which no other has.
-    pub(super) fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(rustix::fs::renameat_with(
-            self.fd.as_fd(),
-            from,
-            self.fd.as_fd(),
-            to,
-            rustix::fs::RenameFlags::NOREPLACE,
-        )?)
-    }
-
-    /// Puts a file in the place of another.
-    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(rustix::fs::renameat(
-            self.fd.as_fd(),
-            from,
-            self.fd.as_fd(),
-            to,
-        )?)
-    }
-
-    /// The open directory.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-
-    /// Where it is, for messages.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The path of a file in the directory, for messages.
-    pub(super) fn join(&self, name: &str) -> PathBuf {
-        self.path.join(name)
-    }
-}
-
-/// Which file it is, whatever it is called: device and inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileId(u64, u64);
-
-impl FileId {
-    pub(super) fn of(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        Ok(Self(metadata.dev(), metadata.ino()))
-    }
-}
 
 #[cfg(test)]
 mod tests {

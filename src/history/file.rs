@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-use crate::history::dir::{EVENTS, Entered, FileId};
+use crate::history::dir::EVENTS;
+use crate::history::dir_handle::{DirHandle, FileId};
 use crate::history::tail::{self, Repair};
 use crate::timestamp::Timestamp;
 
@@ -72,8 +73,8 @@ fn flags() -> OFlags {
 
 impl EventsFile {
     /// Opens the file, makes it where it is missing, and mends its end.
-    pub(super) fn open(entered: &Entered) -> io::Result<Found> {
-        let file = entered.file(EVENTS, flags() | OFlags::CREATE)?;
+    pub(super) fn open(dir: &DirHandle) -> io::Result<Found> {
+        let file = dir.file(EVENTS, flags() | OFlags::CREATE)?;
         let repair = tail::repair(&file)?;
         let last_seq = tail::last_seq(&file)?;
         let events = Self {
@@ -93,9 +94,9 @@ impl EventsFile {
 
     /// Opens the file again after [`EventsFile::close`]; `false` when another stands in its place,
     /// or none.
-    pub(super) fn reopen(&mut self, entered: &Entered) -> io::Result<bool> {
+    pub(super) fn reopen(&mut self, dir: &DirHandle) -> io::Result<bool> {
         if self.file.is_none() {
-            match entered.file(EVENTS, flags()) {
+            match dir.file(EVENTS, flags()) {
                 Ok(file) if FileId::of(&file)? == self.id => self.file = Some(Arc::new(file)),
                 Ok(_) => return Ok(false),
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -133,9 +134,8 @@ impl EventsFile {
     }
 
     /// Whether the file stands in the directory.
-    pub(super) fn is_in_place(&self, entered: &Entered) -> bool {
-        entered
-            .identity(EVENTS)
+    pub(super) fn is_in_place(&self, dir: &DirHandle) -> bool {
+        dir.identity(EVENTS)
             .is_ok_and(|found| found == Some(self.id))
     }
 

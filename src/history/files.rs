@@ -5,7 +5,8 @@ use std::io;
 
 use rustix::fs::{Dir, OFlags};
 
-use crate::history::dir::{EVENTS, Entered, FileId};
+use crate::history::dir::EVENTS;
+use crate::history::dir_handle::{DirHandle, FileId};
 use crate::history::rotate::{Closed, in_order};
 
 /// How often the files may change while they are listed before that is an error; a writer closes
@@ -28,13 +29,13 @@ pub(super) struct Files {
 
 impl Files {
     /// Opens the newest and lists the others.
-    pub(super) fn list(entered: &Entered) -> io::Result<Self> {
+    pub(super) fn list(dir: &DirHandle) -> io::Result<Self> {
         for _ in 0..TRIES_MAX {
-            let newest = open_newest(entered)?;
-            let closed = closed_files(entered)?;
+            let newest = open_newest(dir)?;
+            let closed = closed_files(dir)?;
             // Closed while we were listing, it may be missing in the list, or stand there as well.
             let id = newest.as_ref().map(FileId::of).transpose()?;
-            if id == entered.identity(EVENTS)? {
+            if id == dir.identity(EVENTS)? {
                 return Ok(Self { closed, newest });
             }
         }
@@ -49,8 +50,8 @@ impl Files {
     }
 }
 
-fn open_newest(entered: &Entered) -> io::Result<Option<File>> {
-    match entered.file(EVENTS, OFlags::RDONLY) {
+fn open_newest(dir: &DirHandle) -> io::Result<Option<File>> {
+    match dir.file(EVENTS, OFlags::RDONLY) {
         Ok(file) => Ok(Some(file)),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(cause) => Err(cause),
@@ -59,17 +60,17 @@ fn open_newest(entered: &Entered) -> io::Result<Option<File>> {
 
 /// Gives `events.jsonl` the number behind all others, `at_least` this one. For the holder of the
 /// run's lock.
-pub(super) fn close_newest(entered: &Entered, at_least: u32) -> io::Result<u32> {
-    let last = closed_files(entered)?.last().copied();
+pub(super) fn close_newest(dir: &DirHandle, at_least: u32) -> io::Result<u32> {
+    let last = closed_files(dir)?.last().copied();
     let behind = last.map_or(1, |last| last.number.saturating_add(1));
     let number = behind.max(at_least);
-    entered.rename_new(EVENTS, &Closed::plain(number).name())?;
+    dir.rename_new(EVENTS, &Closed::plain(number).name())?;
     Ok(number)
 }
 
 /// The closed files, each once, the oldest first.
-pub(super) fn closed_files(entered: &Entered) -> io::Result<Vec<Closed>> {
-    let mut found = in_order(all_closed(entered)?);
+pub(super) fn closed_files(dir: &DirHandle) -> io::Result<Vec<Closed>> {
+    let mut found = in_order(all_closed(dir)?);
     // A file that gets another name while the directory is read, as it does when it has been
     // compressed, may be read under neither: where one may be missing, it is asked for by name.
     let mut missing = Vec::new();
@@ -83,7 +84,7 @@ pub(super) fn closed_files(entered: &Entered) -> io::Result<Vec<Closed>> {
     missing.push(expected);
     for number in missing.into_iter().take(MISSING_MAX) {
         // Else there is none, or what has the name is no file.
-        if let Ok((_, closed)) = open_closed(entered, number) {
+        if let Ok((_, closed)) = open_closed(dir, number) {
             found.push(closed);
         }
     }
@@ -91,9 +92,9 @@ pub(super) fn closed_files(entered: &Entered) -> io::Result<Vec<Closed>> {
 }
 
 /// The closed files, one that is there both plain and compressed twice.
-pub(super) fn all_closed(entered: &Entered) -> io::Result<Vec<Closed>> {
+pub(super) fn all_closed(dir: &DirHandle) -> io::Result<Vec<Closed>> {
     let mut found = Vec::new();
-    for entry in Dir::read_from(entered.fd())? {
+    for entry in Dir::read_from(dir.fd())? {
         if let Ok(name) = entry?.file_name().to_str() {
             found.extend(Closed::of_name(name));
         }
@@ -102,9 +103,9 @@ pub(super) fn all_closed(entered: &Entered) -> io::Result<Vec<Closed>> {
 }
 
 /// Opens a closed file, whether it is compressed by now or not; says which.
-pub(super) fn open_closed(entered: &Entered, number: u32) -> io::Result<(File, Closed)> {
+pub(super) fn open_closed(dir: &DirHandle, number: u32) -> io::Result<(File, Closed)> {
     let open = |closed: Closed| {
-        let file = entered.file(&closed.name(), OFlags::RDONLY)?;
+        let file = dir.file(&closed.name(), OFlags::RDONLY)?;
         Ok((file, closed))
     };
     let is_missing = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
-use crate::history::dir::{Entered, RunDirectory};
+use crate::history::dir::RunDirectory;
+use crate::history::dir_handle::DirHandle;
 use crate::redact::{Rules, TextStream};
 
 /// The largest of such files; of more a last line says that it is cut. An answer has some kilobytes,
@@ -45,7 +46,7 @@ impl IterationFile {
 /// The directory of one iteration.
 #[derive(Debug)]
 pub struct IterationDirectory {
-    entered: Entered,
+    dir: DirHandle,
     rules: Rules,
 }
 
@@ -56,17 +57,17 @@ impl RunDirectory {
     /// When it cannot be made, or something that is no directory stands in its place.
     pub fn iteration(&self, iteration: u32, rules: &Rules) -> Result<IterationDirectory> {
         let path = self.iteration_path(iteration);
-        let within = |entered: &Entered, name: &str| {
-            let path = entered.join(name);
-            match rustix::fs::mkdirat(entered.fd(), name, Mode::RWXU) {
-                Ok(()) | Err(rustix::io::Errno::EXIST) => entered.enter(name),
+        let within = |dir: &DirHandle, name: &str| {
+            let path = dir.join(name);
+            match rustix::fs::mkdirat(dir.fd(), name, Mode::RWXU) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => dir.open_subdir(name),
                 Err(cause) => Err(Error::file("cannot create", &path, cause.into())),
             }
         };
-        let iterations = within(&self.enter()?, "iterations")?;
+        let iterations = within(&self.open_dir()?, "iterations")?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Ok(IterationDirectory {
-            entered: within(&iterations, &name)?,
+            dir: within(&iterations, &name)?,
             rules: rules.clone(),
         })
     }
@@ -78,9 +79,9 @@ impl IterationDirectory {
     /// # Errors
     /// What the system says; a file that is a link is not followed.
     pub fn create(&self, file: IterationFile) -> Result<IterationText> {
-        let path = self.entered.join(file.name());
+        let path = self.dir.join(file.name());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-        let opened = self.entered.file(file.name(), flags);
+        let opened = self.dir.file(file.name(), flags);
         Ok(IterationText {
             file: opened.map_err(|cause| Error::file("cannot create", &path, cause))?,
             path,

@@ -1,7 +1,7 @@
 //! The line format: an envelope as one line of JSON, and back (pure).
 
 use crate::event::{Envelope, ExecutionId, SCHEMA, TdEvent};
-use crate::timestamp::{StampFormatter, Timestamp};
+use crate::timestamp::{Timestamp, TimestampFormatter};
 
 /// A line beyond this is not read whole, so that a broken file cannot take all memory. Events are
 /// bounded by the way to the log (64 MiB), and text at most doubles in JSON, but for control
@@ -11,7 +11,7 @@ pub(super) const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Writes lines; keeps the text of the current second, which most lines share.
 #[derive(Default)]
 pub(crate) struct LineWriter {
-    stamp: StampFormatter,
+    stamp: TimestampFormatter,
 }
 
 impl LineWriter {
@@ -35,7 +35,7 @@ impl LineWriter {
 }
 
 fn write_line(
-    stamp: &mut StampFormatter,
+    stamp: &mut TimestampFormatter,
     out: &mut Vec<u8>,
     envelope: &Envelope,
 ) -> Result<(), serde_json::Error> {
@@ -96,7 +96,7 @@ pub fn parse_line(line: &[u8]) -> Result<Envelope, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gap::Gap;
+    use crate::event::LogGapRange;
 
     fn line_of(envelope: &Envelope) -> String {
         let mut out = Vec::new();
@@ -128,6 +128,6 @@ mod tests {
         assert_eq!(envelope.seq, None);
         assert!(matches!(&envelope.event,
             TdEvent::LoopStarted { task_description, .. } if task_description == "Add auth"));
-        assert_eq!(Gap::of(&envelope), None);
+        assert_eq!(LogGapRange::of(&envelope), None);
     }
 }

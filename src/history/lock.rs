@@ -9,7 +9,8 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::{Error, Result};
-use crate::history::dir::{Entered, FileId, LOCK, RunDirectory, RunSlot};
+use crate::history::dir::{LOCK, RunDirectory, RunSlot};
+use crate::history::dir_handle::{DirHandle, FileId};
 use crate::thread;
 
 /// How often the lock file may vanish between opening and locking it, or be asked about by others
@@ -38,23 +39,23 @@ impl RunLock {
     ///
     /// # Errors
     /// [`Error::is_locked`] when another process, or another part of this one, holds it.
-    pub(super) fn take(run: &RunDirectory, entered: &Entered) -> Result<Self> {
+    pub(super) fn take(run: &RunDirectory, dir: &DirHandle) -> Result<Self> {
         let slot = run.data().take_slot()?;
-        let file = lock_file(entered)?;
+        let file = lock_file(dir)?;
         Ok(Self { file, slot })
     }
 
     /// Takes the lock again when its file was removed, so that nobody else thinks the run is free.
-    pub(super) fn retake(&mut self, entered: &Entered) -> Result<()> {
-        if !self.is_in_place(entered) {
-            self.file = lock_file(entered)?;
+    pub(super) fn retake(&mut self, dir: &DirHandle) -> Result<()> {
+        if !self.is_in_place(dir) {
+            self.file = lock_file(dir)?;
         }
         Ok(())
     }
 
     /// Whether the locked file is still the one that others would try to lock.
-    pub(super) fn is_in_place(&self, entered: &Entered) -> bool {
-        is_at(&self.file, entered).unwrap_or(false)
+    pub(super) fn is_in_place(&self, dir: &DirHandle) -> bool {
+        is_at(&self.file, dir).unwrap_or(false)
     }
 }
 
@@ -66,11 +67,11 @@ impl Drop for RunLock {
     }
 }
 
-fn lock_file(entered: &Entered) -> Result<File> {
-    let path = entered.join(LOCK);
+fn lock_file(dir: &DirHandle) -> Result<File> {
+    let path = dir.join(LOCK);
     let failed = |cause: io::Error| Error::file("cannot lock the run with", &path, cause);
     for _ in 0..TRIES_MAX {
-        let file = entered
+        let file = dir
             .file(LOCK, OFlags::RDWR | OFlags::CREATE)
             .map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -88,7 +89,7 @@ fn lock_file(entered: &Entered) -> Result<File> {
             }
             Err(cause) => return Err(failed(cause.into())),
         }
-        if is_at(&file, entered).map_err(failed)? {
+        if is_at(&file, dir).map_err(failed)? {
             // The text only helps a human: without room for it the lock is as good.
             let _ = file.set_len(0);
             let _ = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
@@ -105,14 +106,14 @@ impl RunDirectory {
     /// # Errors
     /// When there is no such run, or that cannot be asked.
     pub fn is_written(&self) -> Result<bool> {
-        is_written(&self.enter()?)
+        is_written(&self.open_dir()?)
             .map_err(|cause| Error::file("cannot ask who writes the run in", self.path(), cause))
     }
 }
 
 /// Whether somebody writes the run of a directory now.
-pub(super) fn is_written(entered: &Entered) -> io::Result<bool> {
-    match entered.file(LOCK, OFlags::RDONLY) {
+pub(super) fn is_written(dir: &DirHandle) -> io::Result<bool> {
+    match dir.file(LOCK, OFlags::RDONLY) {
         Ok(file) => is_held(&file),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(cause) => Err(cause),
@@ -133,8 +134,8 @@ fn is_held(file: &File) -> io::Result<bool> {
 }
 
 /// Whether `file` is the lock file that stands in the directory now.
-fn is_at(file: &File, entered: &Entered) -> io::Result<bool> {
-    Ok(entered.identity(LOCK)? == Some(FileId::of(file)?))
+fn is_at(file: &File, dir: &DirHandle) -> io::Result<bool> {
+    Ok(dir.identity(LOCK)? == Some(FileId::of(file)?))
 }
 
 fn pid_in(file: &File) -> Option<u32> {
@@ -156,9 +157,9 @@ mod tests {
     fn the_second_is_told_who_is_first() {
         let temp = tempfile::tempdir().unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
-        let entered = run.create().unwrap();
-        let first = RunLock::take(&run, &entered).unwrap();
-        let error = RunLock::take(&run, &entered).unwrap_err();
+        let dir = run.create().unwrap();
+        let first = RunLock::take(&run, &dir).unwrap();
+        let error = RunLock::take(&run, &dir).unwrap_err();
         assert!(error.is_locked());
         assert!(
             error
@@ -166,17 +167,17 @@ mod tests {
                 .contains(&format!("process {} is", std::process::id()))
         );
         drop(first);
-        assert!(RunLock::take(&run, &entered).is_ok());
+        assert!(RunLock::take(&run, &dir).is_ok());
     }
 
     #[test]
     fn whoever_asks_is_in_nobodys_way() {
         let temp = tempfile::tempdir().unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
-        let entered = run.create().unwrap();
-        assert!(!is_written(&entered).unwrap());
+        let dir = run.create().unwrap();
+        assert!(!is_written(&dir).unwrap());
         let (guard, stop) = thread::stop_pair();
-        let asked = run.enter().unwrap();
+        let asked = run.open_dir().unwrap();
         let asking = thread::spawn("td-test", move || {
             while !thread::is_stopped(&stop) {
                 is_written(&asked).unwrap();
@@ -184,24 +185,24 @@ mod tests {
         })
         .unwrap();
         for _ in 0..200 {
-            let lock = RunLock::take(&run, &entered).unwrap();
-            assert!(is_written(&entered).unwrap());
+            let lock = RunLock::take(&run, &dir).unwrap();
+            assert!(is_written(&dir).unwrap());
             drop(lock);
         }
         drop(guard);
         asking.join().unwrap();
-        assert!(!is_written(&entered).unwrap());
+        assert!(!is_written(&dir).unwrap());
     }
 
     #[test]
     fn a_removed_lock_is_taken_again() {
         let temp = tempfile::tempdir().unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
-        let entered = run.create().unwrap();
-        let mut lock = RunLock::take(&run, &entered).unwrap();
-        entered.remove(LOCK).unwrap();
-        assert!(!lock.is_in_place(&entered));
-        lock.retake(&entered).unwrap();
-        assert!(RunLock::take(&run, &entered).unwrap_err().is_locked());
+        let dir = run.create().unwrap();
+        let mut lock = RunLock::take(&run, &dir).unwrap();
+        dir.remove(LOCK).unwrap();
+        assert!(!lock.is_in_place(&dir));
+        lock.retake(&dir).unwrap();
+        assert!(RunLock::take(&run, &dir).unwrap_err().is_locked());
     }
 }

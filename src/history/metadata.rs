@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::dir::{Entered, METADATA, RunDirectory};
+use crate::history::dir::{METADATA, RunDirectory};
+use crate::history::dir_handle::DirHandle;
 use crate::timestamp::Timestamp;
 
 /// A file beyond this is not ours; ours have some hundred bytes.
@@ -157,16 +158,16 @@ impl Metadata {
     /// When it cannot be used: unreadable, not ours, too big, a link. A run without metadata is as
     /// good as one with, so this is a warning to pass on, never a reason to stop.
     pub fn read(run: &RunDirectory) -> Result<Option<Self>> {
-        match Entered::open(run.path()) {
-            Ok(entered) => Self::read_in(&entered),
+        match DirHandle::open(run.path()) {
+            Ok(dir) => Self::read_in(&dir),
             Err(_) if !run.exists() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    pub(super) fn read_in(entered: &Entered) -> Result<Option<Self>> {
-        let failed = |cause| Error::file("cannot use", &entered.join(METADATA), cause);
-        let file = match entered.file(METADATA, OFlags::RDONLY) {
+    pub(super) fn read_in(dir: &DirHandle) -> Result<Option<Self>> {
+        let failed = |cause| Error::file("cannot use", &dir.join(METADATA), cause);
+        let file = match dir.file(METADATA, OFlags::RDONLY) {
             Ok(file) => file,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(cause) => return Err(failed(cause)),
@@ -188,19 +189,19 @@ impl Metadata {
 
     /// Replaces the file; whoever reads it sees the old or the new one, whole. For the holder of
     /// the run's lock: there is one temporary file.
-    pub(super) fn write_in(&self, entered: &Entered) -> Result<()> {
+    pub(super) fn write_in(&self, dir: &DirHandle) -> Result<()> {
         let write = || {
-            entered.remove(TEMPORARY)?;
+            dir.remove(TEMPORARY)?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-            let mut file = entered.file(TEMPORARY, flags)?;
+            let mut file = dir.file(TEMPORARY, flags)?;
             let mut text = serde_json::to_vec_pretty(self)?;
             text.push(b'\n');
             file.write_all(&text)?;
             // Without this a power cut may leave the new name with nothing in it.
             file.sync_data()?;
-            entered.rename(TEMPORARY, METADATA)
+            dir.rename(TEMPORARY, METADATA)
         };
-        write().map_err(|cause| Error::file("cannot write", &entered.join(METADATA), cause))
+        write().map_err(|cause| Error::file("cannot write", &dir.join(METADATA), cause))
     }
 }
 
@@ -235,7 +236,7 @@ mod tests {
         let read = Metadata::read(&run).unwrap().unwrap();
         assert_eq!(read.state, RunState::Other("paused".into()));
         let resumed = read.resumed(RunInfo::default(), Timestamp::default());
-        resumed.write_in(&run.enter().unwrap()).unwrap();
+        resumed.write_in(&run.open_dir().unwrap()).unwrap();
         let again = Metadata::read(&run).unwrap().unwrap();
         assert_eq!(again, resumed);
         assert_eq!(again.unknown["mood"]["is"], "good");
@@ -263,7 +264,7 @@ mod tests {
         assert!(Metadata::read(&run).is_err());
         // Writing replaces the link and does not touch what it leads to.
         let metadata = Metadata::new(&"a".into(), RunInfo::default(), Timestamp::default());
-        metadata.write_in(&run.enter().unwrap()).unwrap();
+        metadata.write_in(&run.open_dir().unwrap()).unwrap();
         assert_eq!(Metadata::read(&run).unwrap(), Some(metadata));
         assert_eq!(
             fs::read(temp.path().join("secret")).unwrap(),

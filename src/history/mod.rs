@@ -5,7 +5,6 @@
 //! the log thread:  LogWriter::attach(OpenRun), append(batch), tick(now), close_run, finish
 //! td-sync:         fdatasync, the last words of metadata.json
 //! td-chores:       compresses files that were closed, removes runs that are not kept
-//! td-raw:          the bytes of panes on tapes beside the log, where that was asked for
 //! any thread:      LogReader, Follower: all files of a run as one log (td-read-N)
 //! ```
 //!
@@ -20,11 +19,13 @@
 //! [`RUNS_MAX`] locks, one for each open run, because a lock lives as long as its descriptor;
 //! [`FILES_MAX`] event files, the least recently used one is closed and opened again when it is
 //! written to; as many as stand in the queue of `td-sync`; and three of
-//! `td-chores`; and, with raw recordings, 64 tapes. Together that stays below 470. A run
+//! `td-chores`; and, with raw recordings, 64 files of theirs. Together that stays below 470. A run
 //! beyond [`RUNS_MAX`] is refused and observed without a log; the limit of the process is left alone.
 
-mod dir;
+mod dir_handle;
 mod name;
+
+mod dir;
 
 mod rotate;
 
@@ -53,9 +54,8 @@ mod runs;
 
 mod prune;
 
-mod raw;
-
 pub use dir::{DataDir, RUNS_MAX, RunDirectory};
+pub(crate) use dir_handle::DirHandle;
 pub use find::{FoundRun, RunIndex};
 pub use iteration::{IterationDirectory, IterationFile, IterationText};
 pub use line::parse_line;
@@ -64,7 +64,6 @@ pub use name::{decode_name, encode_name};
 pub use notice::{LogReport, LostRun, Notice, NoticeKind};
 pub use pace::Pace;
 pub use prune::{Pruned, Retention};
-pub use raw::{LostTape, RawFile, RawRecorder, RawReport, RawTapes};
 pub use read::{Follower, LogReader, Query, ReadReport, Record};
 pub use rotate::Rotation;
 pub use run::OpenRun;

@@ -1,7 +1,7 @@
 //! The lines of one run that are on their way to its file, and the numbers of those that had no room (pure).
 
+use crate::event::LogGapRange;
 use crate::event::{Envelope, ExecutionId, TdEvent};
-use crate::gap::Gap;
 use crate::history::line::{LineWriter, parse_line};
 
 /// Buffers kept for the next batch; a batch seldom has more runs with much to say.
@@ -47,7 +47,7 @@ impl Spares {
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     lines: Vec<u8>,
-    gap: Option<Gap>,
+    gap: Option<LogGapRange>,
     /// Text was dropped: all text is, until everything that waits is written. Else short texts
     /// would slip in between long ones, each with a gap before it.
     shedding: bool,
@@ -59,7 +59,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 pub(super) struct Sealed {
     mark: usize,
-    gap: Option<Gap>,
+    gap: Option<LogGapRange>,
 }
 
 impl Pending {
@@ -102,11 +102,11 @@ impl Pending {
             self.lines.truncate(start);
             self.lines.shrink_to(limits.life);
             self.shedding |= is_text;
-            if let Some(gap) = Gap::of(envelope) {
+            if let Some(gap) = LogGapRange::of(envelope) {
                 self.note_missing(gap);
             }
         }
-        self.dropped += match (&envelope.event, Gap::of(envelope)) {
+        self.dropped += match (&envelope.event, LogGapRange::of(envelope)) {
             // What the bus had to leave out.
             (TdEvent::LogGap { .. }, Some(gap)) => gap.last - gap.first + 1,
             _ => u64::from(!written),
@@ -120,7 +120,7 @@ impl Pending {
 
     /// Numbers whose events will not be in the file. They follow on each other: a gap is written
     /// before the next line is.
-    pub(super) fn note_missing(&mut self, gap: Gap) {
+    pub(super) fn note_missing(&mut self, gap: LogGapRange) {
         match &mut self.gap {
             Some(open) => open.widen(gap),
             None => self.gap = Some(gap),
@@ -198,7 +198,7 @@ impl Pending {
             let Ok(envelope) = parse_line(line) else {
                 continue;
             };
-            match (&envelope.event, Gap::of(&envelope)) {
+            match (&envelope.event, LogGapRange::of(&envelope)) {
                 // Counted before; it is written again before the next line.
                 (TdEvent::LogGap { .. }, Some(gap)) => self.note_missing(gap),
                 _ => self.push(writer, spares, id, &envelope, limits),
@@ -219,8 +219,8 @@ impl Pending {
 }
 
 /// The numbers that a line stands for.
-fn numbers(line: &[u8]) -> Option<Gap> {
-    Gap::of(&parse_line(line).ok()?)
+fn numbers(line: &[u8]) -> Option<LogGapRange> {
+    LogGapRange::of(&parse_line(line).ok()?)
 }
 
 #[cfg(test)]
@@ -256,7 +256,7 @@ mod tests {
             .split(|&byte| byte == b'\n')
             .filter(|line| !line.is_empty())
         {
-            let Gap { first, last, .. } = numbers(line).unwrap();
+            let LogGapRange { first, last, .. } = numbers(line).unwrap();
             assert_eq!(first, next, "{}", String::from_utf8_lossy(lines));
             assert!(last >= first);
             next = last + 1;

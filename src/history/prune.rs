@@ -137,9 +137,9 @@ impl DataDir {
     fn remove(&self, run: &RunSummary) -> Result<()> {
         let path = run.directory.path();
         let failed = |cause| Error::file("cannot remove the run in", path, cause);
-        let entered = run.directory.enter()?;
+        let dir = run.directory.open_dir()?;
         // Nobody begins to write it while it goes; whoever waits for the lock finds another one.
-        let lock = RunLock::take(&run.directory, &entered)?;
+        let lock = RunLock::take(&run.directory, &dir)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // A name of its own, also where the run's is as long as names may be.
         let short: String = name.chars().take(32).collect();

@@ -38,10 +38,10 @@ impl RunDirectory {
     /// [`Error::is_invalid_input`] when the directory is a symbolic link or of another execution;
     /// else what the system says.
     pub fn open(&self, info: RunInfo, ts: Timestamp) -> Result<OpenRun> {
-        let entered = self.create()?;
-        let lock = RunLock::take(self, &entered)?;
+        let dir = self.create()?;
+        let lock = RunLock::take(self, &dir)?;
         let mut warnings = Vec::new();
-        let before = Metadata::read_in(&entered).unwrap_or_else(|error| {
+        let before = Metadata::read_in(&dir).unwrap_or_else(|error| {
             warnings.push(format!("{error:?}"));
             None
         });
@@ -52,8 +52,8 @@ impl RunDirectory {
             // Two ids never have one name but for a hash that somebody chose, or a copied directory.
             return Err(Error::invalid("another execution has the run directory").at(self.path()));
         }
-        let mut found = EventsFile::open(&entered)
-            .map_err(|cause| Error::file("cannot open", &entered.join(EVENTS), cause))?;
+        let mut found = EventsFile::open(&dir)
+            .map_err(|cause| Error::file("cannot open", &dir.join(EVENTS), cause))?;
         // The writer opens it again when it has room for one more open file.
         found.events.close();
         let last_seq = match found.last_seq {
@@ -74,7 +74,7 @@ impl RunDirectory {
             Some(before) => before.resumed(info, ts),
             None => Metadata::new(self.execution_id(), info, ts),
         };
-        if let Err(error) = metadata.write_in(&entered) {
+        if let Err(error) = metadata.write_in(&dir) {
             // A full disk must not keep anybody from observing; the log waits for room.
             warnings.push(format!("{error:?}"));
         }

@@ -9,7 +9,8 @@ use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::dir::{DataDir, EVENTS, Entered, METADATA, RunDirectory};
+use crate::history::dir::{DataDir, EVENTS, METADATA, RunDirectory};
+use crate::history::dir_handle::DirHandle;
 use crate::history::files::{Files, open_closed};
 use crate::history::lock::is_written;
 use crate::history::metadata::{Metadata, RunState};
@@ -154,15 +155,15 @@ impl DataDir {
 /// What there is to say of a run; `None` for a directory that is none.
 fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary>> {
     let failed = |cause| Error::file("cannot read the run in", directory.path(), cause);
-    let entered = directory.enter()?;
+    let dir = directory.open_dir()?;
     // Asked before the metadata are read, which its writer writes last.
-    let is_written = is_written(&entered).map_err(failed)?;
-    let metadata = Metadata::read_in(&entered).unwrap_or_default();
-    let files = Files::list(&entered).map_err(failed)?;
+    let is_written = is_written(&dir).map_err(failed)?;
+    let metadata = Metadata::read_in(&dir).unwrap_or_default();
+    let files = Files::list(&dir).map_err(failed)?;
     if metadata.is_none() && files.newest.is_none() && files.closed.is_empty() {
         return Ok(None);
     }
-    let end = End::of(directory, &entered, &files).map_err(failed)?;
+    let end = End::of(directory, &dir, &files).map_err(failed)?;
     let state = match &metadata {
         _ if is_written => Standing::Running,
         // A log of another program has no word of its end; what it was is not known.
@@ -173,7 +174,7 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
     let created = metadata.as_ref().map(|metadata| metadata.created);
     let started = match created.or(end.first) {
         Some(started) => started,
-        None => written(&entered),
+        None => written(&dir),
     };
     let last_event = end.last.unwrap_or(started);
     let until = if is_written { now } else { last_event };
@@ -203,7 +204,7 @@ struct End {
 }
 
 impl End {
-    fn of(directory: &RunDirectory, entered: &Entered, files: &Files) -> io::Result<Self> {
+    fn of(directory: &RunDirectory, dir: &DirHandle, files: &Files) -> io::Result<Self> {
         let mut end = Self::default();
         let mut seq = None;
         if let Some(newest) = &files.newest {
@@ -213,7 +214,7 @@ impl End {
         }
         // The newest may have just begun: the one before has what it lacks.
         if let (Some(closed), true) = (files.closed.last(), seq.is_none() || end.last.is_none()) {
-            let (file, closed) = open_closed(entered, closed.number)?;
+            let (file, closed) = open_closed(dir, closed.number)?;
             if closed.is_gzip {
                 end.read(directory, &mut seq);
             } else {
@@ -246,9 +247,9 @@ impl End {
 }
 
 /// When the run was last written to, where nothing in it tells.
-fn written(entered: &Entered) -> Timestamp {
+fn written(dir: &DirHandle) -> Timestamp {
     let about = [EVENTS, METADATA].iter().find_map(|name| {
-        let file = entered.file(name, rustix::fs::OFlags::RDONLY).ok()?;
+        let file = dir.file(name, rustix::fs::OFlags::RDONLY).ok()?;
         file.metadata().ok()
     });
     let seconds = about.map_or(0, |about| about.mtime());

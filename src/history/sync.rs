@@ -169,9 +169,7 @@ fn serve(queue: &Receiver<Job>, report: &Sender<Notice>) {
                 metadata,
             } => {
                 // A directory that was removed is not made again for its metadata.
-                let written = directory
-                    .enter()
-                    .and_then(|entered| metadata.write_in(&entered));
+                let written = directory.open_dir().and_then(|dir| metadata.write_in(&dir));
                 (directory.execution_id().clone(), written)
             }
             Job::Close(closing) => (closing.directory.execution_id().clone(), closing.run()),
@@ -209,20 +207,20 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
 impl Closing {
     fn run(self) -> Result<()> {
         // A directory that was removed is not made again for its metadata.
-        let entered = self.directory.enter()?;
+        let dir = self.directory.open_dir()?;
         let synced = match self.is_dirty {
-            true => entered
+            true => dir
                 .file(EVENTS, OFlags::RDONLY)
                 .and_then(|file| file.sync_data()),
             false => Ok(()),
         };
-        let written = self.metadata.write_in(&entered);
+        let written = self.metadata.write_in(&dir);
         if self.is_to_last {
             // The new file in the place of the old one.
-            sync_directory(entered.path())
-                .map_err(|cause| Error::file("cannot sync", entered.path(), cause))?;
+            sync_directory(dir.path())
+                .map_err(|cause| Error::file("cannot sync", dir.path(), cause))?;
         }
-        synced.map_err(|cause| Error::file("cannot sync", &entered.join(EVENTS), cause))?;
+        synced.map_err(|cause| Error::file("cannot sync", &dir.join(EVENTS), cause))?;
         written
     }
 }

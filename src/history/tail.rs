@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::event::LogGapRange;
 use crate::event::{Envelope, TdEvent};
-use crate::gap::Gap;
 use crate::history::line::{LINE_BYTES_MAX, parse_line};
 use crate::timestamp::Timestamp;
 
@@ -94,7 +94,7 @@ fn accounted_for(envelope: &Envelope) -> Option<u64> {
     match &envelope.event {
         // Nothing came after the header: the numbers before it are used.
         TdEvent::LogOpened { first_seq, .. } => Some(first_seq.saturating_sub(1)),
-        _ => Gap::of(envelope).map(|gap| gap.last),
+        _ => LogGapRange::of(envelope).map(|gap| gap.last),
     }
 }
 

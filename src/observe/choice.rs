@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use super::roster::Selection;
 use super::watch::Watch;
 use crate::event::PaneId;
-use crate::tmux::{Listing, PaneState, Server, ServerIdentity, Session, SessionId, Target};
+use crate::tmux::{ListedSession, Listing, PaneState, Server, ServerIdentity, SessionId, Target};
 
 /// What the user named, and what of it has been there.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Choice {
         &mut self,
         listing: &'a Listing,
         observes: impl Fn(&PaneState) -> bool,
-    ) -> Vec<(Session<'a>, Selection)> {
+    ) -> Vec<(ListedSession<'a>, Selection)> {
         if self.server.as_ref() != Some(&listing.server) {
             // Another server gives the same ids to others.
             self.server = Some(listing.server.clone());

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::say::Out;
-use crate::event::PaneId;
+use crate::event::{PaneId, TdEvent};
 use crate::track::Death;
 
 /// What is emitted of a job.
@@ -50,7 +50,13 @@ impl Job {
         let pane = Some(pane.clone());
         match self {
             Self::Started { pid, command, cwd } => {
-                out.emitter.execution_started(&command, &cwd, pane, pid);
+                out.emitter.emit(TdEvent::ExecutionStarted {
+                    execution_id: out.emitter.execution_id().clone(),
+                    command,
+                    cwd,
+                    pane,
+                    pid,
+                });
             }
             Self::Completed {
                 pid,
@@ -58,9 +64,14 @@ impl Job {
                 signal,
                 took,
             } => {
-                let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-                out.emitter
-                    .execution_completed(exit_code, signal, ms, pane, pid);
+                out.emitter.emit(TdEvent::ExecutionCompleted {
+                    execution_id: out.emitter.execution_id().clone(),
+                    exit_code,
+                    signal,
+                    duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                    pane,
+                    pid,
+                });
             }
         }
     }

@@ -23,11 +23,11 @@ use super::watch::Watch;
 use super::{Context, Source};
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
-use crate::process::{ExitWatch, Exits, TerminalWatch};
+use crate::process::{ExitWatch, ProcessWatcher, TerminalWatch};
 use crate::thread::{Handle, StopGuard};
 use crate::tmux::{
-    Gateway, GatewayHandle, Listing, PaneState, Pending, Programs, ServerIdentity, SessionId,
-    observer_panes,
+    ForegroundPrograms, Gateway, GatewayHandle, Listing, PaneState, PendingReply, ServerIdentity,
+    SessionId, observer_panes,
 };
 
 /// How often sessions are looked for: a new one is found within a second, with time to spare.
@@ -106,7 +106,7 @@ impl Source for Coordinator {
             handle: gateway.handle(),
             exits: exits
                 .as_ref()
-                .map_or_else(|_| Exits::default(), ExitWatch::exits),
+                .map_or_else(|_| ProcessWatcher::default(), ExitWatch::watcher),
             conversations: reader
                 .as_ref()
                 .map_or_else(Conversations::default, ConversationReader::conversations),
@@ -160,7 +160,7 @@ struct Work {
     watch: Watch,
     context: Context,
     handle: GatewayHandle,
-    exits: Exits,
+    exits: ProcessWatcher,
     conversations: Conversations,
     /// Gets a message when a terminal was opened: the next listing may have a new pane.
     new_terminals: Receiver<()>,
@@ -204,7 +204,7 @@ impl Work {
             else {
                 continue;
             };
-            if let Ok(pending) = self.handle.ask_listing_after(settled) {
+            if let Ok(pending) = self.handle.request_listing_after(settled) {
                 let tick = self.context.clock.after(LOOK_AT_POLLERS);
                 if !self.wait(poke, &tick, Some(&pending)) {
                     return;
@@ -218,7 +218,7 @@ impl Work {
         &mut self,
         poke: &Receiver<()>,
         tick: &Receiver<Instant>,
-        news: Option<&Pending<Arc<Listing>>>,
+        news: Option<&PendingReply<Arc<Listing>>>,
     ) -> bool {
         let no_news = never();
         loop {
@@ -237,7 +237,7 @@ impl Work {
                     self.has_new_terminal = true;
                     return true;
                 }
-                recv(news.map_or(&no_news, Pending::answers)) -> _ => return true,
+                recv(news.map_or(&no_news, PendingReply::receiver)) -> _ => return true,
             }
         }
     }
@@ -312,7 +312,7 @@ impl Work {
         if listing.panes.iter().all(known) && !(is_due && self.observers.is_none()) {
             return Some(Ok(listing));
         }
-        let named = self.answer(self.handle.ask_listing(Programs::Named))?;
+        let named = self.answer(self.handle.request_listing(ForegroundPrograms::Included))?;
         if let Ok(listing) = &named {
             let named = listing.panes.iter();
             self.commands = named
@@ -324,14 +324,14 @@ impl Work {
 
     fn ask_listing(&self, is_fresh: bool) -> Option<Result<Arc<Listing>>> {
         self.answer(match is_fresh {
-            true => self.handle.ask_listing_now(),
-            false => self.handle.ask_listing(Programs::LeftOut),
+            true => self.handle.request_fresh_listing(),
+            false => self.handle.request_listing(ForegroundPrograms::Omitted),
         })
     }
 
-    fn answer(&self, asked: Result<Pending<Arc<Listing>>>) -> Option<Result<Arc<Listing>>> {
+    fn answer(&self, asked: Result<PendingReply<Arc<Listing>>>) -> Option<Result<Arc<Listing>>> {
         match asked {
-            Ok(pending) => pending.wait_or_stop(&self.context.stop),
+            Ok(pending) => pending.wait_or(&self.context.stop),
             Err(error) => Some(Err(error)),
         }
     }

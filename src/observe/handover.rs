@@ -89,7 +89,7 @@ mod tests {
     use crate::bus::EventBus;
     use crate::observe::pane::{Begin, Manner};
     use crate::observe::say::Out;
-    use crate::tmux::{PaneState, Seen};
+    use crate::tmux::{CaptureDigest, PaneState};
     use crate::track::Look;
 
     fn pane() -> Pane {
@@ -111,7 +111,7 @@ mod tests {
         Pane::open(
             &PaneState::default(),
             &Look::default(),
-            Seen::default(),
+            CaptureDigest::default(),
             manner,
             out,
         )

@@ -2,15 +2,16 @@
 
 mod agents;
 mod choice;
+mod command_job;
 mod commands;
 mod conversation;
 mod coordinator;
-mod execution;
 mod file_bytes;
 mod handover;
 mod hook_files;
 #[cfg(feature = "cli")]
 mod hook_report;
+mod job;
 mod outcome;
 mod pane;
 mod pipes;
@@ -29,13 +30,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub(crate) use agents::AgentsJob;
-pub use agents::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling, WatchedAgents};
+pub(crate) use agents::agents_job;
+pub use agents::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};
+pub(crate) use command_job::command_job;
 pub(crate) use coordinator::{Coordinator, poke};
-pub use execution::Execution;
-pub(crate) use execution::Job;
 #[cfg(feature = "cli")]
 pub(crate) use hook_files::HookFiles;
+pub(crate) use job::Job;
+pub use job::JobHandle;
 #[cfg(feature = "cli")]
 pub(crate) use say::PIPE_CONTEXT;
 pub use watch::Watch;
@@ -44,7 +46,7 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::ExecutionId;
-use crate::history::{IterationDirectory, RawTapes, RunDirectory, RunInfo, RunState};
+use crate::history::{IterationDirectory, RunDirectory, RunInfo, RunState};
 use crate::thread::Stop;
 
 /// Something that observes on a thread of its own.
@@ -87,7 +89,7 @@ pub(crate) trait Runs: Send + Sync {
 
     /// Where the panes of a run are recorded, byte for byte; `None` for a run that is not kept. The
     /// title gets into the recordings. Drop it when the run is let go of.
-    fn raw(&self, id: &ExecutionId, title: &str) -> Option<Result<RawTapes>>;
+    fn raw(&self, id: &ExecutionId, title: &str) -> Option<Result<crate::recording::RunRecorder>>;
 
     /// Lets go of a run. When its last user has, it is closed.
     fn close(&self, id: &ExecutionId, state: RunState, exit_status: Option<i32>);

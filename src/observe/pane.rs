@@ -24,7 +24,10 @@ use super::stream::Streaming;
 use super::turns::{Due, TurnRules, Turns};
 use crate::agent::{StateRules, Turn};
 use crate::event::{PaneId, Styles};
-use crate::tmux::{Margin, PaneState, Proof, Rhythm, Seen, Shape, Want, Wish};
+use crate::tmux::{
+    CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest, PaneShape, PaneState,
+    PollSchedule,
+};
 use crate::track::{Change, Death, Look, Outcome, Pace, Paced, Tracker};
 
 /// How long a line must have stood to be said, where looks come as they may: a fraction of what
@@ -32,10 +35,10 @@ use crate::track::{Change, Death, Look, Outcome, Pace, Paced, Tracker};
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// How long a line must have stood, between looks in this rhythm: on a grid, for one tick.
-pub(super) fn settle_time(rhythm: &Rhythm) -> Duration {
+pub(super) fn settle_time(rhythm: &PollSchedule) -> Duration {
     match rhythm {
-        Rhythm::Fixed(_) => Duration::ZERO,
-        Rhythm::Adaptive(_) => SETTLE,
+        PollSchedule::Fixed(_) => Duration::ZERO,
+        PollSchedule::Adaptive(_) => SETTLE,
     }
 }
 
@@ -56,9 +59,9 @@ pub(super) struct Pane {
     follow: Follow,
     pace: Pace,
     /// Its size and its program, as far as that has been told.
-    shape: Shape,
+    shape: PaneShape,
     /// The last look; `None` where it does not tell what has changed since.
-    seen: Option<Seen>,
+    seen: Option<CaptureDigest>,
     /// When the last look was taken, on the looks' clock, and how long what it showed must stand.
     looked_at: Duration,
     settle: Duration,
@@ -135,7 +138,7 @@ impl Pane {
     pub fn open(
         state: &PaneState,
         look: &Look,
-        seen: Seen,
+        seen: CaptureDigest,
         manner: Manner<'_>,
         out: &mut Out<'_>,
     ) -> Self {
@@ -197,18 +200,18 @@ impl Pane {
     }
 
     /// What to ask for, until there is something to tell.
-    pub fn want(&self) -> Want {
+    pub fn want(&self) -> PaneRequest {
         let tracker = match &self.follow {
             Follow::Looks(tracker) => tracker,
-            Follow::Bytes(_) => return Want::Shape(self.shape),
+            Follow::Bytes(_) => return PaneRequest::Shape(self.shape),
         };
         let settles = self.looked_at + self.settle;
-        Want::Look(Wish {
+        PaneRequest::Capture(CaptureRequest {
             // A look that was too short has to be taken again, whether anything changed or not.
-            seen: self.seen.clone().filter(|_| !self.deeper),
+            known: self.seen.clone().filter(|_| !self.deeper),
             margin: self.margin(tracker),
-            settles: tracker.is_waiting().then_some(settles),
-            rests: self.turns.as_ref().is_some_and(Turns::rests),
+            settles_at: tracker.is_waiting().then_some(settles),
+            is_resting: self.turns.as_ref().is_some_and(Turns::rests),
         })
     }
 
@@ -261,12 +264,7 @@ impl Pane {
             let update = (self.tracker().next_line(), "");
             let styles = self.styles(update.0, update.1);
             out.complete(&self.id, update, styles, Completion::Inferred);
-            out.emitter.turn_completed(
-                "",
-                summary,
-                Some(self.id.clone()),
-                Some("inferred".to_owned()),
-            );
+            out.turn_completed(&self.id, "", summary, Some("inferred"));
         }
         let state = self.states.as_mut().and_then(|states| states.due(out.now));
         self.say_state(state, out);
@@ -288,7 +286,7 @@ impl Pane {
         &mut self,
         state: &PaneState,
         look: &Look,
-        seen: Seen,
+        seen: CaptureDigest,
         deepest: bool,
         out: &mut Out<'_>,
     ) {
@@ -331,7 +329,7 @@ impl Pane {
     }
 
     /// What the listing has of it, or a look.
-    pub fn shaped(&mut self, shape: Shape, out: &mut Out<'_>) {
+    pub fn shaped(&mut self, shape: PaneShape, out: &mut Out<'_>) {
         let old = std::mem::replace(&mut self.shape, shape);
         if old.pid != shape.pid && shape.dead.is_none() {
             self.ended = None;
@@ -344,8 +342,8 @@ impl Pane {
     }
 
     /// At this moment nothing had changed since the last look.
-    pub fn still(&mut self, state: &PaneState, proof: Proof, out: &mut Out<'_>) {
-        let grew = proof.bytes.zip(self.bytes_after);
+    pub fn still(&mut self, state: &PaneState, proof: Freshness, out: &mut Out<'_>) {
+        let grew = proof.server_bytes.zip(self.bytes_after);
         self.others_print = grew.is_some_and(|(now, then)| now > then);
         self.proved(proof);
         self.piped(state.piped, out);
@@ -354,19 +352,19 @@ impl Pane {
             return;
         };
         if let Some(seen) = &mut self.seen {
-            seen.renew(state, proof);
+            seen.confirm(state, proof);
         }
         if let Some(turns) = &mut self.turns {
             turns.still(proof.at);
         }
-        let changes = tracker.still(proof.at, proof.bytes);
+        let changes = tracker.still(proof.at, proof.server_bytes);
         self.say(changes, out);
     }
 
     /// The same of a pane that is gone now.
-    pub fn proved(&mut self, proof: Proof) {
+    pub fn proved(&mut self, proof: Freshness) {
         if proof.at >= self.looked_at {
-            self.bytes_after = proof.bytes.max(self.bytes_after);
+            self.bytes_after = proof.server_bytes.max(self.bytes_after);
         }
     }
 
@@ -433,9 +431,7 @@ impl Pane {
         self.finish(out);
         let styles = self.styles(update.0, update.1);
         out.complete(&self.id, update, styles, Completion::Turn);
-        let pane = Some(self.id.clone());
-        out.emitter
-            .turn_completed(&turn.marker, &turn.summary, pane, None);
+        out.turn_completed(&self.id, &turn.marker, &turn.summary, None);
     }
 
     fn say_paced(&mut self, changes: Vec<Change>, out: &mut Out<'_>) {

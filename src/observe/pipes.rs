@@ -6,15 +6,15 @@ use crossbeam_channel::Receiver;
 
 use crate::event::PaneId;
 use crate::thread::Panicked;
-use crate::tmux::{Drained, Drains, Token};
+use crate::tmux::{DrainMessage, Drains, PipeToken};
 
 /// The pipes of one session.
 pub(super) struct Pipes {
     drains: Drains,
     /// Openings that tmux has been asked for.
-    asked: HashMap<PaneId, Token>,
+    asked: HashMap<PaneId, PipeToken>,
     /// Whose pipe is followed.
-    owners: HashMap<Token, PaneId>,
+    owners: HashMap<PipeToken, PaneId>,
     /// What keeps pipes from being opened has been said.
     told: bool,
     /// And what it is, until somebody has taken it to say it.
@@ -33,8 +33,8 @@ impl Pipes {
     }
 
     /// Where arrivals come.
-    pub fn arrivals(&self) -> &Receiver<Drained> {
-        self.drains.arrivals()
+    pub fn arrivals(&self) -> &Receiver<DrainMessage> {
+        self.drains.messages()
     }
 
     /// The tmux command that opens the pipe of a pane; `None` when that cannot be prepared, which is
@@ -63,34 +63,34 @@ impl Pipes {
     }
 
     /// The opening that was asked for, now that there is an answer.
-    pub fn answered(&mut self, pane: &PaneId) -> Option<Token> {
+    pub fn answered(&mut self, pane: &PaneId) -> Option<PipeToken> {
         self.asked.remove(pane)
     }
 
     /// A pane is followed by this pipe.
-    pub fn follows(&mut self, pane: &PaneId, token: Token) {
+    pub fn follows(&mut self, pane: &PaneId, token: PipeToken) {
         self.owners.insert(token, pane.clone());
     }
 
     /// Whose pipe it is.
-    pub fn owner(&self, token: &Token) -> Option<&PaneId> {
+    pub fn owner(&self, token: &PipeToken) -> Option<&PaneId> {
         self.owners.get(token)
     }
 
     /// Nothing more is wanted of this pipe.
-    pub fn close(&mut self, token: &Token) {
+    pub fn close(&mut self, token: &PipeToken) {
         self.owners.remove(token);
         // Whether its drain has come or is expected.
         self.drains.forget(token.clone());
     }
 
     /// What there is by now is wanted of this pipe, and no more.
-    pub fn finish(&self, token: &Token) {
+    pub fn finish(&self, token: &PipeToken) {
         self.drains.finish(token.clone());
     }
 
     /// It is to be said when all has come that is there by now.
-    pub fn mark(&self, token: &Token) {
+    pub fn mark(&self, token: &PipeToken) {
         self.drains.mark(token.clone());
     }
 

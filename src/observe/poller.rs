@@ -18,10 +18,10 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
-use crate::thread::{Panicked, Stop, catching, is_stopped};
+use crate::thread::{Panicked, Stop, catch_panic, is_stopped};
 use crate::tmux::{
-    Drained, GatewayHandle, Left, Pending, Rhythm, ServerIdentity, SessionAnswer, SessionId,
-    SessionLook, When,
+    DepartedPane, DrainMessage, GatewayHandle, PendingReply, PollSchedule, ReplyTime,
+    ServerIdentity, SessionId, SessionReply, SessionRequest,
 };
 
 /// How long the poller keeps its place while the log has no room; tmux holds the lines meanwhile.
@@ -59,7 +59,7 @@ pub(super) struct Poller {
     pub emitter: EventEmitter,
     pub gateway: GatewayHandle,
     pub clock: Clock,
-    pub rhythm: Rhythm,
+    pub rhythm: PollSchedule,
     pub stop: Stop,
     pub control: Receiver<Control>,
     pub roster: Roster,
@@ -104,7 +104,7 @@ impl Poller {
         };
         let mut back_off = BACK_OFF;
         loop {
-            match catching("poller", || work.observe()) {
+            match catch_panic("poller", || work.observe()) {
                 Ok(ended) => {
                     work.poller.roster.shutdown();
                     return ended;
@@ -118,7 +118,7 @@ impl Poller {
 struct Work {
     poller: Poller,
     /// What became of the panes of a session that is gone.
-    left: HashMap<PaneId, Left>,
+    left: HashMap<PaneId, DepartedPane>,
     started: bool,
     hung: bool,
     no_room_since: Option<Instant>,
@@ -127,7 +127,7 @@ struct Work {
 /// What a wait came to.
 enum Woken {
     /// An answer.
-    Answered(Result<SessionAnswer>),
+    Answered(Result<SessionReply>),
     /// Nothing that needs an answer any more: the question is to be asked anew.
     AskAgain,
     /// Other looks are needed at once.
@@ -140,7 +140,7 @@ impl Work {
     /// Observes until the end. Called again after a panic.
     fn observe(&mut self) -> Ended {
         // The first look is taken at once: what is printed after it is seen.
-        let mut when = When::Now;
+        let mut when = ReplyTime::Now;
         let reason = loop {
             if is_stopped(&self.poller.stop) {
                 break EndReason::Detached;
@@ -151,13 +151,13 @@ impl Work {
                     Woken::Answered(_) | Woken::AskAgain | Woken::LookMore => continue,
                 }
             }
-            let asked = self.poller.gateway.ask_look(self.wishes(when));
+            let asked = self.poller.gateway.request_session(self.wishes(when));
             let woken = match asked {
                 Ok(pending) => self.wait(Some(&pending), None),
                 Err(error) => Woken::Answered(Err(error)),
             };
             // Whatever comes between is a reason to look at once.
-            when = When::Now;
+            when = ReplyTime::Now;
             match woken {
                 Woken::Stopped => break EndReason::Detached,
                 Woken::AskAgain => {}
@@ -165,7 +165,7 @@ impl Work {
                     if let Some(reason) = self.look_more() {
                         break reason;
                     }
-                    when = When::News(self.rhythm());
+                    when = ReplyTime::OnChange(self.rhythm());
                 }
                 Woken::Answered(Ok(answer)) => {
                     let reason = self.answered(answer, false).or_else(|| self.look_more());
@@ -173,7 +173,7 @@ impl Work {
                         break reason;
                     }
                     if !self.poller.roster.awaits_panes() {
-                        when = When::News(self.rhythm());
+                        when = ReplyTime::OnChange(self.rhythm());
                     } else if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
                         break EndReason::Detached;
                     }
@@ -192,14 +192,18 @@ impl Work {
     }
 
     /// Waits for an answer, or until some time, and says meanwhile what was held back.
-    fn wait(&mut self, asked: Option<&Pending<SessionAnswer>>, until: Option<Instant>) -> Woken {
+    fn wait(
+        &mut self,
+        asked: Option<&PendingReply<SessionReply>>,
+        until: Option<Instant>,
+    ) -> Woken {
         let nothing = never();
         let no_arrivals = never();
         let timer = until.map_or_else(never, |until| self.poller.clock.at(until));
         loop {
             let due = self.poller.roster.next_due(asked.is_some());
             let due = due.map_or_else(never, |due| self.poller.clock.at(due));
-            let answers = asked.map_or(&nothing, Pending::answers);
+            let answers = asked.map_or(&nothing, PendingReply::receiver);
             let arrivals = self.poller.roster.arrivals().unwrap_or(&no_arrivals);
             select_biased! {
                 recv(self.poller.stop) -> _ => return Woken::Stopped,
@@ -277,12 +281,12 @@ impl Work {
 
     fn look_once_more(&mut self) -> Option<EndReason> {
         let now = self.poller.clock.now();
-        let wishes = SessionLook {
-            wants: self.poller.roster.wants_more(now),
-            ..self.wishes(When::Now)
+        let wishes = SessionRequest {
+            panes: self.poller.roster.wants_more(now),
+            ..self.wishes(ReplyTime::Now)
         };
         let mut held = Vec::new();
-        let asked = self.poller.gateway.ask_look(wishes);
+        let asked = self.poller.gateway.request_session(wishes);
         let answer = asked.map(|pending| self.answer_to(&pending, &mut held));
         let reason = match answer {
             Ok(None) => Some(EndReason::Detached),
@@ -302,9 +306,9 @@ impl Work {
     /// it follows.
     fn answer_to(
         &mut self,
-        pending: &Pending<SessionAnswer>,
-        held: &mut Vec<Drained>,
-    ) -> Option<Result<SessionAnswer>> {
+        pending: &PendingReply<SessionReply>,
+        held: &mut Vec<DrainMessage>,
+    ) -> Option<Result<SessionReply>> {
         let nothing = never();
         let mut hears = true;
         loop {
@@ -312,7 +316,7 @@ impl Work {
             let arrivals = arrivals.filter(|_| hears && held.len() < HELD_MAX);
             select_biased! {
                 recv(self.poller.stop) -> _ => return None,
-                recv(pending.answers()) -> answer => {
+                recv(pending.receiver()) -> answer => {
                     return Some(answer.unwrap_or_else(|_| Err(gateway_ended())));
                 }
                 recv(arrivals.unwrap_or(&nothing)) -> arrival => {
@@ -334,34 +338,37 @@ impl Work {
     }
 
     /// In what rhythm to look for what is new.
-    fn rhythm(&self) -> Rhythm {
+    fn rhythm(&self) -> PollSchedule {
         match self.poller.roster.is_streamed() {
-            true => Rhythm::Fixed(STREAM_TICK),
+            true => PollSchedule::Fixed(STREAM_TICK),
             false => self.poller.rhythm,
         }
     }
 
-    fn wishes(&self, when: When) -> SessionLook {
-        SessionLook {
+    fn wishes(&self, when: ReplyTime) -> SessionRequest {
+        SessionRequest {
             session_id: self.poller.session_id,
             server: Some(self.poller.server.clone()),
             name: Some(self.poller.name.clone()),
-            wants: self.poller.roster.wants(),
-            newcomers: self.poller.roster.newcomers(),
+            panes: self.poller.roster.wants(),
+            new_panes: self.poller.roster.newcomers(),
             when,
         }
     }
 
-    fn answered(&mut self, answer: SessionAnswer, again: bool) -> Option<EndReason> {
+    fn answered(&mut self, answer: SessionReply, again: bool) -> Option<EndReason> {
         let (name, panes, left) = match answer {
-            SessionAnswer::There {
-                name, panes, left, ..
+            SessionReply::Present {
+                name,
+                panes,
+                departed: left,
+                ..
             } => (name, panes, left),
-            SessionAnswer::Gone { left } => {
+            SessionReply::Gone { departed: left } => {
                 self.left = left;
                 return Some(EndReason::Closed);
             }
-            SessionAnswer::OtherServer => return Some(EndReason::ServerGone),
+            SessionReply::OtherServer => return Some(EndReason::ServerGone),
         };
         self.answers_again();
         if name != self.poller.name {

@@ -9,7 +9,8 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::commands::{CommandLine, Job, LineState};
 use crate::event::PaneId;
 use crate::process::{
-    Exits, Foreground, JOB_LIVES, JobEvent, Jobs, Process, Program, directory, foreground, stat,
+    ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs, ProcessWatcher, Program,
+    WatchedProcess, directory, foreground, stat,
 };
 use crate::tmux::PaneState;
 use crate::track::{Death, Mark};
@@ -20,7 +21,7 @@ const STATUS_COMES: Duration = Duration::from_secs(1);
 
 /// The programs of a session's panes.
 pub(super) struct Programs {
-    exits: Exits,
+    exits: ProcessWatcher,
     /// The tmux server's process, whose children they are.
     server_pid: u32,
     /// Rung when a process has ended. One ring is as good as many.
@@ -33,14 +34,14 @@ pub(super) struct Programs {
 struct Running {
     pid: u32,
     /// None where it could not be opened: it was gone.
-    process: Option<Process>,
+    process: Option<WatchedProcess>,
     /// What it runs, as far as that has been seen.
     program: Program,
     /// Its pane's events can be told.
     is_observed: bool,
-    jobs: Jobs,
+    jobs: PaneJobs,
     /// The processes of its jobs.
-    members: Vec<Process>,
+    members: Vec<WatchedProcess>,
     /// What jobs were called when they were seen first.
     commands: HashMap<u32, String>,
     /// The command line that its shell has marked as begun, and not as ended.
@@ -63,7 +64,7 @@ pub(super) struct Ending {
 }
 
 impl Programs {
-    pub fn new(exits: Exits, server_pid: u32) -> Self {
+    pub fn new(exits: ProcessWatcher, server_pid: u32) -> Self {
         let (bell, rung) = bounded(1);
         Self {
             exits,
@@ -90,7 +91,7 @@ impl Programs {
         let pid = state.pid;
         // tmux makes each program the leader of a session.
         let server = self.server_pid;
-        let process = self.exits.open(pid, &self.bell, |stat| {
+        let process = self.exits.watch(pid, &self.bell, |stat| {
             stat.parent == server && stat.session == pid
         });
         let before = self.panes.remove(id);
@@ -101,7 +102,7 @@ impl Programs {
             process,
             program: Program::of(pid).unwrap_or_default(),
             is_observed,
-            jobs: Jobs::default(),
+            jobs: PaneJobs::default(),
             members: Vec::new(),
             commands: HashMap::new(),
             line: None,
@@ -154,7 +155,7 @@ impl Programs {
         for (id, running) in &mut self.panes {
             running.note_ends(now);
             let process = running.process.as_ref();
-            if let Some(Some(death)) = process.and_then(Process::end) {
+            if let Some(Some(death)) = process.and_then(WatchedProcess::exit) {
                 ends.push((id.clone(), death));
             }
         }
@@ -184,7 +185,7 @@ impl Programs {
         };
         let process = running.process.as_ref();
         let is_over = running.waits_until.is_some_and(|until| until <= now);
-        is_over || process.is_none_or(|process| !process.is_held() || process.end().is_some())
+        is_over || process.is_none_or(|process| !process.reports_exit() || process.exit().is_some())
     }
 
     /// The pane is gone, and nothing more is waited for.
@@ -194,7 +195,7 @@ impl Programs {
         };
         let process = running.process.as_ref();
         Ending {
-            death: process.and_then(Process::end_now).flatten(),
+            death: process.and_then(WatchedProcess::query_exit).flatten(),
             is_interactive: running.program.is_interactive,
             jobs: match running.is_observed {
                 true => running.close_jobs(now),
@@ -213,11 +214,17 @@ impl Running {
     fn next_due(&self) -> Option<Instant> {
         let line = self.line.as_ref();
         let line = line.filter(|line| line.state == LineState::New);
-        let line = line.map(|line| line.since + JOB_LIVES);
+        let line = line.map(|line| line.since + JOB_REPORT_AGE);
         self.jobs.next_due().into_iter().chain(line).min()
     }
 
-    fn heard(&mut self, mark: Mark, exits: &Exits, bell: &Sender<()>, now: Instant) -> Vec<Job> {
+    fn heard(
+        &mut self,
+        mark: Mark,
+        exits: &ProcessWatcher,
+        bell: &Sender<()>,
+        now: Instant,
+    ) -> Vec<Job> {
         // What is due counts first: many marks may come at once.
         let mut told = match self.next_due().is_some_and(|due| due <= now) {
             true => self.due(exits, bell, now),
@@ -242,11 +249,11 @@ impl Running {
             Mark::Prompt => {
                 told.extend(self.line_ended(None, now));
                 // A shell takes its terminal back before it prompts.
-                let front = match self.jobs.has_told() {
+                let front = match self.jobs.has_reported() {
                     true => self.look(exits, bell, now),
                     false => None,
                 };
-                self.is_prompt_inner = front.is_some_and(|group| !self.jobs.is_new(group));
+                self.is_prompt_inner = front.is_some_and(|group| !self.jobs.is_pending(group));
             }
             Mark::Input => {}
         }
@@ -276,9 +283,9 @@ impl Running {
     }
 
     /// A command line that has lived for long enough is emitted, with the job that is its first.
-    fn line_due(&mut self, exits: &Exits, bell: &Sender<()>, now: Instant) -> Option<Job> {
+    fn line_due(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) -> Option<Job> {
         let line = self.line.as_ref()?;
-        if line.state != LineState::New || now < line.since + JOB_LIVES {
+        if line.state != LineState::New || now < line.since + JOB_REPORT_AGE {
             return None;
         }
         let front = match self.is_prompt_inner {
@@ -289,13 +296,13 @@ impl Running {
             // The shell itself works, or what runs cannot be seen.
             return self.line_started(None, String::new());
         };
-        let Some(members) = self.jobs.tell(group) else {
+        let Some(members) = self.jobs.report_now(group) else {
             // A job that was stopped is in the foreground again.
             self.line_is_no_job();
             return None;
         };
         let Some(Job::Started { command, .. }) = self.started(group, &members) else {
-            self.jobs.pass_over(group);
+            self.jobs.suppress(group);
             self.line_is_no_job();
             return None;
         };
@@ -325,8 +332,8 @@ impl Running {
 
     fn note_ends_now(&mut self) {
         for member in &self.members {
-            if let Some(end) = member.end_now() {
-                self.jobs.ended(member.pid, end);
+            if let Some(end) = member.query_exit() {
+                self.jobs.member_exited(member.pid, end);
             }
         }
     }
@@ -336,23 +343,23 @@ impl Running {
         let mut told = Vec::new();
         for event in self.jobs.due(now) {
             match event {
-                JobEvent::Started { group, members } => {
+                PaneJobEvent::Started { group, members } => {
                     let line = self.line.as_ref().filter(|_| !self.is_prompt_inner);
                     let line = line.map(|line| line.state);
                     match (self.started(group, &members), line) {
                         (None, _) => {
-                            self.jobs.pass_over(group);
+                            self.jobs.suppress(group);
                             self.line_is_no_job();
                         }
                         (Some(Job::Started { command, .. }), Some(LineState::New)) => {
                             told.extend(self.line_started(Some(group), command));
                         }
                         // A part of the line that was emitted.
-                        (Some(_), Some(LineState::Emitted(_))) => self.jobs.pass_over(group),
+                        (Some(_), Some(LineState::Emitted(_))) => self.jobs.suppress(group),
                         (Some(job), _) => told.push(job),
                     }
                 }
-                JobEvent::Completed { group, end, took } => match &mut self.line {
+                PaneJobEvent::Completed { group, end, took } => match &mut self.line {
                     Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
                     _ => told.push(Job::completed(Some(group), None, end, took)),
                 },
@@ -361,35 +368,35 @@ impl Running {
         told
     }
 
-    fn active(&mut self, exits: &Exits, bell: &Sender<()>, now: Instant) {
-        if self.jobs.active(now) {
+    fn active(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) {
+        if self.jobs.note_output(now) {
             self.look(exits, bell, now);
         }
     }
 
     /// Looks at what runs; the job that is in the foreground. A program may have become another one.
-    fn look(&mut self, exits: &Exits, bell: &Sender<()>, now: Instant) -> Option<u32> {
+    fn look(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) -> Option<u32> {
         let process = self.process.as_ref()?;
-        let own = stat(self.pid).filter(|own| process.is(own) && !own.is_zombie)?;
+        let own = stat(self.pid).filter(|own| process.matches(own) && !own.is_zombie)?;
         if let Some(program) = Program::of(self.pid) {
             self.program = program;
         }
-        if let Some(group) = own.foreground.filter(|&group| self.jobs.knows(group)) {
+        if let Some(group) = own.foreground.filter(|&group| self.jobs.is_decided(group)) {
             return self.jobs.is_running(group).then_some(group);
         }
         let found = foreground(&own, now);
-        let new = self.jobs.look(&found);
-        let Foreground::Group { group, .. } = found else {
+        let new = self.jobs.update(&found);
+        let ForegroundGroup::Group { group, .. } = found else {
             return None;
         };
         for pid in new {
             if let Some(program) = Program::of_job(pid) {
                 self.commands.insert(pid, program.command);
             }
-            match exits.open(pid, bell, |stat| stat.group == group) {
+            match exits.watch(pid, bell, |stat| stat.group == group) {
                 Some(process) => self.members.push(process),
                 // It is gone already.
-                None => drop(self.jobs.ended(pid, None)),
+                None => drop(self.jobs.member_exited(pid, None)),
             }
         }
         self.jobs.is_running(group).then_some(group)
@@ -398,27 +405,27 @@ impl Running {
     fn note_ends(&mut self, now: Instant) {
         let jobs = &mut self.jobs;
         let mut has_ended = false;
-        self.members.retain(|member| match member.end() {
+        self.members.retain(|member| match member.exit() {
             Some(end) => {
-                has_ended |= jobs.ended(member.pid, end);
+                has_ended |= jobs.member_exited(member.pid, end);
                 false
             }
             None => true,
         });
         if has_ended {
-            jobs.wake(now);
+            jobs.request_check(now);
         }
     }
 
-    fn due(&mut self, exits: &Exits, bell: &Sender<()>, now: Instant) -> Vec<Job> {
-        self.jobs.is_to_be_looked_at(now);
+    fn due(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) -> Vec<Job> {
+        self.jobs.take_due_check(now);
         self.look(exits, bell, now);
         self.note_ends(now);
         let mut told = std::mem::take(&mut self.left_over);
         told.extend(self.line_due(exits, bell, now));
         told.extend(self.events(now));
         let jobs = &self.jobs;
-        self.commands.retain(|pid, _| jobs.has(*pid));
+        self.commands.retain(|pid, _| jobs.contains(*pid));
         told
     }
 
@@ -451,7 +458,7 @@ impl Running {
         self.note_ends_now();
         let mut told = std::mem::take(&mut self.left_over);
         for event in self.jobs.close(now) {
-            if let JobEvent::Completed { group, end, took } = event {
+            if let PaneJobEvent::Completed { group, end, took } = event {
                 match &mut self.line {
                     Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
                     _ => told.push(Job::completed(Some(group), None, end, took)),

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use crate::clock::Clock;
 use crate::event::PaneId;
-use crate::history::RawTapes;
-use crate::tmux::Dropped;
+use crate::recording::{RunRecorder, draw_screen};
+use crate::tmux::DroppedBytes;
 use crate::track::Seam;
 
 /// The recordings of a session's panes.
 pub(super) struct Recording {
-    tapes: RawTapes,
+    recorder: RunRecorder,
     clock: Clock,
     /// Panes that have a tape.
     begun: HashSet<PaneId>,
@@ -19,9 +19,9 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    pub fn new(tapes: RawTapes, clock: Clock) -> Self {
+    pub fn new(recorder: RunRecorder, clock: Clock) -> Self {
         Self {
-            tapes,
+            recorder,
             clock,
             begun: HashSet::new(),
             torn: HashSet::new(),
@@ -32,7 +32,7 @@ impl Recording {
     pub fn draw(&mut self, pane: &PaneId, seam: &Seam) {
         let size = (seam.look.width, seam.look.height);
         let now = self.clock.wall();
-        self.tapes.begin(pane, size, &seam.paint(), now);
+        self.recorder.begin(pane, size, &draw_screen(seam), now);
         self.torn.remove(pane);
         self.begun.insert(pane.clone());
     }
@@ -40,32 +40,32 @@ impl Recording {
     /// What comes next does not follow on what the tape has, if it has anything.
     pub fn tear(&mut self, pane: &PaneId) {
         if self.begun.contains(pane) && !self.is_torn(pane) {
-            self.dropped(pane, Dropped::default());
+            self.dropped(pane, DroppedBytes::default());
         }
     }
 
     pub fn bytes(&mut self, pane: &PaneId, bytes: &[u8]) {
-        if !self.tapes.bytes(pane, bytes, self.clock.wall()) {
+        if !self.recorder.bytes(pane, bytes, self.clock.wall()) {
             self.torn.insert(pane.clone());
         }
     }
 
     /// Bytes never came.
-    pub fn dropped(&mut self, pane: &PaneId, dropped: Dropped) {
+    pub fn dropped(&mut self, pane: &PaneId, dropped: DroppedBytes) {
         let now = self.clock.wall();
-        self.tapes
+        self.recorder
             .dropped(pane, dropped.bytes, dropped.line_ends, now);
         self.torn.insert(pane.clone());
     }
 
     pub fn resized(&self, pane: &PaneId, size: (u32, u32)) {
-        self.tapes.resized(pane, size, self.clock.wall());
+        self.recorder.resized(pane, size, self.clock.wall());
     }
 
     pub fn ended(&mut self, pane: &PaneId, exit_status: Option<i32>) {
         self.begun.remove(pane);
         self.torn.remove(pane);
-        self.tapes.ended(pane, exit_status, self.clock.wall());
+        self.recorder.ended(pane, exit_status, self.clock.wall());
     }
 
     /// Whether a pane's screen is to be drawn anew.

@@ -25,9 +25,10 @@ use crate::agent::StateRules;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::event::PaneId;
-use crate::process::{Exits, Patient};
+use crate::process::{BlockingEmitter, ProcessWatcher};
 use crate::tmux::{
-    Drains, GatewayHandle, Left, Margin, PaneAnswer, PaneState, Rhythm, Seen, SessionId, Want,
+    CaptureDigest, DepartedPane, Drains, GatewayHandle, Margin, PaneReply, PaneRequest, PaneState,
+    PollSchedule, SessionId,
 };
 use crate::track::{Look, text_of};
 
@@ -58,7 +59,7 @@ pub(super) struct Outfit {
     pub server_pid: u32,
     pub emitter: EventEmitter,
     pub gateway: GatewayHandle,
-    pub rhythm: Rhythm,
+    pub rhythm: PollSchedule,
     /// Where turns end, in AI mode.
     pub turns: Option<TurnRules>,
     /// How agents' screens are read, where that is wanted.
@@ -79,7 +80,7 @@ pub(super) struct Outfit {
     /// Where they are recorded, too.
     pub recording: Option<Recording>,
     /// Where programs are held open, to learn how they end.
-    pub exits: Exits,
+    pub exits: ProcessWatcher,
     /// Where the conversations of agents are read.
     pub conversations: Conversations,
     /// Rows of panes are reported though their agents' conversations are.
@@ -106,8 +107,8 @@ pub(super) struct Roster {
     /// Where the panes are followed by their bytes.
     pipes: Option<Pipes>,
     /// Panes that are gone, and of whose bytes the last have not come yet.
-    leaving: HashMap<PaneId, (Pane, Option<Left>)>,
-    patient: Patient,
+    leaving: HashMap<PaneId, (Pane, Option<DepartedPane>)>,
+    patient: BlockingEmitter,
     /// What runs in the panes.
     programs: Programs,
     outcome: Outcome,
@@ -134,7 +135,7 @@ impl Roster {
             leaving: HashMap::new(),
             programs: Programs::new(outfit.exits.clone(), outfit.server_pid),
             outcome: Outcome::default(),
-            patient: Patient::new(outfit.emitter.clone(), outfit.clock.clone()),
+            patient: BlockingEmitter::new(outfit.emitter.clone(), outfit.clock.clone()),
             outfit,
             panes: HashMap::new(),
             passed_over: HashSet::new(),
@@ -182,12 +183,12 @@ impl Roster {
     }
 
     /// What to ask for, until there is something to tell.
-    pub fn wants(&self) -> HashMap<PaneId, Want> {
+    pub fn wants(&self) -> HashMap<PaneId, PaneRequest> {
         let wants = self.panes.iter().map(|(id, pane)| {
             let want = if self.shows(id) {
                 pane.want()
             } else {
-                Want::Leave
+                PaneRequest::Presence
             };
             (id.clone(), want)
         });
@@ -196,7 +197,7 @@ impl Roster {
         let to_open = self.to_open.keys();
         passed_over
             .chain(to_open)
-            .map(|id| (id.clone(), Want::Leave))
+            .map(|id| (id.clone(), PaneRequest::Presence))
             .chain(wants)
             .collect()
     }
@@ -247,8 +248,8 @@ impl Roster {
     /// Takes in what became of all panes.
     pub fn answered(
         &mut self,
-        panes: &[PaneAnswer],
-        left: &HashMap<PaneId, Left>,
+        panes: &[PaneReply],
+        left: &HashMap<PaneId, DepartedPane>,
         moment: Moment<'_>,
     ) {
         let mut there = HashSet::new();
@@ -285,7 +286,7 @@ impl Roster {
         }
     }
 
-    fn pane_answered(&mut self, id: &PaneId, answer: &PaneAnswer, moment: Moment<'_>) {
+    fn pane_answered(&mut self, id: &PaneId, answer: &PaneReply, moment: Moment<'_>) {
         if !self.shows(id) {
             self.pass_over(id, moment.now);
             return;
@@ -299,11 +300,11 @@ impl Roster {
             }
             (
                 None,
-                PaneAnswer::Look {
+                PaneReply::Captured {
                     state,
-                    look,
-                    seen,
-                    seam,
+                    capture: look,
+                    digest: seen,
+                    resync: seam,
                 },
             ) => {
                 let mut pane = self.found(id, Sight { state, look, seen }, moment);
@@ -313,11 +314,11 @@ impl Roster {
                 }
                 pane
             }
-            (None, PaneAnswer::There(state)) if self.pipes.is_some() => {
+            (None, PaneReply::Listed(state)) if self.pipes.is_some() => {
                 self.is_to_be_opened(id, state, moment);
                 None
             }
-            (None, PaneAnswer::Still(..) | PaneAnswer::There(_)) => None,
+            (None, PaneReply::Unchanged(..) | PaneReply::Listed(_)) => None,
         };
         if let Some(pane) = pane {
             self.programs.observed(id);
@@ -336,10 +337,10 @@ impl Roster {
     }
 
     /// A pane that is watched.
-    fn go_on(&mut self, pane: &mut Pane, id: &PaneId, answer: &PaneAnswer, moment: Moment<'_>) {
+    fn go_on(&mut self, pane: &mut Pane, id: &PaneId, answer: &PaneReply, moment: Moment<'_>) {
         let pid = match answer {
-            PaneAnswer::Look { look, .. } => look.pid,
-            PaneAnswer::Still(state, _) | PaneAnswer::There(state) => state.pid,
+            PaneReply::Captured { capture: look, .. } => look.pid,
+            PaneReply::Unchanged(state, _) | PaneReply::Listed(state) => state.pid,
         };
         let is_respawned = pane.is_respawned(pid);
         if is_respawned {
@@ -354,9 +355,9 @@ impl Roster {
             moment.now,
         );
         match answer {
-            PaneAnswer::Look {
-                look,
-                seam: Some(seam),
+            PaneReply::Captured {
+                capture: look,
+                resync: Some(seam),
                 ..
             } if pane.is_streamed() => {
                 if pane.compare(look, seam, moment.now)
@@ -365,21 +366,21 @@ impl Roster {
                     pipes.mark(token);
                 }
             }
-            PaneAnswer::Look {
+            PaneReply::Captured {
                 state,
-                look,
-                seen,
-                seam,
+                capture: look,
+                digest: seen,
+                resync: seam,
             } if !moment.again || pane.deeper || seam.is_some() => {
                 let deepest = moment.again && (pane.deeper || seam.is_some());
                 let state = named.as_ref().unwrap_or(state);
-                pane.look(state, look, Seen::clone(seen), deepest, &mut out);
+                pane.look(state, look, CaptureDigest::clone(seen), deepest, &mut out);
                 self.pipe_answered(pane, id, look, seam.as_deref(), moment.now);
             }
-            PaneAnswer::Still(state, proof) if !moment.again => {
+            PaneReply::Unchanged(state, proof) if !moment.again => {
                 pane.still(state, *proof, &mut out);
             }
-            PaneAnswer::There(state) => {
+            PaneReply::Listed(state) => {
                 let state = named.as_ref().unwrap_or(state);
                 if pane.there(state, &mut out)
                     && let Some(recording) = &self.outfit.recording
@@ -387,7 +388,7 @@ impl Roster {
                     recording.resized(id, (state.width, state.height));
                 }
             }
-            PaneAnswer::Still(..) | PaneAnswer::Look { .. } => {}
+            PaneReply::Unchanged(..) | PaneReply::Captured { .. } => {}
         }
     }
 
@@ -532,7 +533,7 @@ struct ToOpen {
 struct Sight<'a> {
     state: &'a PaneState,
     look: &'a Look,
-    seen: &'a Seen,
+    seen: &'a CaptureDigest,
 }
 
 /// Where a pane's events go.

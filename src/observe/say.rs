@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::recall::Recall;
 use crate::bus::EventEmitter;
 use crate::event::{PaneId, Styles, TdEvent};
-use crate::process::Patient;
+use crate::process::BlockingEmitter;
 use crate::track::{Change, Paced};
 
 /// The context of warnings about a pane's pipe. Nothing is missing because of them: faces show them
@@ -17,7 +17,7 @@ pub(super) struct Out<'a> {
     pub emitter: &'a EventEmitter,
     pub recall: &'a mut Recall,
     /// For what may wait until the log has room.
-    pub patient: Option<&'a mut Patient>,
+    pub patient: Option<&'a mut BlockingEmitter>,
     pub now: Instant,
 }
 
@@ -95,9 +95,34 @@ impl Out<'_> {
             Completion::Inferred => ("inferred", None),
             Completion::Exit(status) => ("exit", status),
         };
-        let reason = Some(reason.to_owned());
-        self.emitter
-            .output_update(pane, line, chunk, true, reason, exit_status, styles);
+        self.emitter.emit(TdEvent::OutputUpdate {
+            execution_id: self.emitter.execution_id().clone(),
+            pane: pane.clone(),
+            first_line: line,
+            chunk: chunk.to_owned(),
+            is_complete: true,
+            reason: Some(reason.to_owned()),
+            exit_status,
+            styles,
+        });
+    }
+
+    /// Emits the end of a turn of the agent in a pane.
+    pub fn turn_completed(
+        &self,
+        pane: &PaneId,
+        marker: &str,
+        summary: &str,
+        evidence: Option<&str>,
+    ) {
+        self.emitter.emit(TdEvent::TurnCompleted {
+            execution_id: self.emitter.execution_id().clone(),
+            marker: marker.to_owned(),
+            summary: summary.to_owned(),
+            pane: Some(pane.clone()),
+            evidence: evidence.map(str::to_owned),
+            agent_id: None,
+        });
     }
 }
 

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use crate::event::{Cursor, Styles};
-use crate::tmux::{Dropped, Token};
+use crate::tmux::{DroppedBytes, PipeToken};
 use crate::track::{Change, Look, Mark, Notice, Notices, Seam, StreamTracker, Tracker};
 
 /// A pane must have been quiet for so long before it is looked at where that is pressing. A prompt,
@@ -50,7 +50,7 @@ const SHELL_MARK: &[u8] = b"\x1b]133;";
 #[derive(Debug)]
 pub(super) struct Streaming {
     tracker: StreamTracker,
-    token: Token,
+    token: PipeToken,
     /// The beginning of the looks' clock.
     epoch: Instant,
     pipe: Pipe,
@@ -135,7 +135,7 @@ impl Streaming {
     pub fn begin(
         tracker: Tracker,
         seam: &Seam,
-        token: Token,
+        token: PipeToken,
         (epoch, now): (Instant, Instant),
     ) -> Self {
         let mut tracker = StreamTracker::new(tracker, seam);
@@ -161,7 +161,7 @@ impl Streaming {
         }
     }
 
-    pub fn token(&self) -> &Token {
+    pub fn token(&self) -> &PipeToken {
         &self.token
     }
 
@@ -248,7 +248,7 @@ impl Streaming {
     }
 
     /// Bytes are missing here.
-    pub fn dropped(&mut self, dropped: Dropped, now: Instant) -> Vec<Change> {
+    pub fn dropped(&mut self, dropped: DroppedBytes, now: Instant) -> Vec<Change> {
         self.disturb(now);
         self.part();
         self.tracker.dropped(dropped.line_ends, self.time(now))

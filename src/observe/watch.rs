@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::turns::TurnRules;
 use crate::agent::{Markers, StateRules};
 use crate::event::{ExecutionId, PaneId};
-use crate::tmux::{DrainProgram, Rhythm, Server, Target};
+use crate::tmux::{DrainProgram, PollSchedule, Server, Target};
 
 /// What of a tmux server is watched, and how.
 ///
@@ -31,7 +31,7 @@ use crate::tmux::{DrainProgram, Rhythm, Server, Target};
 pub struct Watch {
     pub(super) server: Server,
     pub(super) targets: Vec<Target>,
-    pub(super) rhythm: Rhythm,
+    pub(super) rhythm: PollSchedule,
     pub(super) turns: Option<TurnRules>,
     pub(super) states: Option<StateRules>,
     pub(super) execution_id: Option<ExecutionId>,
@@ -60,7 +60,7 @@ impl Watch {
         Self {
             server,
             targets: Vec::new(),
-            rhythm: Rhythm::default(),
+            rhythm: PollSchedule::default(),
             turns: None,
             states: None,
             execution_id: None,
@@ -82,11 +82,11 @@ impl Watch {
 
     /// Polls once in an interval, instead of sooner and later as the panes print.
     pub fn interval(self, interval: Duration) -> Self {
-        self.rhythm(Rhythm::Fixed(interval))
+        self.rhythm(PollSchedule::Fixed(interval))
     }
 
-    /// In what rhythm to look; as [`Rhythm::default`] unless told otherwise.
-    pub fn rhythm(mut self, rhythm: Rhythm) -> Self {
+    /// In what rhythm to look; as [`PollSchedule::default`] unless told otherwise.
+    pub fn rhythm(mut self, rhythm: PollSchedule) -> Self {
         self.rhythm = rhythm;
         self
     }

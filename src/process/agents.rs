@@ -1,25 +1,24 @@
-//! Finds the coding agent that runs in a terminal: from the program of a pane down to its children.
+//! The search for the coding agent in a terminal: from the program of a pane down to its children.
 //!
-//! A wrapper (a shell, `npx`, `script`) may stand between. Of an agent found, its start, its directory
-//! and those variables of its environment are read that tell where its files are; nothing else of the
-//! environment is kept.
+//! A wrapper (a shell, `npx`, `script`) may come first. Of an agent, its start, its directory and the
+//! environment variables that locate its files are read; the rest of the environment is discarded.
 
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::kernel::{Stat, age, arguments, children, directory, stat};
+use super::os::{Stat, age, arguments, children, directory, stat};
 use crate::agent::AgentProgram;
 
-/// How many processes of a pane are looked at: a build below a shell may have thousands.
+/// The most processes of a pane that are searched: a build below a shell may have thousands.
 const PROCESSES_MAX: usize = 64;
 
-/// More of an environment is not read.
+/// The most bytes of an environment that are read.
 const ENVIRONMENT_BYTES_MAX: usize = 1 << 20;
 
-/// The variables that tell where agents have their files.
-const PLACES: &[&str] = &[
+/// The variables that locate the files of agents.
+const DIRECTORY_VARIABLES: &[&str] = &[
     "HOME",
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
@@ -30,27 +29,27 @@ const PLACES: &[&str] = &[
     "COPILOT_HOME",
 ];
 
-/// An agent that runs.
+/// A running agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunningAgent {
     pub program: AgentProgram,
     pub pid: u32,
-    /// When it started, in ticks since the machine did: with the pid, the process's identity.
+    /// The start time in clock ticks since boot. Together with the pid it identifies the process.
     pub started: u64,
-    /// Where it was when it was found.
+    /// The working directory when it was found.
     pub directory: PathBuf,
-    places: Vec<(&'static str, PathBuf)>,
+    directories: Vec<(&'static str, PathBuf)>,
 }
 
 impl RunningAgent {
-    /// The agent in the foreground of the terminal that `pane_pid` was started in; `None` where there is
-    /// none, its process is another user's, or this is no Linux.
+    /// Finds the agent in the foreground of the terminal of `pane_pid`. `None` without an agent, for the
+    /// process of another user, and outside of Linux.
     pub fn find(pane_pid: u32) -> Option<Self> {
         let mut queue = VecDeque::from([stat(pane_pid)?]);
-        let mut looked_at = 0;
+        let mut searched = 0;
         while let Some(process) = queue.pop_front() {
-            looked_at += 1;
-            if looked_at > PROCESSES_MAX {
+            searched += 1;
+            if searched > PROCESSES_MAX {
                 return None;
             }
             if is_in_foreground(&process)
@@ -63,32 +62,32 @@ impl RunningAgent {
         None
     }
 
-    /// Whether the process is still there, and has its terminal to itself.
+    /// Returns true while the process runs in the foreground of its terminal.
     pub fn is_in_front(&self) -> bool {
         let stat = stat(self.pid).filter(|stat| stat.started == self.started && !stat.is_zombie);
         stat.is_some_and(|stat| is_in_foreground(&stat))
     }
 
-    /// How long ago it started.
+    /// Returns the time since its start.
     pub fn age(&self) -> Duration {
         stat(self.pid).map_or(Duration::ZERO, |stat| age(&stat))
     }
 
-    /// What a variable of its environment names, where it names a place.
-    pub fn place(&self, variable: &str) -> Option<&Path> {
-        let mut places = self.places.iter();
-        places
+    /// Returns the absolute path in a variable of its environment.
+    pub fn variable_path(&self, variable: &str) -> Option<&Path> {
+        let mut directories = self.directories.iter();
+        directories
             .find(|(name, _)| *name == variable)
             .map(|(_, path)| path.as_path())
     }
 
-    /// Its home directory.
+    /// Returns its home directory.
     pub fn home(&self) -> Option<&Path> {
-        self.place("HOME")
+        self.variable_path("HOME")
     }
 
-    /// Its process, and those of the same agent below it: a launcher starts the agent as its child, and
-    /// that one may be a launcher, too.
+    /// Returns its process and the descendants of the same agent: a launcher starts the agent as its child,
+    /// which may be a launcher, too.
     pub fn processes(&self) -> Vec<u32> {
         let (mut pids, mut at) = (vec![self.pid], 0);
         while at < pids.len() && pids.len() < PROCESSES_MAX {
@@ -104,7 +103,7 @@ impl RunningAgent {
             pid: process.pid,
             started: process.started,
             directory: directory(process.pid).unwrap_or_default().into(),
-            places: places(&environment(process.pid)),
+            directories: directories(&environment(process.pid)),
             program,
         }
     }
@@ -115,8 +114,8 @@ fn program(pid: u32) -> Option<AgentProgram> {
     AgentProgram::recognise(executable.as_deref(), &arguments(pid))
 }
 
-/// Whether a process has its terminal to itself: an agent that was suspended, or serves another one,
-/// shows nothing.
+/// Returns true for a process in the foreground of its terminal. A suspended agent, or one that serves
+/// another agent, shows nothing.
 fn is_in_foreground(process: &Stat) -> bool {
     process.foreground == Some(process.group)
 }
@@ -127,11 +126,11 @@ fn environment(pid: u32) -> Vec<u8> {
     bytes
 }
 
-fn places(environment: &[u8]) -> Vec<(&'static str, PathBuf)> {
+fn directories(environment: &[u8]) -> Vec<(&'static str, PathBuf)> {
     let variables = environment.split(|byte| *byte == 0);
     let named = variables.filter_map(|variable| {
         let at = memchr::memchr(b'=', variable)?;
-        let name = PLACES
+        let name = DIRECTORY_VARIABLES
             .iter()
             .find(|name| name.as_bytes() == &variable[..at])?;
         let path = Path::new(std::str::from_utf8(&variable[at + 1..]).ok()?);
@@ -145,20 +144,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_an_environment_only_places_are_kept() {
+    fn only_absolute_directories_of_the_environment_are_kept() {
         let environment = b"ANTHROPIC_API_KEY=secret\0HOME=/home/a\0CLAUDE_CONFIG_DIR=relative\0X\0CODEX_HOME=/c\0";
         assert_eq!(
-            places(environment),
+            directories(environment),
             [
                 ("HOME", PathBuf::from("/home/a")),
                 ("CODEX_HOME", PathBuf::from("/c"))
             ]
         );
-        assert_eq!(places(b""), []);
+        assert_eq!(directories(b""), []);
     }
 
     #[test]
-    fn this_process_is_no_agent() {
+    fn this_process_is_not_an_agent() {
         assert_eq!(RunningAgent::find(std::process::id()), None);
         assert_eq!(RunningAgent::find(u32::MAX), None);
     }

@@ -1,4 +1,4 @@
-//! What to run, and within which bounds.
+//! A command to run, and its limits.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -7,35 +7,31 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::control::Control;
-use super::terminal::Screen;
+use super::control::CommandControl;
+use super::sink::OnOutput;
+use super::terminal::PtySize;
 use crate::agent::Format;
-use crate::bus::EventEmitter;
 use crate::child::OutputStream;
 use crate::clock::Clock;
-use crate::error::Result;
 
-use super::outcome::{Outcome, Output};
-use super::run;
-
-/// How long a command may take to end after it was asked to.
+/// The default time between the termination of a command and its kill.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What is kept of each output unless told otherwise: more is read by nobody at once.
+/// The default limit of each collected output: more than a person reads at once.
 const COLLECTED_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a command reads.
+/// The standard input of a command.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stdin {
-    /// Nothing: it finds an end of file.
+    /// None: the command reads an end of file.
     #[default]
     Closed,
-    /// What this program reads. Where this program has a terminal, the command becomes its
-    /// foreground: it gets the keys, Ctrl-C and Ctrl-Z included, and may ask for a password.
+    /// This program's standard input. Where this program has a terminal, the command becomes its
+    /// foreground: it gets the keys, including Ctrl-C and Ctrl-Z, and may ask for a password.
     Inherited,
-    /// These bytes, and then the end. They are written while the output is read; a command that
-    /// does not read them is not waited for, and that is no error.
+    /// These bytes, then an end of file. They are written while the output is read. A command that does
+    /// not read them is no error and does not block.
     Bytes(Arc<[u8]>),
 }
 
@@ -44,20 +40,16 @@ impl fmt::Debug for Stdin {
         match self {
             Self::Closed => f.write_str("Closed"),
             Self::Inherited => f.write_str("Inherited"),
-            // They may be long, and secret.
+            // The bytes may be long, and secret.
             Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
         }
     }
 }
 
-/// A closure that hears what is printed.
-pub(super) type OnOutput = Box<dyn FnMut(OutputStream, &str) + Send>;
-
-/// A command to run, whose output is seen while it is printed.
+/// A command whose output is available while it is printed.
 ///
-/// It leads a process group of its own. When its time is up the group gets `TERM`, and `KILL` when
-/// the grace is over. Where the program runs is nobody's business: `docker exec …` is a command
-/// like any other.
+/// It leads a process group of its own. When its time is up, the group gets `TERM`, and `KILL` after the
+/// grace period. The program may run anywhere: `docker exec …` is a command like any other.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -77,11 +69,11 @@ pub(super) type OnOutput = Box<dyn FnMut(OutputStream, &str) + Send>;
 pub struct Command {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
-    /// `None` takes a variable away.
+    /// `None` removes a variable.
     pub(super) env: Vec<(OsString, Option<OsString>)>,
     pub(super) directory: Option<PathBuf>,
     pub(super) stdin: Stdin,
-    pub(super) screen: Option<Screen>,
+    pub(super) pty_size: Option<PtySize>,
     pub(super) timeout: Option<Duration>,
     pub(super) grace: Duration,
     pub(super) lines_max: Option<u64>,
@@ -89,12 +81,12 @@ pub struct Command {
     pub(super) format: Format,
     pub(super) on_output: Option<OnOutput>,
     pub(super) mirror: Option<Box<dyn Write + Send>>,
-    pub(super) control: Control,
+    pub(super) control: CommandControl,
     pub(super) clock: Clock,
 }
 
 impl Command {
-    /// A program, looked for in `PATH`, without arguments.
+    /// Creates a command without arguments. The program is searched for in `PATH`.
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             program: program.into(),
@@ -102,7 +94,7 @@ impl Command {
             env: Vec::new(),
             directory: None,
             stdin: Stdin::Closed,
-            screen: None,
+            pty_size: None,
             timeout: None,
             grace: GRACE,
             lines_max: None,
@@ -110,101 +102,101 @@ impl Command {
             format: Format::Text,
             on_output: None,
             mirror: None,
-            control: Control::new(),
+            control: CommandControl::new(),
             clock: Clock::system(),
         }
     }
 
-    /// A line for `sh -c`.
+    /// Creates a command that runs a line with `sh -c`.
     pub fn shell(line: impl Into<OsString>) -> Self {
         Self::new("sh").arg("-c").arg(line)
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// A variable beside the inherited ones.
+    /// Sets an environment variable in addition to the inherited ones.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), Some(value.into())));
         self
     }
 
-    /// Without a variable that this program may have.
+    /// Removes an inherited environment variable.
     pub fn env_remove(mut self, name: impl Into<OsString>) -> Self {
         self.env.push((name.into(), None));
         self
     }
 
-    /// Where it runs; here, unless told otherwise.
+    /// Sets the working directory. Defaults to that of this program.
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directory = Some(path.into());
         self
     }
 
-    /// What it reads; nothing, unless told otherwise.
+    /// Sets the standard input. Defaults to [`Stdin::Closed`].
     pub fn stdin(mut self, stdin: Stdin) -> Self {
         self.stdin = stdin;
         self
     }
 
-    /// Gives it a terminal of its own, so that it keeps its colours: both outputs are one then,
-    /// and come as standard output.
-    pub fn pty(mut self, screen: Screen) -> Self {
-        self.screen = Some(screen);
+    /// Gives the command a terminal of its own, so that it keeps its colours. Both outputs are one then,
+    /// which is reported as standard output.
+    pub fn pty(mut self, size: PtySize) -> Self {
+        self.pty_size = Some(size);
         self
     }
 
-    /// How long it may run; for ever, unless told otherwise.
+    /// Sets the time after which the command is terminated. Defaults to no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How long it has to end after it was asked to; then its group is killed. 5 s unless told
-    /// otherwise; with none it is killed at once.
+    /// Sets the time between the termination of the command and the kill of its group. Defaults to 5 s;
+    /// with zero the group is killed at once.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Hands on so many lines at most; more are read, and counted in
-    /// [`Outcome::lost_lines`], and one warning says so. All, unless told otherwise.
+    /// Limits the number of reported lines. Further lines are read and counted in
+    /// [`CommandOutcome::lost_lines`](super::CommandOutcome::lost_lines), and one warning reports the cut. Defaults to no limit.
     pub fn line_limit(mut self, lines: u64) -> Self {
         self.lines_max = Some(lines);
         self
     }
 
-    /// How many bytes of each output [`Output`] has at most: of more the beginning and the end, a
-    /// half each. 16 MiB unless told otherwise.
+    /// Limits the number of bytes of each output in [`CommandOutput`](super::CommandOutput): half of it for the beginning, half
+    /// for the end. Defaults to 16 MiB.
     pub fn collect(mut self, bytes_max: usize) -> Self {
         self.collected_bytes = bytes_max;
         self
     }
 
-    /// What its standard output is: plain text, unless told otherwise.
+    /// Sets the format of the standard output. Defaults to plain text.
     ///
-    /// With another format [`Command::observe`] makes typed events of its records, those of
-    /// iteration 1, beside `ExecutionStarted` and `ExecutionCompleted`: prompts, tokens, tools,
-    /// turns, and how the agent ended; a stream that just ends was cut, and that is said. A record
-    /// does not come again as text. Lines that are no records are `ExecutionOutput` as ever, in
-    /// their place, and so is all of standard error; [`Command::on_output`] and
-    /// [`Command::line_limit`] have to do with these alone. The exit code stays the command's.
+    /// With another format, [`Command::observe`] emits typed events for its records, as those of
+    /// iteration 1, between `ExecutionStarted` and `ExecutionCompleted`: prompts, tokens, tools, turns and
+    /// the agent's end. A stream that breaks off is reported as such. Records are not repeated as text.
+    /// Lines that are no records, and all of standard error, are `ExecutionOutput` in their place;
+    /// [`Command::on_output`] and [`Command::line_limit`] apply to these alone. The exit code is the
+    /// command's.
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// The same command once more: what is run, where, with what, within which time, and how its
-    /// output is read; without those who hear it, and without what ends it.
+    /// Returns a copy that runs the same program with the same arguments, variables, directory, timeout,
+    /// grace period and format; without input, callback, mirror, control and terminal.
     pub(crate) fn again(&self) -> Self {
         Self {
             args: self.args.clone(),
@@ -218,89 +210,66 @@ impl Command {
         }
     }
 
-    /// How long it may run.
     pub(crate) fn time_limit(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// The format of its output.
     pub(crate) fn output_format(&self) -> Format {
         self.format
     }
 
-    /// Called with each piece of text while it is printed, on the thread that runs the command,
-    /// which waits meanwhile. A piece that begins with `\r` replaces the line that is open.
-    pub fn on_output(mut self, hear: impl FnMut(OutputStream, &str) + Send + 'static) -> Self {
-        self.on_output = Some(Box::new(hear));
+    /// Sets a callback for the text as it is printed. It runs on the thread that runs the command, which
+    /// blocks meanwhile. Text that begins with `\r` replaces the open line.
+    pub fn on_output(mut self, callback: impl FnMut(OutputStream, &str) + Send + 'static) -> Self {
+        self.on_output = Some(Box::new(callback));
         self
     }
 
-    /// Gets every byte as it is printed, beside everything else: a terminal that is to look as if
-    /// the command ran there. Secrets are not taken out.
+    /// Copies every byte to a writer as it is printed, for a terminal that shows the command as if it ran
+    /// there. Secrets are not redacted.
     pub fn mirror(mut self, to: impl Write + Send + 'static) -> Self {
         self.mirror = Some(Box::new(to));
         self
     }
 
-    /// Lets another thread end it.
-    pub fn control(mut self, control: &Control) -> Self {
+    /// Connects a control, with which another thread ends the command.
+    pub fn control(mut self, control: &CommandControl) -> Self {
         self.control = control.clone();
         self
     }
 
-    /// What ends it.
-    pub(crate) fn control_handle(&self) -> Control {
+    /// Returns the connected control.
+    pub(crate) fn control_handle(&self) -> CommandControl {
         self.control.clone()
     }
 
-    /// Takes the time from elsewhere.
+    /// Sets the clock, for tests and engines.
     pub(crate) fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The command as a line that a shell would understand.
+    /// Returns the command as a line that a shell accepts.
     pub fn line(&self) -> String {
         let words = std::iter::once(&self.program).chain(&self.args);
         let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
-        // NUL bytes, which no program can be given: it is going to fail.
+        // A word with a NUL cannot be quoted; such a command fails to start.
         shlex::try_join(words.iter().map(AsRef::as_ref)).unwrap_or_else(|_| words.join(" "))
     }
 
-    /// What it is called: the program's name without its directory.
+    /// Returns the program's name without its directory.
     pub fn name(&self) -> String {
         let path = std::path::Path::new(&self.program);
         let name = path.file_name().unwrap_or(OsStr::new("command"));
         name.to_string_lossy().into_owned()
     }
 
-    /// Where it runs, absolute where that is known.
+    /// Returns the working directory, absolute where that is possible.
     pub(crate) fn directory_shown(&self) -> String {
         let directory = self.directory.clone().unwrap_or_else(|| PathBuf::from("."));
         let directory = std::path::absolute(&directory).unwrap_or(directory);
         let directory = directory.to_string_lossy();
         directory.trim_end_matches("/.").to_owned()
-    }
-
-    /// Runs it to its end, in this thread, and gives all that it printed.
-    ///
-    /// # Errors
-    /// `is_missing_program()` when there is no such program; what the system says when it cannot
-    /// be started, read or killed. A command that fails or takes too long is no error.
-    pub fn output(self) -> Result<Output> {
-        run::output(self)
-    }
-
-    /// Runs it to its end, in this thread; what it does becomes events of the emitter:
-    /// `ExecutionStarted`, `ExecutionOutput`, `ExecutionCompleted`.
-    ///
-    /// Where the log is behind, the command is made to wait, as by a terminal; not for longer than
-    /// 5 s, when the disk stands still: then what has no room is dropped and counted.
-    ///
-    /// # Errors
-    /// As for [`Command::output`]. There are no events of a command that could not be started.
-    pub fn observe(self, emitter: &EventEmitter) -> Result<Outcome> {
-        run::observe(self, || Ok(emitter.clone()), &run::never())
     }
 }
 

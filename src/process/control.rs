@@ -1,55 +1,55 @@
-//! Ending a command from another thread.
+//! The control of a running command, for another thread.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::process::Signal;
 
-use super::terminal::Modes;
-use crate::child::Leash;
+use super::terminal::SavedModes;
+use crate::child::KillHandle;
 
-/// Orders that wait: the first one ends the command, more change nothing.
-const ORDERS: usize = 1;
+/// The number of requests that wait: the first one terminates the command, further ones change nothing.
+const REQUESTS_MAX: usize = 1;
 
-/// Ends the command that it was given to, from any thread; see
-/// [`Command::control`](super::Command::control). It is for one command.
+/// Ends one command from any thread; see [`Command::control`](super::Command::control). Clones control
+/// the same command.
 #[derive(Clone, Debug)]
-pub struct Control {
-    give: Sender<Signal>,
-    pub(super) orders: Receiver<Signal>,
-    pub(super) leash: Leash,
-    pub(super) modes: Modes,
+pub struct CommandControl {
+    requests: Sender<Signal>,
+    pub(super) signals: Receiver<Signal>,
+    pub(super) kill_handle: KillHandle,
+    pub(super) modes: SavedModes,
 }
 
-impl Default for Control {
+impl Default for CommandControl {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Control {
-    /// For a command.
+impl CommandControl {
+    /// Creates a control that is not connected with a command yet.
     pub fn new() -> Self {
-        let (give, orders) = bounded(ORDERS);
+        let (requests, signals) = bounded(REQUESTS_MAX);
         Self {
-            give,
-            orders,
-            leash: Leash::default(),
-            modes: Modes::default(),
+            requests,
+            signals,
+            kill_handle: KillHandle::default(),
+            modes: SavedModes::default(),
         }
     }
 
-    /// Asks the command to end with a signal (`SIGTERM` is 15), as its timeout does; when its
-    /// grace is over it is killed.
+    /// Terminates the command with a signal (`SIGTERM` is 15), as its timeout does. It is killed after its
+    /// grace period.
     pub fn end(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
-            // There is an order already.
-            let _ = self.give.try_send(signal);
+            // A full channel has a request already.
+            let _ = self.requests.try_send(signal);
         }
     }
 
-    /// Kills the command and its group at once, and gives the terminal back: the last act of a
-    /// program that must end.
+    /// Kills the command and its group at once, and restores the terminal: for a program that must exit
+    /// immediately.
     pub fn kill(&self) {
-        self.leash.kill();
+        self.kill_handle.kill();
         self.modes.restore();
     }
 }

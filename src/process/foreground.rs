@@ -1,29 +1,29 @@
-//! What a terminal has in its foreground: the group of processes that a shell has put there, found from
-//! the program that the terminal was opened for.
+//! The foreground of a terminal: the process group that a shell has put there, found from the program that
+//! the terminal was opened for.
 
 use std::time::Instant;
 
-use super::jobs::Foreground;
-use super::kernel::{Stat, age, arguments, children, standard_output, stat};
+use super::os::{Stat, age, arguments, children, standard_output, stat};
+use super::pane_jobs::ForegroundGroup;
 use super::shell::{is_interactive_shell, subshell_name};
 
-/// So deep shells are looked for within shells.
+/// The search depth for shells within shells.
 const DEPTH_MAX: usize = 8;
 
-/// What the kernel shows of a file that is a pipe.
+/// The beginning of the link in `/proc` for a pipe.
 const PIPE: &str = "pipe:";
 
-/// A process, as people know it.
+/// The program of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// What was called, as one would type it.
+    /// The command line as it would be typed.
     pub command: String,
-    /// It is a shell that reads what is typed.
+    /// True for a shell that reads typed input.
     pub is_interactive: bool,
 }
 
 impl Program {
-    /// What a process runs; `None` where it has ended.
+    /// Returns the program of a process; `None` when it has ended.
     pub fn of(pid: u32) -> Option<Self> {
         let arguments = arguments(pid);
         (!arguments.is_empty()).then(|| Self {
@@ -32,13 +32,13 @@ impl Program {
         })
     }
 
-    /// What a shell has started; a part of the shell itself where it runs no other program.
+    /// Returns the program of a job's process, which may be a fork of the shell itself.
     pub fn of_job(pid: u32) -> Option<Self> {
         let arguments = arguments(pid);
         let own = stat(pid)?;
-        let is_part_of_shell = own.arguments != 0
+        let is_fork_of_shell = own.arguments != 0
             && stat(own.parent).is_some_and(|parent| parent.arguments == own.arguments);
-        match is_part_of_shell {
+        match is_fork_of_shell {
             true => Some(Self {
                 command: subshell_name(&arguments),
                 is_interactive: false,
@@ -50,28 +50,28 @@ impl Program {
 
 fn joined(arguments: &[String]) -> String {
     let words = arguments.iter().map(String::as_str);
-    // What cannot be quoted has a NUL in it, and arguments have none.
+    // Only a word with a NUL cannot be quoted, and arguments have none.
     shlex::try_join(words).unwrap_or_else(|_| arguments.join(" "))
 }
 
-/// What the terminal of a program has in its foreground.
-pub(crate) fn foreground(program: &Stat, now: Instant) -> Foreground {
+/// Returns the foreground of a program's terminal.
+pub(crate) fn foreground(program: &Stat, now: Instant) -> ForegroundGroup {
     match program.foreground {
-        Some(group) if group == program.group => Foreground::Shell,
-        Some(group) => of_shell(program, group, now, 0).unwrap_or(Foreground::Unknown),
-        None => Foreground::Unknown,
+        Some(group) if group == program.group => ForegroundGroup::Shell,
+        Some(group) => find_group(program, group, now, 0).unwrap_or(ForegroundGroup::Unknown),
+        None => ForegroundGroup::Unknown,
     }
 }
 
-/// The group, if a shell has started it, or one within that shell has.
-fn of_shell(shell: &Stat, group: u32, now: Instant, depth: usize) -> Option<Foreground> {
+/// Finds a group among the children of a shell, and of the shells within it.
+fn find_group(shell: &Stat, group: u32, now: Instant, depth: usize) -> Option<ForegroundGroup> {
     let children = children(shell.pid);
     let members: Vec<&Stat> = children
         .iter()
         .filter(|child| child.group == group)
         .collect();
     if let (Some(first), Some(last)) = (members.first(), members.last()) {
-        return Some(Foreground::Group {
+        return Some(ForegroundGroup::Group {
             group,
             since: now.checked_sub(age(first)).unwrap_or(now),
             is_whole: is_last_of_pipeline(last),
@@ -87,12 +87,12 @@ fn of_shell(shell: &Stat, group: u32, now: Instant, depth: usize) -> Option<Fore
             && (is_wrapped || is_interactive_shell(&arguments(child.pid)))
     });
     inner
-        .filter_map(|shell| of_shell(shell, group, now, depth + 1))
+        .filter_map(|shell| find_group(shell, group, now, depth + 1))
         .next()
 }
 
-/// Whether nothing comes behind this process in its pipeline, as far as can be seen: what it prints goes
-/// to no other process, or to one of its own.
+/// Returns true when a process is the last of its pipeline, as far as can be seen: its output goes to no
+/// other process, or to a child of its own.
 fn is_last_of_pipeline(member: &Stat) -> bool {
     let Some(pipe) = standard_output(member.pid).filter(|file| file.starts_with(PIPE)) else {
         return true;
@@ -109,14 +109,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_shown_as_it_would_be_typed() {
+    fn a_command_line_is_quoted_as_it_would_be_typed() {
         let arguments = ["sh", "-c", "echo a b; exit 3"].map(String::from);
         assert_eq!(joined(&arguments), "sh -c 'echo a b; exit 3'");
         assert_eq!(joined(&["make".to_owned(), "-j".to_owned()]), "make -j");
     }
 
     #[test]
-    fn a_process_is_known_by_its_arguments() {
+    fn a_process_is_identified_by_its_arguments() {
         if !cfg!(target_os = "linux") {
             return;
         }

@@ -1,4 +1,4 @@
-//! What code logs through the `log` crate, as events: `003…`'s `ctx.log`.
+//! Records of the `log` crate as events: `003…`'s `ctx.log`.
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
@@ -7,11 +7,11 @@ use crate::child::OutputStream;
 use crate::error::{Error, Result};
 use crate::event::TdEvent;
 
-/// What this library logs is about events: made into events it would go round in circles.
-const OURS: &str = env!("CARGO_CRATE_NAME");
+/// This library's own records are about events: as events they would cause further ones without end.
+const OWN_TARGET: &str = env!("CARGO_CRATE_NAME");
 
-/// A logger whose records are `ExecutionOutput` events on `stderr`, a line each: `WARN target:
-/// message`. It never waits; where there is no room, records are dropped and counted.
+/// A logger whose records become `ExecutionOutput` events on `stderr`, one line each: `WARN target:
+/// message`. It never blocks; records that do not fit are dropped and counted.
 ///
 /// ```
 /// use td_observe::{EventBus, process::LogBridge};
@@ -30,7 +30,7 @@ pub struct LogBridge {
 }
 
 impl LogBridge {
-    /// Records up to this level become events.
+    /// Creates a logger that emits records up to `level`.
     pub fn new(emitter: EventEmitter, level: LevelFilter) -> Self {
         Self {
             emitter,
@@ -39,46 +39,42 @@ impl LogBridge {
         }
     }
 
-    /// Hands all records on to another logger as well, as `env_logger`.
-    #[must_use = "it is not installed yet"]
+    /// Also passes all records to another logger, for example `env_logger`.
+    #[must_use = "the logger is not installed yet"]
     pub fn and_to(mut self, next: impl Log + 'static) -> Self {
         self.next = Some(Box::new(next));
         self
     }
 
-    /// Makes it the program's logger. Another logger's level is up to `log::set_max_level`, which
-    /// this raises where it is lower than its own.
+    /// Makes this the program's logger, and raises `log::max_level` to its level. Another logger's level is
+    /// set with `log::set_max_level`.
     ///
     /// # Errors
-    /// When the program has a logger already.
+    /// When the program already has a logger.
     pub fn install(self) -> Result<()> {
         let level = self.level.max(log::max_level());
         log::set_boxed_logger(Box::new(self))
-            .map_err(|cause| Error::other("the program has a logger").because(cause))?;
+            .map_err(|cause| Error::other("the program already has a logger").because(cause))?;
         log::set_max_level(level);
         Ok(())
     }
 
-    fn takes(&self, level: Level, target: &str) -> bool {
-        let is_ours = target == OURS
-            || target
-                .strip_prefix(OURS)
-                .is_some_and(|rest| rest.starts_with("::"));
-        level <= self.level && !is_ours
+    fn accepts(&self, level: Level, target: &str) -> bool {
+        let rest = target.strip_prefix(OWN_TARGET);
+        let is_own = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
+        level <= self.level && !is_own
     }
 }
 
 impl Log for LogBridge {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        self.takes(metadata.level(), metadata.target())
-            || self
-                .next
-                .as_ref()
-                .is_some_and(|next| next.enabled(metadata))
+        let next = self.next.as_ref();
+        self.accepts(metadata.level(), metadata.target())
+            || next.is_some_and(|next| next.enabled(metadata))
     }
 
     fn log(&self, record: &Record<'_>) {
-        if self.takes(record.level(), record.target()) {
+        if self.accepts(record.level(), record.target()) {
             let text = format!(
                 "{} {}: {}\n",
                 record.level(),

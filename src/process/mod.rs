@@ -1,66 +1,72 @@
-//! Child processes: what a command prints is seen while it prints it.
+//! Commands that this program runs, with their output as it is printed, and jobs of other programs and
+//! their exits.
 //!
 //! ```text
-//! command ─start─> child (own group) ─bytes─> lines (pure) ─> recorder (pure) ─> closure, events
-//!                                        ├──> records (pure): what an agent says ──> events
-//!                                        └──> collected (pure): what Output has
+//! command ─start─> child (own group) ─bytes─> lines (pure) ─> batcher (pure) ─> callback, events
+//!                                        ├──> record splitter (pure): an agent's records ──> events
+//!                                        └──> head and tail (pure): CommandOutput
 //! ```
 //!
-//! A command is run to its end by the thread that asks for it, which reads both outputs, keeps the
-//! time and ends the group; there are no other threads. What the command is nobody knows here, but for
-//! the format of what it prints, where somebody says it.
+//! The calling thread runs a command to its end: it reads both outputs, enforces the limits and
+//! terminates the group. There are no other threads. The module knows nothing of the command except the
+//! format of its output, where that is set.
 //!
-//! Of processes that others started it is known what runs in the foreground of their terminals, and how
-//! they ended, as far as the kernel tells.
+//! Of processes that other programs started, it finds the foreground group of their terminal and how they
+//! ended, as far as the operating system reports that.
 //!
-//! Code of this program is seen in the same way: [`Work`] has writers for what it prints, and
-//! [`LogBridge`] takes what it logs.
+//! Work of this program itself becomes events in the same way: [`InProcessExecution`] has writers for its
+//! output, and [`LogBridge`] emits log records.
 
-mod command;
-mod control;
-mod outcome;
-mod validation;
-
-mod log_bridge;
-mod work;
-mod writer;
-
-mod attending;
-mod listen;
-mod run;
-mod start;
-mod terminal;
-
-mod patient;
-mod sinks;
+mod os;
 
 mod agents;
-mod foreground;
-mod jobs;
-mod kernel;
 mod shell;
 
-mod collected;
-mod lines;
-mod recorder;
-mod records;
+mod pane_jobs;
+
+mod foreground;
+
+mod head_tail;
+mod line_assembler;
+mod output_batcher;
+mod record_splitter;
+
+mod blocking_emitter;
+mod sink;
+mod terminal;
+
+mod control;
+
+mod command;
+
+mod outcome;
+mod start;
+
+mod run;
+
+mod validation;
+mod writer;
+
+mod in_process;
+mod log_bridge;
 
 pub use self::command::{Command, Stdin};
-pub use self::control::Control;
+pub use self::control::CommandControl;
+pub use self::in_process::InProcessExecution;
 pub use self::log_bridge::LogBridge;
-pub use self::outcome::{Outcome, Output};
-pub use self::terminal::{Screen, write_from_the_background};
+pub use self::outcome::{CommandOutcome, CommandOutput};
+pub use self::terminal::{PtySize, allow_background_output};
 pub use self::validation::{ValidationResult, run_validation, validate};
-pub use self::work::Work;
 pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
 pub(crate) use self::agents::RunningAgent;
+pub(crate) use self::blocking_emitter::BlockingEmitter;
 pub(crate) use self::foreground::{Program, foreground};
-pub(crate) use self::jobs::{Foreground, JobEvent, Jobs, LIVES as JOB_LIVES};
-pub(crate) use self::kernel::{ExitWatch, Exits, Process, TerminalWatch, directory, stat};
-pub(crate) use self::listen::listen;
-pub(crate) use self::patient::Patient;
-pub(crate) use self::records::{Piece, Records};
-pub(crate) use self::run::observe;
-pub(crate) use self::validation::validate_unless;
+pub(crate) use self::os::{
+    ExitWatch, ProcessWatcher, TerminalWatch, WatchedProcess, directory, stat,
+};
+pub(crate) use self::pane_jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs};
+pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
+pub(crate) use self::run::{observe_command, run_with_listener};
+pub(crate) use self::validation::validate_until_stopped;

@@ -1,10 +1,9 @@
-//! How a command ended, and what it printed.
+//! The outcome and the output of a command.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::child::{Attended, End};
+use crate::child::{ExitCause, ExitReport};
 
 /// The exit code of a timeout, as `timeout(1)` has it.
 const TIMED_OUT: i32 = 124;
@@ -12,42 +11,41 @@ const TIMED_OUT: i32 = 124;
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Outcome {
-    /// What it exited with; `None` when a signal ended it.
+pub struct CommandOutcome {
+    /// The exit code; `None` when a signal ended the command.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the command.
     pub signal: Option<i32>,
-    /// How long it ran.
+    /// The time from its start to its end.
     pub duration: Duration,
-    /// Its time was up, and it was ended.
+    /// True when the command was terminated because its time was up.
     pub timed_out: bool,
-    /// It was asked to end, and did.
+    /// True when the command was terminated through its control or by the observer's stop.
     pub was_ended: bool,
-    /// Lines that were read and counted, but not handed on: see
+    /// Lines beyond the limit, which were read and counted only: see
     /// [`Command::line_limit`](super::Command::line_limit).
     pub lost_lines: u64,
 }
 
-impl Outcome {
-    pub(super) fn new(attended: &Attended, duration: Duration, lost_lines: u64) -> Self {
-        let status: ExitStatus = attended.status;
+impl CommandOutcome {
+    pub(super) fn new(report: &ExitReport, duration: Duration, lost_lines: u64) -> Self {
         Self {
-            exit_code: status.code(),
-            signal: status.signal(),
+            exit_code: report.status.code(),
+            signal: report.status.signal(),
             duration,
-            timed_out: attended.end == End::Timeout,
-            was_ended: attended.end == End::Asked,
+            timed_out: report.cause == ExitCause::TimedOut,
+            was_ended: report.cause == ExitCause::Terminated,
             lost_lines,
         }
     }
 
-    /// Whether it ended by itself, with 0.
+    /// Returns true when the command exited with 0 before its timeout.
     pub fn is_success(&self) -> bool {
         self.exit_code == Some(0) && !self.timed_out
     }
 
-    /// One number for all of it, as shells have it: the exit code, 128 and the signal, or 124 for
-    /// a timeout.
+    /// Returns the outcome as one number, as shells do: the exit code, 128 plus the signal, or 124 for a
+    /// timeout.
     pub fn code(&self) -> i32 {
         if self.timed_out {
             return TIMED_OUT;
@@ -55,28 +53,29 @@ impl Outcome {
         match (self.exit_code, self.signal) {
             (Some(code), _) => code,
             (None, Some(signal)) => 128 + signal,
-            // A child that has ended did it in one of the two ways.
+            // A child ends in one of these two ways.
             (None, None) => 1,
         }
     }
 
-    /// How long it ran, in whole milliseconds.
+    /// Returns the duration in whole milliseconds.
     pub fn duration_ms(&self) -> u64 {
         u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX)
     }
 }
 
-/// How a command ended, and what it printed.
+/// The outcome of a command, and everything that it printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Output {
-    /// How it ended.
-    pub outcome: Outcome,
+pub struct CommandOutput {
+    /// How the command ended.
+    pub outcome: CommandOutcome,
     /// Its standard output, byte for byte.
     pub stdout: Vec<u8>,
-    /// Its standard error, byte for byte; nothing with a terminal of its own, which has one output.
+    /// Its standard error, byte for byte. Empty for a command with a terminal of its own, which has one
+    /// output.
     pub stderr: Vec<u8>,
-    /// Bytes that are missing in the middle of `stdout` or `stderr`: see
+    /// The number of bytes that are missing in the middle of `stdout` and `stderr`: see
     /// [`Command::collect`](super::Command::collect).
     pub lost_bytes: u64,
 }

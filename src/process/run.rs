@@ -1,76 +1,83 @@
-//! Running a command to its end: what it prints is heard, its end is told.
+//! A command run to its end in the calling thread: its output goes to its callback, into events or into
+//! memory.
 
 use std::io::Write;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::attending::{Attending, fed};
-use super::collected::Collected;
 use super::command::Command;
-use super::outcome::{Outcome, Output};
-use super::patient::Patient;
-use super::recorder::{Recorder, Sink};
-use super::records::{Piece, Records, Take};
-use super::sinks::{Events, Hearers};
-use super::start::{Started, start};
-use super::terminal::{Lent, Screen};
+use super::head_tail::HeadTailBuffer;
+use super::outcome::{CommandOutcome, CommandOutput};
+use super::output_batcher::{OutputBatcher, TextSink};
+use super::record_splitter::{PartHandler, RecordPart, RecordSplitter};
+use super::sink::{CommandSink, EventTarget};
+use super::start::StartedCommand;
+use super::terminal::{ForegroundLoan, PtySize};
 use crate::bus::EventEmitter;
-use crate::child::{Attended, Inlet, Listener, OutputStream};
+use crate::child::{ChildListener, ExitReport, OutputStream};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::Stop;
 use crate::timestamp::Timestamp;
 
-/// When the observer stops, a command has no longer than this, whatever its grace is otherwise.
+/// The longest grace period of a command when the observer stops, whatever its own grace period is.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// How often the size of the user's terminal is looked at.
+/// How often the size of the user's terminal is polled.
 const SIZE_CHECK: Duration = Duration::from_millis(200);
 
-/// Runs it and collects what it prints.
-pub(super) fn output(mut command: Command) -> Result<Output> {
-    let began = command.clock.now();
-    let started = start(&command)?;
-    let hearers = Hearers {
-        on_output: command.on_output.take(),
-        events: Events::None,
-    };
-    let ran = attend(command, started, began, hearers, Keeping::Bytes, &never())?;
-    let (stdout, stderr) = ran.collected;
-    Ok(Output {
-        outcome: ran.outcome,
-        stdout: stdout.0,
-        stderr: stderr.0,
-        lost_bytes: stdout.1 + stderr.1,
-    })
+impl Command {
+    /// Runs the command to its end in this thread and returns everything that it printed.
+    ///
+    /// # Errors
+    /// `is_missing_program()` when the program does not exist; the system's errors for starting, reading
+    /// and killing it. A command that fails or times out is no error.
+    pub fn output(self) -> Result<CommandOutput> {
+        let started = StartedCommand::start(&self)?;
+        let (events, stop) = (EventTarget::None, crossbeam_channel::never());
+        let (outcome, outputs) = run(self, started, events, OutputMode::Collect, &stop)?;
+        let [(stdout, lost_stdout), (stderr, lost_stderr)] =
+            outputs.map(HeadTailBuffer::into_bytes);
+        Ok(CommandOutput {
+            outcome,
+            stdout,
+            stderr,
+            lost_bytes: lost_stdout + lost_stderr,
+        })
+    }
+
+    /// Runs the command to its end in this thread and emits what it does: `ExecutionStarted`,
+    /// `ExecutionOutput`, `ExecutionCompleted`.
+    ///
+    /// While the log is full, the command is blocked, as by a terminal, for at most 5 s without progress
+    /// of the log; after that, events that do not fit are dropped and counted.
+    ///
+    /// # Errors
+    /// The errors of [`Command::output`]. A command that cannot be started emits nothing.
+    pub fn observe(self, emitter: &EventEmitter) -> Result<CommandOutcome> {
+        observe_command(self, || Ok(emitter.clone()), &crossbeam_channel::never())
+    }
 }
 
-/// Runs it and makes events of what it does. The emitter is asked for when it has been started; the
-/// command is ended when `stop` is closed.
-pub(crate) fn observe(
-    mut command: Command,
+/// Runs a command and emits what it does. `emitter` is called after the command was started; the command
+/// is terminated when `stop` is closed.
+pub(crate) fn observe_command(
+    command: Command,
     emitter: impl FnOnce() -> Result<EventEmitter>,
     stop: &Stop,
-) -> Result<Outcome> {
-    let began = command.clock.now();
-    let started = start(&command)?;
+) -> Result<CommandOutcome> {
+    let started = StartedCommand::start(&command)?;
     let emitter = emitter()?;
-    emitter.execution_started(&command.line(), &command.directory_shown(), None, None);
-    let to = Patient::new(emitter.clone(), command.clock.clone());
-    let hearers = Hearers {
-        on_output: command.on_output.take(),
-        events: Events::Execution(to),
-    };
+    emitter.execution_started(&command.line(), &command.directory_shown());
+    let target = EventTarget::execution(&emitter, &command.clock);
     let (line, timeout) = (command.line(), command.timeout.unwrap_or_default());
-    match attend(command, started, began, hearers, Keeping::Nothing, stop) {
-        Ok(ran) => {
-            let outcome = ran.outcome;
+    match run(command, started, target, OutputMode::Emit, stop) {
+        Ok((outcome, _)) => {
             if outcome.timed_out {
-                let message = format!("{line} did not end within {timeout:?} and was ended");
+                let message = format!("{line} did not end within {timeout:?} and was terminated");
                 emitter.error("timeout", &message);
             }
-            let took = outcome.duration_ms();
-            emitter.execution_completed(outcome.exit_code, outcome.signal, took, None, None);
+            let duration_ms = outcome.duration_ms();
+            emitter.execution_completed(outcome.exit_code, outcome.signal, duration_ms);
             Ok(outcome)
         }
         Err(error) => {
@@ -80,103 +87,88 @@ pub(crate) fn observe(
     }
 }
 
-/// What is kept of what is printed, beside handing it on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keeping {
-    Nothing,
-    /// Both outputs, within the command's bounds.
-    Bytes,
-    /// The same, and lines are handed on whole.
-    Lines,
-}
-
-/// What came of it.
-pub(super) struct Ran {
-    pub outcome: Outcome,
-    /// Both outputs as far as they were kept, and how many bytes are missing.
-    pub collected: ((Vec<u8>, u64), (Vec<u8>, u64)),
-}
-
-pub(super) fn never() -> Stop {
-    crossbeam_channel::never()
-}
-
-/// Attends a command that was started, to its end.
-pub(super) fn attend(
-    mut command: Command,
-    started: Started,
-    began: Instant,
-    hearers: Hearers,
-    keeping: Keeping,
+/// Runs a command to its end and passes its output to `listener` as it is read. When `stop` is closed,
+/// the command's group is terminated, and killed after `stop_grace`; the stop is noticed within 100 ms.
+///
+/// Ignores the command's output callback, its format, its limits of lines and bytes, and its terminal.
+pub(crate) fn run_with_listener(
+    command: &Command,
     stop: &Stop,
-) -> Result<Ran> {
-    let Started {
-        mut group,
-        outlets,
-        own,
-        fed: pipe,
-        keys,
-        lent,
-    } = started;
-    let mut recorder = Recorder::new(hearers, own.is_some(), command.lines_max);
-    if keeping == Keeping::Lines {
-        recorder = recorder.whole_lines();
+    stop_grace: Duration,
+    listener: &mut impl ChildListener,
+) -> Result<CommandOutcome> {
+    let started = StartedCommand::start(command)?;
+    let began = started.began;
+    let report = started.supervise(command, stop, stop_grace, listener)?;
+    let duration = command.clock.now().saturating_duration_since(began);
+    Ok(CommandOutcome::new(&report, duration, 0))
+}
+
+/// What happens with the output, besides the callback and the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OutputMode {
+    /// Nothing is collected; an agent's records become typed events.
+    Emit,
+    /// Both outputs are collected as they are, within the command's limits.
+    Collect,
+    /// The same, and lines are emitted only when they are complete.
+    CollectLines,
+}
+
+/// Supervises a started command to its end; returns its outcome and the collected outputs.
+pub(super) fn run(
+    mut command: Command,
+    mut started: StartedCommand,
+    events: EventTarget,
+    mode: OutputMode,
+    stop: &Stop,
+) -> Result<(CommandOutcome, [HeadTailBuffer; 2])> {
+    let began = started.began;
+    let sink = CommandSink {
+        on_output: command.on_output.take(),
+        events,
+    };
+    let mut batcher = OutputBatcher::new(sink, started.pty.is_some(), command.lines_max);
+    if mode == OutputMode::CollectLines {
+        batcher = batcher.complete_lines();
     }
-    let bytes_max = match keeping {
-        Keeping::Nothing => 0,
-        Keeping::Bytes | Keeping::Lines => command.collected_bytes,
+    let (collected_bytes, records) = match mode {
+        OutputMode::Emit => (0, RecordSplitter::new(command.format)),
+        OutputMode::Collect | OutputMode::CollectLines => (command.collected_bytes, None),
     };
-    let records = match keeping {
-        Keeping::Nothing => Records::new(command.format),
-        // Whoever collects wants it as it is.
-        Keeping::Bytes | Keeping::Lines => None,
-    };
-    let mut attention = Attention {
-        recorder,
+    let mut monitor = CommandMonitor {
+        batcher,
         records,
         agent_id: command.name(),
         clock: command.clock.clone(),
-        collected: [Collected::new(bytes_max), Collected::new(bytes_max)],
+        collected: OutputStream::ALL.map(|_| HeadTailBuffer::new(collected_bytes)),
         mirror: command.mirror.take(),
-        own,
-        sized_at: began,
-        lent,
-        has_told_stop: false,
+        pty: started.pty.take(),
+        size_checked_at: began,
+        foreground: started.foreground.take(),
+        has_warned_of_stop: false,
     };
-    let stdin = std::io::stdin();
-    let (_raw, inlet) = match keys {
-        Some((raw, to)) => (Some(raw), Inlet::typed(stdin.as_fd(), to)),
-        None => (None, fed(pipe, &command)?),
-    };
-    let attended = Attending {
-        command: &command,
-        began,
-        group: &mut group,
-        inlet,
-        outlets,
-        stop,
-        stop_grace: command.grace.min(STOP_GRACE),
-    }
-    .run(&mut attention)?;
-    Ok(attention.end(&attended, &command.clock, began))
+    let stop_grace = command.grace.min(STOP_GRACE);
+    let report = started.supervise(&command, stop, stop_grace, &mut monitor)?;
+    Ok(monitor.finish(&report, began))
 }
 
-/// Hears what a command does.
-struct Attention {
-    recorder: Recorder<Hearers>,
-    /// Standard output as records, where it has some.
-    records: Option<Records>,
+/// Receives the output of a command while it runs.
+struct CommandMonitor {
+    batcher: OutputBatcher<CommandSink>,
+    /// Splits standard output where it consists of an agent's records.
+    records: Option<RecordSplitter>,
     agent_id: String,
     clock: Clock,
-    collected: [Collected; 2],
+    collected: [HeadTailBuffer; 2],
     mirror: Option<Box<dyn Write + Send>>,
-    own: Option<(pty_process::blocking::Pty, Screen)>,
-    sized_at: Instant,
-    lent: Option<Lent>,
-    has_told_stop: bool,
+    pty: Option<(pty_process::blocking::Pty, PtySize)>,
+    size_checked_at: Instant,
+    foreground: Option<ForegroundLoan>,
+    has_warned_of_stop: bool,
 }
 
-impl Listener for Attention {
+impl ChildListener for CommandMonitor {
     fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Instant) {
         if let Some(mirror) = &mut self.mirror
             && mirror
@@ -184,43 +176,45 @@ impl Listener for Attention {
                 .and_then(|()| mirror.flush())
                 .is_err()
         {
-            // Nobody sees it any more: the rest is heard all the same.
+            // The mirror's reader is gone; everything else continues.
             self.mirror = None;
         }
-        self.collected[usize::from(stream == OutputStream::Stderr)].push(bytes);
+        self.collected[stream.index()].push(bytes);
         if stream == OutputStream::Stdout && self.records.is_some() {
-            self.read(now, |records, wall, take| records.push(bytes, wall, take));
+            self.split(now, |records, wall, handle| {
+                records.push(bytes, wall, handle);
+            });
         } else {
-            self.recorder.push(stream, bytes, now);
+            self.batcher.push(stream, bytes, now);
         }
     }
 
     fn tick(&mut self, now: Instant) -> Option<Instant> {
-        if now >= self.sized_at + SIZE_CHECK
-            && let Some((own, screen)) = &mut self.own
+        if now >= self.size_checked_at + SIZE_CHECK
+            && let Some((pty, size)) = &mut self.pty
         {
-            self.sized_at = now;
-            if let Some(changed) = screen.changed() {
-                *screen = changed;
-                if let Err(error) = own.resize(changed.size()) {
-                    log::warn!("the terminal of the command keeps its size: {error}");
+            self.size_checked_at = now;
+            if let Some(changed) = size.changed() {
+                *size = changed;
+                if let Err(error) = pty.resize(changed.of_pty()) {
+                    log::warn!("cannot resize the terminal of the command: {error}");
                 }
             }
         }
-        self.recorder.tick(now)
+        self.batcher.tick(now)
     }
 
     fn stopped(&mut self, signal: i32) -> bool {
-        if let Some(lent) = &self.lent {
-            lent.stopped(signal);
+        if let Some(foreground) = &self.foreground {
+            foreground.command_stopped(signal);
             return true;
         }
-        if !std::mem::replace(&mut self.has_told_stop, true) {
+        if !std::mem::replace(&mut self.has_warned_of_stop, true) {
             let message = match signal {
-                21 | 22 => "it wants the terminal, which it was not given, and stands still",
-                _ => "it was stopped, and stands still until it gets a CONT",
+                21 | 22 => "it was stopped because it uses the terminal, which it does not have",
+                _ => "it was stopped, and waits for a CONT signal",
             };
-            self.recorder
+            self.batcher
                 .sink
                 .warning(&format!("{message} (signal {signal})"));
         }
@@ -228,44 +222,52 @@ impl Listener for Attention {
     }
 }
 
-impl Attention {
-    /// Has records read; what they say stands behind all that was printed before them.
-    fn read(&mut self, now: Instant, read: impl FnOnce(&mut Records, Timestamp, Take<'_>)) {
-        let (recorder, agent_id) = (&mut self.recorder, &self.agent_id);
+impl CommandMonitor {
+    /// Splits records; their events follow everything that was printed before them.
+    fn split(
+        &mut self,
+        now: Instant,
+        split: impl FnOnce(&mut RecordSplitter, Timestamp, PartHandler<'_>),
+    ) {
+        let (batcher, agent_id) = (&mut self.batcher, &self.agent_id);
         if let Some(records) = &mut self.records {
-            read(records, self.clock.wall(), &mut |piece| match piece {
-                Piece::Text(bytes) | Piece::Unread(bytes) => {
-                    recorder.push(OutputStream::Stdout, bytes, now);
+            split(records, self.clock.wall(), &mut |part| match part {
+                RecordPart::Text(bytes) | RecordPart::Unknown(bytes) => {
+                    batcher.push(OutputStream::Stdout, bytes, now);
                 }
-                Piece::Event(event) => {
-                    recorder.give_all(now);
-                    recorder.sink.agent(event, agent_id);
+                RecordPart::Event(event) => {
+                    batcher.flush(now);
+                    batcher.sink.agent(event, agent_id);
                 }
             });
         }
     }
 
-    fn end(mut self, attended: &Attended, clock: &Clock, began: Instant) -> Ran {
-        let now = clock.now();
+    fn finish(
+        mut self,
+        report: &ExitReport,
+        began: Instant,
+    ) -> (CommandOutcome, [HeadTailBuffer; 2]) {
+        let now = self.clock.now();
         if let Some(records) = &mut self.records
-            && !attended.status.success()
+            && !report.status.success()
         {
-            records.ended_badly(attended.status.to_string());
+            records.set_failure(report.status.to_string());
         }
-        self.read(now, Records::finish);
-        if attended.is_held {
-            self.recorder.sink.warning(
-                "a process that it left behind holds its output: what that prints is not seen",
+        self.split(now, RecordSplitter::finish);
+        if report.is_output_held {
+            self.batcher.sink.warning(
+                "a process that the command left behind holds its output: what it prints is not read",
             );
         }
-        if let Some(lent) = self.lent.take() {
-            lent.take_back(attended.status.code().is_none());
+        if let Some(foreground) = self.foreground.take() {
+            foreground.take_back(report.status.code().is_none());
         }
-        let (_, lost_lines) = self.recorder.finish(now);
-        let [stdout, stderr] = self.collected;
-        Ran {
-            outcome: Outcome::new(attended, now.saturating_duration_since(began), lost_lines),
-            collected: (stdout.take(), stderr.take()),
-        }
+        let lost_lines = self.batcher.finish(now).1;
+        let duration = now.saturating_duration_since(began);
+        (
+            CommandOutcome::new(report, duration, lost_lines),
+            self.collected,
+        )
     }
 }

@@ -1,12 +1,12 @@
-//! Which programs are shells in which people type, by their command lines (pure).
+//! Detection of interactive shells by their command lines (pure).
 
-/// Shells that people type in; `tcsh` and the like take the same letters.
+/// Interactive shells; `tcsh` and similar ones have the same options.
 const SHELLS: &[&str] = &[
     "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "ksh93", "lksh", "mksh", "nu", "oksh",
     "osh", "pwsh", "rbash", "sh", "tcsh", "xonsh", "yash", "zsh",
 ];
 
-/// Options that take the next argument, and run nothing.
+/// Options that take the next argument and do not run a command.
 const WITH_VALUE: &[&str] = &[
     "--rcfile",
     "--init-file",
@@ -14,7 +14,7 @@ const WITH_VALUE: &[&str] = &[
     "+o",
     "-O",
     "+O",
-    // fish and nu: what is run before the first prompt.
+    // fish and nu: a command to run before the first prompt.
     "-C",
     "--init-command",
     "-e",
@@ -23,12 +23,11 @@ const WITH_VALUE: &[&str] = &[
     "--env-config",
 ];
 
-/// Options of the shells with long ones that run a command.
-const COMMANDS: &[&str] = &["--command", "--commands", "-Command", "-File"];
+/// Long options that run a command.
+const COMMAND_OPTIONS: &[&str] = &["--command", "--commands", "-Command", "-File"];
 
-/// Whether these arguments started a shell that reads what is typed: one that was given neither a
-/// command nor a script. What it exits with is what its last command did, which says nothing of its
-/// own success.
+/// Returns true when these arguments start a shell that reads typed input: neither a command nor a script
+/// is given. Its exit status is that of its last command, which says nothing about its own success.
 pub(crate) fn is_interactive_shell(arguments: &[impl AsRef<str>]) -> bool {
     let Some((program, rest)) = arguments.split_first() else {
         return false;
@@ -37,28 +36,28 @@ pub(crate) fn is_interactive_shell(arguments: &[impl AsRef<str>]) -> bool {
     if !SHELLS.contains(&name) {
         return false;
     }
-    let has_flags_of_its_own = matches!(name, "nu" | "pwsh" | "xonsh" | "elvish");
+    let has_own_flags = matches!(name, "nu" | "pwsh" | "xonsh" | "elvish");
     let mut rest = rest.iter().map(AsRef::as_ref);
     while let Some(argument) = rest.next() {
         match argument {
-            // From here on there are only arguments, of what comes from standard input.
+            // The rest are arguments of the script at standard input.
             "-s" => return true,
             "-" | "--" => return rest.next().is_none(),
-            _ if COMMANDS.contains(&argument) => return false,
+            _ if COMMAND_OPTIONS.contains(&argument) => return false,
             "-e" | "-C" if !matches!(name, "nu" | "fish") => {}
             _ if WITH_VALUE.contains(&argument) => {
                 rest.next();
             }
             _ if argument.starts_with("--") => {}
-            _ if argument.starts_with('-') && has_flags_of_its_own => {
+            _ if argument.starts_with('-') && has_own_flags => {
                 if argument == "-c" {
-                    return command(rest.next());
+                    return is_shell_command(rest.next());
                 }
             }
             // `-lc` is `-l -c`.
             _ if argument.starts_with('-') => {
                 if argument.contains('c') {
-                    return command(rest.next());
+                    return is_shell_command(rest.next());
                 }
             }
             _ if argument.starts_with('+') => {}
@@ -68,9 +67,9 @@ pub(crate) fn is_interactive_shell(arguments: &[impl AsRef<str>]) -> bool {
     true
 }
 
-/// Whether a command that a shell was given is nothing but another shell: tmux passes what it is to
-/// run through one.
-fn command(text: Option<&str>) -> bool {
+/// Returns true when a shell's command only starts an interactive shell: tmux runs its commands through a
+/// shell.
+fn is_shell_command(text: Option<&str>) -> bool {
     let Some(text) = text.filter(|text| !text.contains([';', '&', '|', '<', '>', '`', '$', '\n']))
     else {
         return false;
@@ -82,14 +81,14 @@ fn command(text: Option<&str>) -> bool {
     }
 }
 
-/// The program's name without its directory and the dash of a login shell.
+/// Returns the program's name without its directory and the dash of a login shell.
 fn name_of(program: &str) -> &str {
     let name = program.rsplit('/').next().unwrap_or(program);
     name.strip_prefix('-').unwrap_or(name)
 }
 
-/// The name by which a process is shown that a shell has made of itself, to run what stands in
-/// parentheses or in a loop: its arguments are the shell's.
+/// Returns the name of a process that a shell has forked to run parentheses or a loop. Its arguments are the
+/// shell's.
 pub(crate) fn subshell_name(arguments: &[impl AsRef<str>]) -> String {
     let program = arguments.first().map_or("", AsRef::as_ref);
     format!("({})", name_of(program))
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_that_read_what_is_typed() {
+    fn shells_that_read_typed_input() {
         for line in [
             "-bash",
             "-zsh",
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_that_run_something_are_jobs() {
+    fn shells_that_run_a_command_are_jobs() {
         for line in [
             "sh -c 'make; exit 3'",
             "bash -c make",
@@ -169,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn a_subshell_goes_by_the_name_of_its_shell() {
+    fn a_subshell_has_the_name_of_its_shell() {
         assert_eq!(subshell_name(&["/usr/bin/bash", "--norc"]), "(bash)");
         assert_eq!(subshell_name(&["-zsh"]), "(zsh)");
     }
 
     proptest! {
         #[test]
-        fn any_arguments_are_read(arguments in proptest::collection::vec(".{0,12}", 0..6)) {
+        fn any_arguments_are_accepted(arguments in proptest::collection::vec(".{0,12}", 0..6)) {
             is_interactive_shell(&arguments);
         }
 

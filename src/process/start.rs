@@ -1,113 +1,168 @@
-//! Starting a command: with pipes or with a terminal of its own, and with what it reads.
+//! A started command: with pipes or with a terminal of its own, and supervised to its end.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{ChildStdin, Stdio};
+use std::time::{Duration, Instant};
 
 use pty_process::blocking as pty;
 
 use super::command::{Command, Stdin};
-use super::terminal::{self, Lent, Raw, Screen};
-use crate::child::{Group, Outlet, cannot_start};
+use super::terminal::{ForegroundLoan, PtySize, RawMode, is_typed_at};
+use crate::child::{
+    ChildInput, ChildListener, ExitReport, Limits, OutputReader, ProcessGroup, Supervisor,
+    cannot_start,
+};
 use crate::error::{Error, Result};
+use crate::thread::Stop;
 
-/// What a pipe is asked to hold. With the usual 64 KiB a command that prints much takes turns with
-/// its reader; more than this for each of many commands would use up what a user may have in pipes
+/// The requested capacity of an output pipe. With the usual 64 KiB a command that prints much alternates
+/// with its reader. More than this for each of many commands would use up what a user may have in pipes
 /// (64 MiB, `pipe-user-pages-soft`).
 const PIPE_BYTES: usize = 256 * 1024;
 
-/// A command that runs.
-pub(super) struct Started {
-    pub group: Group,
-    pub outlets: [Outlet; 2],
-    /// Its own terminal, to be set to another size.
-    pub own: Option<(pty::Pty, Screen)>,
-    /// What it reads is written here.
-    pub fed: Option<ChildStdin>,
-    /// What is typed goes here.
-    pub keys: Option<(Raw, OwnedFd)>,
-    /// The user's terminal, which it has.
-    pub lent: Option<Lent>,
+/// How long the outputs are read after the end of a command while they are silent and another process
+/// holds them: `exec > >(tee build.log)` has its last lines written by another process.
+const LINGER: Duration = Duration::from_millis(300);
+
+/// A running command.
+pub(super) struct StartedCommand {
+    pub began: Instant,
+    group: ProcessGroup,
+    outputs: [OutputReader; 2],
+    stdin: Option<ChildStdin>,
+    /// The terminal of the command's own, and its size.
+    pub pty: Option<(pty::Pty, PtySize)>,
+    /// The terminal that keys are passed to, while the user's terminal passes them unchanged.
+    keys: Option<(RawMode, OwnedFd)>,
+    /// The user's terminal while the command is its foreground.
+    pub foreground: Option<ForegroundLoan>,
 }
 
-pub(super) fn start(command: &Command) -> Result<Started> {
-    let mut started = match command.screen {
-        None => with_pipes(command)?,
-        Some(screen) => with_terminal(command, screen)?,
-    };
-    started.group.hand_over(&command.control.leash);
-    if command.stdin == Stdin::Inherited && started.own.is_none() {
-        let group = started.group.pid();
-        started.lent = group.and_then(|group| Lent::lend(group, &command.control.modes));
-    }
-    Ok(started)
-}
-
-fn with_pipes(command: &Command) -> Result<Started> {
-    let mut child = plain(command);
-    child
-        .stdin(stdin(command))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut group = Group::start(&mut child)?;
-    let fed = group.child().stdin.take();
-    let (stdout, stderr) = (group.child().stdout.take(), group.child().stderr.take());
-    let outlets = || Ok([Outlet::new(stdout)?, Outlet::new(stderr)?]);
-    let outlets = outlets().map_err(|cause| cannot_read(command, cause))?;
-    outlets[0].widen(PIPE_BYTES);
-    Ok(Started {
-        group,
-        outlets,
-        own: None,
-        fed,
-        keys: None,
-        lent: None,
-    })
-}
-
-fn with_terminal(command: &Command, screen: Screen) -> Result<Started> {
-    let failed = |cause: pty_process::Error| {
-        Error::other(format!("cannot give {} a terminal", command.name())).because(cause)
-    };
-    let (own, theirs) = pty::open().map_err(failed)?;
-    own.resize(screen.size()).map_err(failed)?;
-    let is_typed = command.stdin == Stdin::Inherited && terminal::is_typed();
-    let mut child = pty::Command::from(plain(command));
-    if !is_typed {
-        child = child.stdin(stdin(command));
-    }
-    // A session of its own, and so a group of its own.
-    let child = child.spawn(theirs).map_err(|error| match error {
-        pty_process::Error::Io(cause) => {
-            cannot_start(&command.program, command.directory.as_deref(), cause)
-        }
-        other => failed(other),
-    })?;
-    let mut group = Group::led_by(child);
-    let fed = group.child().stdin.take();
-    let ends = || -> io::Result<_> {
-        let outlet = Outlet::new(Some(own.as_fd().try_clone_to_owned()?))?;
-        let keys = match is_typed {
-            true => Some((
-                Raw::begin(&command.control.modes)?,
-                own.as_fd().try_clone_to_owned()?,
-            )),
-            false => None,
+impl StartedCommand {
+    /// Starts a command.
+    pub fn start(command: &Command) -> Result<Self> {
+        let began = command.clock.now();
+        let mut started = match command.pty_size {
+            None => Self::with_pipes(command, began)?,
+            Some(size) => Self::with_pty(command, size, began)?,
         };
-        Ok(([outlet, Outlet::new(None::<OwnedFd>)?], keys))
-    };
-    let (outlets, keys) = ends().map_err(|cause| cannot_read(command, cause))?;
-    Ok(Started {
-        group,
-        outlets,
-        own: Some((own, screen)),
-        fed,
-        keys,
-        lent: None,
-    })
+        started.group.connect(&command.control.kill_handle);
+        if command.stdin == Stdin::Inherited && started.pty.is_none() {
+            let group = started.group.pid();
+            started.foreground =
+                group.and_then(|group| ForegroundLoan::lend(group, &command.control.modes));
+        }
+        Ok(started)
+    }
+
+    fn with_pipes(command: &Command, began: Instant) -> Result<Self> {
+        let mut child = std_command(command);
+        child
+            .stdin(stdin_of(command))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut group = ProcessGroup::start(&mut child)?;
+        let child = group.child();
+        let stdin = child.stdin.take();
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let outputs = || Ok([OutputReader::new(stdout)?, OutputReader::new(stderr)?]);
+        let outputs = outputs().map_err(|cause| cannot_read(command, cause))?;
+        outputs[0].enlarge_pipe(PIPE_BYTES);
+        Ok(Self {
+            began,
+            group,
+            outputs,
+            stdin,
+            pty: None,
+            keys: None,
+            foreground: None,
+        })
+    }
+
+    fn with_pty(command: &Command, size: PtySize, began: Instant) -> Result<Self> {
+        let failed = |cause: pty_process::Error| {
+            Error::other(format!("cannot open a terminal for {}", command.name())).because(cause)
+        };
+        let (pty, child_end) = pty::open().map_err(failed)?;
+        pty.resize(size.of_pty()).map_err(failed)?;
+        let is_typed = command.stdin == Stdin::Inherited && is_typed_at();
+        let mut child = pty::Command::from(std_command(command));
+        if !is_typed {
+            child = child.stdin(stdin_of(command));
+        }
+        // The child leads a session of its own, and so a group of its own.
+        let child = child.spawn(child_end).map_err(|error| match error {
+            pty_process::Error::Io(cause) => {
+                cannot_start(&command.program, command.directory.as_deref(), cause)
+            }
+            other => failed(other),
+        })?;
+        let mut group = ProcessGroup::led_by(child);
+        let stdin = group.child().stdin.take();
+        let descriptors = || -> io::Result<_> {
+            let output = OutputReader::new(Some(pty.as_fd().try_clone_to_owned()?))?;
+            let keys = match is_typed {
+                true => Some((
+                    RawMode::enter(&command.control.modes)?,
+                    pty.as_fd().try_clone_to_owned()?,
+                )),
+                false => None,
+            };
+            Ok(([output, OutputReader::new(None::<OwnedFd>)?], keys))
+        };
+        let (outputs, keys) = descriptors().map_err(|cause| cannot_read(command, cause))?;
+        Ok(Self {
+            began,
+            group,
+            outputs,
+            stdin,
+            pty: Some((pty, size)),
+            keys,
+            foreground: None,
+        })
+    }
+
+    /// Supervises the command until its end. When `stop` is closed, its group is terminated, and killed
+    /// after `stop_grace`.
+    pub fn supervise(
+        self,
+        command: &Command,
+        stop: &Stop,
+        stop_grace: Duration,
+        listener: &mut impl ChildListener,
+    ) -> Result<ExitReport> {
+        let timeout = command.timeout;
+        let limits = Limits {
+            deadline: timeout.and_then(|timeout| self.began.checked_add(timeout)),
+            grace: command.grace,
+            stop_grace,
+            linger: LINGER,
+            signals: &command.control.signals,
+            stop,
+        };
+        let terminal = io::stdin();
+        let (_raw_mode, input) = match (self.keys, self.stdin, &command.stdin) {
+            (Some((raw_mode, pty)), ..) => {
+                (Some(raw_mode), ChildInput::typed(terminal.as_fd(), pty))
+            }
+            (None, Some(pipe), Stdin::Bytes(bytes)) => {
+                let input = ChildInput::bytes(pipe, bytes).map_err(|cause| {
+                    Error::other(format!("cannot write to {}", command.name())).because(cause)
+                })?;
+                (None, input)
+            }
+            _ => (None, ChildInput::none()),
+        };
+        Supervisor::new(self.group, input, self.outputs, limits, &command.clock)
+            .run(listener)
+            .map_err(|cause| {
+                Error::other(format!("cannot supervise {}", command.name())).because(cause)
+            })
+    }
 }
 
-fn plain(command: &Command) -> std::process::Command {
+fn std_command(command: &Command) -> std::process::Command {
     let mut child = std::process::Command::new(&command.program);
     child.args(&command.args);
     for (name, value) in &command.env {
@@ -122,7 +177,7 @@ fn plain(command: &Command) -> std::process::Command {
     child
 }
 
-fn stdin(command: &Command) -> Stdio {
+fn stdin_of(command: &Command) -> Stdio {
     match command.stdin {
         Stdin::Closed => Stdio::null(),
         Stdin::Inherited => Stdio::inherit(),
@@ -131,5 +186,5 @@ fn stdin(command: &Command) -> Stdio {
 }
 
 fn cannot_read(command: &Command, cause: io::Error) -> Error {
-    Error::other(format!("cannot read what {} prints", command.name())).because(cause)
+    Error::other(format!("cannot read the output of {}", command.name())).because(cause)
 }

@@ -1,9 +1,9 @@
-//! Terminals: one that a command has of its own, and the user's, lent to a command that reads it.
+//! Terminals: one of a command's own, and the user's, whose foreground a command becomes.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal as NixSignal, raise};
 use rustix::process::{Pid, Signal, getpgrp, kill_current_process_group};
@@ -12,24 +12,24 @@ use rustix::termios::{
     tcsetpgrp,
 };
 
-/// The controlling terminal of whoever opens it.
+/// The controlling terminal of the process that opens it.
 const TERMINAL: &str = "/dev/tty";
 
-/// How large a terminal is that a command gets.
+/// The size of the terminal that a command gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Screen {
-    /// Its width and height in character cells.
+pub struct PtySize {
+    /// The width in character cells.
     pub columns: u16,
-    /// See `columns`.
+    /// The height in character cells.
     pub rows: u16,
-    /// Follows the terminal of this program, where it has one.
+    /// True to follow the size of this program's terminal, where it has one.
     pub follows: bool,
 }
 
-impl Screen {
-    /// As large as the terminal of this program, now and when that changes; 80 by 24 without one.
-    pub fn like_ours() -> Self {
-        let (columns, rows) = our_size().unwrap_or((80, 24));
+impl PtySize {
+    /// Returns the size of this program's terminal, which it follows; 80 by 24 without a terminal.
+    pub fn of_terminal() -> Self {
+        let (columns, rows) = terminal_size().unwrap_or((80, 24));
         Self {
             columns,
             rows,
@@ -37,8 +37,8 @@ impl Screen {
         }
     }
 
-    /// So large, for good.
-    pub fn of(columns: u16, rows: u16) -> Self {
+    /// Returns a size that does not change.
+    pub fn fixed(columns: u16, rows: u16) -> Self {
         Self {
             columns,
             rows,
@@ -46,13 +46,13 @@ impl Screen {
         }
     }
 
-    pub(super) fn size(self) -> pty_process::Size {
+    pub(super) fn of_pty(self) -> pty_process::Size {
         pty_process::Size::new(self.rows, self.columns)
     }
 
-    /// The screen as it is to be now, if that is another size.
+    /// Returns the new size if the terminal that this size follows was resized.
     pub(super) fn changed(self) -> Option<Self> {
-        let (columns, rows) = our_size().filter(|_| self.follows)?;
+        let (columns, rows) = terminal_size().filter(|_| self.follows)?;
         let now = Self {
             columns,
             rows,
@@ -62,186 +62,176 @@ impl Screen {
     }
 }
 
-fn our_size() -> Option<(u16, u16)> {
+fn terminal_size() -> Option<(u16, u16)> {
     let size: Winsize = tcgetwinsize(File::open(TERMINAL).ok()?).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
-/// A terminal's modes as they were, to be given back once, by whoever comes first.
+/// The modes of a terminal, saved to be restored once. Clones share the saved modes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Modes(Arc<Mutex<Option<(OwnedFd, Termios)>>>);
+pub(crate) struct SavedModes(Arc<Mutex<Option<(OwnedFd, Termios)>>>);
 
-impl Modes {
-    /// Remembers how this terminal is set now.
-    pub(crate) fn save(&self, terminal: impl AsFd) -> io::Result<Termios> {
+impl SavedModes {
+    /// Saves and returns the present modes of a terminal.
+    fn save(&self, terminal: impl AsFd) -> io::Result<Termios> {
         let modes = tcgetattr(terminal.as_fd())?;
         let terminal = terminal.as_fd().try_clone_to_owned()?;
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((terminal, modes.clone()));
+        *self.lock() = Some((terminal, modes.clone()));
         Ok(modes)
     }
 
-    /// Sets the terminal as it was.
+    /// Restores the saved modes, if there are any.
     pub(crate) fn restore(&self) {
-        let saved = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let saved = self.lock().take();
         if let Some((terminal, modes)) = saved {
-            // From the background, too. A terminal that is gone needs nothing.
-            let _ = without_stops(|| tcsetattr(&terminal, OptionalActions::Now, &modes));
+            // A terminal that is gone needs no modes.
+            let _ = set_modes(&terminal, &modes);
         }
     }
 
-    /// Whether nothing is remembered.
-    fn is_empty(&self) -> bool {
-        let saved = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        saved.is_none()
+    /// Returns the saved modes.
+    fn modes(&self) -> Option<Termios> {
+        self.lock().as_ref().map(|(_, modes)| modes.clone())
     }
 
-    /// Leaves it as it is.
-    pub(super) fn forget(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    fn lock(&self) -> MutexGuard<'_, Option<(OwnedFd, Termios)>> {
+        // It is set in one step: a panic elsewhere leaves nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Does what stops programs that are not in the foreground, without being stopped.
-fn without_stops<T>(act: impl FnOnce() -> T) -> T {
-    without(NixSignal::SIGTTOU, act)
+/// Sets the modes of a terminal, also from its background.
+fn set_modes(terminal: impl AsFd, modes: &Termios) -> rustix::io::Result<()> {
+    without_signal(NixSignal::SIGTTOU, || {
+        tcsetattr(terminal, OptionalActions::Now, modes)
+    })
 }
 
-/// Does something while a signal to this thread waits.
-fn without<T>(signal: NixSignal, act: impl FnOnce() -> T) -> T {
-    let mut held = SigSet::empty();
-    held.add(signal);
-    let before = held.thread_swap_mask(SigmaskHow::SIG_BLOCK);
-    let done = act();
+/// Runs `act` while a signal to this thread is blocked.
+fn without_signal<T>(signal: NixSignal, act: impl FnOnce() -> T) -> T {
+    let mut blocked = SigSet::empty();
+    blocked.add(signal);
+    let before = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let result = act();
     if let Ok(before) = before {
-        // It was the mask of this thread a moment ago.
+        // Restoring a mask that this thread had cannot fail.
         let _ = before.thread_set_mask();
     }
-    done
+    result
 }
 
-/// Lets this thread, and those that it starts afterwards, write to the terminal while a command has
-/// it, also where `stty tostop` is set. For programs that run commands with
+/// Lets this thread, and those that it starts afterwards, write to the terminal while a command is its
+/// foreground, even with `stty tostop`. For programs that run commands with
 /// [`Stdin::Inherited`](super::Stdin::Inherited).
-pub fn write_from_the_background() {
-    let mut stops = SigSet::empty();
-    stops.add(NixSignal::SIGTTOU);
-    // Where it is refused, a terminal that is set to `tostop` stops us, and `fg` goes on.
-    let _ = stops.thread_block();
+pub fn allow_background_output() {
+    let mut signals = SigSet::empty();
+    signals.add(NixSignal::SIGTTOU);
+    // After a refusal, a terminal with `tostop` stops this program until `fg`.
+    let _ = signals.thread_block();
 }
 
-/// Whether somebody types into standard input: it is a terminal, and we are its foreground.
-pub(super) fn is_typed() -> bool {
+/// Returns true when standard input is a terminal and this program is its foreground.
+pub(super) fn is_typed_at() -> bool {
     isatty(io::stdin()) && tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground == getpgrp())
 }
 
-/// The user's terminal, lent to a command: it is the foreground, as if a shell had started it.
-/// Dropped, the terminal is taken back.
-pub(super) struct Lent {
+/// The user's terminal while a command is its foreground, as if a shell had started the command.
+/// Dropping it takes the terminal back.
+pub(super) struct ForegroundLoan {
     terminal: File,
-    modes: Modes,
-    /// Our own group, and the command's.
-    own: Pid,
-    group: Pid,
+    modes: SavedModes,
+    own_group: Pid,
+    command_group: Pid,
 }
 
-impl Lent {
-    /// Lends the terminal, if this program has one; in its background, when it comes to the
-    /// foreground.
-    pub fn lend(group: Pid, modes: &Modes) -> Option<Self> {
+impl ForegroundLoan {
+    /// Makes a command the foreground of this program's terminal, if it has one. A program in the
+    /// background does so later, when it comes to the foreground.
+    pub fn lend(command_group: Pid, modes: &SavedModes) -> Option<Self> {
         let terminal = File::options().read(true).write(true).open(TERMINAL).ok()?;
-        let lent = Self {
+        let loan = Self {
             terminal,
             modes: modes.clone(),
-            own: getpgrp(),
-            group,
+            own_group: getpgrp(),
+            command_group,
         };
-        if lent.has(lent.own) {
-            modes.save(&lent.terminal).ok()?;
-            lent.give(group);
+        if loan.is_foreground(loan.own_group) {
+            modes.save(&loan.terminal).ok()?;
+            loan.set_foreground(command_group);
         }
-        Some(lent)
+        Some(loan)
     }
 
-    fn give(&self, to: Pid) {
-        if let Err(error) = without_stops(|| tcsetpgrp(&self.terminal, to)) {
-            log::warn!("the terminal cannot be handed over: {error}");
+    fn set_foreground(&self, group: Pid) {
+        let set = || tcsetpgrp(&self.terminal, group);
+        if let Err(error) = without_signal(NixSignal::SIGTTOU, set) {
+            log::warn!("cannot change the foreground of the terminal: {error}");
         }
     }
 
-    fn has(&self, group: Pid) -> bool {
+    fn is_foreground(&self, group: Pid) -> bool {
         tcgetpgrp(&self.terminal).is_ok_and(|foreground| foreground == group)
     }
 
-    /// The command was stopped by a signal. As a shell's job would, so stop we, and when we go on
-    /// in the foreground, so does the command.
-    pub fn stopped(&self, signal: i32) {
+    /// Handles a command that a signal has stopped: stops this program as well, as a shell's job stops,
+    /// and returns the foreground to the command when this program continues in the foreground.
+    pub fn command_stopped(&self, signal: i32) {
         let wants_terminal = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
-        if wants_terminal && self.has(self.group) {
-            // It looked at the terminal a moment before it was given to it.
+        if wants_terminal && self.is_foreground(self.command_group) {
+            // It used the terminal just before it became the foreground.
             return;
         }
-        let mut theirs = None;
-        if self.has(self.group) {
-            theirs = tcgetattr(&self.terminal).ok();
-            self.give(self.own);
-            if let Ok(modes) = self.modes.save_of(&self.terminal) {
-                let _ = without_stops(|| tcsetattr(&self.terminal, OptionalActions::Now, &modes));
+        let mut command_modes = None;
+        if self.is_foreground(self.command_group) {
+            command_modes = tcgetattr(&self.terminal).ok();
+            self.set_foreground(self.own_group);
+            if let Some(modes) = self.modes.modes() {
+                let _ = set_modes(&self.terminal, &modes);
             }
         }
-        // Everybody in our group, as the terminal would have done; and this thread, so that it does
-        // not go on before the stop. Its own signal waits until both are sent: whichever stops us,
-        // going on takes the other away, and we are not stopped a second time.
-        without(NixSignal::SIGTSTP, || {
+        // The signal goes to the whole group, as from the terminal, and to this thread, so that it does
+        // not continue before the stop. The thread's own signal is blocked until both are sent:
+        // continuing after either discards the other, so the program does not stop twice.
+        without_signal(NixSignal::SIGTSTP, || {
             let _ = raise(NixSignal::SIGTSTP);
             let _ = kill_current_process_group(Signal::TSTP);
         });
-        if self.has(self.own) {
-            if self.modes.is_empty() {
-                // The first time that it is lent. Modes that cannot be read are not given back.
+        if self.is_foreground(self.own_group) {
+            if self.modes.modes().is_none() {
+                // This is the first loan. Modes that cannot be read are not restored.
                 let _ = self.modes.save(&self.terminal);
             }
-            if let Some(theirs) = theirs {
-                let _ = without_stops(|| tcsetattr(&self.terminal, OptionalActions::Now, &theirs));
+            if let Some(modes) = command_modes {
+                let _ = set_modes(&self.terminal, &modes);
             }
-            self.give(self.group);
+            self.set_foreground(self.command_group);
         }
     }
 
-    /// Takes the terminal back. What the command has set stays set, unless it died.
-    pub fn take_back(self, died: bool) {
-        if !died {
-            self.modes.forget();
+    /// Takes the terminal back. The modes that the command has set are kept, unless a signal ended it.
+    pub fn take_back(self, is_killed: bool) {
+        if !is_killed {
+            *self.modes.lock() = None;
         }
     }
 }
 
-impl Drop for Lent {
+impl Drop for ForegroundLoan {
     fn drop(&mut self) {
-        // Where a shell has taken it meanwhile, it is the shell's.
-        if self.has(self.group) {
-            self.give(self.own);
+        // A shell may have taken the terminal meanwhile; it keeps it.
+        if self.is_foreground(self.command_group) {
+            self.set_foreground(self.own_group);
         }
         self.modes.restore();
     }
 }
 
-impl Modes {
-    /// How the terminal was set when it was saved.
-    fn save_of(&self, terminal: impl AsFd) -> io::Result<Termios> {
-        let saved = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*saved {
-            Some((_, modes)) => Ok(modes.clone()),
-            None => Ok(tcgetattr(terminal)?),
-        }
-    }
-}
+/// Passes every key as it is typed, while it lives.
+pub(super) struct RawMode(SavedModes);
 
-/// Every key goes through as it is typed, while this lives.
-pub(super) struct Raw(Modes);
-
-impl Raw {
-    /// Sets the terminal at standard input so.
-    pub fn begin(modes: &Modes) -> io::Result<Self> {
+impl RawMode {
+    /// Sets the terminal at standard input to raw mode.
+    pub fn enter(modes: &SavedModes) -> io::Result<Self> {
         let mut raw = modes.save(io::stdin())?;
         let guard = Self(modes.clone());
         raw.make_raw();
@@ -250,7 +240,7 @@ impl Raw {
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawMode {
     fn drop(&mut self) {
         self.0.restore();
     }

@@ -1,56 +1,58 @@
-//! The check of a loop: a shell command whose lines are events, and whose end is a result (`001…`).
+//! The validation of a loop's iteration: a shell command whose lines become events, and whose end is a
+//! result (`001…`).
 
 use std::path::Path;
 use std::time::Duration;
 
+use super::blocking_emitter::BlockingEmitter;
 use super::command::Command;
-use super::patient::Patient;
-use super::run::{Keeping, attend, never};
-use super::sinks::{Events, Hearers};
-use super::start::start;
+use super::head_tail::HeadTailBuffer;
+use super::run::{OutputMode, run};
+use super::sink::EventTarget;
+use super::start::StartedCommand;
 use crate::bus::EventEmitter;
 use crate::error::Result;
 use crate::thread::Stop;
 
-/// What is kept of each output of a check: what failed stands at its end.
+/// The most bytes that are kept of each output of a validation: the failure is at its end.
 const COLLECTED_BYTES: usize = 1024 * 1024;
 
-/// Lines of a check that become events, unless told otherwise (`001…`, edge case 5): as many as
-/// anybody reads in a week.
+/// The default limit of lines that become events (`001…`, edge case 5): as many as a person reads in a
+/// week.
 const LINES_MAX: u64 = 1_000_000;
 
-/// How a check ended.
+/// The result of a validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ValidationResult {
-    /// The exit code; 128 and the signal that ended it; 124 when its time was up.
+    /// The exit code; 128 plus the signal that ended the command; 124 for a timeout.
     pub exit_code: i32,
-    /// Its standard output: of more than 1 MiB the beginning and the end.
+    /// Its standard output; the beginning and the end of more than 1 MiB.
     pub stdout: String,
     /// Its standard error, likewise.
     pub stderr: String,
-    /// How long it ran.
+    /// The time from its start to its end.
     pub duration_ms: u64,
-    /// Its time was up.
+    /// True when its time was up.
     pub timed_out: bool,
-    /// It was asked to end before it did: whatever it exited with, it has not passed.
+    /// True when it was terminated on request: it has not passed, whatever its exit code is.
     pub was_ended: bool,
-    /// Lines that became no events, beyond the limit.
+    /// The number of lines beyond the limit, which became no events.
     pub lost_lines: u64,
 }
 
 impl ValidationResult {
-    /// Whether the check passed.
+    /// Returns true when the validation passed.
     pub fn passed(&self) -> bool {
         self.exit_code == 0 && !self.was_ended
     }
 }
 
-/// Runs a shell command as the check of an iteration: `ValidationStarted`, a `ValidationOutput` for
-/// each line while it is printed, `ValidationCompleted`. Without an emitter there are no events,
-/// and the result is the same.
+/// Runs a shell command as the validation of an iteration and emits `ValidationStarted`, one
+/// `ValidationOutput` per line as it is printed, and `ValidationCompleted`. Without an emitter it emits
+/// nothing and returns the same result.
 ///
-/// A check that takes too long is ended, with its whole group, and that is a result.
+/// A validation that exceeds its time is terminated with its whole group, and that is a result, too.
 ///
 /// ```no_run
 /// use std::{path::Path, time::Duration};
@@ -65,7 +67,7 @@ impl ValidationResult {
 /// ```
 ///
 /// # Errors
-/// When there is no `sh`, or no such directory; what the system says.
+/// When `sh` or the directory does not exist; the system's errors for starting and reading the command.
 pub fn run_validation(
     command: &str,
     workdir: &Path,
@@ -85,50 +87,47 @@ pub fn run_validation(
     )
 }
 
-/// The same for a command with bounds of its own; `line` is what the events call it.
+/// Runs a validation with the limits of `command`; `line` is its name in the events.
 ///
 /// # Errors
-/// As for [`run_validation`].
+/// The errors of [`run_validation`].
 pub fn validate(
     command: Command,
     line: &str,
     emitter: Option<&EventEmitter>,
     iteration: u32,
 ) -> Result<ValidationResult> {
-    validate_unless(command, line, emitter, iteration, &never())
+    let stop = crossbeam_channel::never();
+    validate_until_stopped(command, line, emitter, iteration, &stop)
 }
 
-/// The same, ended when `stop` is closed.
-pub(crate) fn validate_unless(
-    mut command: Command,
+/// Runs a validation and terminates it when `stop` is closed.
+pub(crate) fn validate_until_stopped(
+    command: Command,
     line: &str,
     emitter: Option<&EventEmitter>,
     iteration: u32,
     stop: &Stop,
 ) -> Result<ValidationResult> {
-    let began = command.clock.now();
-    let events = match emitter {
-        Some(emitter) => Events::Validation {
-            to: Patient::new(emitter.clone(), command.clock.clone()),
-            iteration,
-        },
-        None => Events::None,
+    let started = StartedCommand::start(&command)?;
+    let target = match emitter {
+        Some(emitter) => {
+            emitter.validation_started(iteration, line);
+            EventTarget::Validation {
+                emitter: BlockingEmitter::new(emitter.clone(), command.clock.clone()),
+                iteration,
+            }
+        }
+        None => EventTarget::None,
     };
-    let hearers = Hearers {
-        on_output: command.on_output.take(),
-        events,
-    };
-    let started = start(&command)?;
-    if let Some(emitter) = emitter {
-        emitter.validation_started(iteration, line);
-    }
-    let ran = attend(command, started, began, hearers, Keeping::Lines, stop)?;
-    let outcome = ran.outcome;
-    let ((stdout, _), (stderr, _)) = ran.collected;
+    let (outcome, outputs) = run(command, started, target, OutputMode::CollectLines, stop)?;
+    let text =
+        |output: HeadTailBuffer| String::from_utf8_lossy(&output.into_bytes().0).into_owned();
+    let [stdout, stderr] = outputs.map(text);
     let result = ValidationResult {
         exit_code: outcome.code(),
-        stdout: String::from_utf8_lossy(&stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&stderr).into_owned(),
+        stdout,
+        stderr,
         duration_ms: outcome.duration_ms(),
         timed_out: outcome.timed_out,
         was_ended: outcome.was_ended,

@@ -2,31 +2,30 @@
 
 use std::io;
 
-use super::lines::Lines;
-use super::patient::Patient;
-use super::recorder::Sink;
-use super::sinks::{Events, Hearers};
+use super::line_assembler::LineAssembler;
+use super::output_batcher::{NOT_TEXT, TextSink};
+use super::sink::{CommandSink, EventTarget};
 use crate::bus::EventEmitter;
 use crate::child::OutputStream;
 use crate::clock::Clock;
 
-/// Writes `ExecutionOutput` events, as a child process's output becomes them: each line when it is
-/// whole; an open one when it is flushed, and when it has stood for a moment and goes on. Dropped,
-/// it writes what is left.
+/// Emits what is written as `ExecutionOutput` events, like the output of a child process: a line when it
+/// is complete, an open line when it is flushed or continued after a while. Dropping the writer emits the
+/// rest.
 ///
-/// Where the log is behind, writing waits, as on a terminal; not for longer than 5 s, when the disk
-/// stands still. It never fails.
+/// While the log is full, writing blocks, as on a terminal, for at most 5 s without progress of the log.
+/// It never fails.
 #[derive(Debug)]
 pub struct OutputWriter {
     stream: OutputStream,
-    lines: Lines,
-    to: Hearers,
+    lines: LineAssembler,
+    sink: CommandSink,
     clock: Clock,
-    has_told: bool,
+    has_warned: bool,
 }
 
 impl EventEmitter {
-    /// Output of this execution, to write to.
+    /// Returns a writer whose text becomes output of this execution.
     ///
     /// ```
     /// use std::io::Write;
@@ -39,33 +38,31 @@ impl EventEmitter {
     /// }
     /// ```
     pub fn writer(&self, stream: OutputStream) -> OutputWriter {
-        OutputWriter::new(self, stream, Clock::system())
+        let clock = Clock::system();
+        OutputWriter {
+            stream,
+            lines: LineAssembler::new(false),
+            sink: CommandSink {
+                on_output: None,
+                events: EventTarget::execution(self, &clock),
+            },
+            clock,
+            has_warned: false,
+        }
     }
 }
 
 impl OutputWriter {
-    pub(super) fn new(emitter: &EventEmitter, stream: OutputStream, clock: Clock) -> Self {
-        let events = Events::Execution(Patient::new(emitter.clone(), clock.clone()));
-        let on_output = None;
-        Self {
-            stream,
-            lines: Lines::new(false),
-            to: Hearers { on_output, events },
-            clock,
-            has_told: false,
-        }
-    }
-
-    fn give(&mut self, passing: Option<String>) {
+    fn emit(&mut self, transient: Option<String>) {
         if !self.lines.ready().is_empty() {
             let text = self.lines.take_ready();
-            self.to.text(self.stream, text, false);
+            self.sink.text(self.stream, text, false);
         }
-        if let Some(text) = passing {
-            self.to.text(self.stream, text, true);
+        if let Some(text) = transient {
+            self.sink.text(self.stream, text, true);
         }
-        if self.lines.invalid() > 0 && !std::mem::replace(&mut self.has_told, true) {
-            self.to.warning(super::recorder::NOT_TEXT);
+        if self.lines.invalid() > 0 && !std::mem::replace(&mut self.has_warned, true) {
+            self.sink.warning(NOT_TEXT);
         }
     }
 }
@@ -74,14 +71,14 @@ impl io::Write for OutputWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let now = self.clock.now();
         self.lines.push(bytes, now);
-        let passing = self.lines.tick(now);
-        self.give(passing);
+        let transient = self.lines.tick(now);
+        self.emit(transient);
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let passing = self.lines.flush(self.clock.now());
-        self.give(passing);
+        let transient = self.lines.flush(self.clock.now());
+        self.emit(transient);
         Ok(())
     }
 }
@@ -89,6 +86,6 @@ impl io::Write for OutputWriter {
 impl Drop for OutputWriter {
     fn drop(&mut self) {
         self.lines.finish(self.clock.now());
-        self.give(None);
+        self.emit(None);
     }
 }

@@ -1,26 +1,26 @@
-//! The format asciicast v3: a header, then one event a line, each with the time since the one
-//! before (pure).
+//! Encodes asciicast v3: a header, then one event per line with the time since the previous one
+//! (pure).
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use crate::timestamp::Timestamp;
 
-/// What is held back while the size for the header is not known: some hundred markers.
+/// The most text held back while the size for the header is unknown: some hundred markers.
 #[cfg(feature = "cli")]
 const PENDING_BYTES_MAX: usize = 64 * 1024;
 
-/// What an event is.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum EventCode {
     Output,
     Resize,
     Marker,
     Exit,
 }
 
-impl Code {
-    /// As the format writes it.
+impl EventCode {
+    /// Returns the letter of the format.
     pub fn letter(self) -> char {
         match self {
             Self::Output => 'o',
@@ -31,33 +31,32 @@ impl Code {
     }
 }
 
-/// Writes a cast.
+/// Encodes one recording, event by event.
 #[derive(Debug)]
-pub(crate) struct Tape {
+pub(crate) struct Encoder {
     title: Option<String>,
     idle_limit_micros: Option<u64>,
-    /// When it began.
     begin: Option<Timestamp>,
-    /// The time of the last envelope, as its clock said.
-    clock: Option<Timestamp>,
-    /// Time since the beginning, and how much of it is written. A clock that goes back takes
-    /// nothing away.
+    /// The time of the last [`advance_to`](Self::advance_to).
+    now: Option<Timestamp>,
+    /// Time since the beginning, and the part of it that is written. A clock that is set back
+    /// subtracts nothing.
     elapsed_micros: u64,
     written_micros: u64,
-    /// Events before the header; `None` when that is written.
+    /// Events that precede the header; `None` once the header is written.
     pending: Option<String>,
-    /// Used again from event to event.
+    /// A buffer, reused by each event.
     json: String,
 }
 
-impl Tape {
+impl Encoder {
     pub fn new(title: Option<String>, idle_limit: Option<Duration>) -> Self {
         let micros = |limit: Duration| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
         Self {
             title,
             idle_limit_micros: idle_limit.map(micros),
             begin: None,
-            clock: None,
+            now: None,
             elapsed_micros: 0,
             written_micros: 0,
             pending: Some(String::new()),
@@ -65,29 +64,29 @@ impl Tape {
         }
     }
 
-    /// What follows happened then.
-    pub fn at(&mut self, ts: Timestamp) {
+    /// Sets the time of the events that follow.
+    pub fn advance_to(&mut self, ts: Timestamp) {
         self.begin.get_or_insert(ts);
-        let before = self.clock.replace(ts).unwrap_or(ts);
+        let before = self.now.replace(ts).unwrap_or(ts);
         let step = ts.micros().saturating_sub(before.micros());
         let step = u64::try_from(step).unwrap_or(0);
         self.elapsed_micros = self.elapsed_micros.saturating_add(step);
     }
 
-    /// Whether the header is written.
-    pub fn is_open(&self) -> bool {
+    /// Returns `true` if the header is written.
+    pub fn has_header(&self) -> bool {
         self.pending.is_none()
     }
 
-    /// Whether the header should not wait any longer.
+    /// Returns `true` if too many events wait for the header.
     #[cfg(feature = "cli")]
-    pub fn is_full(&self) -> bool {
+    pub fn needs_header(&self) -> bool {
         let pending = self.pending.as_ref();
         pending.is_some_and(|pending| pending.len() > PENDING_BYTES_MAX)
     }
 
     /// Writes the header, once.
-    pub fn open(&mut self, (columns, rows): (usize, usize), out: &mut String) {
+    pub fn write_header(&mut self, (columns, rows): (usize, usize), out: &mut String) {
         let Some(pending) = self.pending.take() else {
             return;
         };
@@ -109,13 +108,13 @@ impl Tape {
         out.push_str(&pending);
     }
 
-    /// Whether time has passed since the last event.
-    pub fn is_behind(&self) -> bool {
+    /// Returns `true` if time has passed since the last event.
+    pub fn has_unwritten_time(&self) -> bool {
         self.elapsed_micros > self.written_micros
     }
 
     /// Writes an event.
-    pub fn event(&mut self, code: Code, data: &str, out: &mut String) {
+    pub fn event(&mut self, code: EventCode, data: &str, out: &mut String) {
         let mut json = std::mem::take(&mut self.json);
         json.clear();
         push_string(data, &mut json);
@@ -124,7 +123,7 @@ impl Tape {
     }
 
     /// Writes an event whose data are JSON already.
-    pub fn event_json(&mut self, code: Code, json: &str, out: &mut String) {
+    pub fn event_json(&mut self, code: EventCode, json: &str, out: &mut String) {
         let interval = self.elapsed_micros - self.written_micros;
         let interval = interval.min(self.idle_limit_micros.unwrap_or(u64::MAX));
         self.written_micros = self.elapsed_micros;
@@ -135,12 +134,13 @@ impl Tape {
     }
 }
 
-/// A JSON string; nothing in it orders a terminal that the file is printed on.
+/// Writes a JSON string without any control character, so that printing the file on a terminal is
+/// harmless.
 fn push_string(text: &str, out: &mut String) {
-    // Text can always be written.
+    // A string can always be serialized.
     let json = serde_json::to_string(text).unwrap_or_else(|_| r#""""#.to_owned());
     let mut rest = json.as_str();
-    // serde_json leaves those behind ASCII's others as they are: all but DEL begin with this byte.
+    // serde_json does not escape DEL and the C1 controls: all C1 controls begin with the byte 0xc2.
     while let Some(at) = memchr::memchr2(0x7f, 0xc2, rest.as_bytes()) {
         let (before, from) = rest.split_at(at);
         out.push_str(before);

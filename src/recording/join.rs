@@ -1,74 +1,77 @@
-//! Several tapes of one pane, one after the other, as one cast (pure).
+//! Joins several recordings of one pane into one (pure).
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::encoder::{Code, Tape};
+use super::encoder::{Encoder, EventCode};
+use super::pane_encoder::{DEFAULT_SIZE, TerminalSize, size_text};
 use crate::timestamp::Timestamp;
 
-/// What the first line of a tape must say; the rest of it is passed over.
+/// The fields of a recording's first line that joining needs; other fields are ignored.
 #[derive(Debug, Deserialize)]
-struct Header {
+struct RecordingHeader {
     version: u8,
-    term: Term,
+    term: HeaderSize,
     #[serde(default)]
     timestamp: Option<i64>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Term {
+struct HeaderSize {
     cols: u32,
     rows: u32,
 }
 
-/// Makes one cast of tapes, a line at a time.
+/// Joins recordings, line by line.
 ///
-/// Time goes on through the pause between two tapes, a marker says where it was, and the size of
-/// the next is a resize.
+/// Time continues through the pause between two recordings. A marker shows where the pause was, and
+/// a resize event sets the size of the next recording.
 #[derive(Debug)]
-pub(crate) struct Splice {
-    out: Tape,
-    /// When the last event happened, by its tape, in microseconds.
-    at: i64,
-    size: (u32, u32),
-    /// How the last tape ended: an exit that is not the end is a marker.
+pub(crate) struct RecordingJoiner {
+    encoder: Encoder,
+    /// The time of the last event in its own recording, in microseconds.
+    now_micros: i64,
+    size: TerminalSize,
+    /// The exit status in the current recording. An exit becomes a marker if another recording
+    /// follows.
     exit: Option<String>,
-    /// The next event is the first of a tape, which has this size.
-    next: Option<(u32, u32)>,
-    tapes: u32,
+    /// The size of a recording whose first event is still to come.
+    next_size: Option<TerminalSize>,
+    is_begun: bool,
 }
 
-impl Splice {
+impl RecordingJoiner {
     pub fn new(title: Option<String>, idle_limit: Option<Duration>) -> Self {
         Self {
-            out: Tape::new(title, idle_limit),
-            at: 0,
-            size: (80, 24),
+            encoder: Encoder::new(title, idle_limit),
+            now_micros: 0,
+            size: DEFAULT_SIZE,
             exit: None,
-            next: None,
-            tapes: 0,
+            next_size: None,
+            is_begun: false,
         }
     }
 
-    /// The first line of the next tape. Whether it is one; else the tape is to be left out.
+    /// Takes the first line of the next recording. Returns `false` if it is not a header; the
+    /// caller then skips the file.
     pub fn header(&mut self, line: &[u8]) -> bool {
-        let Ok(header) = serde_json::from_slice::<Header>(line) else {
+        let Ok(header) = serde_json::from_slice::<RecordingHeader>(line) else {
             return false;
         };
         if header.version != 3 || header.term.cols == 0 || header.term.rows == 0 {
             return false;
         }
         if let Some(second) = header.timestamp {
-            // A clock that was set back takes nothing away: the tape follows at once.
-            self.at = self.at.max(second.saturating_mul(1_000_000));
+            // After a clock was set back, the recording follows without a pause.
+            self.now_micros = self.now_micros.max(second.saturating_mul(1_000_000));
         }
-        self.next = Some((header.term.cols, header.term.rows));
+        self.next_size = Some((header.term.cols, header.term.rows));
         true
     }
 
-    /// Any other line. Whether it is an event, or a comment.
+    /// Takes any other line. Returns `false` if it is neither an event nor a comment.
     pub fn line(&mut self, line: &[u8], out: &mut String) -> bool {
         if line.is_empty() || line[0] == b'#' {
             return true;
@@ -77,69 +80,72 @@ impl Splice {
         else {
             return false;
         };
-        // Exact for all times that a tape can have.
+        // A double is exact for every time that a recording can have.
         let micros = (interval * 1e6).round();
         if !(0.0..9e15).contains(&micros) {
             return false;
         }
-        self.at = self.at.saturating_add(micros as i64);
-        self.out.at(Timestamp::from_micros(self.at));
-        self.begin_tape(out);
+        self.now_micros = self.now_micros.saturating_add(micros as i64);
+        self.encoder
+            .advance_to(Timestamp::from_micros(self.now_micros));
+        self.begin_recording(out);
         match code {
-            'o' => self.out.event_json(Code::Output, data.get(), out),
-            'm' => self.out.event_json(Code::Marker, data.get(), out),
+            'o' => self.encoder.event_json(EventCode::Output, data.get(), out),
+            'm' => self.encoder.event_json(EventCode::Marker, data.get(), out),
             'r' => {
                 let size = serde_json::from_str::<String>(data.get()).ok();
-                if let Some(size) = size.as_deref().and_then(read_size) {
+                if let Some(size) = size.as_deref().and_then(parse_size) {
                     self.resize(size, out);
                 }
             }
             'x' => self.exit = serde_json::from_str(data.get()).ok(),
-            // Input and what a later version may have.
+            // Input, and codes of later versions.
             _ => {}
         }
         true
     }
 
-    /// The end of the last tape.
+    /// Ends the joined recording.
     pub fn finish(&mut self, out: &mut String) {
-        self.begin_tape(out);
-        self.out.open(sides(self.size), out);
+        self.begin_recording(out);
+        self.write_header(out);
         if let Some(exit) = self.exit.take() {
-            self.out.event(Code::Exit, &exit, out);
+            self.encoder.event(EventCode::Exit, &exit, out);
         }
     }
 
-    fn begin_tape(&mut self, out: &mut String) {
-        let Some(size) = self.next.take() else { return };
-        self.tapes += 1;
-        if self.tapes == 1 {
+    fn begin_recording(&mut self, out: &mut String) {
+        let Some(size) = self.next_size.take() else {
+            return;
+        };
+        if !std::mem::replace(&mut self.is_begun, true) {
             self.size = size;
-            self.out.open(sides(size), out);
+            self.write_header(out);
             return;
         }
         let marker = match self.exit.take() {
             Some(exit) => format!("exited: {exit}; recorded anew from here"),
             None => "the recording was interrupted before this".to_owned(),
         };
-        self.out.event(Code::Marker, &marker, out);
+        self.encoder.event(EventCode::Marker, &marker, out);
         self.resize(size, out);
     }
 
-    fn resize(&mut self, size: (u32, u32), out: &mut String) {
+    fn write_header(&mut self, out: &mut String) {
+        let (columns, rows) = self.size;
+        self.encoder
+            .write_header((columns as usize, rows as usize), out);
+    }
+
+    fn resize(&mut self, size: TerminalSize, out: &mut String) {
         if self.size != size {
             self.size = size;
-            let data = format!("{}x{}", size.0, size.1);
-            self.out.event(Code::Resize, &data, out);
+            self.encoder.event(EventCode::Resize, &size_text(size), out);
         }
     }
 }
 
-fn sides((columns, rows): (u32, u32)) -> (usize, usize) {
-    (columns as usize, rows as usize)
-}
-
-fn read_size(text: &str) -> Option<(u32, u32)> {
+fn parse_size(text: &str) -> Option<TerminalSize> {
     let (columns, rows) = text.split_once('x')?;
     Some((columns.parse().ok()?, rows.parse().ok()?))
 }

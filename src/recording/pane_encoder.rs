@@ -1,236 +1,244 @@
-//! The bytes of one pane as lines of a tape: characters whole, bursts joined, secrets taken out (pure).
+//! Encodes the bytes of one pane as a recording: completes characters, joins bursts and redacts
+//! secrets (pure).
 
-use super::encoder::{Code, Tape};
+use super::encoder::{Encoder, EventCode};
 use crate::redact::{Rules, TerminalStream};
 use crate::timestamp::Timestamp;
 
-/// Columns and rows.
-pub(crate) type Size = (u32, u32);
+/// Columns and rows of a terminal.
+pub(super) type TerminalSize = (u32, u32);
 
-/// Output that comes within so many microseconds is one event: a frame of the quickest screens. A
-/// flood of a million lines is some hundred events then, and nobody sees the difference.
-pub(crate) const BURST_MICROS: i64 = 16_000;
-/// How long an event's text may be: players and readers take lines of this length.
+/// Output within this time becomes one event: one frame of the fastest screens. A flood of a
+/// million lines becomes some hundred events, and viewers see no difference.
+pub(super) const BURST_MICROS: i64 = 16_000;
+/// The longest text of an event: players and readers accept lines of this length.
 const EVENT_BYTES_MAX: usize = 64 * 1024;
-/// The largest side of a pane that tmux makes; the format's readers take no more than 65,535.
+/// The largest width or height of a pane in tmux; readers of the format accept at most 65,535.
 const SIDE_MAX: u32 = 10_000;
-/// The size where none was said.
-const DEFAULT_SIZE: Size = (80, 24);
+/// The size of a recording that begins without one.
+pub(super) const DEFAULT_SIZE: TerminalSize = (80, 24);
 
-/// What is not on the tape, and why.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Missing {
+/// Output that is missing from a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MissingOutput {
     pub bytes: u64,
-    /// Line ends among them.
+    /// Line ends among the bytes.
     pub line_ends: u64,
 }
 
-/// One pane's tape while it is written.
-///
-/// The time of a burst is that of its first byte. Times in the file are true: its `timestamp` is a
-/// whole second, and the first event tells how long after it the tape begins.
-#[derive(Debug)]
-pub(crate) struct Recording {
-    tape: Tape,
-    size: Size,
-    /// The beginning of a character.
-    cut: Vec<u8>,
-    /// Text that is not written yet, and since when it has been coming.
-    burst: String,
-    burst_at: Timestamp,
-    /// The latest time that was said.
-    at: Timestamp,
-    masked: TerminalStream,
+impl MissingOutput {
+    pub fn add(&mut self, other: Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.line_ends = self.line_ends.saturating_add(other.line_ends);
+    }
+
+    /// Returns the text of the marker.
+    fn marker(self) -> String {
+        match (self.bytes, self.line_ends) {
+            (0, 0) => "something is missing here".to_owned(),
+            (bytes, line_ends) => {
+                format!("{bytes} bytes are missing here, {line_ends} line ends among them")
+            }
+        }
+    }
 }
 
-impl Recording {
+/// Encodes the recording of one pane.
+///
+/// A burst has the time of its first byte. Times in the file are exact: the header's `timestamp` is
+/// a whole second, and the first interval leads from there to the first event.
+#[derive(Debug)]
+pub(super) struct PaneEncoder {
+    encoder: Encoder,
+    size: TerminalSize,
+    /// The first bytes of a character whose rest has not arrived.
+    partial_char: Vec<u8>,
+    /// Text that is not written yet, and the time of its first byte.
+    burst: String,
+    burst_at: Timestamp,
+    /// The time of the last input.
+    now: Timestamp,
+    redacted: TerminalStream,
+}
+
+impl PaneEncoder {
     pub fn new(title: Option<String>, rules: Rules) -> Self {
         Self {
-            tape: Tape::new(title, None),
+            encoder: Encoder::new(title, None),
             size: DEFAULT_SIZE,
-            cut: Vec::new(),
+            partial_char: Vec::new(),
             burst: String::new(),
             burst_at: Timestamp::default(),
-            at: Timestamp::default(),
-            masked: TerminalStream::new(rules),
+            now: Timestamp::default(),
+            redacted: TerminalStream::new(rules),
         }
     }
 
-    /// The pane has this size, and these bytes draw what it shows: at the beginning, and where it
-    /// is taken up anew.
-    pub fn begin(&mut self, size: Size, screen: &[u8], at: Timestamp, out: &mut String) {
-        if self.tape.is_open() {
+    /// Begins the recording, or resumes it after missing output: `screen` draws what the pane
+    /// shows.
+    pub fn begin(&mut self, size: TerminalSize, screen: &[u8], at: Timestamp, out: &mut String) {
+        if self.encoder.has_header() {
             self.resized(size, at, out);
-            self.masked.skip();
+            self.redacted.skip();
         } else {
-            self.open(size, at, out);
+            self.write_header(size, at, out);
         }
         self.bytes(screen, at, out);
-        // What was drawn at once is an event of its own.
+        // The drawn screen is an event of its own.
         self.flush(out);
     }
 
-    /// The pane has printed this.
+    /// Takes output of the pane.
     pub fn bytes(&mut self, bytes: &[u8], at: Timestamp, out: &mut String) {
         if bytes.is_empty() {
             return;
         }
-        self.open(DEFAULT_SIZE, at, out);
-        self.at = at;
-        let is_another = !self.is_in_burst(at) || self.burst.len() >= EVENT_BYTES_MAX;
-        if is_another {
+        self.write_header(DEFAULT_SIZE, at, out);
+        self.now = at;
+        if !self.is_in_burst(at) || self.burst.len() >= EVENT_BYTES_MAX {
             self.flush(out);
         }
         if self.burst.is_empty() {
             self.burst_at = at;
         }
-        if self.cut.is_empty() {
-            push_text(bytes, &mut self.burst, &mut self.cut);
+        if self.partial_char.is_empty() {
+            push_text(bytes, &mut self.burst, &mut self.partial_char);
         } else {
-            let mut whole = std::mem::take(&mut self.cut);
+            let mut whole = std::mem::take(&mut self.partial_char);
             whole.extend_from_slice(bytes);
-            push_text(&whole, &mut self.burst, &mut self.cut);
+            push_text(&whole, &mut self.burst, &mut self.partial_char);
         }
     }
 
-    /// The pane has another size.
-    pub fn resized(&mut self, size: Size, at: Timestamp, out: &mut String) {
-        self.open(size, at, out);
-        let size = checked(size);
+    /// Takes a new size of the pane.
+    pub fn resized(&mut self, size: TerminalSize, at: Timestamp, out: &mut String) {
+        self.write_header(size, at, out);
+        let size = clamped(size);
         if self.size != size {
             self.size = size;
-            self.break_at(at, out);
-            let data = format!("{}x{}", size.0, size.1);
-            self.tape.event(Code::Resize, &data, out);
+            self.end_burst(at, out);
+            self.encoder.event(EventCode::Resize, &size_text(size), out);
         }
     }
 
-    /// Bytes are not on the tape here.
-    pub fn missing(&mut self, missing: &Missing, at: Timestamp, out: &mut String) {
-        self.open(DEFAULT_SIZE, at, out);
-        self.end_cut();
-        self.break_at(at, out);
-        self.masked.skip();
-        self.tape.event(Code::Marker, &missing.words(), out);
+    /// Marks missing output.
+    pub fn missing(&mut self, missing: MissingOutput, at: Timestamp, out: &mut String) {
+        self.write_header(DEFAULT_SIZE, at, out);
+        self.end_partial_char();
+        self.end_burst(at, out);
+        self.redacted.skip();
+        self.encoder
+            .event(EventCode::Marker, &missing.marker(), out);
     }
 
-    /// The pane's program has ended; nothing follows.
+    /// Ends the recording together with the pane's program.
     pub fn ended(&mut self, exit_status: Option<i32>, at: Timestamp, out: &mut String) {
-        self.open(DEFAULT_SIZE, at, out);
-        self.end_cut();
-        self.break_at(at, out);
+        self.write_header(DEFAULT_SIZE, at, out);
+        self.end_partial_char();
+        self.end_burst(at, out);
         match exit_status {
-            Some(status) => self.tape.event(Code::Exit, &status.to_string(), out),
+            Some(status) => self
+                .encoder
+                .event(EventCode::Exit, &status.to_string(), out),
             None => self.finish(out),
         }
     }
 
-    /// Writes what has been joined for long enough by now.
+    /// Writes the current burst if it is complete at `now`.
     pub fn flush_due(&mut self, now: Timestamp, out: &mut String) {
         if !self.is_in_burst(now) {
             self.flush(out);
         }
     }
 
-    /// Writes all that can be written: nothing may follow for long.
+    /// Writes the current burst.
     pub fn flush(&mut self, out: &mut String) {
         if self.burst.is_empty() {
             return;
         }
-        self.tape.at(self.burst_at);
-        let text = self.masked.push(&self.burst);
+        self.encoder.advance_to(self.burst_at);
+        let text = self.redacted.push(&self.burst);
         let mut rest: &str = &text;
         while !rest.is_empty() {
             let mut end = rest.len().min(EVENT_BYTES_MAX);
             while !rest.is_char_boundary(end) {
                 end -= 1;
             }
-            self.tape.event(Code::Output, &rest[..end], out);
+            self.encoder.event(EventCode::Output, &rest[..end], out);
             rest = &rest[end..];
         }
         self.burst.clear();
         self.burst.shrink_to(EVENT_BYTES_MAX);
     }
 
-    /// The tape ends here, whatever the pane does.
+    /// Ends the recording while the pane may continue.
     pub fn finish(&mut self, out: &mut String) {
-        if !self.tape.is_open() {
+        if !self.encoder.has_header() {
             return;
         }
-        self.end_cut();
-        self.flush(out);
-        self.tape.at(self.at);
-        if self.tape.is_behind() {
-            // It lasted until here, although nothing was to be seen any more.
-            self.tape.event(Code::Output, "", out);
+        self.end_partial_char();
+        self.end_burst(self.now, out);
+        if self.encoder.has_unwritten_time() {
+            // An empty event makes the recording last until here.
+            self.encoder.event(EventCode::Output, "", out);
         }
     }
 
-    /// Whether there is something to be written yet.
+    /// Returns `true` if a burst is not written yet.
     pub fn is_pending(&self) -> bool {
         !self.burst.is_empty()
     }
 
-    fn open(&mut self, size: Size, at: Timestamp, out: &mut String) {
-        if self.tape.is_open() {
+    fn write_header(&mut self, size: TerminalSize, at: Timestamp, out: &mut String) {
+        if self.encoder.has_header() {
             return;
         }
-        self.size = checked(size);
+        self.size = clamped(size);
         let second = at.micros().div_euclid(1_000_000).max(0) * 1_000_000;
-        self.tape.at(Timestamp::from_micros(second));
+        self.encoder.advance_to(Timestamp::from_micros(second));
         let (columns, rows) = self.size;
-        self.tape.open((columns as usize, rows as usize), out);
-        self.at = at;
+        self.encoder
+            .write_header((columns as usize, rows as usize), out);
+        self.now = at;
     }
 
-    /// What follows is no output.
-    fn break_at(&mut self, at: Timestamp, out: &mut String) {
+    /// Writes the current burst before an event that is not output.
+    fn end_burst(&mut self, at: Timestamp, out: &mut String) {
         self.flush(out);
-        self.tape.at(at);
-        self.at = at;
+        self.encoder.advance_to(at);
+        self.now = at;
     }
 
-    /// The rest of a character will not come.
-    fn end_cut(&mut self) {
-        if !self.cut.is_empty() {
-            self.cut.clear();
+    /// Replaces a character whose rest will not arrive.
+    fn end_partial_char(&mut self) {
+        if !self.partial_char.is_empty() {
+            self.partial_char.clear();
             if self.burst.is_empty() {
-                self.burst_at = self.at;
+                self.burst_at = self.now;
             }
             self.burst.push(char::REPLACEMENT_CHARACTER);
         }
     }
 
-    /// Whether a byte of this time belongs to what is being joined.
+    /// Returns `true` if output of this time belongs to the current burst.
     fn is_in_burst(&self, at: Timestamp) -> bool {
         let age = at.micros().saturating_sub(self.burst_at.micros());
         (0..BURST_MICROS).contains(&age)
     }
 }
 
-impl Missing {
-    /// As people read it.
-    pub fn words(&self) -> String {
-        let Self { bytes, line_ends } = self;
-        match (bytes, line_ends) {
-            (0, 0) => "something is missing here".to_owned(),
-            _ => format!("{bytes} bytes are missing here, {line_ends} line ends among them"),
-        }
-    }
-
-    pub fn add(&mut self, other: &Self) {
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.line_ends = self.line_ends.saturating_add(other.line_ends);
-    }
+/// Returns a size as resize events contain it.
+pub(super) fn size_text((columns, rows): TerminalSize) -> String {
+    format!("{columns}x{rows}")
 }
 
-fn checked((columns, rows): Size) -> Size {
+fn clamped((columns, rows): TerminalSize) -> TerminalSize {
     (columns.clamp(1, SIDE_MAX), rows.clamp(1, SIDE_MAX))
 }
 
-/// Adds bytes as text, what is no UTF-8 as U+FFFD; the beginning of a character at their end is
-/// left for what follows.
-fn push_text(bytes: &[u8], text: &mut String, cut: &mut Vec<u8>) {
+/// Appends bytes as text, with U+FFFD in place of invalid UTF-8. The first bytes of a character at
+/// the end go to `partial_char`.
+fn push_text(bytes: &[u8], text: &mut String, partial_char: &mut Vec<u8>) {
     text.reserve(bytes.len());
     let mut chunks = bytes.utf8_chunks().peekable();
     while let Some(chunk) = chunks.next() {
@@ -239,10 +247,10 @@ fn push_text(bytes: &[u8], text: &mut String, cut: &mut Vec<u8>) {
         if invalid.is_empty() {
             continue;
         }
-        let is_beginning = chunks.peek().is_none()
+        let is_partial = chunks.peek().is_none()
             && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
-        if is_beginning {
-            cut.extend_from_slice(invalid);
+        if is_partial {
+            partial_char.extend_from_slice(invalid);
         } else {
             text.push(char::REPLACEMENT_CHARACTER);
         }

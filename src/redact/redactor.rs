@@ -181,7 +181,7 @@ impl Redactor {
             other => {
                 self.note(other);
                 let mut found = false;
-                other.each_text(&mut |text| found |= self.text(text));
+                other.for_each_text(&mut |text| found |= self.text(text));
                 found
             }
         }
@@ -193,7 +193,7 @@ impl Redactor {
         if styles.is_empty() {
             return false;
         }
-        let is_sound = styles.as_slice().iter().all(Style::is_sound);
+        let is_sound = styles.as_slice().iter().all(Style::is_valid);
         let found = styles
             .sgrs_mut()
             .fold(false, |found, sgr| found | self.text(sgr));

@@ -1,30 +1,30 @@
-//! What the kernel counts of a tmux server: the bytes that it has read, and how long it has run.
+//! The kernel's counters of a tmux server: the bytes that it has read, and its CPU time.
 //!
-//! Only Linux tells; see proc_pid_io(5), and "scheduler statistics" in the kernel's documentation.
-//! The files stay open, because they are read many times a second for as long as a server rests.
+//! Only Linux has them; see proc_pid_io(5), and "scheduler statistics" in the kernel's documentation.
+//! The files stay open, because an idle server's counters are read many times a second.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A file of the kernel, which has some 150 bytes.
+/// The room for one of these files, which have some 150 bytes.
 const FILE_BYTES_MAX: usize = 512;
 
-/// How long a process has run in its life, in nanoseconds, and how often it was given a processor.
+/// The CPU time of a process in nanoseconds, and the number of times that it was scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    time: u64,
-    turns: u64,
+pub(super) struct CpuTime {
+    nanos: u64,
+    slices: u64,
 }
 
 #[cfg(test)]
-impl Run {
-    pub fn of(time: u64, turns: u64) -> Self {
-        Self { time, turns }
+impl CpuTime {
+    pub fn of(nanos: u64, slices: u64) -> Self {
+        Self { nanos, slices }
     }
 }
 
-/// The counters of one process. Of one that has ended they are `None`, also when its number is
-/// another one's by then.
+/// The counters of one process. Once it has ended they are `None`, also when another process has its
+/// id by then.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     io: Option<File>,
@@ -40,8 +40,9 @@ impl Counters {
         }
     }
 
-    /// How many bytes it has read. Of a tmux server these are, but for the names of programs, the
-    /// bytes that its panes wrote. The kernel tells that of one's own processes only.
+    /// Returns the number of bytes that the process has read. For a tmux server these are the bytes
+    /// that its panes wrote, and those of the names of programs. The kernel reveals the number for
+    /// the user's own processes only.
     pub fn bytes(&self) -> Option<u64> {
         read(self.io.as_ref()?, |text| {
             let read = text.lines().find_map(|line| line.strip_prefix("rchar: "));
@@ -49,13 +50,13 @@ impl Counters {
         })
     }
 
-    /// How long it has run.
-    pub fn run(&self) -> Option<Run> {
-        read(self.schedstat.as_ref()?, parse_run)
+    /// Returns the CPU time of the process.
+    pub fn cpu_time(&self) -> Option<CpuTime> {
+        read(self.schedstat.as_ref()?, parse_schedstat)
     }
 }
 
-/// How many bytes a process has read in its life; see [`Counters::bytes`].
+/// Returns the number of bytes that a process has read; see [`Counters::bytes`].
 pub(crate) fn bytes_read_by(pid: u32) -> Option<u64> {
     Counters::of(pid).bytes()
 }
@@ -66,14 +67,14 @@ fn read<T>(file: &File, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
     parse(std::str::from_utf8(&text[..end]).ok()?)
 }
 
-/// Time on a processor, time waiting for one, and turns; all 0 where the kernel does not count.
-fn parse_run(schedstat: &str) -> Option<Run> {
+/// Parses CPU time, time spent waiting, and time slices; all 0 where the kernel does not count.
+fn parse_schedstat(schedstat: &str) -> Option<CpuTime> {
     let mut fields = schedstat.split_ascii_whitespace();
-    let run = Run {
-        time: fields.next()?.parse().ok()?,
-        turns: fields.nth(1)?.parse().ok()?,
+    let cpu_time = CpuTime {
+        nanos: fields.next()?.parse().ok()?,
+        slices: fields.nth(1)?.parse().ok()?,
     };
-    (run.turns > 0).then_some(run)
+    (cpu_time.slices > 0).then_some(cpu_time)
 }
 
 #[cfg(test)]
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_does_something_is_told_from_one_that_waits() {
+    fn a_process_that_runs_differs_from_one_that_waits() {
         if !cfg!(target_os = "linux") {
             return;
         }
@@ -95,28 +96,32 @@ mod tests {
             .unwrap();
         let (mut to, mut from) = (cat.stdin.take().unwrap(), cat.stdout.take().unwrap());
         let counters = Counters::of(cat.id());
-        let mut says = |byte: u8| {
+        let mut echo = |byte: u8| {
             to.write_all(&[byte]).unwrap();
-            let mut said = [0];
-            from.read_exact(&mut said).unwrap();
+            let mut echoed = [0];
+            from.read_exact(&mut echoed).unwrap();
         };
-        says(b'a');
-        let (bytes, run) = (counters.bytes().unwrap(), counters.run().unwrap());
-        says(b'b');
+        echo(b'a');
+        let (bytes, cpu_time) = (counters.bytes().unwrap(), counters.cpu_time().unwrap());
+        echo(b'b');
         assert_eq!(counters.bytes(), Some(bytes + 1));
-        assert_ne!(counters.run(), Some(run));
+        assert_ne!(counters.cpu_time(), Some(cpu_time));
         drop(to);
         cat.wait().unwrap();
-        assert_eq!((counters.bytes(), counters.run()), (None, None), "gone");
+        assert_eq!(
+            (counters.bytes(), counters.cpu_time()),
+            (None, None),
+            "gone"
+        );
         assert_eq!(bytes_read_by(cat.id()), None);
     }
 
     #[test]
-    fn a_kernel_that_does_not_count_tells_nothing() {
-        let run = |time, turns| Some(Run { time, turns });
-        assert_eq!(parse_run("1200 34 5\n"), run(1200, 5));
-        assert_eq!(parse_run("0 0 0\n"), None);
-        assert_eq!(parse_run("12"), None);
-        assert_eq!(parse_run(""), None);
+    fn a_kernel_that_does_not_count_has_no_cpu_time() {
+        let cpu_time = |nanos, slices| Some(CpuTime { nanos, slices });
+        assert_eq!(parse_schedstat("1200 34 5\n"), cpu_time(1200, 5));
+        assert_eq!(parse_schedstat("0 0 0\n"), None);
+        assert_eq!(parse_schedstat("12"), None);
+        assert_eq!(parse_schedstat(""), None);
     }
 }

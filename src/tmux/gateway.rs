@@ -1,9 +1,9 @@
-//! The gateway: one thread per tmux server asks it for all pollers together.
+//! The gateway: one thread for each tmux server, which queries the server for all pollers together.
 //!
-//! Pollers and the coordinator send [`Message`]s; the thread `td-gateway` (see [`super::scheduler`])
-//! answers each over a channel of its own, at once or when there is something to tell. Sending
-//! blocks only while the inbox is full. The thread ends when its [`Gateway`] is dropped or shut
-//! down, or all handles are gone; askers that are left then get an error.
+//! Pollers and the coordinator send [`Message`]s. The thread `td-gateway` (see [`super::scheduler`])
+//! replies to each over a channel of its own, at once or on a change. Sending blocks only while the
+//! inbox is full. The thread ends when its [`Gateway`] is dropped or shut down, or when all handles are
+//! gone; remaining requesters then get an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,17 +11,16 @@ use std::time::Instant;
 
 use crossbeam_channel::{Sender, bounded};
 
-use super::ask::{ListWish, Message, Pending, Programs, SessionAnswer, SessionLook, ended};
+use super::active::ActiveRequest;
 use super::listing::Listing;
-use super::scheduler::Scheduler;
+use super::pending::{PendingReply, ended};
+use super::reply::SessionReply;
+use super::request::{ForegroundPrograms, ListingRequest, SessionRequest};
+use super::scheduler::{INBOX_MESSAGES_MAX, Message, Scheduler};
 use super::server::Server;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
-
-/// How many questions may wait: four times the sessions of a very busy server, each of which asks
-/// one question at a time. More only wait longer to be sent.
-pub(super) const INBOX_MESSAGES_MAX: usize = 1024;
 
 /// The gateway of one server.
 #[derive(Debug)]
@@ -33,28 +32,29 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Starts the gateway. The server need not be there yet.
+    /// Starts the gateway. The server need not run yet.
     ///
     /// # Errors
-    /// When the system has no more threads to give.
+    /// When the system cannot start a thread.
     pub fn start(server: Server, clock: Clock) -> Result<Self> {
         let (messages, inbox) = bounded(INBOX_MESSAGES_MAX);
         let (running, stop) = stop_pair();
         let (alive, ended) = stop_pair();
         let processes = Arc::new(AtomicU64::new(0));
         let epoch = clock.now();
-        let mut scheduler = Scheduler::new((server, clock, epoch), stop, Arc::clone(&processes));
-        let thread = thread::spawn("td-gateway", move || {
-            // Dropped at the end of the thread, after a panic too: no asker waits for ever.
-            let _alive = alive;
-            scheduler.serve(&inbox);
-        })?;
         let handle = GatewayHandle {
             messages,
             ended,
-            processes,
+            processes: Arc::clone(&processes),
+            clock: clock.clone(),
             epoch,
         };
+        let mut scheduler = Scheduler::new((server, clock, epoch), stop, processes);
+        let thread = thread::spawn("td-gateway", move || {
+            // Dropped at the end of the thread, also after a panic, so that no requester hangs.
+            let _alive = alive;
+            scheduler.serve(&inbox);
+        })?;
         Ok(Self {
             handle,
             thread,
@@ -62,7 +62,7 @@ impl Gateway {
         })
     }
 
-    /// A handle to ask with.
+    /// Returns a handle for requests.
     pub fn handle(&self) -> GatewayHandle {
         self.handle.clone()
     }
@@ -87,89 +87,98 @@ impl Gateway {
     }
 }
 
-/// Asks the gateway. Cheap to clone.
+/// Sends requests to the gateway. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct GatewayHandle {
     messages: Sender<Message>,
     ended: Stop,
     processes: Arc<AtomicU64>,
+    clock: Clock,
     epoch: Instant,
 }
 
 impl GatewayHandle {
-    /// The beginning of the time in which looks are dated.
+    /// Returns the beginning of the time that dates captures.
     pub(crate) fn epoch(&self) -> Instant {
         self.epoch
     }
 
-    /// Everything that the server holds, the programs in the foreground included.
+    /// Returns all sessions and panes of the server, with the programs in the foreground.
     ///
     /// # Errors
     /// `is_gone()` without a server or when the gateway has ended; `is_timeout()` when the server
-    /// is hung; `is_missing_program()` without tmux.
+    /// hangs; `is_missing_program()` without tmux.
     pub fn listing(&self) -> Result<Arc<Listing>> {
-        self.ask_listing(Programs::Named)?.wait()
+        self.request_listing(ForegroundPrograms::Included)?.wait()
     }
 
-    /// What a session's panes show.
+    /// Returns the state of a session and of its panes.
     ///
     /// # Errors
     /// As for [`GatewayHandle::listing`].
-    pub fn look(&self, look: SessionLook) -> Result<SessionAnswer> {
-        self.ask_look(look)?.wait()
+    pub fn session(&self, request: SessionRequest) -> Result<SessionReply> {
+        self.request_session(request)?.wait()
     }
 
-    /// Asks for a listing without waiting for it.
+    /// Requests a listing without waiting for it.
     ///
     /// # Errors
     /// `is_gone()` when the gateway has ended.
-    pub fn ask_listing(&self, programs: Programs) -> Result<Pending<Arc<Listing>>> {
-        self.ask_list(ListWish {
+    pub fn request_listing(
+        &self,
+        programs: ForegroundPrograms,
+    ) -> Result<PendingReply<Arc<Listing>>> {
+        self.send_listing(ListingRequest {
             programs,
-            ..ListWish::default()
+            ..ListingRequest::default()
         })
     }
 
-    /// Asks for a listing of this moment: a terminal has been opened, which may be a new pane's.
+    /// Requests a listing that is taken after the request: a new terminal may belong to a new pane.
     ///
     /// # Errors
     /// `is_gone()` when the gateway has ended.
-    pub(crate) fn ask_listing_now(&self) -> Result<Pending<Arc<Listing>>> {
-        self.ask_list(ListWish {
+    pub(crate) fn request_fresh_listing(&self) -> Result<PendingReply<Arc<Listing>>> {
+        self.send_listing(ListingRequest {
             is_fresh: true,
-            ..ListWish::default()
+            ..ListingRequest::default()
         })
     }
 
-    /// Asks for the next listing, once this one does not hold any more: the server has done
-    /// something, or may have.
+    /// Requests the next listing, once this one no longer holds: the server has done something, or may
+    /// have.
     ///
     /// # Errors
     /// `is_gone()` when the gateway has ended.
-    pub(crate) fn ask_listing_after(&self, known: Arc<Listing>) -> Result<Pending<Arc<Listing>>> {
-        self.ask_list(ListWish {
+    pub(crate) fn request_listing_after(
+        &self,
+        known: Arc<Listing>,
+    ) -> Result<PendingReply<Arc<Listing>>> {
+        self.send_listing(ListingRequest {
             known: Some(known),
-            ..ListWish::default()
+            ..ListingRequest::default()
         })
     }
 
-    fn ask_list(&self, wish: ListWish) -> Result<Pending<Arc<Listing>>> {
-        let (asker, pending) = Pending::new(self.ended.clone());
-        self.send(Message::List(asker, wish))?;
+    fn send_listing(&self, request: ListingRequest) -> Result<PendingReply<Arc<Listing>>> {
+        let (reply_to, pending) = PendingReply::new(self.ended.clone());
+        self.send(Message::Listing(request, reply_to))?;
         Ok(pending)
     }
 
-    /// Asks for a look without waiting for it.
+    /// Requests the state of a session without waiting for it.
     ///
     /// # Errors
     /// `is_gone()` when the gateway has ended.
-    pub fn ask_look(&self, look: SessionLook) -> Result<Pending<SessionAnswer>> {
-        let (asker, pending) = Pending::new(self.ended.clone());
-        self.send(Message::Look(Box::new(look), asker))?;
+    pub fn request_session(&self, request: SessionRequest) -> Result<PendingReply<SessionReply>> {
+        let (reply_to, pending) = PendingReply::new(self.ended.clone());
+        let now = self.clock.now().saturating_duration_since(self.epoch);
+        let request = ActiveRequest::new(request, reply_to, now);
+        self.send(Message::Session(Box::new(request)))?;
         Ok(pending)
     }
 
-    /// How many tmux processes the gateway has run.
+    /// Returns the number of tmux processes that the gateway has run.
     pub fn processes(&self) -> u64 {
         self.processes.load(Ordering::Relaxed)
     }
@@ -183,30 +192,31 @@ impl GatewayHandle {
 mod tests {
     use super::*;
 
-    fn nowhere() -> Gateway {
+    fn without_server() -> Gateway {
         let server = Server::socket("/nonexistent/td-observe/socket");
         Gateway::start(server, Clock::system()).unwrap()
     }
 
     #[test]
-    fn a_panic_is_an_error_for_every_asker() {
-        let gateway = nowhere();
+    fn a_panic_is_an_error_for_every_requester() {
+        let gateway = without_server();
         let handle = gateway.handle();
         handle.send(Message::Panic).unwrap();
-        let asked: Vec<_> = (0..10)
-            .map(|_| handle.ask_listing(Programs::Named))
+        let requested: Vec<_> = (0..10)
+            .map(|_| handle.request_listing(ForegroundPrograms::Included))
             .collect();
-        for pending in asked {
-            let error = pending.and_then(Pending::wait).unwrap_err();
+        for pending in requested {
+            let error = pending.and_then(PendingReply::wait).unwrap_err();
             assert!(error.is_gone(), "{error:?}");
         }
-        assert!(handle.look(SessionLook::default()).unwrap_err().is_gone());
+        let error = handle.session(SessionRequest::default()).unwrap_err();
+        assert!(error.is_gone());
         assert_eq!(gateway.shutdown().unwrap_err().message, "on purpose");
     }
 
     #[test]
-    fn a_gateway_that_is_shut_down_leaves_no_asker_behind() {
-        let gateway = nowhere();
+    fn a_shut_down_gateway_leaves_no_requester_behind() {
+        let gateway = without_server();
         let handle = gateway.handle();
         assert!(handle.listing().unwrap_err().is_gone(), "no server");
         gateway.shutdown().unwrap();
@@ -214,12 +224,12 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_its_last_handle() {
+    fn the_gateway_ends_with_its_last_handle() {
         let Gateway {
             handle,
             thread,
             _running,
-        } = nowhere();
+        } = without_server();
         drop(handle);
         thread.join().unwrap();
     }

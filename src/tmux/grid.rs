@@ -1,8 +1,8 @@
-//! The grid of ticks: pollers with one interval wake together, so that one question serves them all (pure).
+//! The grid of ticks: pollers with the same interval wake together and share one query (pure).
 
 use std::time::{Duration, Instant};
 
-/// The first tick after `now` on the grid of multiples of `interval` since `epoch`.
+/// Returns the first tick after `now` on the grid of multiples of `interval` since `epoch`.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 /// assert_eq!(next_tick(epoch + ms(600), epoch, ms(200)), epoch + ms(800));
 /// ```
 pub fn next_tick(now: Instant, epoch: Instant, interval: Duration) -> Instant {
-    // An interval of nothing would never move on.
+    // A zero interval would never advance.
     let interval_ns = interval.as_nanos().max(1);
     let Some(since) = now.checked_duration_since(epoch) else {
         return epoch;
     };
     let left_ns = interval_ns - since.as_nanos() % interval_ns;
-    // What does not fit into 64 bits of nanoseconds lies 584 years ahead.
+    // 64 bits of nanoseconds cover 584 years.
     now + Duration::from_nanos(u64::try_from(left_ns).unwrap_or(u64::MAX))
 }
 
@@ -31,7 +31,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_tick_is_on_the_grid_ahead_and_near(since in 0_u64..1 << 50, interval in 1_u64..1 << 40) {
+        fn a_tick_is_on_the_grid_and_at_most_one_interval_ahead(since in 0_u64..1 << 50, interval in 1_u64..1 << 40) {
             let epoch = Instant::now();
             let now = epoch + Duration::from_nanos(since);
             let tick = next_tick(now, epoch, Duration::from_nanos(interval));

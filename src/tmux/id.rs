@@ -1,4 +1,4 @@
-//! The names that tmux gives and never changes: `$3`, `@2`, `%7`.
+//! The ids that tmux assigns and never changes: `$3`, `@2`, `%7` (pure).
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ macro_rules! numbered_id {
         pub struct $name(u32);
 
         impl $name {
-            /// Reads it as tmux writes it; anything else is none.
+            /// Parses an id as tmux writes it.
             pub fn parse(text: &str) -> Option<Self> {
                 number_after($sign, text).map(Self)
             }
@@ -23,26 +23,27 @@ macro_rules! numbered_id {
 }
 
 numbered_id! {
-    /// A session, whatever it is called now.
+    /// The id of a session; a rename does not change it.
     SessionId, '$'
 }
 numbered_id! {
-    /// A window, wherever it is linked.
+    /// The id of a window, the same in all sessions that it is linked to.
     WindowId, '@'
 }
 
-/// The number in `%7`, by which panes are ordered.
+/// Returns the number of a pane id such as `%7`.
 pub(super) fn pane_number(text: &str) -> Option<u32> {
     number_after('%', text)
 }
 
 fn number_after(sign: char, text: &str) -> Option<u32> {
-    let digits = text.strip_prefix(sign)?;
-    // `parse` alone would also take `+7`.
-    digits
-        .bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| digits.parse().ok())?
+    decimal(text.strip_prefix(sign)?)
+}
+
+/// Parses a decimal number without a sign, which `parse` alone would accept.
+pub(super) fn decimal(text: &str) -> Option<u32> {
+    let digits_only = text.bytes().all(|byte| byte.is_ascii_digit());
+    digits_only.then(|| text.parse().ok())?
 }
 
 #[cfg(test)]
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_tmux_writes_is_an_id() {
+    fn ids_parse_only_as_tmux_writes_them() {
         assert_eq!(
             SessionId::parse("$3").map(|id| id.to_string()).as_deref(),
             Some("$3")

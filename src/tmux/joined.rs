@@ -1,51 +1,51 @@
-//! Where tmux wrapped: the rows of a capture walked along the same text captured with its lines joined (pure).
+//! The wrap marks of rows, found by comparing a capture with one of the same text with joined lines
+//! (pure).
 //!
-//! `capture-pane -N` has the rows and not which of them go on; `-J` has whole lines and not where
-//! they were broken. Both together give each row its mark.
-//!
-//! Rows have blanks where tmux has tabs.
+//! `capture-pane -N` prints rows, but not which of them continue; `-J` prints whole lines, but not
+//! where they were wrapped. Both together give each row its mark. Tabs become blanks.
 
 use std::borrow::Cow;
 
 use crate::track::{Row, without_tabs};
 
-/// The rows, each with its `wrapped` mark. Empty rows inside a wrapped line cannot always be told
-/// from empty lines; then the row before them is taken to go on, and the lines read the same.
+/// Returns the rows, each with its `wrapped` mark. Empty rows inside a wrapped line cannot always be
+/// distinguished from empty lines. The row before them then counts as wrapped, which gives the same
+/// lines.
 pub(super) fn rows(rows: &str, joined: &str, width: u32) -> Vec<Row> {
     let rows: Vec<&str> = rows.split('\n').collect();
     let lines: Vec<&str> = joined.split('\n').collect();
-    let mut walked = walk(&rows, &lines).unwrap_or_else(|| {
-        log::debug!("rows and joined lines of a capture do not agree");
+    let mut marked = mark_wraps(&rows, &lines).unwrap_or_else(|| {
+        log::debug!("the rows and the joined lines of a capture do not match");
         let unwrapped = |row: &&str| Row {
             text: row.trim_end_matches(' ').into(),
             wrapped: false,
         };
         rows.iter().map(unwrapped).collect()
     });
-    for row in &mut walked {
+    for row in &mut marked {
         if let Cow::Owned(text) = without_tabs(&row.text, width as usize) {
             row.text = text;
         }
     }
-    walked
+    marked
 }
 
-fn walk(rows: &[&str], lines: &[&str]) -> Option<Vec<Row>> {
+fn mark_wraps(rows: &[&str], lines: &[&str]) -> Option<Vec<Row>> {
     let empty_rows = empty_runs(rows);
     let empty_lines = empty_runs(lines);
-    let mut walked = Vec::with_capacity(rows.len());
+    let mut marked = Vec::with_capacity(rows.len());
     let mut line = 0;
     let mut rest = *lines.first()?;
     for (at, row) in rows.iter().enumerate() {
-        // More rows than lines: rows are left when the lines are used up.
+        // More rows than lines.
         if line >= lines.len() {
             return None;
         }
         rest = rest.strip_prefix(row)?;
-        // Where the line's text is used up it ends, unless more empty rows follow than empty
-        // lines: then the first of those rows still belong to it.
+        // A line ends with its text, unless more empty rows than empty lines follow: the first of
+        // those rows still belong to it.
         let wrapped = !rest.is_empty() || empty_rows[at + 1] > empty_lines[line + 1];
-        walked.push(Row {
+        marked.push(Row {
             text: (*row).to_owned(),
             wrapped,
         });
@@ -54,10 +54,10 @@ fn walk(rows: &[&str], lines: &[&str]) -> Option<Vec<Row>> {
             rest = lines.get(line).copied().unwrap_or_default();
         }
     }
-    (line == lines.len()).then_some(walked)
+    (line == lines.len()).then_some(marked)
 }
 
-/// For each place, and for the end, how many empty texts stand there in a row.
+/// Counts the empty texts that follow each other from each index on, and from the end (0).
 fn empty_runs(texts: &[&str]) -> Vec<usize> {
     let mut runs = vec![0; texts.len() + 1];
     for (at, text) in texts.iter().enumerate().rev() {
@@ -126,8 +126,8 @@ mod tests {
             ],
         ] {
             let (rows_text, joined) = grid(case);
-            let walked = rows(&rows_text, &joined, 80);
-            let got: Vec<_> = walked
+            let marked = rows(&rows_text, &joined, 80);
+            let got: Vec<_> = marked
                 .iter()
                 .map(|row| (row.text.as_str(), row.wrapped))
                 .collect();
@@ -136,17 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn tabs_do_not_hide_where_a_row_goes_on() {
-        let walked = rows("a\tb3456789\nx\ty", "a\tb3456789x\ty", 16);
-        assert!(walked[0].wrapped && walked[0].text == "a       b3456789");
-        assert!(!walked[1].wrapped && walked[1].text == "x       y");
+    fn tabs_do_not_hide_a_wrap() {
+        let marked = rows("a\tb3456789\nx\ty", "a\tb3456789x\ty", 16);
+        assert!(marked[0].wrapped && marked[0].text == "a       b3456789");
+        assert!(!marked[1].wrapped && marked[1].text == "x       y");
     }
 
     #[test]
-    fn what_does_not_agree_is_left_unwrapped() {
-        let walked = rows("ab  \ncd", "something else", 80);
-        assert!(walked.iter().all(|row| !row.wrapped));
-        assert_eq!(walked[0].text, "ab");
+    fn rows_that_do_not_match_stay_unwrapped() {
+        let marked = rows("ab  \ncd", "something else", 80);
+        assert!(marked.iter().all(|row| !row.wrapped));
+        assert_eq!(marked[0].text, "ab");
         assert_eq!(rows("a\nb", "a", 80).len(), 2);
         assert_eq!(rows("a", "a\nb", 80).len(), 1);
     }
@@ -162,25 +162,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_lines_are_the_same_whatever_is_on_the_screen(
+        fn the_joined_rows_are_always_the_lines(
             case in prop::collection::vec((text(), any::<bool>()), 1..30),
         ) {
             let case: Vec<_> = case.iter().map(|(text, wrapped)| (text.as_str(), *wrapped)).collect();
             let (rows_text, joined) = grid(&case);
-            let walked = rows(&rows_text, &joined, 80);
-            let texts: Vec<_> = walked.iter().map(|row| row.text.as_str()).collect();
+            let marked = rows(&rows_text, &joined, 80);
+            let texts: Vec<_> = marked.iter().map(|row| row.text.as_str()).collect();
             prop_assert_eq!(texts, rows_text.split('\n').collect::<Vec<_>>());
-            prop_assert_eq!(lines_of(&walked), joined.split('\n').collect::<Vec<_>>());
-            // Without empty rows there is only one answer. Of the last row nothing can be known.
+            prop_assert_eq!(lines_of(&marked), joined.split('\n').collect::<Vec<_>>());
+            // Without empty rows, the result is unique, but for the last row.
             if case.iter().all(|(text, _)| !text.is_empty()) {
-                for (row, (_, wrapped)) in walked.iter().zip(&case[..case.len() - 1]) {
+                for (row, (_, wrapped)) in marked.iter().zip(&case[..case.len() - 1]) {
                     prop_assert_eq!(row.wrapped, *wrapped);
                 }
             }
         }
 
         #[test]
-        fn anything_at_all_keeps_the_number_of_rows(one in "[ab \n漢]{0,30}", other in "[ab \n漢]{0,30}") {
+        fn any_input_keeps_the_number_of_rows(one in "[ab \n漢]{0,30}", other in "[ab \n漢]{0,30}") {
             prop_assert_eq!(rows(&one, &other, 80).len(), one.split('\n').count());
         }
     }

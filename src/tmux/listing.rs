@@ -1,31 +1,31 @@
-//! What a tmux server holds: one question, one list of formats, every session and pane at once.
+//! The listing of a tmux server: all of its sessions and panes, from one query.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use super::frame::{Frame, Nonce};
 use super::id::{SessionId, pane_number};
+use super::sections::{Nonce, Section};
 use super::server::Server;
-use super::state::{CHANGING, NUMBERS, PaneState, number};
+use super::state::{FORMAT, PaneState, REFRESH_FORMAT, number};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::track::TmuxVersion;
 
-/// Which server it is: a restarted one at the same socket is another.
+/// The identity of a server; a restarted one at the same socket differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerIdentity {
-    /// Its process.
+    /// The process of the server.
     pub pid: u32,
-    /// When it started, in seconds since 1970.
+    /// The time of its start, in seconds since 1970.
     pub start_time: i64,
-    /// Its socket.
+    /// The path of its socket.
     pub socket: PathBuf,
-    /// Its version, as it writes it: `3.3a`, `next-3.8`, `master`.
+    /// Its version as text: `3.3a`, `next-3.8`, `master`.
     pub version: String,
 }
 
 impl ServerIdentity {
-    /// Its version, as one that can be compared.
+    /// Parses the version.
     pub fn tmux_version(&self) -> TmuxVersion {
         TmuxVersion::parse(&self.version)
     }
@@ -33,68 +33,68 @@ impl ServerIdentity {
 
 /// A session of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Session<'a> {
-    /// Its id.
+pub struct ListedSession<'a> {
+    /// The id of the session.
     pub id: SessionId,
     /// Its name now.
     pub name: &'a str,
-    /// When it was made, in seconds since 1970.
+    /// The time of its creation, in seconds since 1970.
     pub created: i64,
 }
 
-/// All sessions and panes of a server at one moment.
+/// All sessions and panes of a server, of one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// The panes by session, window and place; one that is linked several times stands here as
-    /// often, and is owned once.
+    /// The panes by session, window and index. A pane that is linked several times is listed as often
+    /// and owned once.
     pub panes: Vec<PaneState>,
     /// The server.
     pub server: ServerIdentity,
-    /// In which second, since 1970, this was so, by the clock that activity is dated with.
+    /// The second of the listing, since 1970, by the clock that dates activity.
     pub(crate) second: Option<i64>,
 }
 
 impl Listing {
-    /// Asks a server for everything, the programs in the foreground included.
+    /// Queries a server for all of its sessions and panes, with the programs in the foreground.
     ///
     /// # Errors
     /// `is_gone()` without a server, `is_timeout()` when it does not answer, `is_invalid_input()` when
-    /// it is older than what is supported.
-    pub fn take(server: &Server, clock: &Clock) -> Result<Self> {
-        Self::ask(server, clock, true)
+    /// its version is not supported.
+    pub fn fetch(server: &Server, clock: &Clock) -> Result<Self> {
+        Self::query(server, clock, true)
     }
 
-    /// The same without [`PaneState::command`] unless it is wanted.
-    pub(super) fn ask(server: &Server, clock: &Clock, commands: bool) -> Result<Self> {
+    /// Queries a server, for [`PaneState::command`] only with `commands`.
+    pub(super) fn query(server: &Server, clock: &Clock, commands: bool) -> Result<Self> {
         let nonce = Nonce::fresh();
-        let answer = server.batch(question(&nonce, commands), clock)?;
-        if let Some(listing) = read(&nonce, &answer.text) {
+        let output = server.batch(query(&nonce, commands), clock)?;
+        if let Some(listing) = parse(&nonce, &output.text) {
             server.accept(listing.server.tmux_version(), &listing.server.version)?;
             return Ok(listing);
         }
-        let is_whole = answer.text.ends_with(&end(&nonce));
-        if answer.is_silent() && !is_whole {
+        let is_complete = output.text.ends_with(&end(&nonce));
+        if output.is_silent() && !is_complete {
             return Err(server.ended());
         }
-        let complaint = match answer.complaints.trim() {
-            "" => "the answer is not of the form that was asked for",
+        let complaint = match output.complaints.trim() {
+            "" => "its output has an unexpected form",
             complaint => complaint,
         };
         Err(Error::other(format!(
-            "cannot read the list of panes of {server}: {complaint}"
+            "cannot list the panes of {server}: {complaint}"
         )))
     }
 
-    /// What is known, with the numbers that have changed since. `None` when there are other panes
-    /// or another server now, so that all must be asked again.
-    pub(super) fn refreshed(&self, answer: &str) -> Option<Self> {
-        let (server, panes) = answer.split_once('\n')?;
+    /// Returns a copy with the numbers of a later refresh. `None` when the server or the set of panes
+    /// differs, so that a full listing is needed.
+    pub(super) fn refreshed(&self, output: &str) -> Option<Self> {
+        let (server, panes) = output.split_once('\n')?;
         let (pid, rest) = server.split_once(' ')?;
         let (started, second) = rest.split_once(' ')?;
         if pid.parse() != Ok(self.server.pid) || started.parse() != Ok(self.server.start_time) {
             return None;
         }
-        // By session, in the order of each: the known ones have been put in another.
+        // tmux prints the panes in another order than the known listing has.
         let mut lines: Vec<(SessionId, u32, &str)> = panes
             .lines()
             .map(|line| {
@@ -108,7 +108,7 @@ impl Listing {
             return None;
         }
         let mut listing = self.clone();
-        listing.second = told_second(second);
+        listing.second = parse_second(second);
         let mut states: Vec<&mut PaneState> = listing.panes.iter_mut().collect();
         states.sort_by_key(|state| (state.session_id, state.pane));
         for (state, (_, _, line)) in states.into_iter().zip(lines) {
@@ -117,33 +117,33 @@ impl Listing {
         Some(listing)
     }
 
-    /// The sessions, oldest first.
-    pub fn sessions(&self) -> impl Iterator<Item = Session<'_>> {
+    /// Returns the sessions, oldest first.
+    pub fn sessions(&self) -> impl Iterator<Item = ListedSession<'_>> {
         let sessions = self
             .panes
             .chunk_by(|one, next| one.session_id == next.session_id);
         sessions
             .filter_map(|panes| panes.first())
-            .map(|state| Session {
+            .map(|state| ListedSession {
                 id: state.session_id,
                 name: &state.session_name,
                 created: state.session_created,
             })
     }
 
-    /// One session.
-    pub fn session(&self, id: SessionId) -> Option<Session<'_>> {
+    /// Returns one session.
+    pub fn session(&self, id: SessionId) -> Option<ListedSession<'_>> {
         self.sessions().find(|session| session.id == id)
     }
 
-    /// The panes that a session owns.
+    /// Returns the panes that a session owns.
     pub fn panes_of(&self, id: SessionId) -> impl Iterator<Item = &PaneState> {
         self.panes
             .iter()
             .filter(move |state| state.owned && state.session_id == id)
     }
 
-    /// A pane, as its owner has it.
+    /// Returns a pane, as its owner has it.
     pub fn pane(&self, pane: &str) -> Option<&PaneState> {
         let number = pane_number(pane)?;
         self.panes
@@ -151,7 +151,7 @@ impl Listing {
             .find(|state| state.owned && state.pane == number)
     }
 
-    /// Gives dead panes the processes that they had in an earlier listing.
+    /// Copies the processes of dead panes from an earlier listing.
     pub(super) fn keep_pids(&mut self, before: &Self) {
         if self.server != before.server {
             return;
@@ -165,8 +165,8 @@ impl Listing {
         }
     }
 
-    /// Sorts the panes and gives each its one owner.
-    pub(super) fn put_in_order(&mut self) {
+    /// Sorts the panes and determines the owner of each.
+    pub(super) fn sort(&mut self) {
         self.panes.sort_by_key(|state| {
             (
                 state.session_id,
@@ -175,24 +175,26 @@ impl Listing {
                 state.pane,
             )
         });
-        let mut taken = rustc_hash::FxHashSet::default();
+        let mut seen = rustc_hash::FxHashSet::default();
         for state in &mut self.panes {
-            state.owned = taken.insert(state.pane);
+            state.owned = seen.insert(state.pane);
         }
     }
 }
 
-/// Asks for what [`Listing::refreshed`] reads. No text of panes and no name is in the answer.
-pub(super) fn changing() -> String {
-    format!("display-message -p '#{{pid}} #{{start_time}} %s'\nlist-panes -a -F '{CHANGING}'\n")
+/// Returns the commands whose output [`Listing::refreshed`] parses. It contains no names.
+pub(super) fn refresh_commands() -> String {
+    format!(
+        "display-message -p '#{{pid}} #{{start_time}} %s'\nlist-panes -a -F '{REFRESH_FORMAT}'\n"
+    )
 }
 
-/// What `%s` came to; what is no number is a `%s` that this tmux does not expand.
-pub(super) fn told_second(text: &str) -> Option<i64> {
+/// Parses the expansion of `%s`; a tmux that does not expand it prints no number.
+pub(super) fn parse_second(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-fn question(nonce: &Nonce, commands: bool) -> String {
+fn query(nonce: &Nonce, commands: bool) -> String {
     let mark = nonce.as_str();
     let mut lines = String::new();
     // Writing to a string cannot fail; the same below.
@@ -208,30 +210,30 @@ fn question(nonce: &Nonce, commands: bool) -> String {
     };
     let _ = writeln!(
         lines,
-        "list-panes -a -F '{mark}p{NUMBERS}{mark}n#{{session_name}}{mark}w#{{window_name}}\
+        "list-panes -a -F '{mark}p{FORMAT}{mark}n#{{session_name}}{mark}w#{{window_name}}\
          {mark}c{command}{mark}t#{{pane_title}}{mark}e'"
     );
     let _ = writeln!(lines, "display-message -p '{mark}z'");
     lines
 }
 
-/// How an answer ends that was not cut off.
+/// Returns the end of output that is not truncated.
 fn end(nonce: &Nonce) -> String {
     format!("{}z\n", nonce.as_str())
 }
 
-fn read(nonce: &Nonce, answer: &str) -> Option<Listing> {
-    let frames = nonce.frames(answer)?;
-    let mut frames = frames.as_slice();
+fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
+    let sections = nonce.sections(output)?;
+    let mut sections = sections.as_slice();
     let mut listing = Listing::default();
-    match *frames {
+    match *sections {
         [
-            Frame { tag: b's', body },
-            Frame {
+            Section { tag: b's', body },
+            Section {
                 tag: b'k',
                 body: socket,
             },
-            Frame { tag: b'e', .. },
+            Section { tag: b'e', .. },
             ref rest @ ..,
         ] => {
             let mut words = body.split(' ');
@@ -241,43 +243,43 @@ fn read(nonce: &Nonce, answer: &str) -> Option<Listing> {
                 version: words.next()?.to_owned(),
                 socket: socket.into(),
             };
-            listing.second = words.next().and_then(told_second);
-            frames = rest;
+            listing.second = words.next().and_then(parse_second);
+            sections = rest;
         }
         _ => return None,
     }
     while let [
-        Frame { tag: b'p', body },
-        Frame {
+        Section { tag: b'p', body },
+        Section {
             tag: b'n',
             body: session,
         },
-        Frame {
+        Section {
             tag: b'w',
             body: window,
         },
-        Frame {
+        Section {
             tag: b'c',
             body: command,
         },
-        Frame {
+        Section {
             tag: b't',
             body: title,
         },
-        Frame { tag: b'e', .. },
+        Section { tag: b'e', .. },
         rest @ ..,
-    ] = frames
+    ] = sections
     {
-        let mut state = PaneState::read(body)?;
+        let mut state = PaneState::parse(body)?;
         state.session_name = (*session).to_owned();
         state.window_name = (*window).to_owned();
         state.command = (*command).to_owned();
         state.title = (*title).to_owned();
         listing.panes.push(state);
-        frames = rest;
+        sections = rest;
     }
-    listing.put_in_order();
-    matches!(frames, [Frame { tag: b'z', .. }]).then_some(listing)
+    listing.sort();
+    matches!(sections, [Section { tag: b'z', .. }]).then_some(listing)
 }
 
 #[cfg(test)]
@@ -286,17 +288,17 @@ pub(crate) mod tests {
     use super::*;
     use crate::track::Death;
 
-    /// A listing of such states.
+    /// Builds a listing of these states.
     pub(in crate::tmux) fn listing(panes: Vec<PaneState>) -> Listing {
         let mut listing = Listing {
             panes,
             ..Listing::default()
         };
-        listing.put_in_order();
+        listing.sort();
         listing
     }
 
-    /// A listing of panes, each with the name of its session, in order.
+    /// Builds a listing of panes, each with the name of its session.
     pub(crate) fn listing_of(panes: &[(u32, &str)]) -> Listing {
         let states = panes.iter().map(|&(pane, name)| {
             let session = u32::from(name.as_bytes()[0]);
@@ -348,7 +350,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn dead_panes_have_the_processes_of_the_listing_before() {
+    fn dead_panes_keep_the_processes_of_the_last_listing() {
         let dead = |pane| PaneState {
             pid: 0,
             dead: Some(Death::default()),
@@ -369,13 +371,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn hostile_names_stay_whole() {
+    fn hostile_names_are_kept() {
         let nonce = Nonce::fixed("NN");
         let numbers = "%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5";
         let answer = format!(
             "NNs1 2 3.3aNNk/tmp/a b\n/sockNNe\nNNp{numbers}NNna: b\t.cNNwNMe\nNNcx\nNMp%2\nNNtat work\nNNe\nNNz\n"
         );
-        let listing = read(&nonce, &answer).unwrap();
+        let listing = parse(&nonce, &answer).unwrap();
         assert_eq!(listing.server.socket, PathBuf::from("/tmp/a b\n/sock"));
         let [state] = listing.panes.as_slice() else {
             panic!("{listing:?}")
@@ -384,9 +386,9 @@ pub(crate) mod tests {
         assert_eq!(state.window_name, "NMe\n");
         assert_eq!(state.command, "x\nNMp%2\n");
         assert_eq!(
-            read(&nonce, answer.strip_suffix("NNz\n").unwrap()),
+            parse(&nonce, answer.strip_suffix("NNz\n").unwrap()),
             None,
-            "cut off"
+            "truncated"
         );
     }
 

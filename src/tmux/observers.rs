@@ -1,4 +1,4 @@
-//! Which panes run an observer, however it was started in them: two that show each other never end.
+//! The panes that run an observer. Two observers that show each other would never stop printing.
 
 use std::collections::HashSet;
 use std::fs;
@@ -6,13 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::event::PaneId;
 
-/// The name of the program's processes, as the kernel keeps it.
+/// The kernel's name of an observer process.
 const OBSERVER: &str = "td-observe";
 
-/// The panes of a server in which an observer runs: behind a shell, a pipe or a wrapper too, which
-/// the name of the foreground program would not show. Each process carries the pane that it was
-/// started in in its environment. `None` where the system does not tell of processes (all but
-/// Linux); processes of other users are passed over.
+/// Finds the panes of a server in which an observer runs, also behind a shell, a pipe or a wrapper,
+/// where the foreground program has another name. The environment of each process names the pane that
+/// it was started in. `None` where the system does not list processes (all but Linux). Processes of
+/// other users are skipped.
 pub(crate) fn observer_panes(server_pid: u32) -> Option<HashSet<PaneId>> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let numbered =
@@ -29,7 +29,7 @@ pub(crate) fn observer_panes(server_pid: u32) -> Option<HashSet<PaneId>> {
     Some(panes)
 }
 
-/// The pane that an environment names, if it is one of the server's.
+/// Returns the pane that an environment names, if it belongs to the server.
 fn pane_of(environment: &[u8], server_pid: u32) -> Option<PaneId> {
     let value = |name: &str| {
         let mut variables = environment.split(|&byte| byte == 0);
@@ -37,7 +37,7 @@ fn pane_of(environment: &[u8], server_pid: u32) -> Option<PaneId> {
             .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
         std::str::from_utf8(found?).ok()
     };
-    // `socket,pid,session`; the socket's path may hold commas.
+    // `socket,pid,session`; the path of the socket may contain commas.
     let mut fields = value("TMUX")?.rsplit(',').skip(1);
     let of_server = fields.next()?.parse() == Ok(server_pid);
     let pane = value("TMUX_PANE").filter(|pane| pane.starts_with('%'))?;

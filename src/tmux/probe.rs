@@ -1,45 +1,43 @@
-//! The probe: one cheap question that tells which panes changed, and shows the screens of those of
-//! which numbers alone cannot tell.
+//! The probe: a cheap query for the panes that have changed, with the screens of those whose numbers
+//! do not decide it.
 //!
-//! A look at a pane costs the server about 0.25 ms, most of it for formats, and a captured screen
-//! 0.03 ms. Most panes show what they showed, so it pays to ask that first. Where only a few are
-//! of interest, looks at them come along: cheaper than another process, and sooner.
+//! A capture costs the server about 0.25 ms, most of it for format variables; a screen alone costs
+//! 0.03 ms. Most panes have not changed, so a probe comes first. For a few panes, speculative captures
+//! come with it, which is cheaper and sooner than another process.
 
 use std::fmt::Write;
 
-use super::capture::{self, Shot, Shown, capture_rows};
+use super::capture::{self, CaptureResult, CaptureSpec, capture_rows};
 use super::counters::Counters;
-use super::frame::{Frame, Nonce};
-use super::listing::{Listing, ServerIdentity, changing};
+use super::listing::{Listing, ServerIdentity, refresh_commands};
+use super::sections::{Nonce, Section};
 use super::server::Server;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::track::TmuxVersion;
 
-/// A screen that is wanted.
+/// A screen to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Screen {
-    /// The number in the pane's id.
+pub(super) struct ScreenSpec {
+    /// The number of the pane's id.
     pub pane: u32,
-    /// Its rows, as far as is known.
+    /// Its last known height in rows.
     pub height: u32,
 }
 
-/// What a probe told.
+/// The result of a probe.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Probed {
-    /// The panes as they are now; `None` when there are others than were known, or they were not
-    /// asked for.
+    /// The present state of the known panes. `None` when the set of panes differs, or was not queried.
     pub listing: Option<Listing>,
-    /// The screens, as they were asked for; none at all when they do not have the rows that were
-    /// expected.
+    /// The screens, in the order of the request. Empty when their heights differ from the expected ones.
     pub screens: Vec<String>,
-    /// The looks, as they were asked for.
-    pub looks: Vec<Shown>,
+    /// The speculative captures, in the order of the request.
+    pub captures: Vec<CaptureResult>,
 }
 
-/// Asks for the numbers of all panes that are known, if there are some, for screens, and for looks
-/// at panes of the server that is expected.
+/// Queries the numbers of all known panes, if there are some, and captures screens and panes of the
+/// expected server.
 ///
 /// # Errors
 /// `is_gone()` without a server, `is_timeout()` when it does not answer.
@@ -47,56 +45,60 @@ pub(super) fn probe(
     server: &Server,
     clock: &Clock,
     known: Option<&Listing>,
-    screens: &[Screen],
-    (of, shots): (&ServerIdentity, &[Shot]),
+    screens: &[ScreenSpec],
+    (identity, speculative): (&ServerIdentity, &[CaptureSpec]),
 ) -> Result<Probed> {
-    let (nonce, of_looks) = (Nonce::fresh(), Nonce::fresh());
-    let mut lines = question(&nonce, known.is_some(), (of.tmux_version(), screens));
-    if shots.is_empty() {
-        let answer = server.batch(lines, clock)?;
-        return Ok(read(&nonce, &answer.text, known, screens));
+    let (nonce, capture_nonce) = (Nonce::fresh(), Nonce::fresh());
+    let version = identity.tmux_version();
+    let mut lines = commands(&nonce, known.is_some(), version, screens);
+    if speculative.is_empty() {
+        let output = server.batch(lines, clock)?;
+        return Ok(parse(&nonce, &output.text, known, screens));
     }
-    lines += &capture::question(&of_looks, of.tmux_version(), shots);
-    let counters = Counters::of(of.pid);
+    lines += &capture::commands(&capture_nonce, version, speculative);
+    let counters = Counters::of(identity.pid);
     let bytes_before = counters.bytes();
-    let answer = server.batch(lines, clock)?;
-    let end = answer.text.find(of_looks.as_str());
-    let (probed, looks) = answer.text.split_at(end.unwrap_or(answer.text.len()));
-    let mut looks = capture::read(&of_looks, of, looks, shots);
-    capture::date(&mut looks, bytes_before, counters.bytes());
+    let output = server.batch(lines, clock)?;
+    let end = output.text.find(capture_nonce.as_str());
+    let (probed, captured) = output.text.split_at(end.unwrap_or(output.text.len()));
+    let mut captures = capture::parse(&capture_nonce, identity, captured, speculative);
+    capture::set_bytes(&mut captures, bytes_before, counters.bytes());
     Ok(Probed {
-        looks,
-        ..read(&nonce, probed, known, screens)
+        captures,
+        ..parse(&nonce, probed, known, screens)
     })
 }
 
-fn question(nonce: &Nonce, lists: bool, (version, screens): (TmuxVersion, &[Screen])) -> String {
+fn commands(nonce: &Nonce, lists: bool, version: TmuxVersion, screens: &[ScreenSpec]) -> String {
     let mark = nonce.as_str();
-    let listing = if lists { changing() } else { String::new() };
-    let mut lines = format!("display-message -p '{mark}l'\n{listing}");
+    let refresh = match lists {
+        true => refresh_commands(),
+        false => String::new(),
+    };
+    let mut lines = format!("display-message -p '{mark}l'\n{refresh}");
     // Writing to a string cannot fail; the same below.
     let _ = writeln!(lines, "display-message -p '{mark}s'");
     let capture_rows = capture_rows(version);
-    for Screen { pane, .. } in screens {
+    for ScreenSpec { pane, .. } in screens {
         let _ = writeln!(lines, "{capture_rows} -t '%{pane}'");
     }
     let _ = writeln!(lines, "display-message -p '{mark}z'");
     lines
 }
 
-fn read(nonce: &Nonce, answer: &str, known: Option<&Listing>, screens: &[Screen]) -> Probed {
-    let frames = nonce.frames(answer).unwrap_or_default();
+fn parse(nonce: &Nonce, output: &str, known: Option<&Listing>, screens: &[ScreenSpec]) -> Probed {
+    let sections = nonce.sections(output).unwrap_or_default();
     let [
-        Frame {
+        Section {
             tag: b'l',
             body: listed,
         },
-        Frame {
+        Section {
             tag: b's',
-            body: shown,
+            body: captured,
         },
-        Frame { tag: b'z', .. },
-    ] = frames[..]
+        Section { tag: b'z', .. },
+    ] = sections[..]
     else {
         return Probed::default();
     };
@@ -104,26 +106,26 @@ fn read(nonce: &Nonce, answer: &str, known: Option<&Listing>, screens: &[Screen]
         listing: listed
             .strip_prefix('\n')
             .and_then(|listed| known?.refreshed(listed)),
-        screens: shown
+        screens: captured
             .strip_prefix('\n')
-            .and_then(|shown| cut(shown, screens))
+            .and_then(|captured| split_screens(captured, screens))
             .unwrap_or_default(),
-        looks: Vec::new(),
+        captures: Vec::new(),
     }
 }
 
-/// The rows of each screen. One that has become higher or is gone shifts all that follow: then the
-/// sum is another, and nothing is believed.
-fn cut(mut shown: &str, screens: &[Screen]) -> Option<Vec<String>> {
-    let mut cut = Vec::with_capacity(screens.len());
-    for Screen { height, .. } in screens {
+/// Splits the rows into screens. A screen that has become higher or is gone shifts all that follow, so
+/// that the sum differs and no screen is used.
+fn split_screens(mut rows: &str, screens: &[ScreenSpec]) -> Option<Vec<String>> {
+    let mut split = Vec::with_capacity(screens.len());
+    for ScreenSpec { height, .. } in screens {
         let last_row = height.checked_sub(1)? as usize;
-        let (end, _) = shown.match_indices('\n').nth(last_row)?;
-        let (screen, rest) = shown.split_at(end + 1);
-        cut.push(screen.to_owned());
-        shown = rest;
+        let (end, _) = rows.match_indices('\n').nth(last_row)?;
+        let (screen, rest) = rows.split_at(end + 1);
+        split.push(screen.to_owned());
+        rows = rest;
     }
-    shown.is_empty().then_some(cut)
+    rows.is_empty().then_some(split)
 }
 
 #[cfg(test)]
@@ -132,35 +134,41 @@ mod tests {
     use super::super::state::tests::state;
     use super::*;
 
-    fn screen(pane: u32, height: u32) -> Screen {
-        Screen { pane, height }
+    fn screen(pane: u32, height: u32) -> ScreenSpec {
+        ScreenSpec { pane, height }
     }
 
     #[test]
-    fn screens_are_cut_by_their_heights_or_not_at_all() {
+    fn screens_are_split_by_their_heights_or_not_at_all() {
         let wanted = [screen(1, 2), screen(2, 1)];
-        assert_eq!(cut("a\nb\nc\n", &wanted).unwrap(), ["a\nb\n", "c\n"]);
+        assert_eq!(
+            split_screens("a\nb\nc\n", &wanted).unwrap(),
+            ["a\nb\n", "c\n"]
+        );
         for other in ["a\nb\n", "a\nb\nc\nd\n", "a\nb\nc", ""] {
-            assert_eq!(cut(other, &wanted), None, "{other:?}");
+            assert_eq!(split_screens(other, &wanted), None, "{other:?}");
         }
-        assert_eq!(cut("", &[]).unwrap(), Vec::<String>::new());
-        assert_eq!(cut("", &[screen(1, 0)]), None);
+        assert_eq!(split_screens("", &[]).unwrap(), Vec::<String>::new());
+        assert_eq!(split_screens("", &[screen(1, 0)]), None);
     }
 
     #[test]
-    fn other_panes_and_torn_answers_are_not_believed() {
+    fn other_panes_and_truncated_output_are_not_used() {
         let nonce = Nonce::fixed("NN");
         let mut known = listing(vec![state(1, (1, "a"), (1, 0, "w"), 0)]);
         known.server.pid = 42;
         let line = "%1 $1 80 24 3 0 0 0 0   1 5 t\n";
-        let answer = format!("NNl\n42 0 9\n{line}NNs\na\nNNz\n");
+        let output = format!("NNl\n42 0 9\n{line}NNs\na\nNNz\n");
         let wanted = [screen(1, 1)];
-        let probed = read(&nonce, &answer, Some(&known), &wanted);
+        let probed = parse(&nonce, &output, Some(&known), &wanted);
         assert_eq!(probed.listing.unwrap().panes[0].history_size, 3);
         assert_eq!(probed.screens, ["a\n"]);
-        let other = read(&nonce, &answer.replace("%1", "%2"), Some(&known), &wanted);
+        let other = parse(&nonce, &output.replace("%1", "%2"), Some(&known), &wanted);
         assert_eq!((other.listing, other.screens.len()), (None, 1));
-        let torn = answer.strip_suffix("NNz\n").unwrap();
-        assert_eq!(read(&nonce, torn, Some(&known), &wanted), Probed::default());
+        let truncated = output.strip_suffix("NNz\n").unwrap();
+        assert_eq!(
+            parse(&nonce, truncated, Some(&known), &wanted),
+            Probed::default()
+        );
     }
 }

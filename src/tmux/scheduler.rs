@@ -1,8 +1,8 @@
-//! The gateway's thread: gathers questions, sees when they are due, and has them answered together.
+//! The gateway's thread: collects requests, determines when they are due, and replies to them together.
 //!
-//! It is the clock of all pollers of a server. Questions that are due at once share a round, and
-//! so do those on the same grid. It runs one tmux process at a time and waits for nothing else
-//! than that process, at most its deadline, the next message and the next tick.
+//! The scheduler is the clock of all pollers of a server. Requests that are due at the same time share
+//! a round, and so do those on the same grid. It runs one tmux process at a time. It blocks on that
+//! process (at most until its deadline), on the next message and on the next tick.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -10,46 +10,72 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
-use super::ask::{Asker, ListWish, Message, Programs, again};
+use super::active::ActiveRequest;
 use super::client::{Client, Extent};
-use super::gateway::INBOX_MESSAGES_MAX;
 use super::grid::next_tick;
-use super::guess::guesses;
 use super::listing::Listing;
-use super::probe::Screen;
-use super::question::{Question, Verdict};
+use super::pending::ReplySender;
+use super::probe::ScreenSpec;
+use super::request::{ForegroundPrograms, ListingRequest};
+use super::rounds::{AdaptiveRounds, GridRounds, RoundResult, check_interval};
+use super::schedule::PollSchedule;
 use super::server::Server;
-use super::tempo::{Brought, Early, Rhythm, Tempo, glance};
+use super::speculation::speculative_captures;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 
-/// How long others may come after a question that is to be answered at once. Threads that wake at
-/// the same moment are there within a fraction of this, and nobody notices the delay.
+/// The bound of the inbox: four times the sessions of a very busy server, each of which has one
+/// request at a time. Further requests only wait longer to be sent.
+pub(super) const INBOX_MESSAGES_MAX: usize = 1024;
+
+/// How long an urgent request waits for others. Threads that wake at the same moment send theirs within
+/// a fraction of this, and the delay is not noticeable.
 const GATHER: Duration = Duration::from_millis(2);
 
-/// How much earlier than needed a question may be weighed, to share a round with others.
-const SOON: Duration = Duration::from_millis(100);
+/// How much too early a request may be evaluated to share a round with others.
+const SHARE_WINDOW: Duration = Duration::from_millis(100);
 
-/// How often it is seen whether a listing still holds that somebody knows: at the same moments as
-/// whether those hold by which panes are streamed.
-const HELD_TICK: Duration = Duration::from_millis(200);
+/// The interval at which a known listing is checked, the same as for the listings of streamed panes.
+const LISTING_TICK: Duration = Duration::from_millis(200);
 
-/// What the thread works with.
+/// A message to the gateway's thread.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Requests a listing.
+    Listing(ListingRequest, ReplySender<Arc<Listing>>),
+    /// Requests the state of a session.
+    Session(Box<ActiveRequest>),
+    /// Panics, to test that no requester hangs.
+    #[cfg(test)]
+    Panic,
+}
+
+impl Message {
+    fn fail(self, error: &Error) {
+        match self {
+            Self::Listing(_, reply_to) => reply_to.send(Err(error.without_cause())),
+            Self::Session(request) => request.fail(error),
+            #[cfg(test)]
+            Self::Panic => {}
+        }
+    }
+}
+
+/// The state of the thread.
 pub(super) struct Scheduler {
     client: Client,
     clock: Clock,
     stop: Stop,
-    tempo: Tempo,
-    early: Early,
-    /// At most one for each poller.
-    questions: Vec<Question>,
-    /// Who asked for a listing.
-    lists: Vec<(Asker<Arc<Listing>>, ListWish)>,
+    adaptive_rounds: AdaptiveRounds,
+    grid_rounds: GridRounds,
+    /// At most one request from each poller.
+    sessions: Vec<ActiveRequest>,
+    listings: Vec<(ListingRequest, ReplySender<Arc<Listing>>)>,
 }
 
 impl Scheduler {
-    /// For a server, by a clock, in the time that began then.
+    /// Creates the scheduler of a server; `epoch` is the beginning of the gateway's time.
     pub fn new(
         (server, clock, epoch): (Server, Clock, Instant),
         stop: Stop,
@@ -59,24 +85,24 @@ impl Scheduler {
             client: Client::new((server, clock.clone(), epoch), stop.clone(), processes),
             clock,
             stop,
-            tempo: Tempo::default(),
-            early: Early::default(),
-            questions: Vec::new(),
-            lists: Vec::new(),
+            adaptive_rounds: AdaptiveRounds::default(),
+            grid_rounds: GridRounds::default(),
+            sessions: Vec::new(),
+            listings: Vec::new(),
         }
     }
 
-    /// Serves until it is stopped or nobody can ask any more. It serves others: every failure goes
-    /// to those who asked, and none ends the loop.
+    /// Serves until it is stopped or all handles are gone. Errors go to the requesters and never end
+    /// the loop.
     pub fn serve(&mut self, inbox: &Receiver<Message>) {
         while self.gather(inbox).is_some() {
-            self.lists.retain(|(asker, _)| asker.is_there());
+            self.listings.retain(|(_, reply_to)| reply_to.is_awaited());
             if let Err(error) = self.round()
                 && error.is_timeout()
             {
-                // Who asked while the server was silent has waited as long: it hears of it too.
+                // Requests that arrived during the timeout have waited as long: they fail, too.
                 inbox.try_iter().for_each(|message| message.fail(&error));
-                fail(std::mem::take(&mut self.questions), &error);
+                fail_all(std::mem::take(&mut self.sessions), &error);
             }
         }
     }
@@ -86,15 +112,15 @@ impl Scheduler {
         let tick = self.wake().map_or_else(never, |at| self.clock.at(at));
         select_biased! {
             recv(self.stop) -> _ => return None,
-            // All handles are gone, and with them the askers.
-            recv(inbox) -> message => self.take(message.ok()?),
+            // An error means that all handles are gone, and with them the requesters.
+            recv(inbox) -> message => self.receive(message.ok()?),
             recv(tick) -> _ => {}
         }
         inbox
             .try_iter()
             .take(INBOX_MESSAGES_MAX)
-            .for_each(|message| self.take(message));
-        self.client.note_rest();
+            .for_each(|message| self.receive(message));
+        self.client.sample_idle();
         if !self.is_urgent() {
             return Some(());
         }
@@ -102,217 +128,214 @@ impl Scheduler {
         for _ in 0..INBOX_MESSAGES_MAX {
             select_biased! {
                 recv(self.stop) -> _ => return None,
-                recv(inbox) -> message => self.take(message.ok()?),
+                recv(inbox) -> message => self.receive(message.ok()?),
                 recv(over) -> _ => break,
             }
         }
         Some(())
     }
 
-    fn take(&mut self, message: Message) {
+    fn receive(&mut self, message: Message) {
         match message {
-            Message::List(asker, wish) => self.lists.push((asker, wish)),
-            Message::Look(wanted, asker) => {
-                let now = self.client.now();
-                self.questions.push(Question::new(wanted, asker, now));
-            }
+            Message::Listing(request, reply_to) => self.listings.push((request, reply_to)),
+            Message::Session(request) => self.sessions.push(*request),
             #[cfg(test)]
             Message::Panic => panic!("on purpose"),
         }
     }
 
     fn is_urgent(&self) -> bool {
-        self.wants_listing() || self.questions.iter().any(Question::is_urgent)
+        self.needs_listing() || self.sessions.iter().any(ActiveRequest::is_urgent)
     }
 
-    fn wants_listing(&self) -> bool {
-        self.lists.iter().any(|(_, wish)| !self.is_held(wish))
+    fn needs_listing(&self) -> bool {
+        let mut requests = self.listings.iter();
+        requests.any(|(request, _)| !self.is_current(request))
     }
 
-    /// Whether somebody knows already what there is to tell.
-    fn is_held(&self, wish: &ListWish) -> bool {
-        let known = wish.known.as_ref();
-        known.is_some_and(|known| self.client.is_held(known))
+    /// Whether the requester of a listing already has the current one.
+    fn is_current(&self, request: &ListingRequest) -> bool {
+        let known = request.known.as_ref();
+        known.is_some_and(|known| self.client.is_current(known))
     }
 
-    /// When to see again whether something is due.
+    /// Returns when to check again whether something is due.
     fn wake(&self) -> Option<Instant> {
-        let (now, bytes) = (self.client.now(), self.bytes());
+        let (now, server_bytes) = (self.client.now(), self.server_bytes());
         let holding = self.client.holding();
-        let wakes = self.questions.iter().map(|question| {
-            if let Some(interval) = told_again(question, holding) {
+        let wakes = self.sessions.iter().map(|request| {
+            if let Some(interval) = settled_interval(request, holding) {
                 return self.tick(now, interval);
             }
-            let due = self.due(question, bytes);
-            match &question.rhythm() {
-                Some(Rhythm::Adaptive(adaptive)) => {
-                    self.tempo.look_again(adaptive, bytes, (now, due))
+            let due = self.due(request, server_bytes);
+            match request.schedule() {
+                Some(PollSchedule::Adaptive(adaptive)) => {
+                    self.adaptive_rounds
+                        .next_check(adaptive, server_bytes, (now, due))
                 }
-                // Whether the server reads something is seen between its ticks, where panes are looked at.
-                Some(Rhythm::Fixed(interval)) if bytes.is_some() && !question.goes_by_listing => {
-                    due.min(self.tick(now, glance(*interval)))
+                // Between the ticks of a request for captures, the scheduler checks whether the
+                // server has read something.
+                Some(PollSchedule::Fixed(interval))
+                    if server_bytes.is_some() && !request.needs_listing_only =>
+                {
+                    due.min(self.tick(now, check_interval(*interval)))
                 }
-                Some(Rhythm::Fixed(_)) | None => due,
+                Some(PollSchedule::Fixed(_)) | None => due,
             }
         });
-        let held = (!self.lists.is_empty()).then(|| self.tick(now, HELD_TICK));
-        let wakes = wakes.chain(held).chain(self.client.rest_due());
+        let listing = (!self.listings.is_empty()).then(|| self.tick(now, LISTING_TICK));
+        let wakes = wakes.chain(listing).chain(self.client.sample_due());
         wakes.min().map(|at| self.client.epoch() + at)
     }
 
-    /// What the server has read, where that matters.
-    fn bytes(&self) -> Option<u64> {
-        let waits = self.questions.iter().any(|question| !question.is_urgent());
-        waits.then(|| self.client.bytes())?
+    /// Returns the number of bytes that the server has read, if a request depends on it.
+    fn server_bytes(&self) -> Option<u64> {
+        let waits = self.sessions.iter().any(|request| !request.is_urgent());
+        waits.then(|| self.client.server_bytes())?
     }
 
-    /// When a question is to be weighed, as far as is known.
-    fn due(&self, question: &Question, bytes: Option<u64>) -> Duration {
-        let asked = self.client.asked();
-        let early = |interval| self.early.due(interval, asked, bytes);
-        question.due(&self.tempo, bytes, |after, interval| {
+    /// Returns when a request is to be evaluated, as far as is known.
+    fn due(&self, request: &ActiveRequest, server_bytes: Option<u64>) -> Duration {
+        let last_listed = self.client.last_listed();
+        request.due(&self.adaptive_rounds, server_bytes, |after, interval| {
             let tick = self.tick(after, interval);
-            early(interval).map_or(tick, |early| tick.min(early))
+            let early = self
+                .grid_rounds
+                .early_due(interval, last_listed, server_bytes);
+            early.map_or(tick, |early| tick.min(early))
         })
     }
 
-    /// The first tick of an interval after a moment.
+    /// Returns the first tick of an interval after a time.
     fn tick(&self, after: Duration, interval: Duration) -> Duration {
         let epoch = self.client.epoch();
         next_tick(epoch + after, epoch, interval) - epoch
     }
 
-    /// Takes out the questions that are to be weighed now.
-    fn take_due(&mut self) -> Vec<Question> {
-        let (now, bytes) = (self.client.now(), self.bytes());
+    /// Takes out the requests that are to be evaluated now.
+    fn take_due(&mut self) -> Vec<ActiveRequest> {
+        let (now, server_bytes) = (self.client.now(), self.server_bytes());
         let holding = self.client.holding();
-        let wants_listing = self.wants_listing();
-        let questions = std::mem::take(&mut self.questions);
-        let (due, later) = questions.into_iter().partition(|question| {
-            if told_again(question, holding).is_some() {
+        let needs_listing = self.needs_listing();
+        let sessions = std::mem::take(&mut self.sessions);
+        let (due, later) = sessions.into_iter().partition(|request| {
+            if settled_interval(request, holding).is_some() {
                 return false;
             }
-            let due = self.due(question, bytes);
-            // A listing that somebody asked for serves those who adapt, where it costs no looks
-            // that would not have been taken soon.
-            let listed = wants_listing && question.adaptive().is_some();
-            let soon = due <= now + SOON || self.tempo.is_idle(bytes);
-            due <= now || listed && soon
+            let due = self.due(request, server_bytes);
+            // A listing that is needed anyway serves adaptive requests, too, if it leads to no
+            // captures that would not be due soon.
+            let shares = needs_listing && request.adaptive().is_some();
+            let is_soon = due <= now + SHARE_WINDOW || self.adaptive_rounds.is_idle(server_bytes);
+            due <= now || shares && is_soon
         });
-        self.questions = later;
+        self.sessions = later;
         due
     }
 
-    /// Gives those who look for new panes what pollers have just been told.
-    fn answer_recent(&mut self) {
+    /// Replies with a recent listing to requesters that look for new panes only.
+    fn reply_recent(&mut self) {
         let Some(recent) = self.client.recent() else {
             return;
         };
-        let serves = |wish: &ListWish| {
-            let known = wish.known.as_ref();
-            wish.programs == Programs::LeftOut
-                && !wish.is_fresh
+        let serves = |request: &ListingRequest| {
+            let known = request.known.as_ref();
+            request.programs == ForegroundPrograms::Omitted
+                && !request.is_fresh
                 && known.is_none_or(|known| !Arc::ptr_eq(known, recent))
         };
-        for (asker, _) in self.lists.extract_if(.., |(_, wish)| serves(wish)) {
-            asker.answer(Ok(Arc::clone(recent)));
+        let served = self.listings.extract_if(.., |(request, _)| serves(request));
+        for (_, reply_to) in served {
+            reply_to.send(Ok(Arc::clone(recent)));
         }
     }
 
-    /// Answers what is due; an error is of the server, and has been told to those who were due.
+    /// Replies to the requests that are due. An error concerns the server, and the due requests have
+    /// failed with it.
     fn round(&mut self) -> Result<()> {
-        self.answer_recent();
+        self.reply_recent();
         let mut due = self.take_due();
         if !due.is_empty() {
-            due.retain(Question::is_awaited);
-            self.questions.retain(Question::is_awaited);
+            due.retain(ActiveRequest::is_awaited);
+            self.sessions.retain(ActiveRequest::is_awaited);
         }
-        let lists = std::mem::take(&mut self.lists);
-        let (held, lists) = lists
+        let listings = std::mem::take(&mut self.listings);
+        let (current, listings) = listings
             .into_iter()
-            .partition::<Vec<_>, _>(|(_, wish)| self.is_held(wish));
-        self.lists = held;
-        if due.is_empty() && lists.is_empty() {
+            .partition::<Vec<_>, _>(|(request, _)| self.is_current(request));
+        self.listings = current;
+        if due.is_empty() && listings.is_empty() {
             return Ok(());
         }
-        let adapts = due.iter().any(|question| question.adaptive().is_some());
-        let listed = lists.iter().map(|(_, wish)| match wish.programs {
-            Programs::LeftOut => Extent::Numbers,
-            Programs::Named => Extent::Programs,
+        let extents = listings.iter().map(|(request, _)| match request.programs {
+            ForegroundPrograms::Omitted => Extent::Numbers,
+            ForegroundPrograms::Included => Extent::Programs,
         });
-        let named = due
+        let needs_names = due.iter().any(ActiveRequest::needs_names);
+        let names = needs_names.then_some(Extent::Names);
+        let extent = extents.chain(names).max().unwrap_or_default();
+        let began = self.client.freshness();
+        let mut screens: Vec<ScreenSpec> = due
             .iter()
-            .any(Question::asks_names)
-            .then_some(Extent::Names);
-        let extent = listed.chain(named).max().unwrap_or_default();
-        let began = self.client.moment();
-        let mut screens: Vec<Screen> = due
-            .iter()
-            .flat_map(|question| question.screens(began))
+            .flat_map(|request| request.screens(began))
             .collect();
-        // A pane that two ask for is captured once.
+        // A screen that several requests need is captured once.
         screens.sort_by_key(|screen| screen.pane);
         screens.dedup_by_key(|screen| screen.pane);
-        let shots = guesses(due.iter().flat_map(Question::wishes), began);
-        let mut found = match self.client.find(extent, &screens, shots) {
-            Ok(found) => found,
+        let capture_requests = due.iter().flat_map(ActiveRequest::capture_requests);
+        let speculative = speculative_captures(capture_requests, began);
+        let (snapshot, speculations) = match self.client.snapshot(extent, &screens, speculative) {
+            Ok(taken) => taken,
             Err(error) => {
-                fail(due, &error);
-                lists
-                    .into_iter()
-                    .for_each(|(asker, _)| asker.answer(Err(again(&error))));
+                fail_all(due, &error);
+                for (_, reply_to) in listings {
+                    reply_to.send(Err(error.without_cause()));
+                }
                 return Err(error);
             }
         };
-        let is_fixed = |question: &Question| matches!(question.rhythm(), Some(Rhythm::Fixed(_)));
-        if found.is_new && due.iter().any(is_fixed) {
-            self.early.round(began.at);
+        let is_fixed =
+            |request: &ActiveRequest| matches!(request.schedule(), Some(PollSchedule::Fixed(_)));
+        if snapshot.is_new && due.iter().any(is_fixed) {
+            self.grid_rounds.record(began.at);
         }
-        for (asker, _) in lists {
-            asker.answer(Ok(Arc::clone(&found.listing)));
+        for (_, reply_to) in listings {
+            reply_to.send(Ok(Arc::clone(&snapshot.listing)));
         }
-        let facts = found.facts();
-        let mut brought = Brought {
-            least_history: found
-                .listing
-                .panes
-                .iter()
-                .map(|state| state.history_limit)
-                .min()
-                .unwrap_or(0),
-            ..Brought::default()
+        let is_adaptive = due.iter().any(|request| request.adaptive().is_some());
+        let ready: Vec<ActiveRequest> = due
+            .extract_if(.., |request| request.evaluate(&snapshot))
+            .collect();
+        self.sessions.append(&mut due);
+        let limits = snapshot
+            .listing
+            .panes
+            .iter()
+            .map(|state| state.history_limit);
+        let result = RoundResult {
+            has_news: ready.iter().any(|request| !request.captures.is_empty()),
+            is_flood: ready.iter().any(|request| request.is_flood),
+            history_limit_min: limits.min().unwrap_or(0),
         };
-        let mut tellings = Vec::new();
-        for question in due {
-            match question.weigh(&facts) {
-                Verdict::Waits(question) => self.questions.push(question),
-                Verdict::Tells(telling) => {
-                    brought.news |= !telling.looks.is_empty();
-                    brought.flood |= telling.flood;
-                    tellings.push(telling);
-                }
-            }
-        }
-        self.client.look(tellings, &mut found);
-        if adapts {
-            self.tempo
-                .round(began.at, self.client.now(), began.bytes, brought);
+        self.client
+            .complete(ready, &snapshot.listing.server, speculations);
+        if is_adaptive {
+            let ended = self.client.now();
+            self.adaptive_rounds
+                .record(began.at, ended, began.server_bytes, result);
         }
         Ok(())
     }
 }
 
-/// Of a question that a listing which holds gives nothing to tell: the interval in which it is seen
-/// whether it still holds.
-fn told_again(question: &Question, holding: Option<u64>) -> Option<Duration> {
-    match question.rhythm()? {
-        Rhythm::Fixed(interval) => question.is_told_by(holding?).then_some(*interval),
-        Rhythm::Adaptive(_) => None,
+/// Returns the interval at which to check a listing that holds and cannot bring news for a request.
+fn settled_interval(request: &ActiveRequest, holding: Option<u64>) -> Option<Duration> {
+    match request.schedule()? {
+        PollSchedule::Fixed(interval) => request.is_settled_by(holding?).then_some(*interval),
+        PollSchedule::Adaptive(_) => None,
     }
 }
 
-fn fail(questions: Vec<Question>, error: &Error) {
-    for question in questions {
-        question.fail(again(error));
-    }
+fn fail_all(requests: Vec<ActiveRequest>, error: &Error) {
+    requests.into_iter().for_each(|request| request.fail(error));
 }

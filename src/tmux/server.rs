@@ -1,28 +1,28 @@
-//! Which tmux server, and how it is asked: one short-lived tmux process a batch, with a deadline.
+//! A tmux server and its queries: one short-lived tmux process for each batch, with a deadline.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::child::{self, Finished, Invocation};
+use crate::child::{self, ChildOutput, Invocation};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 use crate::track::TmuxVersion;
 
-/// How long one tmux process may take. A healthy server answers within milliseconds; one that
-/// does not answer for this long is hung.
+/// The deadline of one tmux process. A healthy server replies within milliseconds; one that does not
+/// reply for this long hangs.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longer than anybody waits for anything.
-const LONGEST_WAIT: Duration = Duration::from_secs(366 * 24 * 3600);
+/// A timeout that no caller outlives.
+const NO_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// How much of one answer is kept. The gateway cuts its batches so that they stay far below; the
-/// largest single look, 100,000 rows of 200 columns captured twice, has 40 MB.
-pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The most bytes of one output. The gateway sizes its batches to stay far below; the largest single
+/// capture, 100,000 rows of 200 columns captured twice, has 40 MB.
+pub(super) const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// What tmux says when there is no server any more, or never was.
+/// The messages of tmux without a server.
 const GONE: [&str; 4] = [
     "no server running on",
     "error connecting to",
@@ -30,8 +30,8 @@ const GONE: [&str; 4] = [
     "lost server",
 ];
 
-/// A tmux server: the one that tmux itself would choose, or another by name or socket. Cheap to
-/// clone. Nothing here ever starts a server.
+/// A tmux server: the default one of tmux, or another by name or socket. Cheap to clone. Its methods
+/// never start a server.
 ///
 /// ```
 /// use td_observe::tmux::Server;
@@ -40,14 +40,14 @@ const GONE: [&str; 4] = [
 /// ```
 #[derive(Clone, Debug)]
 pub struct Server {
-    which: Which,
+    address: ServerAddress,
     env: Vec<(OsString, OsString)>,
     timeout: Duration,
     stop: Stop,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Which {
+enum ServerAddress {
     Default,
     Named(OsString),
     Socket(PathBuf),
@@ -55,53 +55,53 @@ enum Which {
 
 impl Default for Server {
     fn default() -> Self {
-        Self::new(Which::Default)
+        Self::new(ServerAddress::Default)
     }
 }
 
 impl Server {
-    /// The server called `name`, as `tmux -L`.
+    /// Names the server `name`, as `tmux -L` does.
     pub fn named(name: impl Into<OsString>) -> Self {
-        Self::new(Which::Named(name.into()))
+        Self::new(ServerAddress::Named(name.into()))
     }
 
-    /// The server at a socket, as `tmux -S`. A relative path starts at the present directory.
+    /// Names the server at a socket, as `tmux -S` does. A relative path starts at the current
+    /// directory.
     pub fn socket(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
-        // tmux runs in `/`. An empty path, the one kind that has no absolute form, is left for
-        // tmux to refuse.
-        Self::new(Which::Socket(
+        // tmux runs in `/`. Only an empty path has no absolute form; tmux refuses it.
+        Self::new(ServerAddress::Socket(
             std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
         ))
     }
 
-    fn new(which: Which) -> Self {
+    fn new(address: ServerAddress) -> Self {
         // tmux runs in `/`, so a relative directory for its sockets must not stay relative.
         let env = std::env::var_os("TMUX_TMPDIR")
             .filter(|directory| Path::new(directory).is_relative())
             .and_then(|directory| std::path::absolute(directory).ok())
             .map(|directory| ("TMUX_TMPDIR".into(), directory.into_os_string()));
         Self {
-            which,
+            address,
             env: env.into_iter().collect(),
             timeout: TIMEOUT,
             stop: crossbeam_channel::never(),
         }
     }
 
-    /// The same server, asked with another deadline than five seconds.
+    /// Sets the deadline of each query. Defaults to 5 s.
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The same server, asked with a variable set in the environment of the tmux processes.
+    /// Sets a variable in the environment of the tmux processes.
     pub fn with_env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// The same server; what is asked of it is broken off when `stop` is closed.
+    /// Cancels queries when `stop` is closed.
     pub(super) fn until(mut self, stop: Stop) -> Self {
         self.stop = stop;
         self
@@ -110,8 +110,8 @@ impl Server {
     /// Runs one tmux command and returns what it printed.
     ///
     /// # Errors
-    /// `is_gone()` when there is no server; `is_timeout()` when it did not answer in time;
-    /// `is_missing_program()` without tmux; otherwise what tmux complained about.
+    /// `is_gone()` when there is no server; `is_timeout()` when it did not reply in time;
+    /// `is_missing_program()` without tmux; otherwise with the error message of tmux.
     pub fn run<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
@@ -120,25 +120,25 @@ impl Server {
         let args = args.into_iter().map(|arg| literal(arg.as_ref())).collect();
         let finished = self.start(args, Vec::new(), clock)?;
         let status = finished.status;
-        let answer = self.answer(finished)?;
+        let output = self.output(finished)?;
         if status.success() {
-            return Ok(answer.text);
+            return Ok(output.text);
         }
-        let complaint = answer.complaints.trim();
+        let complaint = output.complaints.trim();
         Err(Error::other(format!(
             "{self}: {}",
             if complaint.is_empty() {
-                "the command failed and did not say why"
+                "the command failed without an error message"
             } else {
                 complaint
             }
         )))
     }
 
-    /// Asks which version the server is of, and nothing else: no pane is named.
+    /// Queries the version of the server, and nothing else, because naming a pane can crash old servers.
     ///
     /// # Errors
-    /// `is_invalid_input()` when it is older than what is supported; otherwise as for
+    /// `is_invalid_input()` when it is not supported; otherwise as for
     /// [`Server::run`].
     pub fn check_version(&self, clock: &Clock) -> Result<TmuxVersion> {
         let text = self.run(["display-message", "-p", "#{version}"], clock)?;
@@ -147,71 +147,71 @@ impl Server {
         Ok(version)
     }
 
-    /// Refuses a version that is too old: before 3.3 a server ends when it is asked for times of a
-    /// pane that has just vanished.
+    /// Refuses a version that is too old: before 3.3, a query for the times of a pane that has just
+    /// vanished crashes the server.
     pub(super) fn accept(&self, version: TmuxVersion, text: &str) -> Result<()> {
         if version.is_supported() {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "{self} is a server of tmux {text}, which observing can crash: {} or newer is needed \
-             (a server is of the version that started it)",
+            "{self} is a server of tmux {text}, which observation can crash: {} or newer is needed \
+             (a server keeps the version that started it)",
             TmuxVersion::OLDEST
         )))
     }
 
-    /// Waits until somebody signals a channel (`tmux wait-for -S`), or has signalled it already.
+    /// Waits until a channel is signalled (`tmux wait-for -S`); returns at once if it has been.
     ///
     /// # Errors
-    /// As for [`Server::run`]; `is_gone()` also when the server ended, or it was stopped.
+    /// As for [`Server::run`]; `is_gone()` also when the server ends or `stop` is closed.
     pub(crate) fn wait_for(&self, channel: &str, stop: Stop, clock: &Clock) -> Result<()> {
-        let server = self.clone().until(stop).with_timeout(LONGEST_WAIT);
+        let server = self.clone().until(stop).with_timeout(NO_TIMEOUT);
         let mut args: Vec<OsString> = ["wait-for", "--", channel]
             .map(|arg| literal(arg.as_ref()))
             .into();
         args.extend([";", "list-sessions", "-F", SIGNALLED].map(OsString::from));
         let finished = server.start(args, Vec::new(), clock)?;
-        let answer = server.answer(finished)?;
-        if answer.text.starts_with(SIGNALLED) {
+        let output = server.output(finished)?;
+        if output.text.starts_with(SIGNALLED) {
             return Ok(());
         }
-        match answer.complaints.trim() {
+        match output.complaints.trim() {
             "" => Err(server.ended()),
             complaint => Err(Error::other(format!("{self}: {complaint}"))),
         }
     }
 
-    /// Runs command lists, one a line, in one tmux process. An error in one line ends that line
-    /// only and stands in the answer's complaints. Each batch prints at least a mark.
+    /// Runs command lists, one in each line, in one tmux process. An error ends its line only and is
+    /// reported in the output's complaints. Each batch prints at least a mark.
     ///
     /// # Errors
     /// `is_gone()`, `is_timeout()` and `is_missing_program()` as for [`Server::run`].
-    pub(super) fn batch(&self, lines: String, clock: &Clock) -> Result<Answer> {
-        // Over standard input there is no limit of 16 KB, and no other user can read it.
+    pub(super) fn batch(&self, lines: String, clock: &Clock) -> Result<Output> {
+        // Standard input has no limit of 16 KB, and no other user can read it.
         let finished = self.start(
             vec!["source-file".into(), "-".into()],
             lines.into_bytes(),
             clock,
         )?;
-        let answer = self.answer(finished)?;
-        match answer.text.is_empty() && answer.is_silent() {
+        let output = self.output(finished)?;
+        match output.text.is_empty() && output.is_silent() {
             true => Err(self.ended()),
-            false => Ok(answer),
+            false => Ok(output),
         }
     }
 
-    /// The server was told to end while it was asked: the client then ends without a word.
+    /// Returns the error of a server that was killed during a query: the client then ends silently.
     pub(super) fn ended(&self) -> Error {
-        Error::gone(format!("{self} ended before it had answered"))
+        Error::gone(format!("{self} ended before it replied"))
     }
 
-    fn start(&self, args: Vec<OsString>, stdin: Vec<u8>, clock: &Clock) -> Result<Finished> {
-        // -N: never start a server; -u: whatever the locale, no names and text turned into `_`.
+    fn start(&self, args: Vec<OsString>, stdin: Vec<u8>, clock: &Clock) -> Result<ChildOutput> {
+        // -N: never start a server. -u: keep non-ASCII names and text in any locale.
         let mut all: Vec<OsString> = vec!["-u".into(), "-N".into()];
-        match &self.which {
-            Which::Default => {}
-            Which::Named(name) => all.extend(["-L".into(), name.clone()]),
-            Which::Socket(path) => all.extend(["-S".into(), path.clone().into_os_string()]),
+        match &self.address {
+            ServerAddress::Default => {}
+            ServerAddress::Named(name) => all.extend(["-L".into(), name.clone()]),
+            ServerAddress::Socket(path) => all.extend(["-S".into(), path.clone().into_os_string()]),
         }
         all.extend(args);
         let invocation = Invocation {
@@ -220,27 +220,27 @@ impl Server {
             env: self.env.clone(),
             directory: "/".into(),
             stdin,
-            output_bytes_max: ANSWER_BYTES_MAX,
+            output_bytes_max: OUTPUT_BYTES_MAX,
             timeout: self.timeout,
         };
-        child::run_unless(&invocation, clock, &self.stop).map_err(|error| {
+        child::run_until_stopped(&invocation, clock, &self.stop).map_err(|error| {
             if error.is_timeout() {
-                Error::timeout(format!("{self} did not answer within {:?}", self.timeout))
+                Error::timeout(format!("{self} did not reply within {:?}", self.timeout))
             } else {
                 error
             }
         })
     }
 
-    fn answer(&self, finished: Finished) -> Result<Answer> {
+    fn output(&self, finished: ChildOutput) -> Result<Output> {
         let complaints = String::from_utf8_lossy(&finished.stderr).into_owned();
-        if !finished.status.success() && says_unusable(&complaints) {
+        if !finished.status.success() && is_unusable(&complaints) {
             return Err(Error::invalid(format!("{self}: {}", complaints.trim())));
         }
-        if !finished.status.success() && says_gone(&complaints) {
+        if !finished.status.success() && is_gone(&complaints) {
             return Err(Error::gone(format!("{self}: {}", complaints.trim())));
         }
-        Ok(Answer {
+        Ok(Output {
             text: lossy(finished.stdout),
             complaints,
             truncated: finished.truncated,
@@ -251,47 +251,47 @@ impl Server {
 
 impl std::fmt::Display for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.which {
-            Which::Default => write!(f, "tmux"),
-            Which::Named(name) => write!(f, "tmux -L {}", name.to_string_lossy()),
-            Which::Socket(path) => write!(f, "tmux -S {}", path.display()),
+        match &self.address {
+            ServerAddress::Default => write!(f, "tmux"),
+            ServerAddress::Named(name) => write!(f, "tmux -L {}", name.to_string_lossy()),
+            ServerAddress::Socket(path) => write!(f, "tmux -S {}", path.display()),
         }
     }
 }
 
-/// What a batch printed.
+/// The output of a batch.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Output {
     pub(super) text: String,
-    /// Standard error: what single commands complained about.
+    /// Standard error: the error messages of single commands.
     pub(super) complaints: String,
-    /// Whether the answer was too long and its end is missing.
+    /// The output was too long and its end is missing.
     pub(super) truncated: bool,
-    /// Whether somebody killed the client: that says nothing about the server.
+    /// A signal killed the client, which says nothing about the server.
     killed: bool,
 }
 
-impl Answer {
-    /// Whether nothing explains why the end of the answer is missing, if it is.
+impl Output {
+    /// Whether nothing explains a missing end of the output.
     pub(super) fn is_silent(&self) -> bool {
         self.complaints.is_empty() && !self.truncated && !self.killed
     }
 }
 
-/// What is printed for each session when a channel was signalled. `wait-for` also comes back,
-/// without complaint, when its server ends; but then there is no session any more.
+/// The text printed for each session after a channel was signalled. `wait-for` also returns without an
+/// error when its server ends, but then there is no session.
 const SIGNALLED: &str = "signalled";
 
-/// Causes for which a socket cannot be used at all.
+/// The causes for which a socket can never be used.
 const UNUSABLE: [&str; 3] = [
     "(Permission denied)",
     "(File name too long)",
     "(Not a directory)",
 ];
 
-/// Whether a complaint means that there is no server. Only its last line counts: a server that
-/// dies says so last, and the lines before are about single commands.
-fn says_gone(complaints: &str) -> bool {
+/// Whether an error message means that there is no server. Only its last line counts; the lines before
+/// it concern single commands.
+fn is_gone(complaints: &str) -> bool {
     let last = complaints
         .trim_end()
         .lines()
@@ -300,14 +300,14 @@ fn says_gone(complaints: &str) -> bool {
     GONE.iter().any(|text| last.starts_with(text))
 }
 
-/// Whether a complaint means that no server can ever be reached there.
-fn says_unusable(complaints: &str) -> bool {
+/// Whether an error message means that the socket can never be used.
+fn is_unusable(complaints: &str) -> bool {
     let connecting = complaints.starts_with("error connecting");
     connecting && UNUSABLE.iter().any(|cause| complaints.contains(cause))
         || complaints.starts_with("socket name too long")
 }
 
-/// An argument that ends with a semicolon would begin another command.
+/// Escapes a trailing semicolon, after which tmux would begin another command.
 fn literal(arg: &OsStr) -> OsString {
     match arg.as_bytes().strip_suffix(b";") {
         Some(start) => OsString::from_vec([start, b"\\;"].concat()),
@@ -316,7 +316,7 @@ fn literal(arg: &OsStr) -> OsString {
 }
 
 fn lossy(bytes: Vec<u8>) -> String {
-    // Valid text, which is nearly all of it, is not copied.
+    // Nearly all output is valid and is not copied.
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_a_server_that_is_gone() {
+    fn a_missing_server_is_recognized() {
         for text in [
             "no server running on /tmp/tmux-0/x\n",
             "error connecting to /tmp/tmux-0/x (No such file or directory)",
@@ -334,10 +334,10 @@ mod tests {
             "lost server\n",
             "can't find pane: %99\nlost server\n",
         ] {
-            assert!(says_gone(text), "{text:?}");
+            assert!(is_gone(text), "{text:?}");
         }
         for text in ["", "can't find pane: %99\n", "unknown command: lost"] {
-            assert!(!says_gone(text), "{text:?}");
+            assert!(!is_gone(text), "{text:?}");
         }
     }
 
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_relative_socket_is_made_absolute() {
-        let Which::Socket(path) = Server::socket("here/sock").which else {
+        let ServerAddress::Socket(path) = Server::socket("here/sock").address else {
             panic!()
         };
         assert!(

@@ -1,20 +1,19 @@
-//! What tmux knows of one pane: the numbers that it is asked for, and how they are read.
+//! The state of one pane: its format variables, and their parser.
 
-use super::ask::Shape;
 use super::id::{SessionId, WindowId, pane_number};
-use super::unreaped::unreaped;
+use super::unreaped::unreaped_exit;
 use crate::event::{Cursor, PaneId};
 use crate::track::Death;
 
-/// The numbers that are asked of a pane, in the order in which [`PaneState::read`] takes them.
-/// A tmux that does not know one of them expands it to nothing.
-pub(super) const NUMBERS: &str = "#{pane_id} #{session_id} #{window_id} #{session_created} \
+/// The format variables of a pane, in the order in which [`PaneState::parse`] reads them. A tmux that
+/// does not know one of them expands it to nothing.
+pub(super) const FORMAT: &str = "#{pane_id} #{session_id} #{window_id} #{session_created} \
     #{window_index} #{pane_index} #{window_active} #{pane_active} #{pane_width} #{pane_height} \
     #{history_size} #{history_limit} #{cursor_x} #{cursor_y} #{alternate_on} \
     #{alternate_saved_x} #{alternate_saved_y} #{pane_in_mode} #{pane_dead} #{pane_dead_status} \
     #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity}";
 
-/// What tmux knows of a pane, seen through one window of one session.
+/// The state of a pane, seen through one window of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaneState {
     /// The number in the pane's id; see [`PaneState::pane`].
@@ -27,23 +26,23 @@ pub struct PaneState {
     pub session_created: i64,
     /// The window.
     pub window_id: WindowId,
-    /// The window's place in the session.
+    /// The window's index in the session.
     pub window_index: u32,
     /// The window's name now.
     pub window_name: String,
-    /// The pane's place in the window.
+    /// The pane's index in the window.
     pub pane_index: u32,
     /// Whether the window is the current one of its session.
     pub window_active: bool,
     /// Whether the pane is the current one of its window.
     pub pane_active: bool,
-    /// Columns.
+    /// The width in columns.
     pub width: u32,
-    /// Rows.
+    /// The height in rows.
     pub height: u32,
-    /// Rows in the history.
+    /// The rows in the history.
     pub history_size: u32,
-    /// Rows that the history may hold.
+    /// The most rows that the history holds.
     pub history_limit: u32,
     /// The cursor.
     pub cursor: Cursor,
@@ -51,9 +50,9 @@ pub struct PaneState {
     pub alternate: bool,
     /// The cursor of the normal screen behind the alternate one.
     pub saved_cursor: Cursor,
-    /// Whether the pane is in copy mode or the like; its program goes on behind it.
+    /// Whether the pane is in copy mode or the like; its program continues behind it.
     pub in_mode: bool,
-    /// The program has ended and tmux keeps the pane.
+    /// How the program ended, if it has ended and tmux keeps the pane.
     pub dead: Option<Death>,
     /// The process that tmux started in the pane.
     pub pid: u32,
@@ -61,27 +60,61 @@ pub struct PaneState {
     pub piped: bool,
     /// When something was last printed in the window, in seconds since 1970.
     pub window_activity: i64,
-    /// The program in the foreground; empty where it was not asked for, because to answer it the
-    /// server reads files, and the bytes that it reads are a measure of what panes print.
+    /// The program in the foreground. Empty where it was not requested: to answer, the server reads
+    /// files, and the bytes that it reads are a measure of the panes' output.
     pub command: String,
     /// The pane's title.
     pub(crate) title: String,
-    /// Whether this is the pane's one owner: a pane of a window that is linked several times
-    /// belongs to the lowest session.
+    /// Whether this session owns the pane: a pane of a window that is linked several times belongs
+    /// to the session with the lowest id.
     pub owned: bool,
 }
 
-/// The numbers that change while a pane is only printed to, in the order in which
-/// [`PaneState::refresh`] takes them: half of [`NUMBERS`], which is half of the server's time.
-pub(super) const CHANGING: &str = "#{pane_id} #{session_id} #{pane_width} #{pane_height} #{history_size} \
+/// The part of a pane's state that its bytes do not carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PaneShape {
+    /// The width in columns.
+    pub width: u32,
+    /// The height in rows.
+    pub height: u32,
+    /// The process that tmux started in the pane.
+    pub pid: u32,
+    /// How that process ended, if it has.
+    pub dead: Option<Death>,
+}
+
+/// The numbers of a pane that change with its content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PaneNumbers {
+    /// The width in columns.
+    pub width: u32,
+    /// The height in rows.
+    pub height: u32,
+    /// The rows in the history.
+    pub history_size: u32,
+    /// The most rows that the history holds.
+    pub history_limit: u32,
+    /// The cursor.
+    pub cursor: Cursor,
+    /// Whether the alternate screen is shown.
+    pub alternate: bool,
+    /// How the program ended, if it has.
+    pub dead: Option<Death>,
+    /// The process that tmux started in the pane.
+    pub pid: u32,
+}
+
+/// The format variables that change while a pane's program only prints, in the order in which
+/// [`PaneState::refresh`] reads them: half of [`FORMAT`], at half of the server's time.
+pub(super) const REFRESH_FORMAT: &str = "#{pane_id} #{session_id} #{pane_width} #{pane_height} #{history_size} \
     #{cursor_x} #{cursor_y} #{alternate_on} #{pane_dead} #{pane_dead_status} #{pane_dead_signal} \
     #{pane_pid} #{window_activity} #{pane_title}";
 
-/// Fields of [`CHANGING`]; the last one, the title, may have blanks in it.
-const CHANGING_FIELDS: usize = 14;
+/// The fields of [`REFRESH_FORMAT`]. The last one, the title, may contain blanks.
+const REFRESH_FIELDS: usize = 14;
 
 impl PaneState {
-    /// The pane's id, `%7`.
+    /// Returns the pane's id, `%7`.
     pub fn pane(&self) -> PaneId {
         PaneId::from(format!("%{}", self.pane))
     }
@@ -90,9 +123,9 @@ impl PaneState {
         self.pane
     }
 
-    /// What of it its bytes do not tell.
-    pub fn shape(&self) -> Shape {
-        Shape {
+    /// Returns the part of the state that the pane's bytes do not carry.
+    pub fn shape(&self) -> PaneShape {
+        PaneShape {
             width: self.width,
             height: self.height,
             pid: self.pid,
@@ -100,9 +133,36 @@ impl PaneState {
         }
     }
 
-    /// Reads the expansion of [`NUMBERS`]; `None` when there is no such pane (then tmux expands
-    /// all of it to nothing) or it is not an answer.
-    pub(super) fn read(numbers: &str) -> Option<Self> {
+    /// Returns the numbers that change with the pane's content.
+    pub(super) fn numbers(&self) -> PaneNumbers {
+        PaneNumbers {
+            width: self.width,
+            height: self.height,
+            history_size: self.history_size,
+            history_limit: self.history_limit,
+            cursor: self.cursor,
+            alternate: self.alternate,
+            dead: self.dead,
+            pid: self.pid,
+        }
+    }
+
+    /// Takes names and places from the listing's state of the same pane.
+    pub(super) fn adopt_owner(&mut self, listed: Self) {
+        self.session_id = listed.session_id;
+        self.session_name = listed.session_name;
+        self.session_created = listed.session_created;
+        self.window_id = listed.window_id;
+        self.window_index = listed.window_index;
+        self.window_name = listed.window_name;
+        self.window_active = listed.window_active;
+        self.command = listed.command;
+        self.owned = true;
+    }
+
+    /// Parses the expansion of [`FORMAT`]. `None` when there is no such pane (tmux then expands all
+    /// variables to nothing) or the text is no such expansion.
+    pub(super) fn parse(numbers: &str) -> Option<Self> {
         let mut fields = numbers.trim_end_matches('\n').split(' ');
         let mut next = || fields.next();
         let mut state = Self {
@@ -134,16 +194,14 @@ impl PaneState {
             window_activity: number(next()?),
             ..Self::default()
         };
-        state.learn_its_end();
+        state.complete_exit();
         fields.next().is_none().then_some(state)
     }
-}
 
-impl PaneState {
-    /// Reads the expansion of [`CHANGING`] into a state that was known; `None` when it is about
-    /// another pane or session, or not an answer.
+    /// Updates the state from the expansion of [`REFRESH_FORMAT`]. `None` when that is about another
+    /// pane or session, or no such expansion.
     pub(super) fn refresh(&mut self, numbers: &str) -> Option<()> {
-        let mut fields = numbers.splitn(CHANGING_FIELDS, ' ');
+        let mut fields = numbers.splitn(REFRESH_FIELDS, ' ');
         let mut next = || fields.next();
         if pane_number(next()?)? != self.pane || SessionId::parse(next()?)? != self.session_id {
             return None;
@@ -158,35 +216,34 @@ impl PaneState {
         self.dead = death(&[next()?, next()?, next()?]);
         let known_pid = self.pid;
         (self.pid, self.window_activity) = (number(next()?), number(next()?));
-        self.learn_its_end();
+        self.complete_exit();
         self.keep_pid(known_pid);
         next()?.clone_into(&mut self.title);
         Some(())
     }
 
-    /// tmux 3.8 and newer forgets the process of a program that has ended: it is still the one that
-    /// was known.
+    /// Keeps the known process of a program that has ended, which tmux 3.8 and newer forgets.
     pub(super) fn keep_pid(&mut self, known: u32) {
         if self.pid == 0 && self.dead.is_some() && known != 0 {
             self.pid = known;
-            self.learn_its_end();
+            self.complete_exit();
         }
     }
 
-    /// Where tmux knows that the program has ended, and not how, the kernel is asked.
-    fn learn_its_end(&mut self) {
+    /// Asks the kernel how the program ended where tmux only knows that it has.
+    fn complete_exit(&mut self) {
         let pid = self.pid;
         if let Some(dead) = self
             .dead
             .as_mut()
             .filter(|dead| dead.exit_status().is_none())
         {
-            *dead = unreaped(pid);
+            *dead = unreaped_exit(pid);
         }
     }
 }
 
-/// Whether a program has ended, its status, and the signal.
+/// Parses whether a program has ended, its status, and its signal.
 fn death(&[dead, status, signal]: &[&str; 3]) -> Option<Death> {
     flag(dead).then(|| Death {
         status: status.parse().ok(),
@@ -194,17 +251,17 @@ fn death(&[dead, status, signal]: &[&str; 3]) -> Option<Death> {
     })
 }
 
-/// A number, or 0 where this tmux has none to give.
+/// Parses a number; 0 where this tmux does not have it.
 pub(super) fn number<T: std::str::FromStr + Default>(text: &str) -> T {
     text.parse().unwrap_or_default()
 }
 
-/// A flag; some of them count (`pane_in_mode`).
+/// Parses a flag; some of them count (`pane_in_mode`).
 fn flag(text: &str) -> bool {
     !matches!(text, "" | "0")
 }
 
-/// A coordinate, where tmux writes the largest number for "none".
+/// Parses a coordinate, where tmux writes the largest number for "none".
 fn coordinate(text: &str) -> u32 {
     text.parse()
         .ok()
@@ -216,7 +273,8 @@ fn coordinate(text: &str) -> u32 {
 pub(super) mod tests {
     use super::*;
 
-    /// A state as a listing has it: pane, session and its name, window, its index and name, place.
+    /// Builds a state as a listing has it: pane, session and its name, window, its index and name,
+    /// the pane's index.
     pub(in crate::tmux) fn state(
         pane: u32,
         (session, name): (u32, &str),
@@ -226,7 +284,7 @@ pub(super) mod tests {
         PaneState {
             session_name: name.into(),
             window_name: window_name.into(),
-            ..PaneState::read(&format!(
+            ..PaneState::parse(&format!(
                 "%{pane} ${session} @{window} 9 {index} {pane_index} 1 1 80 24 0 2000 0 0 0 \
                  4294967295 4294967295 0 0   1 0 5"
             ))
@@ -235,7 +293,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_dead_pane_keeps_the_process_that_it_had() {
+    fn a_dead_pane_keeps_its_process() {
         let mut pane = state(1, (1, "a"), (1, 0, "w"), 0);
         pane.refresh("%1 $1 80 24 0 0 0 0 0   4711 5 t").unwrap();
         pane.refresh("%1 $1 80 24 0 0 0 0 1 3   5 t").unwrap();
@@ -247,8 +305,8 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn reads_what_is_there_and_zero_for_what_is_not() {
-        let state = PaneState::read(
+    fn missing_variables_are_zero() {
+        let state = PaneState::parse(
             "%7 $3 @2 1795303463 0 1 1 0 80 24 100 2000 5 6 1 4294967295 7 2 1  9 4711 1 12\n",
         );
         let state = state.unwrap();
@@ -265,10 +323,10 @@ pub(super) mod tests {
         assert!(state.in_mode && state.alternate && state.piped);
         assert_eq!((state.pid, state.window_activity), (4711, 12));
         assert_eq!(
-            PaneState::read(&" ".repeat(23)),
+            PaneState::parse(&" ".repeat(23)),
             None,
             "a pane that is not there"
         );
-        assert_eq!(PaneState::read("%7 $3 @2"), None);
+        assert_eq!(PaneState::parse("%7 $3 @2"), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::id::{SessionId, WindowId, pane_number};
+use super::id::{SessionId, WindowId, decimal, pane_number};
 use super::listing::Listing;
 use super::state::PaneState;
 use crate::error::{Error, Result};
@@ -244,13 +244,6 @@ fn is_index(text: &str, state: &PaneState) -> bool {
 
 fn is_name(text: &str, state: &PaneState) -> bool {
     text == state.window_name
-}
-
-fn decimal(text: &str) -> Option<u32> {
-    // `parse` alone would also take `+7`.
-    text.bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| text.parse().ok())?
 }
 
 impl FromStr for Target {

@@ -19,8 +19,6 @@ mod tracker;
 
 mod stream;
 
-mod paint;
-
 #[cfg(test)]
 mod sim;
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::matcher::Needles;
-use super::needle::Needle;
+use super::matcher::Patterns;
+use super::pattern::Pattern;
 use crate::agent::Markers;
 use crate::event::PaneId;
 use crate::timestamp::Timestamp;
@@ -13,25 +13,25 @@ use crate::tmux::Target;
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// What is waited for at a session, a window or a pane. Whatever comes first decides; in one line a
-/// needle before a stop.
+/// pattern before a stop.
 ///
 /// ```
 /// use std::time::Duration;
 /// use td_observe::tmux::Target;
-/// use td_observe::wait::{Needle, Wait};
+/// use td_observe::wait::{Pattern, Wait};
 /// # fn main() -> td_observe::Result<()> {
 /// let wait = Wait::at(Target::parse("build")?)
-///     .needle(Needle::text("BUILD SUCCESS")?)
-///     .stop(Needle::regex("^(ERROR|FAILED)")?)
+///     .pattern(Pattern::text("BUILD SUCCESS")?)
+///     .stop(Pattern::regex("^(ERROR|FAILED)")?)
 ///     .timeout(Duration::from_secs(600));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "give it to Waits::wait or Waits::begin"]
+#[must_use = "give it to Waiter::wait or Waiter::begin"]
 pub struct Wait {
     pub(super) target: Target,
-    pub(super) needles: Needles,
+    pub(super) patterns: Patterns,
     pub(super) turn: Option<Markers>,
     pub(super) exit: bool,
     pub(super) idle: Option<Duration>,
@@ -42,11 +42,11 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Waits at this target; for nothing yet but its end.
+    /// Waiter at this target; for nothing yet but its end.
     pub fn at(target: Target) -> Self {
         Self {
             target,
-            needles: Needles::default(),
+            patterns: Patterns::default(),
             turn: None,
             exit: false,
             idle: None,
@@ -58,14 +58,14 @@ impl Wait {
     }
 
     /// For a line that has this; several: any of them.
-    pub fn needle(mut self, needle: Needle) -> Self {
-        self.needles.wanted.push(needle);
+    pub fn pattern(mut self, pattern: Pattern) -> Self {
+        self.patterns.wanted.push(pattern);
         self
     }
 
     /// A line that has this ends the wait without success.
-    pub fn stop(mut self, needle: Needle) -> Self {
-        self.needles.stops.push(needle);
+    pub fn stop(mut self, pattern: Pattern) -> Self {
+        self.patterns.stops.push(pattern);
         self
     }
 
@@ -114,12 +114,12 @@ impl Wait {
 
     /// Whether lines are looked for.
     pub(super) fn looks_at_lines(&self) -> bool {
-        !self.needles.is_empty() || self.turn.is_some()
+        !self.patterns.is_empty() || self.turn.is_some()
     }
 
     /// Whether anything but the end of the target would end it.
     pub(crate) fn waits_for_anything(&self) -> bool {
-        !self.needles.wanted.is_empty()
+        !self.patterns.wanted.is_empty()
             || self.turn.is_some()
             || self.exit
             || self.idle.is_some()
@@ -130,7 +130,7 @@ impl Wait {
 /// What came of a wait.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Waited {
+pub struct WaitOutcome {
     /// How it ended.
     pub end: WaitEnd,
     /// When it was seen.
@@ -149,11 +149,11 @@ pub struct Waited {
 #[non_exhaustive]
 pub enum WaitEnd {
     /// What was waited for came.
-    Found(Found),
+    Matched(WaitMatch),
     /// A stop came first.
-    Stopped(Found),
-    /// The target ended first; why.
-    Ended(&'static str),
+    Stopped(WaitMatch),
+    /// The target ended first.
+    Ended(TargetEnd),
     /// The time was up; it had not been printed until then.
     TimedOut,
     /// The time was up, and lines were lost on the way, or tmux did not answer at the end: it may
@@ -161,12 +161,67 @@ pub enum WaitEnd {
     Lost,
 }
 
+/// How a target ended before it could match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TargetEnd {
+    /// The tmux server has ended.
+    ServerGone,
+    /// The session was closed.
+    SessionGone,
+    /// The pane, or the last one of the target, was closed.
+    PaneGone,
+    /// The programs of all panes have ended.
+    ProgramEnded,
+}
+
+impl TargetEnd {
+    /// Returns the end in words: `the pane is gone`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ServerGone => "the tmux server is gone",
+            Self::SessionGone => "the session is gone",
+            Self::PaneGone => "the pane is gone",
+            Self::ProgramEnded => "the program has ended",
+        }
+    }
+}
+
+/// A condition that a wait can end with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitCondition {
+    /// A line matched a pattern.
+    Text,
+    /// An agent's turn ended.
+    Turn,
+    /// The target ended.
+    Exit,
+    /// Nothing new was shown for the required time.
+    Idle,
+    /// The tmux channel was signalled.
+    Channel,
+}
+
+impl WaitCondition {
+    /// Returns the name that `td-observe wait --json` prints: `text`, `turn`, `exit`, `idle` or `channel`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Turn => "turn",
+            Self::Exit => "exit",
+            Self::Idle => "idle",
+            Self::Channel => "channel",
+        }
+    }
+}
+
 /// What came.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Found {
-    /// What it was: `text`, `turn`, `exit`, `idle` or `channel`.
-    pub condition: &'static str,
+pub struct WaitMatch {
+    /// The condition that was met.
+    pub condition: WaitCondition,
     /// The pane where it was, where it was one.
     pub pane: Option<PaneId>,
     /// The number of the line, counted from the line of the cursor at the beginning, which is 1;
@@ -174,20 +229,20 @@ pub struct Found {
     pub line: Option<i64>,
     /// What the line reads; of a turn, its last paragraph.
     pub text: Option<String>,
-    /// The needle, or the stop, that is in it; of a turn, its marker.
-    pub needle: Option<String>,
+    /// The pattern, or the stop, that is in it; of a turn, its marker.
+    pub pattern: Option<String>,
     /// What the pane's program exited with, where that is known.
     pub exit_status: Option<i32>,
 }
 
-impl Found {
-    pub(super) fn of(condition: &'static str) -> Self {
+impl WaitMatch {
+    pub(super) fn of(condition: WaitCondition) -> Self {
         Self {
             condition,
             pane: None,
             line: None,
             text: None,
-            needle: None,
+            pattern: None,
             exit_status: None,
         }
     }

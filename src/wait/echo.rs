@@ -25,13 +25,13 @@ const LINES_MAX: usize = 256;
 
 /// What is known of typed lines in one pane.
 #[derive(Debug, Default)]
-pub(super) struct Echo {
+pub(super) struct EchoDetector {
     prompts: VecDeque<String>,
     /// The numbers of lines on which a prompt stood, and the prompt.
     stood: VecDeque<(i64, String)>,
 }
 
-impl Echo {
+impl EchoDetector {
     /// The line of the cursor, up to the cursor, in a look.
     pub fn note(&mut self, number: i64, text: &str) {
         let Some(prompt) = prompt_of(text) else {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_is_typed_behind_a_prompt_is_no_output() {
-        let mut echo = Echo::default();
+        let mut echo = EchoDetector::default();
         echo.note(5, "$ ");
         echo.note(7, "user@host:~$ ");
         echo.note(8, "working on it ");
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut echo = Echo::default();
+        let mut echo = EchoDetector::default();
         for number in 0..10_000 {
             echo.note(number, &format!("prompt number {number} $ "));
         }

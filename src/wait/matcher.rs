@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-use super::echo::Echo;
-use super::needle::Needle;
+use super::echo::EchoDetector;
+use super::pattern::Pattern;
 use crate::event::lines_in;
 use crate::track::Change;
 
@@ -12,12 +12,12 @@ const LAST_LINES: usize = 20;
 
 /// What is looked for, in the order of what decides when one line has both.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Needles {
-    pub wanted: Vec<Needle>,
-    pub stops: Vec<Needle>,
+pub(super) struct Patterns {
+    pub wanted: Vec<Pattern>,
+    pub stops: Vec<Pattern>,
 }
 
-impl Needles {
+impl Patterns {
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty() && self.stops.is_empty()
     }
@@ -25,16 +25,16 @@ impl Needles {
 
 /// A line that was looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hit {
-    pub what: What,
+pub(super) struct LineMatch {
+    pub what: MatchKind,
     pub line: i64,
     pub text: String,
 }
 
 /// What was looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    /// One of the needles.
+pub(super) enum MatchKind {
+    /// One of the patterns.
     Wanted(usize),
     /// One of those that end the wait without success.
     Stop(usize),
@@ -45,7 +45,7 @@ pub(super) enum What {
 /// Matches the lines of one pane.
 #[derive(Debug)]
 pub(super) struct Matcher {
-    needles: Needles,
+    patterns: Patterns,
     /// What stood there before, by number; what reads so still is not new.
     before: HashMap<i64, String>,
     /// The same by text: a program that draws its screen anew, one row further down, prints nothing.
@@ -58,25 +58,25 @@ pub(super) struct Matcher {
     oldest: i64,
     /// Lines of which only the end was seen, the rows before it being lost.
     cut: BTreeSet<i64>,
-    echo: Echo,
+    echo: EchoDetector,
     last: VecDeque<(i64, String)>,
 }
 
 /// What a look showed.
-pub(super) struct Shown<'a> {
+pub(super) struct PaneLines<'a> {
     pub changes: &'a [Change],
     /// The lines that stand on the screen, or just above it.
     pub standing: Vec<(i64, &'a str)>,
     /// The line of the cursor, and how much of its text stands before the cursor.
     pub cursor: (i64, &'a str),
-    pub numbers: Numbers,
+    pub numbers: Numbering,
     /// The line that follows a hole: its beginning may be lost with what was before it.
     pub after_hole: Option<i64>,
 }
 
 /// What became of the numbers of lines with a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Numbers {
+pub(super) enum Numbering {
     /// Each line has the one that it had.
     GoOn,
     /// What stood on the screen may stand there still, under another one.
@@ -87,8 +87,8 @@ pub(super) enum Numbers {
 
 impl Matcher {
     /// Begins with what stands on a pane.
-    pub fn baseline(needles: Needles, standing: &[(i64, &str)], cursor: (i64, &str)) -> Self {
-        let mut matcher = Self::fresh(needles);
+    pub fn baseline(patterns: Patterns, standing: &[(i64, &str)], cursor: (i64, &str)) -> Self {
+        let mut matcher = Self::fresh(patterns);
         matcher.stand_on(standing, cursor.0);
         matcher.keep_last(standing);
         matcher.echo.note(cursor.0, cursor.1);
@@ -96,16 +96,16 @@ impl Matcher {
     }
 
     /// Begins with a pane whose text is all new.
-    pub fn fresh(needles: Needles) -> Self {
+    pub fn fresh(patterns: Patterns) -> Self {
         Self {
-            needles,
+            patterns,
             before: HashMap::new(),
             before_texts: HashSet::new(),
             cursor_line: i64::MIN,
             moved: HashMap::new(),
             oldest: i64::MIN,
             cut: BTreeSet::new(),
-            echo: Echo::default(),
+            echo: EchoDetector::default(),
             last: VecDeque::new(),
         }
     }
@@ -127,11 +127,11 @@ impl Matcher {
     }
 
     /// The first line that matches.
-    pub fn look(&mut self, shown: &Shown<'_>) -> Option<Hit> {
+    pub fn look(&mut self, shown: &PaneLines<'_>) -> Option<LineMatch> {
         match shown.numbers {
-            Numbers::GoOn => {}
-            Numbers::Anew => self.find_again(shown),
-            Numbers::Lost => self.stand_on(&shown.standing, shown.cursor.0),
+            Numbering::GoOn => {}
+            Numbering::Anew => self.find_again(shown),
+            Numbering::Lost => self.stand_on(&shown.standing, shown.cursor.0),
         }
         self.find_moved(&shown.standing);
         if let Some((first, _)) = shown.standing.first() {
@@ -153,7 +153,7 @@ impl Matcher {
     }
 
     /// Rows of a full-screen program that have changed.
-    pub fn screen(&self, rows: &[crate::event::ScreenRow]) -> Option<Hit> {
+    pub fn screen(&self, rows: &[crate::event::ScreenRow]) -> Option<LineMatch> {
         let mut found = None;
         for row in rows {
             if !self.before_texts.contains(row.text.trim_end()) {
@@ -170,7 +170,7 @@ impl Matcher {
 
     /// Lines that read as something that stood there are taken to be the same: what is printed
     /// anew would be told from it by nothing.
-    fn find_again(&mut self, shown: &Shown<'_>) {
+    fn find_again(&mut self, shown: &PaneLines<'_>) {
         let lines = shown.changes.iter().flat_map(lines_of);
         for (number, text) in lines.chain(shown.standing.iter().copied()) {
             if self.before_texts.contains(text.trim_end()) {
@@ -213,7 +213,7 @@ impl Matcher {
         self.moved = moved;
     }
 
-    fn hit(&self, number: i64, text: &str) -> Option<Hit> {
+    fn hit(&self, number: i64, text: &str) -> Option<LineMatch> {
         if number < self.oldest {
             return None;
         }
@@ -238,17 +238,17 @@ impl Matcher {
         self.matched(number, text, known)
     }
 
-    fn matched(&self, line: i64, text: &str, known: usize) -> Option<Hit> {
-        let is_in = |needle: &Needle| match self.cut.contains(&line) {
-            true => needle.is_in_end(text),
-            false => needle.is_in(text, known),
+    fn matched(&self, line: i64, text: &str, known: usize) -> Option<LineMatch> {
+        let is_in = |pattern: &Pattern| match self.cut.contains(&line) {
+            true => pattern.is_in_end(text),
+            false => pattern.is_in(text, known),
         };
-        let find = |needles: &[Needle]| needles.iter().position(is_in);
-        let what = match find(&self.needles.wanted) {
-            Some(needle) => What::Wanted(needle),
-            None => What::Stop(find(&self.needles.stops)?),
+        let find = |patterns: &[Pattern]| patterns.iter().position(is_in);
+        let what = match find(&self.patterns.wanted) {
+            Some(pattern) => MatchKind::Wanted(pattern),
+            None => MatchKind::Stop(find(&self.patterns.stops)?),
         };
-        Some(Hit {
+        Some(LineMatch {
             what,
             line,
             text: text.to_owned(),
@@ -285,7 +285,7 @@ fn lines_of(change: &Change) -> impl Iterator<Item = (i64, &str)> {
 }
 
 /// Keeps the one whose line comes first.
-pub(super) fn first(found: &mut Option<Hit>, hit: Option<Hit>) {
+pub(super) fn first(found: &mut Option<LineMatch>, hit: Option<LineMatch>) {
     if let Some(hit) = hit
         && found.as_ref().is_none_or(|known| hit.line < known.line)
     {
@@ -297,19 +297,19 @@ pub(super) fn first(found: &mut Option<Hit>, hit: Option<Hit>) {
 mod tests {
     use super::*;
 
-    fn needles() -> Needles {
-        Needles {
-            wanted: vec![Needle::text("DONE").unwrap()],
-            stops: vec![Needle::regex("^error").unwrap()],
+    fn patterns() -> Patterns {
+        Patterns {
+            wanted: vec![Pattern::text("DONE").unwrap()],
+            stops: vec![Pattern::regex("^error").unwrap()],
         }
     }
 
-    fn shown<'a>(changes: &'a [Change], standing: &[(i64, &'a str)]) -> Shown<'a> {
-        Shown {
+    fn shown<'a>(changes: &'a [Change], standing: &[(i64, &'a str)]) -> PaneLines<'a> {
+        PaneLines {
             changes,
             standing: standing.to_vec(),
             cursor: standing.last().copied().unwrap_or_default(),
-            numbers: Numbers::GoOn,
+            numbers: Numbering::GoOn,
             after_hole: None,
         }
     }
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn what_stood_there_never_matches() {
         let before = [(-1, "DONE"), (0, "DONE again"), (1, "almost DONE ")];
-        let mut matcher = Matcher::baseline(needles(), &before, (1, "almost DONE "));
+        let mut matcher = Matcher::baseline(patterns(), &before, (1, "almost DONE "));
         assert_eq!(found(&mut matcher, &[], &before), None);
         // Drawn anew one row lower, and gone on with.
         let drawn = [(-1, "x"), (0, "DONE"), (1, "DONE again")];
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn what_lies_before_all_that_was_seen_is_not_new() {
         let before = [(-1, "one"), (0, "two"), (1, "")];
-        let mut matcher = Matcher::baseline(needles(), &before, (1, ""));
+        let mut matcher = Matcher::baseline(patterns(), &before, (1, ""));
         // A wider pane shows more of its history.
         let wider = [(-2, "DONE"), (-1, "one"), (0, "two"), (1, "")];
         assert_eq!(found(&mut matcher, &[], &wider), None);
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn what_is_drawn_on_a_blank_row_above_the_cursor_is_not_new() {
         let before = [(-1, "DONE"), (0, ""), (1, "")];
-        let mut matcher = Matcher::baseline(needles(), &before, (1, ""));
+        let mut matcher = Matcher::baseline(patterns(), &before, (1, ""));
         let drawn = [(-1, ""), (0, "DONE"), (1, "")];
         assert_eq!(found(&mut matcher, &[], &drawn), None);
         // Where the cursor stood it is printed.
@@ -362,8 +362,8 @@ mod tests {
     #[test]
     fn where_numbers_begin_anew_what_stood_there_is_not_new() {
         let before = [(0, "DONE"), (1, "")];
-        for (numbers, new) in [(Numbers::Anew, Some(8)), (Numbers::Lost, None)] {
-            let mut matcher = Matcher::baseline(needles(), &before, (1, ""));
+        for (numbers, new) in [(Numbering::Anew, Some(8)), (Numbering::Lost, None)] {
+            let mut matcher = Matcher::baseline(patterns(), &before, (1, ""));
             let standing = [(6, "DONE"), (8, "DONE at last"), (9, "")];
             let mut anew = shown(&[], &standing);
             anew.numbers = numbers;
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn what_follows_a_hole_may_be_the_end_of_a_line() {
-        let mut matcher = Matcher::baseline(needles(), &[(1, "")], (1, ""));
+        let mut matcher = Matcher::baseline(patterns(), &[(1, "")], (1, ""));
         let changes = [lines(50, "error: but only at the end\nx\n")];
         let mut after_hole = shown(&changes, &[(50, "error"), (51, "x")]);
         after_hole.after_hole = Some(50);
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn what_a_full_screen_program_shows_already_is_not_new() {
-        let mut matcher = Matcher::baseline(needles(), &[], (1, ""));
+        let mut matcher = Matcher::baseline(patterns(), &[], (1, ""));
         matcher.baseline_screen(["DONE", "~"].into_iter());
         let row = |row, text: &str| crate::event::ScreenRow {
             row,
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn what_was_moved_is_not_new_and_its_twin_is() {
         let before = [(-1, "DONE"), (0, "x"), (1, "$ ")];
-        let mut matcher = Matcher::baseline(needles(), &before, (1, "$ "));
+        let mut matcher = Matcher::baseline(patterns(), &before, (1, "$ "));
         let moved = [(-1, ""), (0, ""), (1, "$ z"), (2, "DONE"), (3, "x")];
         assert_eq!(found(&mut matcher, &[], &moved), None);
         assert_eq!(found(&mut matcher, &[], &moved), None, "nor later");
@@ -418,16 +418,16 @@ mod tests {
 
     #[test]
     fn the_first_line_decides_and_the_needle_in_one_line() {
-        let mut matcher = Matcher::fresh(needles());
+        let mut matcher = Matcher::fresh(patterns());
         let hit = matcher.look(&shown(&[lines(3, "x\nerror: y\nDONE\n")], &[]));
-        assert!(hit.is_some_and(|hit| hit.what == What::Stop(0) && hit.line == 4));
+        assert!(hit.is_some_and(|hit| hit.what == MatchKind::Stop(0) && hit.line == 4));
         let hit = matcher.look(&shown(&[], &[(9, "error DONE")]));
-        assert!(hit.is_some_and(|hit| hit.what == What::Wanted(0)));
+        assert!(hit.is_some_and(|hit| hit.what == MatchKind::Wanted(0)));
     }
 
     #[test]
     fn an_echo_does_not_match() {
-        let mut matcher = Matcher::baseline(needles(), &[(1, "$ ")], (1, "$ "));
+        let mut matcher = Matcher::baseline(patterns(), &[(1, "$ ")], (1, "$ "));
         let typed = [(1, "$ echo DONE")];
         assert_eq!(found(&mut matcher, &[], &typed), None);
         let run = [(1, "$ echo DONE"), (2, "DONE"), (3, "$ ")];
@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_kept() {
-        let mut matcher = Matcher::fresh(needles());
+        let mut matcher = Matcher::fresh(patterns());
         let all: String = (1..=30).map(|n| format!("{n}\n")).collect();
         matcher.look(&shown(
             &[lines(1, &all)],

@@ -1,4 +1,4 @@
-//! Waits: "tell me when it is done" — until a line comes, a program ends, a pane falls silent, or a
+//! Waiter: "tell me when it is done" — until a line comes, a program ends, a pane falls silent, or a
 //! tmux channel is signalled.
 //!
 //! A wait looks at panes by itself, with a tracker of its own: nothing stands between a look and
@@ -6,16 +6,16 @@
 //! new; lines that scrolled away between two looks match as others do, or it is known that lines
 //! were lost.
 
-mod channel;
+mod channel_wait;
 mod config;
-mod waits;
-mod watched;
-mod work;
+mod driver;
+mod pane;
+mod waiter;
 
 mod echo;
 mod matcher;
-mod needle;
+mod pattern;
 
-pub use config::{Found, Wait, WaitEnd, Waited};
-pub use needle::Needle;
-pub use waits::{Begun, Waits};
+pub use config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
+pub use pattern::Pattern;
+pub use waiter::{StartedWait, Waiter};

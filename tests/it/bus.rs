@@ -1,4 +1,4 @@
-//! The event bus as its users see it: what is sent is received or counted, and nobody hangs.
+//! The event bus through its public API: every event sent is received or counted, and no call hangs.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,16 +7,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use td_observe::{
-    BusOptions, Delivery, Emitted, Envelope, EventBus, EventKind, FakeClock, Filter, Kept,
-    KeptLane, RecvError, Styles, SubscribeOptions, Subscription, TdEvent,
+    BusOptions, Delivery, Emitted, Envelope, EventBus, EventKind, FakeClock, Filter, LosslessLane,
+    RecvError, RecvTimeoutError, Styles, SubscribeOptions, Subscription, TdEvent, TryRecvError,
 };
 
-/// No step of these tests takes this long, unless it hangs.
+/// Timeout for each step; a step that takes this long hangs.
 const CEILING: Duration = Duration::from_secs(60);
 
-/// Runs `body` in a thread and gives up on it when it hangs.
+/// Runs `body` in a thread, and panics when it hangs.
 #[track_caller]
-fn within<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+fn with_timeout<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = mpsc::channel();
     let worker = thread::spawn(move || {
         let _ = done.send(body());
@@ -33,7 +33,7 @@ fn within<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     }
 }
 
-fn small(capacity: usize, inbox_events: usize) -> EventBus {
+fn small_bus(capacity: usize, inbox_events: usize) -> EventBus {
     EventBus::with_options(BusOptions {
         capacity,
         inbox_events,
@@ -42,7 +42,7 @@ fn small(capacity: usize, inbox_events: usize) -> EventBus {
     .unwrap()
 }
 
-/// Reads to the end: received, missed, and the envelopes.
+/// Reads to the end; returns the numbers of received and missed events, and the envelopes.
 fn read_all(subscription: Subscription) -> (u64, u64, Vec<Envelope>) {
     let (mut received, mut missed, mut envelopes) = (0, 0, Vec::new());
     for delivery in subscription {
@@ -60,18 +60,19 @@ fn read_all(subscription: Subscription) -> (u64, u64, Vec<Envelope>) {
     (received, missed, envelopes)
 }
 
-fn read_kept(mut lane: KeptLane) -> Vec<Envelope> {
+fn read_lossless(mut lane: LosslessLane) -> Vec<Envelope> {
     let mut all = Vec::new();
     loop {
-        match lane.next(Some(Instant::now() + CEILING)) {
-            Kept::Batch(batch) => all.extend(batch.iter().cloned()),
-            Kept::Closed => return all,
-            Kept::Idle => panic!("hangs"),
+        match lane.recv_deadline(Some(Instant::now() + CEILING)) {
+            Ok(batch) => all.extend(batch.iter().cloned()),
+            Err(RecvTimeoutError::Closed) => return all,
+            Err(RecvTimeoutError::Timeout) => panic!("hangs"),
         }
     }
 }
 
-/// Numbers follow on by ranges in each execution; answers the last ones, and how many are missing.
+/// Asserts that each execution's numbers are contiguous, gaps included; returns the last numbers and
+/// how many events are missing.
 #[track_caller]
 fn check_ranges(envelopes: &[Envelope]) -> (HashMap<String, u64>, u64) {
     let (mut last, mut missing) = (HashMap::new(), 0);
@@ -97,7 +98,7 @@ fn check_ranges(envelopes: &[Envelope]) -> (HashMap<String, u64>, u64) {
 }
 
 #[test]
-fn the_seed_s_example_works() {
+fn an_emitter_s_events_are_numbered_and_delivered_until_the_bus_closes() {
     let bus = Arc::new(EventBus::new(10_000));
     let mut events = bus.subscribe();
     let emitter = bus.emitter_for("execution-123");
@@ -110,7 +111,7 @@ fn the_seed_s_example_works() {
         execution_id: "other".into(),
         iteration: 1,
     });
-    // The event is given to the emitter's execution.
+    // The emitter assigns the event to its own execution.
     emitter.emit(TdEvent::IterationStarted {
         execution_id: "other".into(),
         iteration: 2,
@@ -146,17 +147,18 @@ fn the_seed_s_example_works() {
         ),
     ];
     assert_eq!(got, expected);
-    assert_eq!(events.try_recv().unwrap_err(), RecvError::Empty);
+    assert_eq!(events.try_recv().unwrap_err(), TryRecvError::Empty);
     bus.close();
     bus.close();
-    assert_eq!(events.recv().unwrap_err(), RecvError::Closed);
+    assert_eq!(events.recv().unwrap_err(), RecvError);
+    assert_eq!(events.try_recv().unwrap_err(), TryRecvError::Closed);
     assert_eq!(emitter.iteration_started(3), Emitted::Closed);
     assert_eq!(
-        emitter.emit_waiting(warning("x"), Instant::now() + CEILING),
+        emitter.emit_deadline(warning("x"), Instant::now() + CEILING),
         Emitted::Closed
     );
-    assert_eq!(bus.subscribe().recv().unwrap_err(), RecvError::Closed);
-    assert!(bus.keep().unwrap_err().is_gone());
+    assert_eq!(bus.subscribe().recv().unwrap_err(), RecvError);
+    assert!(bus.subscribe_lossless().unwrap_err().is_gone());
 }
 
 fn warning(context: &str) -> TdEvent {
@@ -167,26 +169,27 @@ fn warning(context: &str) -> TdEvent {
     }
 }
 
-/// Producers race with readers of all kinds, with hardly any room: every account is exact.
+/// Producers race with readers of all kinds, with hardly any room: all counts are exact.
 #[test]
-fn received_and_missed_is_sent() {
-    within(|| {
+fn received_plus_missed_equals_sent() {
+    with_timeout(|| {
         for round in 0..20 {
-            let bus = Arc::new(small(7, 8));
+            let bus = Arc::new(small_bus(7, 8));
             let all = bus.subscribe();
-            let limited = bus.subscribe_with(SubscribeOptions {
-                limit: Some(Duration::from_millis(1)),
+            let throttled = bus.subscribe_with(SubscribeOptions {
+                throttle: Some(Duration::from_millis(1)),
                 ..Default::default()
             });
-            let chosen = bus.subscribe_with(SubscribeOptions {
+            let selected = bus.subscribe_with(SubscribeOptions {
                 filter: Filter::all().execution("p1").kind(EventKind::TokenReceived),
                 capacity: Some(3),
                 ..Default::default()
             });
             let unread = bus.subscribe();
-            let kept = bus.keep().unwrap();
-            let readers = [all, limited, chosen].map(|one| thread::spawn(move || read_all(one)));
-            let log = thread::spawn(move || read_kept(kept));
+            let lossless = bus.subscribe_lossless().unwrap();
+            let readers =
+                [all, throttled, selected].map(|one| thread::spawn(move || read_all(one)));
+            let log = thread::spawn(move || read_lossless(lossless));
             let refused = Arc::new(AtomicU64::new(0));
             let producers: Vec<_> = (0..4)
                 .map(|who| {
@@ -220,21 +223,21 @@ fn received_and_missed_is_sent() {
                 producer.join().unwrap();
             }
             bus.close();
-            let [all, limited, chosen] = readers.map(|one| one.join().unwrap());
+            let [all, throttled, selected] = readers.map(|one| one.join().unwrap());
             assert_eq!(all.0 + all.1, 4000, "round {round}");
             assert!(all.1 >= refused.load(Ordering::Relaxed));
-            assert_eq!(limited.0 + limited.1, 4000, "round {round}");
-            assert_eq!(chosen.0 + chosen.1, 800, "round {round}");
+            assert_eq!(throttled.0 + throttled.1, 4000, "round {round}");
+            assert_eq!(selected.0 + selected.1, 800, "round {round}");
             assert!(
-                chosen
+                selected
                     .2
                     .iter()
                     .all(|one| one.event.kind() == EventKind::TokenReceived)
             );
-            let (received, missed, left) = read_all(unread);
+            let (received, missed, rest) = read_all(unread);
             assert_eq!(received + missed, 4000, "round {round}");
-            assert!(left.len() <= 7);
-            // The log has a number for each of the 900 that are not live only.
+            assert!(rest.len() <= 7);
+            // The lossless lane has a number for each of the 900 events that are not live only.
             let (last, _) = check_ranges(&log.join().unwrap());
             assert!(
                 (0..4).all(|who| last[&format!("p{who}")] == 900),
@@ -244,14 +247,14 @@ fn received_and_missed_is_sent() {
     });
 }
 
-/// An event that was accepted while the bus was being closed is delivered all the same.
+/// An event that is accepted while the bus closes is still delivered.
 #[test]
-fn what_is_accepted_is_delivered_whenever_the_bus_closes() {
-    within(|| {
+fn accepted_events_are_delivered_whenever_the_bus_closes() {
+    with_timeout(|| {
         for _ in 0..200 {
             let bus = Arc::new(EventBus::new(1_000_000));
             let events = bus.subscribe();
-            let kept = bus.keep().unwrap();
+            let lossless = bus.subscribe_lossless().unwrap();
             let started = Arc::new(std::sync::Barrier::new(3));
             let producers = [0, 1].map(|_| {
                 let (emitter, started) = (bus.emitter_for("a"), Arc::clone(&started));
@@ -271,14 +274,14 @@ fn what_is_accepted_is_delivered_whenever_the_bus_closes() {
             let sent: u64 = producers.into_iter().map(|one| one.join().unwrap()).sum();
             let (received, missed, _) = read_all(events);
             assert_eq!(received + missed, sent);
-            let (last, _) = check_ranges(&read_kept(kept));
+            let (last, _) = check_ranges(&read_lossless(lossless));
             assert_eq!(last.get("a").copied().unwrap_or(0), sent);
         }
     });
 }
 
 #[test]
-fn lagged_stands_before_what_is_left() {
+fn lagged_precedes_the_remaining_events() {
     let bus = EventBus::new(10);
     let unread = bus.subscribe();
     let emitter = bus.emitter_for("a");
@@ -297,23 +300,23 @@ fn lagged_stands_before_what_is_left() {
 }
 
 #[test]
-fn a_subscriber_that_leaves_or_panics_harms_nobody() {
-    within(|| {
+fn a_subscriber_that_is_dropped_or_panics_does_not_affect_others() {
+    with_timeout(|| {
         let bus = Arc::new(EventBus::new(100_000));
         let steady = bus.subscribe();
         let mut leaving = bus.subscribe();
-        let panicking = bus.subscribe_filtered(|_| panic!("on purpose"));
+        let panicking = bus.subscribe_filtered(|_: &TdEvent| -> bool { panic!("on purpose") });
         let emitter = bus.emitter_for("a");
         let reader = thread::spawn(move || read_all(steady));
         let producer = thread::spawn(move || {
             for number in 0..20_000 {
-                // Waits for room, so that all is received below.
+                // Waits for room, so that every event is received below.
                 let deadline = Instant::now() + CEILING;
                 let event = TdEvent::IterationStarted {
                     execution_id: "a".into(),
                     iteration: number,
                 };
-                assert_eq!(emitter.emit_waiting(event, deadline), Emitted::Accepted);
+                assert_eq!(emitter.emit_deadline(event, deadline), Emitted::Accepted);
             }
         });
         leaving.recv().unwrap();
@@ -331,30 +334,31 @@ fn a_subscriber_that_leaves_or_panics_harms_nobody() {
 }
 
 #[test]
-fn a_subscription_begins_where_it_was_made() {
+fn a_subscription_begins_at_its_creation() {
     let bus = EventBus::new(10_000);
     let emitter = bus.emitter_for("a");
     for number in 0..1000 {
         emitter.iteration_started(number);
     }
     let events = bus.subscribe();
-    let kept = bus.keep().unwrap();
+    let lossless = bus.subscribe_lossless().unwrap();
     emitter.iteration_started(1000);
     bus.close();
     let (received, missed, envelopes) = read_all(events);
     assert_eq!((received, missed, envelopes[0].seq), (1, 0, Some(1001)));
-    let kept = read_kept(kept);
-    assert_eq!((kept.len(), kept[0].seq), (1, Some(1001)));
+    let envelopes = read_lossless(lossless);
+    assert_eq!((envelopes.len(), envelopes[0].seq), (1, Some(1001)));
 }
 
 #[test]
-fn filters_choose() {
+fn filters_and_closures_select_events() {
     let bus = EventBus::new(10_000);
-    let by_closure = bus.subscribe_filtered(|event| event.execution_id() == "a");
+    let by_closure = bus.subscribe_filtered(|event: &TdEvent| event.execution_id() == "a");
     let by_data = bus.subscribe_with(SubscribeOptions {
         filter: Filter::all().kinds([EventKind::Warning, EventKind::Error]),
         ..Default::default()
     });
+    let by_filter = bus.subscribe_filtered(Filter::all().kind(EventKind::Error));
     let nothing = bus.subscribe_with(SubscribeOptions {
         filter: Filter::all().kinds([]),
         ..Default::default()
@@ -376,10 +380,13 @@ fn filters_choose() {
     assert_eq!((received, missed), (11, 0));
     assert_eq!(envelopes[10].event.kind(), EventKind::Error);
     assert_eq!(read_all(nothing).2, []);
+    let (received, missed, envelopes) = read_all(by_filter);
+    assert_eq!((received, missed), (1, 0));
+    assert_eq!(envelopes[0].event.kind(), EventKind::Error);
 }
 
 #[test]
-fn numbers_go_on_where_a_log_ended() {
+fn numbers_continue_where_a_log_ended() {
     let bus = EventBus::new(10_000);
     let events = bus.subscribe();
     bus.emitter_from("a", 42).iteration_started(1);
@@ -397,10 +404,10 @@ fn numbers_go_on_where_a_log_ended() {
 }
 
 #[test]
-fn live_events_have_no_number_and_are_not_kept() {
+fn live_events_have_no_number_and_do_not_reach_lossless_lanes() {
     let bus = EventBus::new(10_000);
     let events = bus.subscribe();
-    let kept = bus.keep().unwrap();
+    let lossless = bus.subscribe_lossless().unwrap();
     let emitter = bus.emitter_for("a");
     emitter.iteration_started(1);
     emitter.emit_live(warning("live"));
@@ -408,20 +415,21 @@ fn live_events_have_no_number_and_are_not_kept() {
     bus.close();
     let seqs: Vec<_> = read_all(events).2.iter().map(|one| one.seq).collect();
     assert_eq!(seqs, [Some(1), None, Some(2)]);
-    assert_eq!(read_kept(kept).len(), 2);
+    assert_eq!(read_lossless(lossless).len(), 2);
 }
 
-/// A log that stands still while text floods it gets all life-cycle events, and exact gaps.
+/// A lossless lane that is not read during a flood of text receives all life-cycle events, and exact
+/// gaps.
 #[test]
-fn a_stalled_log_gets_life_cycle_and_exact_gaps() {
-    within(|| {
+fn an_unread_lossless_lane_gets_life_cycle_events_and_exact_gaps() {
+    with_timeout(|| {
         let options = BusOptions {
-            kept_bytes_max: 1 << 20,
+            lossless_bytes_max: 1 << 20,
             capacity: 1 << 20,
             ..Default::default()
         };
         let bus = EventBus::with_options(options).unwrap();
-        let (stalled, live) = (bus.keep().unwrap(), bus.subscribe());
+        let (stalled, live) = (bus.subscribe_lossless().unwrap(), bus.subscribe());
         let (a, b) = (bus.emitter_for("a"), bus.emitter_for("b"));
         let line = "x".repeat(500);
         let (mut texts, mut full) = (0, false);
@@ -443,14 +451,14 @@ fn a_stalled_log_gets_life_cycle_and_exact_gaps() {
         bus.close();
         let (received, missed, _) = reader.join().unwrap();
         assert_eq!(received + missed, texts + 100);
-        let kept = read_kept(stalled);
-        let (last, missing) = check_ranges(&kept);
+        let envelopes = read_lossless(stalled);
+        let (last, missing) = check_ranges(&envelopes);
         assert_eq!(last["a"] + last["b"], texts + 100);
-        let life = kept
+        let lifecycle = envelopes
             .iter()
             .filter(|one| one.event.kind() == EventKind::IterationStarted);
-        assert_eq!(life.count(), 100);
-        let gaps = kept
+        assert_eq!(lifecycle.count(), 100);
+        let gaps = envelopes
             .iter()
             .filter(|one| one.event.kind() == EventKind::LogGap)
             .count();
@@ -458,21 +466,22 @@ fn a_stalled_log_gets_life_cycle_and_exact_gaps() {
             missing > 10_000 && gaps < 300,
             "{missing} events in {gaps} gaps"
         );
-        let bytes: usize = kept.iter().map(|one| one.event.memory_bytes()).sum();
+        let bytes: usize = envelopes.iter().map(|one| one.event.memory_bytes()).sum();
         assert!(bytes <= 1 << 20);
     });
 }
 
-/// A log that comes back gets the gap as soon as it has made room, with no event to push it.
+/// A lossless lane that is read again receives the gap as soon as there is room, without a further
+/// event.
 #[test]
-fn a_log_that_comes_back_hears_of_the_gap_at_once() {
-    within(|| {
+fn a_lossless_lane_gets_its_gap_as_soon_as_there_is_room() {
+    with_timeout(|| {
         let options = BusOptions {
-            kept_bytes_max: 1 << 18,
+            lossless_bytes_max: 1 << 18,
             ..Default::default()
         };
         let bus = EventBus::with_options(options).unwrap();
-        let mut lane = bus.keep().unwrap();
+        let mut lane = bus.subscribe_lossless().unwrap();
         let emitter = bus.emitter_for("a");
         let line = "x".repeat(200);
         let mut sent = 0;
@@ -485,30 +494,36 @@ fn a_log_that_comes_back_hears_of_the_gap_at_once() {
             .last()
             .is_none_or(|last: &Envelope| last.seq != Some(sent))
         {
-            match lane.next(Some(Instant::now() + CEILING)) {
-                Kept::Batch(batch) => envelopes.extend(batch.iter().cloned()),
+            match lane.recv_deadline(Some(Instant::now() + CEILING)) {
+                Ok(batch) => envelopes.extend(batch.iter().cloned()),
                 other => panic!("{other:?} after {} envelopes", envelopes.len()),
             }
         }
         let (_, missing) = check_ranges(&envelopes);
         assert!(missing > 0);
         assert!(emitter.has_room());
-        assert!(matches!(lane.next(Some(Instant::now())), Kept::Idle));
+        assert_eq!(
+            lane.recv_deadline(Some(Instant::now())).unwrap_err(),
+            RecvTimeoutError::Timeout
+        );
     });
 }
 
-/// Who waits for room loses nothing, however small it is.
+/// Producers that wait for room lose no event, however little room there is.
 #[test]
-fn who_waits_for_room_loses_nothing() {
-    within(|| {
+fn producers_that_wait_for_room_lose_nothing() {
+    with_timeout(|| {
         let options = BusOptions {
-            kept_bytes_max: 1 << 16,
+            lossless_bytes_max: 1 << 16,
             inbox_events: 16,
             ..Default::default()
         };
         let bus = Arc::new(EventBus::with_options(options).unwrap());
-        let lanes = [bus.keep().unwrap(), bus.keep().unwrap()];
-        let readers = lanes.map(|lane| thread::spawn(move || read_kept(lane)));
+        let lanes = [
+            bus.subscribe_lossless().unwrap(),
+            bus.subscribe_lossless().unwrap(),
+        ];
+        let readers = lanes.map(|lane| thread::spawn(move || read_lossless(lane)));
         let producers = [0, 1].map(|who| {
             let emitter = bus.emitter_for(format!("p{who}"));
             thread::spawn(move || {
@@ -519,7 +534,7 @@ fn who_waits_for_room_loses_nothing() {
                         text: "x".repeat(100),
                     };
                     let deadline = Instant::now() + CEILING;
-                    assert_eq!(emitter.emit_waiting(event, deadline), Emitted::Accepted);
+                    assert_eq!(emitter.emit_deadline(event, deadline), Emitted::Accepted);
                 }
             })
         });
@@ -528,23 +543,23 @@ fn who_waits_for_room_loses_nothing() {
         }
         bus.close();
         for reader in readers {
-            let kept = reader.join().unwrap();
-            let (last, missing) = check_ranges(&kept);
+            let envelopes = reader.join().unwrap();
+            let (last, missing) = check_ranges(&envelopes);
             assert_eq!((last["p0"], last["p1"], missing), (5000, 5000, 0));
         }
     });
 }
 
-/// Who waits for room that does not come drops at the deadline, and it is counted.
+/// A producer that waits for room in vain drops its event at the deadline, and the drop is counted.
 #[test]
 fn waiting_for_room_ends_at_the_deadline() {
-    within(|| {
+    with_timeout(|| {
         let options = BusOptions {
-            kept_bytes_max: 1 << 16,
+            lossless_bytes_max: 1 << 16,
             ..Default::default()
         };
         let bus = EventBus::with_options(options).unwrap();
-        let stalled = bus.keep().unwrap();
+        let stalled = bus.subscribe_lossless().unwrap();
         let emitter = bus.emitter_for("a");
         let mut sent = 0;
         while emitter.has_room() {
@@ -558,24 +573,24 @@ fn waiting_for_room_ends_at_the_deadline() {
                 token: "y".into(),
                 pane: None,
             };
-            emitter.emit_waiting(event, Instant::now() + Duration::from_micros(10));
+            emitter.emit_deadline(event, Instant::now() + Duration::from_micros(10));
             sent += 1;
         }
         bus.close();
-        let (last, missing) = check_ranges(&read_kept(stalled));
+        let (last, missing) = check_ranges(&read_lossless(stalled));
         assert_eq!(last["a"], sent);
         assert!(missing > 0);
     });
 }
 
-/// Nobody reads, and the bus closes all the same; kept lanes that leave take nothing along.
+/// The bus closes although no lane is read, and after lossless lanes were dropped.
 #[test]
-fn closing_waits_for_nobody() {
-    within(|| {
+fn closing_does_not_wait_for_readers() {
+    with_timeout(|| {
         let bus = EventBus::new(10);
         let _unread = bus.subscribe();
-        let _unread_log = bus.keep().unwrap();
-        drop(bus.keep().unwrap());
+        let _unread_log = bus.subscribe_lossless().unwrap();
+        drop(bus.subscribe_lossless().unwrap());
         let emitter = bus.emitter_for("a");
         for number in 0..100_000 {
             emitter.iteration_started(number);
@@ -585,10 +600,10 @@ fn closing_waits_for_nobody() {
     });
 }
 
-/// The limiter's time comes from the bus's clock, and a quiet bus delivers what it holds.
+/// A throttle uses the bus's clock, and releases held text on an idle bus.
 #[test]
-fn a_limited_subscription_gets_merged_text_in_time() {
-    within(|| {
+fn a_throttled_subscription_gets_merged_text_in_time() {
+    with_timeout(|| {
         let time = FakeClock::new();
         let options = BusOptions {
             clock: time.clock(),
@@ -596,7 +611,7 @@ fn a_limited_subscription_gets_merged_text_in_time() {
         };
         let bus = EventBus::with_options(options).unwrap();
         let mut events = bus.subscribe_with(SubscribeOptions {
-            limit: Some(Duration::from_millis(100)),
+            throttle: Some(Duration::from_millis(100)),
             ..Default::default()
         });
         let mut all = bus.subscribe();
@@ -609,7 +624,7 @@ fn a_limited_subscription_gets_merged_text_in_time() {
         for _ in 0..3 {
             all.recv().unwrap();
         }
-        assert_eq!(events.try_recv().unwrap_err(), RecvError::Empty);
+        assert_eq!(events.try_recv().unwrap_err(), TryRecvError::Empty);
         time.advance(Duration::from_millis(100));
         let merged = events.recv().unwrap().into_envelope().unwrap();
         assert_eq!((merged.seq, merged.n), (Some(3), 2));
@@ -627,15 +642,54 @@ fn a_limited_subscription_gets_merged_text_in_time() {
 }
 
 #[test]
-fn a_timeout_is_no_end() {
+fn a_timeout_does_not_end_a_subscription() {
     let bus = EventBus::new(10);
     let mut events = bus.subscribe();
     let wait = Duration::from_millis(1);
-    assert_eq!(events.recv_timeout(wait).unwrap_err(), RecvError::Empty);
+    assert_eq!(
+        events.recv_timeout(wait).unwrap_err(),
+        RecvTimeoutError::Timeout
+    );
     assert_eq!(
         events.recv_deadline(Instant::now() + wait).unwrap_err(),
-        RecvError::Empty
+        RecvTimeoutError::Timeout
     );
     bus.emitter_for("a").iteration_started(1);
     assert!(events.recv_timeout(Duration::MAX).is_ok());
+}
+
+/// An embedder's own events are numbered, delivered and written, and read back unchanged.
+#[test]
+fn custom_events_are_delivered_and_read_back() {
+    use td_observe::serde_json::{self, json};
+    let bus = EventBus::new(10);
+    let events = bus.subscribe();
+    let emitter = bus.emitter_for("a");
+    let fields = json!({"position": 3, "names": ["x", "y"]});
+    emitter.custom("BuildQueued", &fields).unwrap();
+    let deep = (0..200).fold(json!(1), |inner, _| json!([inner]));
+    for (type_name, fields) in [
+        ("Warning", json!({})),
+        ("", json!({})),
+        ("BuildQueued", json!(3)),
+        ("BuildQueued", json!({"type": "x"})),
+        ("BuildQueued", json!({"deep": deep})),
+    ] {
+        let error = emitter.custom(type_name, fields).unwrap_err();
+        assert!(error.is_invalid_input(), "{error}");
+    }
+    bus.close();
+    let (_, _, envelopes) = read_all(events);
+    assert_eq!(envelopes.len(), 1);
+    let line = serde_json::to_string(&envelopes[0]).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Envelope>(&line).unwrap(),
+        envelopes[0]
+    );
+    assert_eq!(envelopes[0].event.execution_id(), "a");
+    let TdEvent::Unknown(event) = &envelopes[0].event else {
+        panic!("{envelopes:?}");
+    };
+    assert_eq!(event.type_name(), "BuildQueued");
+    assert_eq!(event.fields()["position"], 3);
 }

@@ -15,13 +15,12 @@ const LAYERS: &[&str] = &[
     "event",
     "clock",
     "thread",
-    "gap",
     "redact",
-    "recording",
     "track",
     "agent",
     "bus",
     "history",
+    "recording",
     "child",
     "tmux",
     "process",
@@ -39,14 +38,17 @@ const PURE: &[&str] = &[
     "src/track/",
     "src/agent/",
     "src/redact/",
-    "src/recording/",
-    "src/bus/limit.rs",
-    "src/gap.rs",
-    "src/process/collected.rs",
-    "src/process/jobs.rs",
-    "src/process/lines.rs",
-    "src/process/recorder.rs",
-    "src/process/records.rs",
+    "src/recording/encoder.rs",
+    "src/recording/join.rs",
+    "src/recording/pane_encoder.rs",
+    "src/recording/screen.rs",
+    "src/bus/throttle.rs",
+    "src/event/log_gap.rs",
+    "src/process/head_tail.rs",
+    "src/process/pane_jobs.rs",
+    "src/process/line_assembler.rs",
+    "src/process/output_batcher.rs",
+    "src/process/record_splitter.rs",
     "src/process/shell.rs",
     "src/observe/outcome.rs",
     "src/agent_loop/model/request.rs",
@@ -61,20 +63,20 @@ const PURE: &[&str] = &[
     "src/history/read/sift.rs",
     "src/history/rotate.rs",
     "src/face/agents.rs",
-    "src/face/cast.rs",
-    "src/face/cast/",
+    "src/face/asciicast.rs",
+    "src/face/asciicast/",
     "src/face/clean.rs",
     "src/face/console.rs",
     "src/face/console/",
-    "src/face/executions.rs",
-    "src/face/flow.rs",
-    "src/face/foot.rs",
-    "src/face/names.rs",
-    "src/face/open_lines.rs",
+    "src/face/execution_lines.rs",
+    "src/face/plain_text.rs",
+    "src/face/live_rows.rs",
+    "src/face/session_labels.rs",
+    "src/face/stream_lines.rs",
     "src/face/sgr.rs",
     "src/face/survey.rs",
     "src/face/tone.rs",
-    "src/face/transcript.rs",
+    "src/face/text_export.rs",
     "src/face/tree.rs",
     "src/face/words.rs",
     "src/timestamp.rs",
@@ -179,7 +181,7 @@ const TOKENS_ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     (&["unbounded", "("], &[], "every queue is bounded"),
     (
         &["unsafe"],
-        &["src/process/kernel/pidfd.rs"],
+        &["src/process/os/pidfd.rs"],
         "only pidfd.rs asks the kernel what no crate asks it",
     ),
 ];
@@ -189,6 +191,7 @@ const STRANGERS: &[(&str, &str)] = &[
     ("history", "bus"),
     ("bus", "track"),
     ("history", "track"),
+    ("recording", "bus"),
     ("child", "bus"),
     ("child", "history"),
     ("child", "track"),
@@ -378,7 +381,7 @@ fn each_rule_bites() {
     let cases = [
         (
             "src/history/writer.rs",
-            "use crate::bus::Kept;",
+            "use crate::bus::LosslessLane;",
             "`history` does not know `bus`",
         ),
         (
@@ -387,12 +390,12 @@ fn each_rule_bites() {
             "`bus` uses `history`",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "fn f() { super::super::history::x(); }",
             "`bus` uses `history`",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "mod a { use super::super::super::history; }",
             "`bus` uses `history`",
         ),
@@ -423,32 +426,40 @@ fn each_rule_bites() {
             "it is pure",
         ),
         (
-            "src/bus/limit.rs",
+            "src/bus/throttle.rs",
             "use crossbeam_channel::Sender;",
             "it is pure",
         ),
-        ("src/gap.rs", "fn f() { std::process::id(); }", "it is pure"),
+        (
+            "src/event/log_gap.rs",
+            "fn f() { std::process::id(); }",
+            "it is pure",
+        ),
         (
             "src/history/line.rs",
             "fn f() { let t = std::time::Instant::now(); }",
             "it is pure",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "fn f() { Instant::now(); }",
             "only clock.rs",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "fn f() { then.elapsed(); }",
             "only clock.rs",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "use crossbeam_channel::{bounded, after};",
             "only clock.rs",
         ),
-        ("src/bus/lane.rs", "use std::thread;", "only thread.rs"),
+        (
+            "src/bus/lossy_lane.rs",
+            "use std::thread;",
+            "only thread.rs",
+        ),
         (
             "src/history/a.rs",
             "fn f() { println!(\"\"); }",
@@ -486,7 +497,7 @@ fn each_rule_bites() {
             "{code} in {file} should break \"{rule}\": {found:?}"
         );
     }
-    let without = Source::parse("src/gap.rs", "// X.\nfn f() {}");
+    let without = Source::parse("src/event/log_gap.rs", "// X.\nfn f() {}");
     assert_eq!(violations(&without, &roots).len(), 1);
 }
 
@@ -505,17 +516,20 @@ fn what_is_allowed_passes() {
             "src/history/line.rs",
             "use std::io::Write; use std::borrow::Cow;",
         ),
-        ("src/bus/lane.rs", "use crate::{TdEvent, event::Envelope};"),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
+            "use crate::{TdEvent, event::Envelope};",
+        ),
+        (
+            "src/bus/lossy_lane.rs",
             "/// `std::thread` and println!\nfn f() { let s = \"crate::history\"; }",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "#[cfg(test)] mod tests { use std::thread; use crate::history; }",
         ),
         (
-            "src/bus/lane.rs",
+            "src/bus/lossy_lane.rs",
             "#[cfg(all(test, unix))] use crate::history;\nfn f() {}",
         ),
         (
@@ -546,8 +560,11 @@ fn what_is_allowed_passes() {
     }
     // What follows a test module counts again.
     let after = "//! X.\n#[cfg(test)]\nmod tests { fn f() {} }\nuse std::thread;";
-    let found = violations(&Source::parse("src/gap.rs", after), &roots);
-    assert!(found[0].starts_with("src/gap.rs:4: "), "{found:?}");
+    let found = violations(&Source::parse("src/event/log_gap.rs", after), &roots);
+    assert!(
+        found[0].starts_with("src/event/log_gap.rs:4: "),
+        "{found:?}"
+    );
 }
 
 #[test]

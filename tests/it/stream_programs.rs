@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use td_observe::Clock;
-use td_observe::tmux::{SeamShot, ServerIdentity, Shot, Shown, capture};
+use td_observe::tmux::{CaptureResult, CaptureSpec, ResyncSpec, ServerIdentity, capture};
 use td_observe::track::{Change, GapReason, Seam, StreamTracker, Tracker};
 use unicode_width::UnicodeWidthChar;
 
@@ -59,19 +59,19 @@ struct Played<'a> {
 }
 
 fn seam(server: &TmuxServer, known: &ServerIdentity, pane: &str, open: Option<String>) -> Seam {
-    let shot = Shot {
+    let shot = CaptureSpec {
         pane: pane.into(),
         depth: 2000,
         saved: true,
-        seam: Some(SeamShot { open }),
+        resync: Some(ResyncSpec { open_pipe: open }),
     };
     let shown = capture(&server.server(), &Clock::system(), known, &[shot]).unwrap();
-    let Some(Shown::View(view)) = shown.into_iter().next() else {
+    let Some(CaptureResult::Captured(view)) = shown.into_iter().next() else {
         panic!("no look at {pane}")
     };
-    let seam = view.seam.unwrap();
+    let seam = view.resync.unwrap();
     Seam {
-        look: view.look,
+        look: view.capture,
         modes: seam.modes,
         pending: seam.pending,
         version: seam.version,

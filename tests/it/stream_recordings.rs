@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use td_observe::Clock;
-use td_observe::tmux::{Shot, Shown, capture};
+use td_observe::tmux::{CaptureResult, CaptureSpec, capture};
 use td_observe::track::{Change, Look, Modes, Seam, StreamTracker, Tracker, unescape};
 
 use super::recordings::{files_below, recordings};
@@ -59,16 +59,16 @@ pub fn read(path: &Path) -> Option<Played> {
 }
 
 fn look(server: &TmuxServer, pane: &str, depth: u32) -> Look {
-    let shot = Shot {
+    let shot = CaptureSpec {
         pane: pane.into(),
         depth,
         saved: true,
-        seam: None,
+        resync: None,
     };
     let known = server.listing().server;
     let shown = capture(&server.server(), &Clock::system(), &known, &[shot]).unwrap();
     match shown.into_iter().next() {
-        Some(Shown::View(view)) => view.look,
+        Some(CaptureResult::Captured(view)) => view.capture,
         other => panic!("{other:?}"),
     }
 }

@@ -16,8 +16,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use td_observe::Clock;
-use td_observe::child::{self, Finished, Invocation};
-use td_observe::tmux::{Listing, MAX_ROWS, PaneState, Server, Shot, Shown, capture};
+use td_observe::child::{self, ChildOutput, Invocation};
+use td_observe::tmux::{
+    CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, Listing, PaneState, Server, capture,
+};
 use td_observe::track::TmuxVersion;
 
 /// How long a test waits for anything before it fails.
@@ -209,7 +211,7 @@ impl TmuxServer {
     }
 
     /// The same, however it ends and whatever it prints.
-    pub fn try_tmux(&self, args: &[&OsStr], stdin: &str) -> Finished {
+    pub fn try_tmux(&self, args: &[&OsStr], stdin: &str) -> ChildOutput {
         let args: Vec<OsString> = args
             .iter()
             // A semicolon at the end of an argument would begin another command.
@@ -227,7 +229,7 @@ impl TmuxServer {
     }
 
     /// Runs tmux with arguments as they are.
-    fn run(&self, args: &[&OsStr], stdin: &str) -> Finished {
+    fn run(&self, args: &[&OsStr], stdin: &str) -> ChildOutput {
         let mut all: Vec<OsString> = ["-u", "-L", &self.name, "-f", "/dev/null"]
             .map(OsString::from)
             .into();
@@ -274,7 +276,7 @@ impl TmuxServer {
     /// Everything that the server holds now.
     #[track_caller]
     pub fn listing(&self) -> Listing {
-        Listing::take(&self.server(), &Clock::system()).unwrap()
+        Listing::fetch(&self.server(), &Clock::system()).unwrap()
     }
 
     /// A pane's state now.
@@ -303,20 +305,24 @@ impl TmuxServer {
         if !raw.contains('\t') {
             return raw;
         }
-        let shot = Shot {
+        let shot = CaptureSpec {
             pane: pane.into(),
-            depth: if more.contains(&"-S") { MAX_ROWS } else { 0 },
+            depth: if more.contains(&"-S") {
+                CAPTURE_ROWS_MAX
+            } else {
+                0
+            },
             saved: true,
-            seam: None,
+            resync: None,
         };
         let known = self.listing().server;
         let shown = capture(&self.server(), &Clock::system(), &known, &[shot]).unwrap();
-        let Some(Shown::View(view)) = shown.into_iter().next() else {
+        let Some(CaptureResult::Captured(view)) = shown.into_iter().next() else {
             panic!("no pane {pane}")
         };
-        let rows = match view.look.saved {
+        let rows = match view.capture.saved {
             Some(saved) if more.contains(&"-a") => saved.rows,
-            _ => view.look.rows,
+            _ => view.capture.rows,
         };
         let mut text = String::new();
         for row in rows {
@@ -404,7 +410,7 @@ impl Drop for Stopped {
     }
 }
 
-fn shown(finished: &Finished) -> String {
+fn shown(finished: &ChildOutput) -> String {
     format!(
         "{}\n--- stdout\n{}\n--- stderr\n{}",
         finished.status,

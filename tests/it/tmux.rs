@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use td_observe::tmux::{Gateway, PaneState, PaneView, Shot, Shown, Target, capture};
+use td_observe::tmux::{
+    CaptureResult, CaptureSpec, Gateway, PaneCapture, PaneState, Target, capture,
+};
 use td_observe::track::{Death, TmuxVersion};
 use td_observe::{Clock, PaneId};
 
@@ -13,31 +15,31 @@ use crate::tmux_gateway::{look_of, panes};
 pub const STAY: &str = "exec cat";
 
 #[track_caller]
-fn shots(tmux: &TmuxServer, shots: &[Shot]) -> Vec<Shown> {
+fn shots(tmux: &TmuxServer, shots: &[CaptureSpec]) -> Vec<CaptureResult> {
     let known = tmux.listing().server;
     capture(&tmux.server(), &Clock::system(), &known, shots).unwrap()
 }
 
 #[track_caller]
-fn view(tmux: &TmuxServer, pane: &str, depth: u32) -> PaneView {
+fn view(tmux: &TmuxServer, pane: &str, depth: u32) -> PaneCapture {
     match shots(
         tmux,
-        &[Shot {
+        &[CaptureSpec {
             pane: pane.into(),
             depth,
             saved: true,
-            seam: None,
+            resync: None,
         }],
     )
     .remove(0)
     {
-        Shown::View(view) => *view,
+        CaptureResult::Captured(view) => *view,
         other => panic!("{other:?}"),
     }
 }
 
-fn texts(view: &PaneView) -> Vec<(&str, bool)> {
-    view.look
+fn texts(view: &PaneCapture) -> Vec<(&str, bool)> {
+    view.capture
         .rows
         .iter()
         .map(|row| (row.text.as_str(), row.wrapped))
@@ -50,7 +52,7 @@ fn state_and_text_are_of_one_instant_while_a_pane_floods() {
     let pane = tmux.new_session("flood", 40, 10, "seq 1 1000000000");
     for _ in 0..40 {
         let view = view(&tmux, &pane, 500);
-        let look = &view.look;
+        let look = &view.capture;
         assert_eq!(look.rows.len(), (look.history_size.min(500) + 10) as usize);
         // Numbers follow each other down to the cursor, and the cursor stands right behind.
         let at = look.history_rows() + look.cursor.y as usize;
@@ -108,7 +110,7 @@ fn the_alternate_screen_and_the_one_behind_it() {
     let pane = tmux.new_session("alt", 20, 6, script);
     tmux.wait_for_text(&pane, "alt ready");
     let view = view(&tmux, &pane, 1000);
-    let look = &view.look;
+    let look = &view.capture;
     assert!(look.alternate && look.is_complete());
     assert_eq!(look.rows.len(), look.history_size as usize + 6);
     assert_eq!(look.rows[0].text, "1");
@@ -128,15 +130,22 @@ fn a_missing_pane_is_gone_and_the_others_are_not() {
     let tmux = TmuxServer::new();
     let pane = tmux.new_session("here", 20, 5, "printf ready; exec cat");
     tmux.wait_for_text(&pane, "ready");
-    let shot = |pane: &str| Shot {
+    let shot = |pane: &str| CaptureSpec {
         pane: pane.into(),
         depth: 10,
         saved: true,
-        seam: None,
+        resync: None,
     };
     let shown = shots(&tmux, &[shot("%998"), shot(&pane), shot("%999")]);
     assert!(
-        matches!(&shown[..], [Shown::Gone, Shown::View(_), Shown::Gone]),
+        matches!(
+            &shown[..],
+            [
+                CaptureResult::Gone,
+                CaptureResult::Captured(_),
+                CaptureResult::Gone
+            ]
+        ),
         "{shown:#?}"
     );
 }
@@ -166,7 +175,7 @@ fn a_dead_pane_says_how_it_ended() {
     };
     assert_eq!(death(&pane).status, Some(3));
     assert_eq!(death(&killed).signal, Some(9));
-    assert_eq!(view(&tmux, &pane, 0).look.dead.unwrap().status, Some(3));
+    assert_eq!(view(&tmux, &pane, 0).capture.dead.unwrap().status, Some(3));
 }
 
 #[test]

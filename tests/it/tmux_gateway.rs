@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use td_observe::tmux::{
-    BASELINE_ROWS, Gateway, GatewayHandle, Listing, Margin, PaneAnswer, Pending, Programs, Seen,
-    SessionAnswer, SessionId, SessionLook, Want, Wish,
+    BASELINE_ROWS, CaptureDigest, CaptureRequest, ForegroundPrograms, Gateway, GatewayHandle,
+    Listing, Margin, PaneReply, PaneRequest, PendingReply, SessionId, SessionReply, SessionRequest,
 };
 use td_observe::track::Look;
 use td_observe::{Clock, PaneId};
@@ -18,45 +18,48 @@ use crate::tmux::STAY;
 pub fn panes(
     gateway: &GatewayHandle,
     session_id: SessionId,
-    wants: HashMap<PaneId, Want>,
-) -> Vec<PaneAnswer> {
+    wants: HashMap<PaneId, PaneRequest>,
+) -> Vec<PaneReply> {
     match gateway
-        .look(SessionLook {
+        .session(SessionRequest {
             session_id,
-            wants,
-            ..SessionLook::default()
+            panes: wants,
+            ..SessionRequest::default()
         })
         .unwrap()
     {
-        SessionAnswer::There { panes, .. } => panes,
+        SessionReply::Present { panes, .. } => panes,
         other => panic!("session {session_id}: {other:?}"),
     }
 }
 
 #[track_caller]
-pub fn look_of(answer: &PaneAnswer) -> &Look {
+pub fn look_of(answer: &PaneReply) -> &Look {
     match answer {
-        PaneAnswer::Look { look, .. } => look,
-        PaneAnswer::Still(state, _) | PaneAnswer::There(state) => panic!("no look at {state:?}"),
+        PaneReply::Captured { capture, .. } => capture,
+        PaneReply::Unchanged(state, _) | PaneReply::Listed(state) => panic!("no look at {state:?}"),
     }
 }
 
 /// What a poller would want next.
-fn again(panes: &[PaneAnswer], seen: &mut HashMap<PaneId, Seen>) -> HashMap<PaneId, Want> {
+fn again(
+    panes: &[PaneReply],
+    seen: &mut HashMap<PaneId, CaptureDigest>,
+) -> HashMap<PaneId, PaneRequest> {
     for answer in panes {
-        if let PaneAnswer::Look {
-            state, seen: new, ..
+        if let PaneReply::Captured {
+            state, digest: new, ..
         } = answer
         {
             seen.insert(state.pane(), (**new).clone());
         }
     }
-    let want = |seen: &Seen| {
-        Want::Look(Wish {
-            seen: Some(seen.clone()),
+    let want = |seen: &CaptureDigest| {
+        PaneRequest::Capture(CaptureRequest {
+            known: Some(seen.clone()),
             margin: Margin::Rows(20),
-            settles: None,
-            rests: false,
+            settles_at: None,
+            is_resting: false,
         })
     };
     seen.iter()
@@ -83,7 +86,7 @@ fn a_session_is_followed_from_look_to_look() {
     let wants = again(&first, &mut seen);
     wait_for("a look that is saved", CEILING, || {
         match panes(&ask, id, wants.clone()).remove(0) {
-            PaneAnswer::Still(state, _) => {
+            PaneReply::Unchanged(state, _) => {
                 assert_eq!(state.pane(), pane.as_str());
                 Ok(())
             }
@@ -97,7 +100,7 @@ fn a_session_is_followed_from_look_to_look() {
     let next = panes(&ask, id, wants.clone());
     assert_eq!(next.len(), 2, "the new pane too: {next:?}");
     let look = look_of(&next[0]);
-    let grown = look.history_size - seen[pane.as_str()].history_size;
+    let grown = look.history_size - seen[pane.as_str()].numbers.history_size;
     assert!(grown >= 100, "{grown}");
     assert_eq!(look.history_rows(), grown as usize + 20);
     assert!(look.rows.iter().any(|row| row.text == "1001"));
@@ -109,23 +112,23 @@ fn a_session_is_followed_from_look_to_look() {
     tmux.new_session("other", 20, 5, STAY);
     tmux.tmux(&["rename-session", "-t", "=follow", "renamed"]);
     let answer = ask
-        .look(SessionLook {
+        .session(SessionRequest {
             session_id: id,
-            ..SessionLook::default()
+            ..SessionRequest::default()
         })
         .unwrap();
     assert!(
-        matches!(&answer, SessionAnswer::There { name, .. } if name == "renamed"),
+        matches!(&answer, SessionReply::Present { name, .. } if name == "renamed"),
         "{answer:?}"
     );
     tmux.tmux(&["kill-session", "-t", "=renamed"]);
     let answer = ask
-        .look(SessionLook {
+        .session(SessionRequest {
             session_id: id,
-            ..SessionLook::default()
+            ..SessionRequest::default()
         })
         .unwrap();
-    assert!(matches!(answer, SessionAnswer::Gone { .. }), "{answer:?}");
+    assert!(matches!(answer, SessionReply::Gone { .. }), "{answer:?}");
     gateway.shutdown().unwrap();
 }
 
@@ -138,17 +141,17 @@ fn a_server_that_is_gone_says_so_and_a_new_one_is_another() {
     tmux.new_session("one", 20, 5, STAY);
     let listing = ask.listing().unwrap();
     let id = listing.sessions().next().unwrap().id;
-    let look = || SessionLook {
+    let look = || SessionRequest {
         session_id: id,
         server: Some(listing.server.clone()),
-        ..SessionLook::default()
+        ..SessionRequest::default()
     };
     assert!(matches!(
-        ask.look(look()).unwrap(),
-        SessionAnswer::There { .. }
+        ask.session(look()).unwrap(),
+        SessionReply::Present { .. }
     ));
     tmux.kill();
-    let error = ask.look(look()).unwrap_err();
+    let error = ask.session(look()).unwrap_err();
     assert!(error.is_gone(), "{error:?}");
     tmux.new_session("two", 20, 5, STAY);
     assert_eq!(
@@ -156,8 +159,8 @@ fn a_server_that_is_gone_says_so_and_a_new_one_is_another() {
         id,
         "the same id again"
     );
-    let answer = ask.look(look()).unwrap();
-    assert_eq!(answer, SessionAnswer::OtherServer);
+    let answer = ask.session(look()).unwrap();
+    assert_eq!(answer, SessionReply::OtherServer);
     gateway.shutdown().unwrap();
 }
 
@@ -170,7 +173,7 @@ fn a_server_that_ends_while_it_is_asked_is_gone() {
         std::thread::scope(|scope| {
             let ask = || {
                 let until_it_fails = std::iter::repeat_with(|| {
-                    Listing::take(&tmux.server(), &Clock::system()).err()
+                    Listing::fetch(&tmux.server(), &Clock::system()).err()
                 });
                 until_it_fails.flatten().next().unwrap()
             };
@@ -194,13 +197,15 @@ fn a_hung_server_is_a_timeout_for_all_and_recovers() {
     let id = ask.listing().unwrap().sessions().next().unwrap().id;
     let stopped = Stopped::new(tmux.pid());
     let began = Instant::now();
-    let look = || SessionLook {
+    let look = || SessionRequest {
         session_id: id,
-        ..SessionLook::default()
+        ..SessionRequest::default()
     };
-    let asked: Vec<_> = (0..5).map(|_| ask.ask_look(look()).unwrap()).collect();
+    let asked: Vec<_> = (0..5)
+        .map(|_| ask.request_session(look()).unwrap())
+        .collect();
     // One that does not wait for its answer takes nobody's time.
-    drop(ask.ask_listing(Programs::LeftOut).unwrap());
+    drop(ask.request_listing(ForegroundPrograms::Omitted).unwrap());
     for pending in asked {
         let error = pending.wait().unwrap_err();
         assert!(error.is_timeout(), "{error:?}");
@@ -211,8 +216,8 @@ fn a_hung_server_is_a_timeout_for_all_and_recovers() {
         began.elapsed()
     );
     drop(stopped);
-    let answer = wait_for("an answer again", CEILING, || ask.look(look()));
-    assert!(matches!(answer, SessionAnswer::There { .. }));
+    let answer = wait_for("an answer again", CEILING, || ask.session(look()));
+    assert!(matches!(answer, SessionReply::Present { .. }));
     gateway.shutdown().unwrap();
 }
 
@@ -229,31 +234,31 @@ fn a_hundred_panes_are_a_few_processes() {
     let listing = ask.listing().unwrap();
     let ids: Vec<SessionId> = listing.sessions().map(|session| session.id).collect();
     assert_eq!(ids.len(), 100);
-    let mut seen: HashMap<SessionId, HashMap<PaneId, Seen>> = HashMap::new();
-    let mut wants: HashMap<SessionId, HashMap<PaneId, Want>> = HashMap::new();
+    let mut seen: HashMap<SessionId, HashMap<PaneId, CaptureDigest>> = HashMap::new();
+    let mut wants: HashMap<SessionId, HashMap<PaneId, PaneRequest>> = HashMap::new();
     let mut tick = || {
         let before = ask.processes();
-        let asked: Vec<(SessionId, Pending<SessionAnswer>)> = ids
+        let asked: Vec<(SessionId, PendingReply<SessionReply>)> = ids
             .iter()
             .map(|&session_id| {
                 let wants = wants.get(&session_id).cloned().unwrap_or_default();
-                let look = SessionLook {
+                let look = SessionRequest {
                     session_id,
-                    wants,
-                    ..SessionLook::default()
+                    panes: wants,
+                    ..SessionRequest::default()
                 };
-                (session_id, ask.ask_look(look).unwrap())
+                (session_id, ask.request_session(look).unwrap())
             })
             .collect();
         let mut looks = 0;
         for (id, pending) in asked {
-            let SessionAnswer::There { panes, .. } = pending.wait().unwrap() else {
+            let SessionReply::Present { panes, .. } = pending.wait().unwrap() else {
                 panic!("{id} is gone")
             };
             assert_eq!(panes.len(), 1);
             looks += panes
                 .iter()
-                .filter(|pane| matches!(pane, PaneAnswer::Look { .. }))
+                .filter(|pane| matches!(pane, PaneReply::Captured { .. }))
                 .count();
             wants.insert(id, again(&panes, seen.entry(id).or_default()));
         }
@@ -281,7 +286,7 @@ fn a_server_that_stands_still_is_left_alone_and_what_it_is_told_is_seen_at_once(
     let gateway = Gateway::start(tmux.server(), Clock::system()).unwrap();
     let ask = gateway.handle();
     let list = || {
-        let pending = ask.ask_listing(Programs::LeftOut).unwrap();
+        let pending = ask.request_listing(ForegroundPrograms::Omitted).unwrap();
         pending.wait().unwrap()
     };
     let (mut processes, mut asked_at) = (0, Instant::now());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use td_observe::agent::Markers;
 use td_observe::tmux::Target;
-use td_observe::wait::{Wait, WaitEnd, Waits};
+use td_observe::wait::{Wait, WaitEnd, Waiter};
 use td_observe::{Envelope, TdEvent, Watch};
 
 use crate::cli::{Running, assert_code, program, text};
@@ -84,7 +84,7 @@ impl Agent {
             .until(&what, |seen| turns(seen).len() >= count);
     }
 
-    /// Waits until the screen was drawn anew.
+    /// Waiter until the screen was drawn anew.
     #[track_caller]
     fn until_drawn(&self) {
         let pane = self.pane.clone();
@@ -258,7 +258,7 @@ fn wait_returns_at_the_end_of_a_turn() {
         echo \"about $asked\"; echo '● [Output Complete]'; done";
     let pane = server.new_session("agent", 60, 12, script);
     server.wait_for_text(&pane, ">");
-    let waits = Waits::new(server.server()).unwrap();
+    let waits = Waiter::new(server.server()).unwrap();
     let agent = Wait::at(Target::parse("agent").unwrap()).turn(Markers::default());
     let stale = waits.wait(&agent.clone().timeout(Duration::from_millis(400)));
     assert_eq!(stale.unwrap().end, WaitEnd::TimedOut, "it stood there");
@@ -267,11 +267,11 @@ fn wait_returns_at_the_end_of_a_turn() {
         server.tmux(&["send-keys", "-t", &pane, "-l", question]);
         server.tmux(&["send-keys", "-t", &pane, "Enter"]);
         let waited = begun.finish().unwrap();
-        let WaitEnd::Found(found) = &waited.end else {
+        let WaitEnd::Matched(found) = &waited.end else {
             panic!("{waited:?}")
         };
         assert_eq!(
-            (found.condition, found.needle.as_deref()),
+            (found.condition.as_str(), found.pattern.as_deref()),
             ("turn", Some(MARKER))
         );
         assert_eq!(found.text, Some(format!("about {question}")));
@@ -288,7 +288,7 @@ fn wait_returns_at_the_end_of_a_turn() {
     server.tmux(&last);
     let waited = begun.finish().unwrap();
     let is_honest = match &waited.end {
-        WaitEnd::Found(found) => found.text.as_deref() == Some("last"),
+        WaitEnd::Matched(found) => found.text.as_deref() == Some("last"),
         WaitEnd::Ended(_) => waited.lost_lines,
         _ => false,
     };

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io::Write as _;
 
 use rustix::process::Signal;
-use td_observe::tmux::{Gateway, PaneState, Server, Shot, Shown, Target, capture};
+use td_observe::tmux::{CaptureResult, CaptureSpec, Gateway, PaneState, Server, Target, capture};
 use td_observe::track::TmuxVersion;
 use td_observe::{Clock, Watch};
 
@@ -32,19 +32,19 @@ fn shows(server: &TmuxServer, first: TmuxVersion, what: &str) -> bool {
 /// The rows of a pane's screen, and whether each goes on in the next.
 #[track_caller]
 fn rows(server: &TmuxServer, pane: &str) -> Vec<(String, bool)> {
-    let shot = Shot {
+    let shot = CaptureSpec {
         pane: pane.into(),
         depth: 0,
         saved: false,
-        seam: None,
+        resync: None,
     };
     let known = server.listing().server;
     match capture(&server.server(), &Clock::system(), &known, &[shot])
         .unwrap()
         .remove(0)
     {
-        Shown::View(view) => {
-            let rows = view.look.rows.into_iter();
+        CaptureResult::Captured(view) => {
+            let rows = view.capture.rows.into_iter();
             rows.map(|row| (row.text, row.wrapped)).collect()
         }
         other => panic!("{other:?}"),

@@ -292,11 +292,11 @@ fn every_kind_is_declared_twice_alike() {
         assert!(
             !samples.is_empty(),
             "{} has no sample: add it here and to `Wire`",
-            kind.name()
+            kind.as_str()
         );
         for event in samples {
-            assert_eq!((event.kind(), event.type_name()), (kind, kind.name()));
-            assert_eq!(EventKind::from_name(kind.name()), Some(kind));
+            assert_eq!((event.kind(), event.type_name()), (kind, kind.as_str()));
+            assert_eq!(EventKind::from_name(kind.as_str()), Some(kind));
             let written = line_of(Some(42), &event);
             let second: WireLine = serde_json::from_str(&written).unwrap_or_else(|error| {
                 panic!("the second declaration refuses {written}: {error}")
@@ -349,7 +349,7 @@ fn no_kind_of_the_contract_is_missing() {
         .split(", ")
         .map(|name| name.trim_matches('`'))
         .collect();
-    let mut known: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.name()).collect();
+    let mut known: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.as_str()).collect();
     declared.sort_unstable();
     known.sort_unstable();
     assert_eq!(known, declared);

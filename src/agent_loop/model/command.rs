@@ -17,10 +17,10 @@ use super::request::Request;
 use super::response::{Response, StreamChunk};
 use crate::agent::Format;
 use crate::agent_loop::running::Running;
-use crate::child::{Listener, OutputStream};
+use crate::child::{ChildListener, OutputStream};
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::process::{Command, Control, Outcome, Stdin, listen};
+use crate::process::{Command, CommandControl, CommandOutcome, Stdin, run_with_listener};
 
 /// The prompt, for commands that take it as an argument.
 const PROMPT: &str = "TD_PROMPT";
@@ -148,7 +148,7 @@ impl CommandClient {
         self.running.clone()
     }
 
-    fn command(&self, request: &Request, control: &Control) -> Command {
+    fn command(&self, request: &Request, control: &CommandControl) -> Command {
         let prompt = request.text();
         let mut command = self
             .command
@@ -196,7 +196,7 @@ impl LlmClient for CommandClient {
             ended_at: None,
             has_hung: false,
         };
-        let outcome = listen(&command, cancel.stop(), self.cancel_grace, &mut ear);
+        let outcome = run_with_listener(&command, cancel.stop(), self.cancel_grace, &mut ear);
         let name = command.name();
         match outcome {
             Ok(outcome) => ear.end(&outcome, &name, timeout),
@@ -224,7 +224,7 @@ struct Ear<'a> {
     tail: Vec<u8>,
     on_output: &'a mut Option<OnOutput>,
     clock: Clock,
-    control: &'a Control,
+    control: &'a CommandControl,
     after_end: Duration,
     max_turns: Option<u32>,
     /// It was ended for that.
@@ -234,7 +234,7 @@ struct Ear<'a> {
     has_hung: bool,
 }
 
-impl Listener for Ear<'_> {
+impl ChildListener for Ear<'_> {
     fn output(&mut self, stream: OutputStream, bytes: &[u8], _: Instant) {
         if let Some(hear) = &mut self.on_output {
             hear(stream, bytes);
@@ -281,7 +281,7 @@ impl Ear<'_> {
     /// What came of it.
     fn end(
         mut self,
-        outcome: &Outcome,
+        outcome: &CommandOutcome,
         name: &str,
         timeout: Option<Duration>,
     ) -> Result<Response, LlmError> {

@@ -10,7 +10,8 @@ use super::query::Query;
 use super::reader::{LogReader, ReadReport};
 use super::sift::{Record, Records, Sifter};
 use crate::error::{Error, Result};
-use crate::history::dir::{EVENTS, Entered, FileId, RunDirectory};
+use crate::history::dir::{EVENTS, RunDirectory};
+use crate::history::dir_handle::{DirHandle, FileId};
 use crate::history::files::Files;
 use crate::history::lock::is_written;
 use crate::history::tail::line_start;
@@ -41,7 +42,7 @@ use crate::history::tail::line_start;
 #[derive(Debug)]
 pub struct Follower {
     run: RunDirectory,
-    entered: Entered,
+    dir: DirHandle,
     sifter: Arc<Sifter>,
     /// What was there at first; gone when it has been read.
     earlier: Option<LogReader>,
@@ -69,9 +70,9 @@ impl Follower {
     /// # Errors
     /// When there is no such run, or its directory cannot be read.
     pub fn open(run: &RunDirectory, query: Query) -> Result<Self> {
-        let entered = run.enter()?;
+        let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
-        let files = Files::list(&entered).map_err(failed)?;
+        let files = Files::list(&dir).map_err(failed)?;
         let mut number = files.next_number();
         let sifter = Arc::new(Sifter::new(query, true));
         let newest = match files.newest {
@@ -89,10 +90,10 @@ impl Follower {
             None => None,
         };
         let closed = files.closed.iter().map(|closed| closed.number);
-        let earlier = LogReader::up_to(closed, there, run.enter()?, Arc::clone(&sifter));
+        let earlier = LogReader::up_to(closed, there, run.open_dir()?, Arc::clone(&sifter));
         Ok(Self {
             run: run.clone(),
-            entered,
+            dir,
             sifter,
             earlier: Some(earlier),
             newest,
@@ -108,7 +109,7 @@ impl Follower {
     /// # Errors
     /// When that cannot be asked.
     pub fn is_written(&self) -> Result<bool> {
-        is_written(&self.entered)
+        is_written(&self.dir)
             .map_err(|cause| Error::file("cannot ask who writes", self.run.path(), cause))
     }
 
@@ -157,7 +158,7 @@ impl Follower {
             return Ok(true);
         }
         let id = self.newest.as_ref().map(|newest| newest.id);
-        if self.entered.identity(EVENTS)? == id {
+        if self.dir.identity(EVENTS)? == id {
             return Ok(false);
         }
         // It was closed meanwhile, so this is its end; or the writer is between two files, and the
@@ -165,7 +166,7 @@ impl Follower {
         if self.read_newest()? {
             return Ok(true);
         }
-        let files = Files::list(&self.entered)?;
+        let files = Files::list(&self.dir)?;
         let number = files.next_number();
         let Some(file) = files.newest else {
             return Ok(false);
@@ -188,9 +189,9 @@ impl Follower {
             offset: 0,
         });
         if !between.is_empty() {
-            let entered = self.run.enter().map_err(io::Error::other)?;
+            let dir = self.run.open_dir().map_err(io::Error::other)?;
             let sifter = Arc::clone(&self.sifter);
-            let reader = LogReader::up_to(between.into_iter(), None, entered, sifter);
+            let reader = LogReader::up_to(between.into_iter(), None, dir, sifter);
             self.read_between(reader);
         }
         Ok(true)
@@ -229,7 +230,7 @@ impl Follower {
         };
         let sifted = self.scratch.sift(piece, &self.sifter)?;
         newest.offset = end;
-        self.report.account(&sifted, &self.entered.join(EVENTS));
+        self.report.account(&sifted, &self.dir.join(EVENTS));
         self.ready = sifted.into_records();
         Ok(true)
     }

@@ -16,7 +16,8 @@ use super::pool::{Piece, Pool, Scratch};
 use super::query::Query;
 use super::sift::{Lines, Record, Records, Sifted, Sifter};
 use crate::error::{Error, Result};
-use crate::history::dir::{EVENTS, Entered, RunDirectory};
+use crate::history::dir::{EVENTS, RunDirectory};
+use crate::history::dir_handle::DirHandle;
 use crate::history::files::{Files, open_closed};
 use crate::timestamp::Timestamp;
 
@@ -57,7 +58,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub struct LogReader {
     inputs: VecDeque<Input>,
     /// Where closed files are.
-    entered: Option<Entered>,
+    dir: Option<DirHandle>,
     current: Current,
     sifter: Arc<Sifter>,
     /// How much of a file is looked at in one piece.
@@ -144,9 +145,9 @@ impl LogReader {
     }
 
     fn new(run: &RunDirectory, query: Query, keeps_lines: bool) -> Result<Self> {
-        let entered = run.enter()?;
+        let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
-        let files = Files::list(&entered).map_err(failed)?;
+        let files = Files::list(&dir).map_err(failed)?;
         let mut newest = Vec::new();
         if let Some(file) = files.newest {
             let len = file.metadata().map_err(failed)?.len();
@@ -159,7 +160,7 @@ impl LogReader {
         let inputs = closed.chain(newest).collect();
         Ok(Self::over(
             inputs,
-            Some(entered),
+            Some(dir),
             Arc::new(Sifter::new(query, keeps_lines)),
         ))
     }
@@ -190,14 +191,14 @@ impl LogReader {
     pub(super) fn up_to(
         closed: impl Iterator<Item = u32>,
         newest: Option<(File, u64)>,
-        entered: Entered,
+        dir: DirHandle,
         sifter: Arc<Sifter>,
     ) -> Self {
-        let path = entered.join(EVENTS);
+        let path = dir.join(EVENTS);
         let newest = newest.map(|(file, len)| Input::Open(file, path, len));
         Self::over(
             closed.map(Input::Closed).chain(newest).collect(),
-            Some(entered),
+            Some(dir),
             sifter,
         )
     }
@@ -208,7 +209,7 @@ impl LogReader {
         self
     }
 
-    fn over(inputs: VecDeque<Input>, entered: Option<Entered>, sifter: Arc<Sifter>) -> Self {
+    fn over(inputs: VecDeque<Input>, dir: Option<DirHandle>, sifter: Arc<Sifter>) -> Self {
         let is_small = match (inputs.len(), inputs.front()) {
             (1, Some(Input::Open(_, _, len))) => *len <= ALONE_BYTES_MAX,
             (count, _) => count == 0,
@@ -226,7 +227,7 @@ impl LogReader {
         Self {
             piece_bytes,
             inputs,
-            entered,
+            dir,
             current: Current::Nothing,
             sifter,
             work: pool.map_or_else(|| Work::Alone(Scratch::default()), Work::Together),
@@ -317,19 +318,19 @@ impl LogReader {
             Input::Open(file, path, len) => (file, path, len),
             Input::Closed(number) => {
                 // Closed files are listed in a directory only.
-                let Some(entered) = &self.entered else {
+                let Some(dir) = &self.dir else {
                     return Ok(Current::Nothing);
                 };
                 let name = |cause| {
                     let name = crate::history::rotate::Closed::plain(number).name();
-                    Error::file("cannot read", &entered.join(&name), cause)
+                    Error::file("cannot read", &dir.join(&name), cause)
                 };
-                let (file, closed) = open_closed(entered, number).map_err(name)?;
+                let (file, closed) = open_closed(dir, number).map_err(name)?;
                 let about = file.metadata().map_err(name)?;
                 if self.is_too_old(about.mtime()) {
                     return Ok(Current::Nothing);
                 }
-                (file, entered.join(&closed.name()), about.len())
+                (file, dir.join(&closed.name()), about.len())
             }
         };
         let mut magic = [0; GZIP_MAGIC.len()];

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+use crossbeam_channel::select_biased;
 use serde_json::{Map, Value};
 
 use super::places::{Found, Places};
@@ -13,7 +13,7 @@ use crate::bus::EventEmitter;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::history::{RunInfo, RunState};
-use crate::observe::{Context, RunName, Source};
+use crate::observe::{Context, Job, JobHandle, RunName, Source};
 use crate::thread::is_stopped;
 use crate::timestamp::Timestamp;
 
@@ -122,57 +122,19 @@ pub struct AgentsReport {
     pub running: usize,
 }
 
-/// Agents that an engine looks at; from [`Engine::watch_agents`](crate::Engine::watch_agents).
-#[derive(Debug)]
-pub struct WatchedAgents {
-    report: Receiver<Result<AgentsReport>>,
-}
-
-impl WatchedAgents {
-    /// Waits until all have ended, or the engine is shut down.
-    ///
-    /// # Errors
-    /// When the run cannot be opened; `is_gone()` when the thread panicked, which is in the
-    /// engine's report then.
-    pub fn wait(self) -> Result<AgentsReport> {
-        self.report
-            .recv()
-            .unwrap_or_else(|_| Err(Error::gone("the agents are not looked at any more")))
+/// Creates the job that polls the files of `watch` until all agents have ended.
+///
+/// # Errors
+/// `is_invalid_input()` when `watch` has no places, or its interval is zero.
+pub(crate) fn agents_job(watch: AgentWatch) -> Result<(impl Source, JobHandle<AgentsReport>)> {
+    if watch.places.is_empty() {
+        return Err(Error::invalid("there are no agents to look at"));
     }
-}
-
-/// The source.
-pub(crate) struct AgentsJob {
-    watch: AgentWatch,
-    done: Sender<Result<AgentsReport>>,
-}
-
-impl AgentsJob {
-    /// # Errors
-    /// When there is nothing to look at, or the interval is zero.
-    pub fn new(watch: AgentWatch) -> Result<(Self, WatchedAgents)> {
-        if watch.places.is_empty() {
-            return Err(Error::invalid("there are no agents to look at"));
-        }
-        if watch.polling.every.is_zero() {
-            return Err(Error::invalid("the interval is zero"));
-        }
-        // With room for the one answer: nobody may be waiting for it.
-        let (done, report) = bounded(1);
-        Ok((Self { watch, done }, WatchedAgents { report }))
+    if watch.polling.every.is_zero() {
+        return Err(Error::invalid("the interval is zero"));
     }
-}
-
-impl Source for AgentsJob {
-    fn name(&self) -> String {
-        "td-agents".to_owned()
-    }
-
-    fn run(self: Box<Self>, context: Context) {
-        let report = look(self.watch, &context);
-        // Whoever waits for it may have left.
-        let _ = self.done.send(report);
-    }
+    let work = move |context: &Context| look(watch, context);
+    Ok(Job::new("td-agents".to_owned(), (), work))
 }
 
 fn look(watch: AgentWatch, context: &Context) -> Result<AgentsReport> {

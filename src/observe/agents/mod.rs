@@ -24,6 +24,6 @@ mod last_line;
 
 mod verdict;
 
-pub(crate) use job::AgentsJob;
-pub use job::{AgentWatch, AgentsReport, WatchedAgents};
+pub(crate) use job::agents_job;
+pub use job::{AgentWatch, AgentsReport};
 pub use registry::{AgentRegistry, AgentStatus, Polling};

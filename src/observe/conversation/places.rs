@@ -62,7 +62,7 @@ impl Places {
     pub fn of(agent: &RunningAgent) -> Option<Self> {
         let home = agent.home()?;
         let config = |variable: &str, name: &str| {
-            let given = agent.place(variable).map(Path::to_owned);
+            let given = agent.variable_path(variable).map(Path::to_owned);
             given.unwrap_or_else(|| home.join(name))
         };
         let kind = match agent.program.known()? {
@@ -73,7 +73,7 @@ impl Places {
                 sessions: config("CODEX_HOME", ".codex").join("sessions"),
             },
             KnownAgent::Gemini => Kind::Gemini {
-                home: match agent.place("GEMINI_CLI_HOME") {
+                home: match agent.variable_path("GEMINI_CLI_HOME") {
                     Some(place) => place.join(".gemini"),
                     None => home.join(".gemini"),
                 },

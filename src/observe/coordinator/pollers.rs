@@ -15,14 +15,14 @@ use crate::error::Result;
 use crate::event::{ExecutionId, PaneId};
 use crate::history::{RunInfo, RunState, TmuxIdentity};
 use crate::thread::{self, stop_pair};
-use crate::tmux::{DrainProgram, Drains, Listing, PaneState, ServerIdentity, Session};
+use crate::tmux::{DrainProgram, Drains, ListedSession, Listing, PaneState, ServerIdentity};
 
 impl Work {
     /// Begins to watch a session, with a run of its own.
     pub(super) fn start(
         &mut self,
         key: Key,
-        session: &Session<'_>,
+        session: &ListedSession<'_>,
         listing: &Listing,
         selection: Selection,
     ) {
@@ -58,9 +58,9 @@ impl Work {
             None
         });
         let raw = self.watch.raw && drains.is_some();
-        let tapes = raw.then(|| self.context.runs.raw(&execution_id, session.name));
-        let recording = match tapes.flatten() {
-            Some(Ok(tapes)) => Some(Recording::new(tapes, self.context.clock.clone())),
+        let recorder = raw.then(|| self.context.runs.raw(&execution_id, session.name));
+        let recording = match recorder.flatten() {
+            Some(Ok(recorder)) => Some(Recording::new(recorder, self.context.clock.clone())),
             Some(Err(error)) => {
                 self.tell_trouble(&error);
                 None
@@ -191,7 +191,7 @@ impl Work {
     }
 }
 
-fn identity(server: &ServerIdentity, session: &Session<'_>) -> TmuxIdentity {
+fn identity(server: &ServerIdentity, session: &ListedSession<'_>) -> TmuxIdentity {
     TmuxIdentity {
         socket: server.socket.to_string_lossy().into_owned(),
         server_pid: server.pid,

@@ -10,7 +10,7 @@ use super::reading::Reading;
 use super::{Pane, streamed};
 use crate::agent::{AgentProgram, AgentState, StateClaim, StateSource};
 use crate::event::TdEvent;
-use crate::tmux::Shape;
+use crate::tmux::PaneShape;
 use crate::track::{Change, Look};
 
 /// How long after an agent has begun to work its conversation is looked for.
@@ -84,7 +84,7 @@ impl Pane {
             return;
         }
         if let Some(rows) = self.snapshots.take(self.screen_text(), out.now) {
-            let Shape { width, height, .. } = self.shape;
+            let PaneShape { width, height, .. } = self.shape;
             out.emitter.screen_snapshot(&self.id, width, height, rows);
         }
     }

@@ -6,7 +6,8 @@ use super::super::say::{Out, PIPE_CONTEXT};
 use super::super::stream::{Fed, Listed, Streaming};
 use super::{Follow, Pane, PipeNews};
 use crate::tmux::{
-    BASELINE_ROWS, Dropped, Margin, PaneState, SeamShot, SeamView, SeamWish, Shape, Token, Want,
+    BASELINE_ROWS, DroppedBytes, Margin, PaneRequest, PaneShape, PaneState, PipeToken, ResyncData,
+    ResyncRequest, ResyncSpec,
 };
 use crate::track::{Look, Mark, Notice, Seam};
 
@@ -30,7 +31,7 @@ impl Pane {
     }
 
     /// The pipe that it is followed by, if it is.
-    pub fn pipe(&self) -> Option<&Token> {
+    pub fn pipe(&self) -> Option<&PipeToken> {
         self.stream().map(Streaming::token)
     }
 
@@ -88,7 +89,7 @@ impl Pane {
     }
 
     /// What to ask for to go on with its bytes, or to compare with them.
-    pub fn want_seam(&self, open: Option<String>) -> Want {
+    pub fn want_seam(&self, open: Option<String>) -> PaneRequest {
         let margin = match &self.follow {
             // A pipe is opened once, so the look before it must be deep enough for sure; by how much
             // the history has grown since a pipe was lost nobody knows.
@@ -98,10 +99,10 @@ impl Pane {
         };
         // By how much the history has grown, the stream knows better.
         let is_compared = self.stream().is_some_and(|stream| !stream.is_over());
-        Want::Seam(SeamWish {
+        PaneRequest::Resync(ResyncRequest {
             margin,
-            seen: self.seen.clone().filter(|_| !self.deeper && !is_compared),
-            seam: SeamShot { open },
+            known: self.seen.clone().filter(|_| !self.deeper && !is_compared),
+            spec: ResyncSpec { open_pipe: open },
         })
     }
 
@@ -111,7 +112,7 @@ impl Pane {
     }
 
     /// Goes on with its bytes, from a look that it has just taken in.
-    pub fn follow_bytes(&mut self, seam: &Seam, token: Token, times: (Instant, Instant)) {
+    pub fn follow_bytes(&mut self, seam: &Seam, token: PipeToken, times: (Instant, Instant)) {
         if let Follow::Looks(tracker) = std::mem::take(&mut self.follow) {
             let stream = Streaming::begin(*tracker, seam, token, times);
             self.follow = Follow::Bytes(Box::new(stream));
@@ -197,7 +198,7 @@ impl Pane {
     }
 
     /// Bytes are missing here.
-    pub fn missed(&mut self, dropped: Dropped, out: &mut Out<'_>) {
+    pub fn missed(&mut self, dropped: DroppedBytes, out: &mut Out<'_>) {
         if let Some(stream) = self.stream_mut() {
             let changes = stream.dropped(dropped, out.now);
             self.say_of_stream(changes, out);
@@ -205,7 +206,7 @@ impl Pane {
     }
 
     /// A look to compare with; whether the drain is to be asked for a mark.
-    pub fn compare(&mut self, look: &Look, view: &SeamView, now: Instant) -> bool {
+    pub fn compare(&mut self, look: &Look, view: &ResyncData, now: Instant) -> bool {
         let seam = seam_of(look, view);
         self.stream_mut()
             .is_some_and(|stream| stream.looked(seam, now))
@@ -266,7 +267,7 @@ impl Pane {
     }
 
     /// Another size or another program make its screen anew.
-    pub(super) fn reshaped(&mut self, old: Shape) {
+    pub(super) fn reshaped(&mut self, old: PaneShape) {
         let new = self.shape;
         let Some(stream) = self.stream_mut() else {
             return;
@@ -343,7 +344,7 @@ pub(super) fn screen_text(look: &Look) -> String {
 }
 
 /// A look, and what it takes to go on from there.
-pub(in crate::observe) fn seam_of(look: &Look, view: &SeamView) -> Seam {
+pub(in crate::observe) fn seam_of(look: &Look, view: &ResyncData) -> Seam {
     Seam {
         look: look.clone(),
         modes: view.modes.clone(),

@@ -6,7 +6,7 @@ use crossbeam_channel::{never, select_biased};
 
 use super::super::outcome::Outcome;
 use super::{EndReason, Ended, Work};
-use crate::tmux::{SessionLook, When};
+use crate::tmux::{ReplyTime, SessionRequest};
 
 /// The last look, when the observer stops: a hung server must not keep it from ending in time.
 const LAST_LOOK: Duration = Duration::from_millis(800);
@@ -59,21 +59,21 @@ impl Work {
             if again && !self.poller.roster.needs_more(now) || self.poller.roster.is_streamed() {
                 return;
             }
-            let wants = match again {
+            let panes = match again {
                 true => self.poller.roster.wants_more(now),
                 false => self.poller.roster.wants(),
             };
             // The last name is wanted, too.
-            let wishes = SessionLook {
-                wants,
+            let wishes = SessionRequest {
+                panes,
                 name: None,
-                ..self.wishes(When::Now)
+                ..self.wishes(ReplyTime::Now)
             };
-            let Ok(pending) = self.poller.gateway.ask_look(wishes) else {
+            let Ok(pending) = self.poller.gateway.request_session(wishes) else {
                 return;
             };
             let deadline = self.poller.clock.at(self.poller.clock.now() + LAST_LOOK);
-            match pending.wait_or_time(&deadline) {
+            match pending.wait_or(&deadline) {
                 Some(Ok(answer)) => {
                     // A session that has just gone is told by the panes that are no longer there.
                     let _ = self.answered(answer, again);

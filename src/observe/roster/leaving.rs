@@ -9,12 +9,17 @@ use super::super::pane::Pane;
 use super::super::say::Out;
 use super::{Begin, Moment, Roster, Sight};
 use crate::event::PaneId;
-use crate::tmux::{Left, Seen, bytes_read_by};
+use crate::tmux::{CaptureDigest, DepartedPane, bytes_read_by};
 use crate::track::{Look, Row};
 
 impl Roster {
     /// A pane is no longer the session's.
-    pub(super) fn close_pane(&mut self, id: &PaneId, left: &HashMap<PaneId, Left>, now: Instant) {
+    pub(super) fn close_pane(
+        &mut self,
+        id: &PaneId,
+        left: &HashMap<PaneId, DepartedPane>,
+        now: Instant,
+    ) {
         let Some(pane) = self.panes.remove(id) else {
             return;
         };
@@ -31,7 +36,7 @@ impl Roster {
     }
 
     /// What it printed last may be on its way, and how its program ended may not be known yet.
-    fn parts(&mut self, id: &PaneId, mut pane: Pane, left: Option<Left>, now: Instant) {
+    fn parts(&mut self, id: &PaneId, mut pane: Pane, left: Option<DepartedPane>, now: Instant) {
         pane.is_gone(bytes_read_by(self.outfit.server_pid), now);
         self.programs.parts(id, now);
         let is_moved = left.is_some_and(|left| left.moved);
@@ -43,7 +48,13 @@ impl Roster {
     }
 
     /// All that can be known of a pane that has left is known.
-    pub(super) fn closed(&mut self, id: &PaneId, mut pane: Pane, left: Option<Left>, now: Instant) {
+    pub(super) fn closed(
+        &mut self,
+        id: &PaneId,
+        mut pane: Pane,
+        left: Option<DepartedPane>,
+        now: Instant,
+    ) {
         let mut recall = self.outfit.recalls.remove(id).unwrap_or_default();
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
@@ -62,7 +73,7 @@ impl Roster {
             return;
         }
         self.outfit.handover.forget(id);
-        if let Some(proof) = left.and_then(|left| left.proof) {
+        if let Some(proof) = left.and_then(|left| left.freshness) {
             pane.proved(proof);
         }
         for job in ending.jobs {
@@ -80,7 +91,12 @@ impl Roster {
 
     /// A pane that has just appeared is gone before it could be looked at: whatever it printed, nobody
     /// saw it.
-    pub(super) fn vanished(&mut self, id: &PaneId, left: &HashMap<PaneId, Left>, now: Instant) {
+    pub(super) fn vanished(
+        &mut self,
+        id: &PaneId,
+        left: &HashMap<PaneId, DepartedPane>,
+        now: Instant,
+    ) {
         let Some(to_open) = self.to_open.remove(id) else {
             return;
         };
@@ -96,7 +112,7 @@ impl Roster {
         let sight = Sight {
             state: &to_open.state,
             look: &look,
-            seen: &Seen::default(),
+            seen: &CaptureDigest::default(),
         };
         let moment = Moment {
             name: "",
@@ -111,7 +127,7 @@ impl Roster {
     }
 
     /// The session is gone: its panes have ended, or are another session's.
-    pub fn close(&mut self, left: &HashMap<PaneId, Left>, now: Instant) {
+    pub fn close(&mut self, left: &HashMap<PaneId, DepartedPane>, now: Instant) {
         let never_seen: Vec<PaneId> = self.to_open.keys().cloned().collect();
         for id in never_seen {
             self.vanished(&id, left, now);

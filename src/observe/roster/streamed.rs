@@ -12,29 +12,29 @@ use super::super::say::Out;
 use super::{Moment, Roster, ToOpen, out};
 use crate::event::PaneId;
 use crate::tmux::{
-    Arrived, BASELINE_ROWS, Drained, Margin, Newcomers, PaneAnswer, PaneState, SeamShot, SeamView,
-    SeamWish, Want, Wish,
+    BASELINE_ROWS, CaptureRequest, DrainMessage, DrainOutput, Margin, NewPanes, PaneReply,
+    PaneRequest, PaneState, ResyncData, ResyncRequest, ResyncSpec,
 };
 use crate::track::Look;
 
 impl Roster {
     /// What to ask for beside that, at once; see [`Roster::needs_more`].
-    pub fn wants_more(&mut self, now: Instant) -> HashMap<PaneId, Want> {
+    pub fn wants_more(&mut self, now: Instant) -> HashMap<PaneId, PaneRequest> {
         let mut wants = self.wants();
         for (id, ToOpen { margin, .. }) in &self.to_open {
             let want = match &mut self.pipes {
-                Some(pipes) => Want::Seam(SeamWish {
+                Some(pipes) => PaneRequest::Resync(ResyncRequest {
                     margin: *margin,
-                    seen: None,
-                    seam: SeamShot {
-                        open: pipes.ask(id),
+                    known: None,
+                    spec: ResyncSpec {
+                        open_pipe: pipes.ask(id),
                     },
                 }),
-                None => Want::Look(Wish {
-                    seen: None,
+                None => PaneRequest::Capture(CaptureRequest {
+                    known: None,
                     margin: *margin,
-                    settles: None,
-                    rests: false,
+                    settles_at: None,
+                    is_resting: false,
                 }),
             };
             wants.insert(id.clone(), want);
@@ -45,7 +45,7 @@ impl Roster {
                 continue;
             }
             if pane.wants_pipe_recheck(now) {
-                wants.insert(id.clone(), Want::Leave);
+                wants.insert(id.clone(), PaneRequest::Presence);
             } else if pane.wants_pipe(now) {
                 let open = pipes.ask(id);
                 if open.is_none() {
@@ -81,10 +81,10 @@ impl Roster {
     }
 
     /// What becomes of panes that are new.
-    pub fn newcomers(&self) -> Newcomers {
+    pub fn newcomers(&self) -> NewPanes {
         match self.pipes {
-            Some(_) => Newcomers::Tell,
-            None => Newcomers::Look,
+            Some(_) => NewPanes::List,
+            None => NewPanes::Capture,
         }
     }
 
@@ -95,10 +95,10 @@ impl Roster {
     }
 
     /// Whether one of these panes is to be opened with the look that is taken next.
-    pub fn is_to_open(&self, panes: &[PaneAnswer]) -> bool {
+    pub fn is_to_open(&self, panes: &[PaneReply]) -> bool {
         let mut told = panes
             .iter()
-            .filter(|answer| matches!(answer, PaneAnswer::There(_)));
+            .filter(|answer| matches!(answer, PaneReply::Listed(_)));
         self.pipes.is_some() && told.any(|answer| self.shows(&answer.state().pane()))
     }
 
@@ -138,7 +138,7 @@ impl Roster {
         pane: &mut Pane,
         id: &PaneId,
         look: &Look,
-        seam: Option<&SeamView>,
+        seam: Option<&ResyncData>,
         now: Instant,
     ) {
         let Some(pipes) = &mut self.pipes else { return };
@@ -148,7 +148,7 @@ impl Roster {
         match seam {
             // A look that is too short is taken again, and the pipe opened anew. Nothing comes of a
             // program that has ended, and tmux opens no pipe then.
-            Some(seam) if seam.was_free && !pane.deeper && look.dead.is_none() => {
+            Some(seam) if seam.was_unpiped && !pane.deeper && look.dead.is_none() => {
                 let times = (self.outfit.gateway.epoch(), now);
                 let seam = seam_of(look, seam);
                 pane.follow_bytes(&seam, token.clone(), times);
@@ -160,7 +160,7 @@ impl Roster {
             }
             seam => {
                 pipes.close(&token);
-                let theirs = seam.is_some_and(|seam| !seam.was_free);
+                let theirs = seam.is_some_and(|seam| !seam.was_unpiped);
                 if theirs && let Some(recording) = &mut self.outfit.recording {
                     recording.tear(id);
                 }
@@ -200,19 +200,19 @@ impl Roster {
     }
 
     /// Where what the drains bring comes, if there are any.
-    pub fn arrivals(&self) -> Option<&Receiver<Drained>> {
+    pub fn arrivals(&self) -> Option<&Receiver<DrainMessage>> {
         self.pipes.as_ref().map(Pipes::arrivals)
     }
 
     /// Whether this is more of what a pane prints that is followed by its bytes.
-    pub fn is_more_of_a_stream(&self, drained: &Drained) -> bool {
+    pub fn is_more_of_a_stream(&self, drained: &DrainMessage) -> bool {
         let pipes = self.pipes.as_ref();
         let owner = pipes.and_then(|pipes| pipes.owner(&drained.token));
-        matches!(drained.what, Arrived::Bytes(_)) && owner.is_some_and(|id| self.shows(id))
+        matches!(drained.output, DrainOutput::Bytes(_)) && owner.is_some_and(|id| self.shows(id))
     }
 
     /// Takes in what a drain has brought. Whether other things are to be asked for from now on.
-    pub fn arrived(&mut self, Drained { token, what }: Drained, now: Instant) -> bool {
+    pub fn arrived(&mut self, DrainMessage { token, output }: DrainMessage, now: Instant) -> bool {
         let Some(pipes) = &mut self.pipes else {
             return false;
         };
@@ -248,9 +248,9 @@ impl Roster {
             now,
         };
         let mut has_printed = false;
-        match what {
-            Arrived::Begun => pane.pipe_begun(),
-            Arrived::Bytes(bytes) => {
+        match output {
+            DrainOutput::Connected => pane.pipe_begun(),
+            DrainOutput::Bytes(bytes) => {
                 self.programs.active(&id, now);
                 has_printed = true;
                 for mark in pane.fed(&bytes, &mut out) {
@@ -266,13 +266,13 @@ impl Roster {
                     }
                 }
             }
-            Arrived::Dropped(dropped) => {
+            DrainOutput::Dropped(dropped) => {
                 pane.missed(dropped, &mut out);
                 if let Some(recording) = &mut self.outfit.recording {
                     recording.dropped(&id, dropped);
                 }
             }
-            Arrived::Marked => {
+            DrainOutput::Mark => {
                 let shown = pane.marked(&mut out);
                 if let Some((recording, (seam, parted))) = self.outfit.recording.as_mut().zip(shown)
                     && (parted || recording.is_torn(&id))
@@ -280,8 +280,8 @@ impl Roster {
                     recording.draw(&id, &seam);
                 }
             }
-            Arrived::Ended => pane.pipe_over(true, &out),
-            Arrived::Lost => {
+            DrainOutput::Ended => pane.pipe_over(true, &out),
+            DrainOutput::Lost => {
                 pane.pipe_over(false, &out);
                 if let Some(recording) = &mut self.outfit.recording {
                     recording.tear(&id);

@@ -13,7 +13,7 @@ fn redactor() -> Redactor {
 /// What an event says, all of it.
 fn said(event: &TdEvent) -> String {
     let mut all = String::new();
-    event.clone().each_text(&mut |text| {
+    event.clone().for_each_text(&mut |text| {
         all.push_str(text);
         all.push('\n');
     });
@@ -49,7 +49,7 @@ fn every_text_of_every_type_is_read() {
     for kind in EventKind::ALL {
         // Every field as text; what must be a number says so when it is read.
         let mut fields = serde_json::Map::new();
-        fields.insert("type".into(), kind.name().into());
+        fields.insert("type".into(), kind.as_str().into());
         fields.insert("execution_id".into(), "e".into());
         let event = loop {
             match serde_json::from_value::<TdEvent>(fields.clone().into()) {

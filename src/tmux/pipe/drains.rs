@@ -1,7 +1,7 @@
 //! The observer's side: one thread a session, `td-drains`, reads all of its drains.
 //!
 //! It gets [`Order`]s from the session's poller, woken by a byte on a socket, and sends it
-//! [`Drained`]s over a bounded channel. It blocks in `poll`, and on that channel while the poller is
+//! [`DrainMessage`]s over a bounded channel. It blocks in `poll`, and on that channel while the poller is
 //! behind: then the drains keep what comes. It reads a little of each drain in turn, so that one
 //! that floods does not keep the others waiting. It ends when its [`Drains`] are dropped.
 
@@ -16,12 +16,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use super::super::frame::Nonce;
+use super::super::sections::Nonce;
 use super::command::pipe_pane;
 use super::frame::{Frame, Frames};
 use super::place::{self, Place};
 use super::program::DrainProgram;
-use super::ring::Dropped;
+use super::ring::DroppedBytes;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
@@ -53,26 +53,26 @@ const STRANGERS_MAX: usize = 1024;
 
 /// Which opening of a pipe something belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Token(String);
+pub(crate) struct PipeToken(String);
 
 /// Something that came of a drain.
 #[derive(Debug)]
-pub(crate) struct Drained {
-    pub token: Token,
-    pub what: Arrived,
+pub(crate) struct DrainMessage {
+    pub token: PipeToken,
+    pub output: DrainOutput,
 }
 
 /// What came.
 #[derive(Debug)]
-pub(crate) enum Arrived {
+pub(crate) enum DrainOutput {
     /// The drain is there.
-    Begun,
+    Connected,
     /// Bytes of the pane.
     Bytes(Vec<u8>),
     /// Bytes of the pane that are missing here.
-    Dropped(Dropped),
+    Dropped(DroppedBytes),
     /// All that was there when [`Drains::mark`] was called has come by now.
-    Marked,
+    Mark,
     /// The pane's output has ended, or goes elsewhere: all that came by then has come here.
     Ended,
     /// The drain is gone, and with it what it had.
@@ -81,13 +81,13 @@ pub(crate) enum Arrived {
 
 enum Order {
     /// A drain will come to this place.
-    Expect(Token, Place),
+    Expect(PipeToken, Place),
     /// It was not opened, or nothing more of it is wanted.
-    Forget(Token),
+    Forget(PipeToken),
     /// To say when it has said what it has by now.
-    Mark(Token),
+    Mark(PipeToken),
     /// What it has by now, and no more.
-    Finish(Token),
+    Finish(PipeToken),
 }
 
 /// All drains of a session.
@@ -96,7 +96,7 @@ pub(crate) struct Drains {
     program: DrainProgram,
     orders: Sender<Order>,
     wake: UnixStream,
-    arrivals: Receiver<Drained>,
+    arrivals: Receiver<DrainMessage>,
     thread: Handle<()>,
     _running: StopGuard,
 }
@@ -143,8 +143,8 @@ impl Drains {
     ///
     /// # Errors
     /// When no place can be made for the drain to come to.
-    pub fn prepare(&self, pane: &PaneId) -> Result<(Token, String)> {
-        let token = Token(Nonce::fresh().as_str().to_owned());
+    pub fn prepare(&self, pane: &PaneId) -> Result<(PipeToken, String)> {
+        let token = PipeToken(Nonce::fresh().as_str().to_owned());
         let place = Place::new()?;
         let command = pipe_pane(
             pane.as_str(),
@@ -157,22 +157,22 @@ impl Drains {
     }
 
     /// Nothing will come of this opening, or what comes is not wanted.
-    pub fn forget(&self, token: Token) {
+    pub fn forget(&self, token: PipeToken) {
         self.order(Order::Forget(token));
     }
 
     /// Asks a drain to say when all has come that it has by now.
-    pub fn mark(&self, token: Token) {
+    pub fn mark(&self, token: PipeToken) {
         self.order(Order::Mark(token));
     }
 
     /// Takes what a drain has by now, until it says that it has ended.
-    pub fn finish(&self, token: Token) {
+    pub fn finish(&self, token: PipeToken) {
         self.order(Order::Finish(token));
     }
 
     /// Where arrivals come.
-    pub fn arrivals(&self) -> &Receiver<Drained> {
+    pub fn messages(&self) -> &Receiver<DrainMessage> {
         &self.arrivals
     }
 
@@ -206,7 +206,7 @@ struct Drain {
     socket: UnixStream,
     frames: Frames,
     /// Whose it is, once it has said it.
-    token: Option<Token>,
+    token: Option<PipeToken>,
     /// How much was read of it in the last round.
     read: usize,
 }
@@ -221,9 +221,9 @@ impl Drain {
 struct Reader {
     woken: UnixStream,
     orders: Receiver<Order>,
-    arrived: Sender<Drained>,
+    arrived: Sender<DrainMessage>,
     stop: Stop,
-    expected: Vec<(Token, Place)>,
+    expected: Vec<(PipeToken, Place)>,
     drains: Vec<Drain>,
 }
 
@@ -319,14 +319,14 @@ impl Reader {
         }
     }
 
-    fn end(&self, token: &Token, how: Shutdown) {
+    fn end(&self, token: &PipeToken, how: Shutdown) {
         if let Some(socket) = self.socket(token) {
             // One that is gone already needs no end.
             let _ = socket.shutdown(how);
         }
     }
 
-    fn socket(&self, token: &Token) -> Option<&UnixStream> {
+    fn socket(&self, token: &PipeToken) -> Option<&UnixStream> {
         let mut drains = self.drains.iter();
         let drain = drains.find(|drain| drain.token.as_ref() == Some(token))?;
         Some(&drain.socket)
@@ -386,7 +386,7 @@ impl Reader {
                 continue;
             }
             if !bytes.is_empty() {
-                self.tell(at, Arrived::Bytes(std::mem::take(&mut bytes)))?;
+                self.tell(at, DrainOutput::Bytes(std::mem::take(&mut bytes)))?;
             }
             let frame = match frame {
                 Ok(Some(frame)) => frame,
@@ -398,19 +398,19 @@ impl Reader {
             };
             let what = match (frame, &self.drains[at].token) {
                 (Frame::Hello(token), None) => {
-                    let token = Token(token);
+                    let token = PipeToken(token);
                     let place = self.expected.iter().position(|(known, _)| *known == token);
                     let Some(place) = place else {
                         return Ok(None);
                     };
                     self.expected.remove(place);
                     self.drains[at].token = Some(token);
-                    Arrived::Begun
+                    DrainOutput::Connected
                 }
-                (Frame::Dropped(dropped), Some(_)) => Arrived::Dropped(dropped),
-                (Frame::Mark, Some(_)) => Arrived::Marked,
+                (Frame::Dropped(dropped), Some(_)) => DrainOutput::Dropped(dropped),
+                (Frame::Mark, Some(_)) => DrainOutput::Mark,
                 (Frame::End, Some(_)) => {
-                    self.tell(at, Arrived::Ended)?;
+                    self.tell(at, DrainOutput::Ended)?;
                     return Ok(None);
                 }
                 _ => {
@@ -424,17 +424,17 @@ impl Reader {
 
     fn lost(&mut self, at: usize) -> Result<Option<usize>, Stopped> {
         if self.drains[at].token.is_some() {
-            self.tell(at, Arrived::Lost)?;
+            self.tell(at, DrainOutput::Lost)?;
         }
         Ok(None)
     }
 
     /// Tells the poller, when it has room. It may give orders meanwhile: neither waits for the other.
-    fn tell(&mut self, at: usize, what: Arrived) -> Result<(), Stopped> {
+    fn tell(&mut self, at: usize, output: DrainOutput) -> Result<(), Stopped> {
         let Some(token) = self.drains[at].token.clone() else {
             return Ok(());
         };
-        let mut arrival = Drained { token, what };
+        let mut arrival = DrainMessage { token, output };
         loop {
             arrival = match self.arrived.try_send(arrival) {
                 Ok(()) => return Ok(()),

@@ -1,6 +1,6 @@
 //! What a drain says to its observer: a kind, a length, and so many bytes (pure).
 
-use super::ring::{Dropped, PIECE_BYTES, Piece};
+use super::ring::{DroppedBytes, PIECE_BYTES, Piece};
 
 /// Kind and length.
 const HEAD_BYTES: usize = 5;
@@ -13,7 +13,7 @@ pub(crate) enum Frame {
     /// Bytes of the pane.
     Bytes(Vec<u8>),
     /// Bytes that are missing here.
-    Dropped(Dropped),
+    Dropped(DroppedBytes),
     /// All that was there when the observer asked has come by now.
     Mark,
     /// The pane's output has ended.
@@ -107,7 +107,7 @@ impl Frames {
                     number.copy_from_slice(&payload[at..at + 8]);
                     u64::from_le_bytes(number)
                 });
-                Frame::Dropped(Dropped { bytes, line_ends })
+                Frame::Dropped(DroppedBytes { bytes, line_ends })
             }
             3 if len == 0 => Frame::End,
             4 if len == 0 => Frame::Mark,
@@ -128,8 +128,9 @@ mod tests {
         prop_oneof![
             "[ -~]{0,40}".prop_map(Frame::Hello),
             prop::collection::vec(any::<u8>(), 0..200).prop_map(Frame::Bytes),
-            any::<(u64, u64)>()
-                .prop_map(|(bytes, line_ends)| { Frame::Dropped(Dropped { bytes, line_ends }) }),
+            any::<(u64, u64)>().prop_map(|(bytes, line_ends)| {
+                Frame::Dropped(DroppedBytes { bytes, line_ends })
+            }),
             Just(Frame::End),
             Just(Frame::Mark),
         ]

@@ -21,6 +21,6 @@ mod program;
 mod ring;
 
 pub use drain::drain;
-pub(crate) use drains::{Arrived, Drained, Drains, Token};
+pub(crate) use drains::{DrainMessage, DrainOutput, Drains, PipeToken};
 pub use program::DrainProgram;
-pub(crate) use ring::Dropped;
+pub(crate) use ring::DroppedBytes;

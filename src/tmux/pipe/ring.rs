@@ -23,14 +23,14 @@ pub(super) enum Piece {
     /// Bytes of the pane.
     Bytes(Vec<u8>),
     /// Bytes that had no room, here.
-    Dropped(Dropped),
+    Dropped(DroppedBytes),
     /// The observer wanted to know when all has come that was there by then: here.
     Mark,
 }
 
 /// What had no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Dropped {
+pub(crate) struct DroppedBytes {
     /// How many bytes.
     pub bytes: u64,
     /// How many of them ended a line (`\n`).
@@ -106,7 +106,7 @@ impl Ring {
             self.waited_for_end = 0;
         }
         let line_ends = memchr::memchr_iter(b'\n', bytes).count() as u64;
-        let more = Dropped {
+        let more = DroppedBytes {
             bytes: bytes.len() as u64,
             line_ends,
         };

@@ -11,7 +11,7 @@ use crate::observed::{Observed, Replay};
 use crate::support::TmuxServer;
 
 /// What the pane of a recorded scene does; see there.
-const SCENE: &str = include_str!("../../../src/face/cast/recorded/program.sh");
+const SCENE: &str = include_str!("../../../src/face/asciicast/recorded/program.sh");
 
 /// The first line of an asciicast v3, as strict readers take it.
 #[derive(Debug, Deserialize)]

@@ -7,9 +7,8 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use td_observe::history::{
-    DataDir, RawFile, RawRecorder, RawReport, RawTapes, RunDirectory, RunInfo,
-};
+use td_observe::history::{DataDir, RunDirectory, RunInfo};
+use td_observe::recording::{RecordingFile, RecordingReport, RecordingWriter, RunRecorder};
 use td_observe::redact::Rules;
 use td_observe::{Clock, PaneId, Timestamp};
 
@@ -22,22 +21,23 @@ fn at(millis: i64) -> Timestamp {
     super::at(millis)
 }
 
-/// A recorder, and what it says.
-fn recorder(rules: Rules) -> (RawRecorder, Receiver<String>) {
-    let (say, said) = sync_channel(100);
-    let say = move |_: &td_observe::ExecutionId, what: &str| say.send(what.to_owned()).unwrap();
-    let recorder = RawRecorder::start(rules, Clock::system(), say).unwrap();
-    (recorder, said)
+/// Returns a writer and its warnings.
+fn writer(rules: Rules) -> (RecordingWriter, Receiver<String>) {
+    let (sender, warnings) = sync_channel(100);
+    let on_warning =
+        move |_: &td_observe::ExecutionId, warning: &str| sender.send(warning.to_owned()).unwrap();
+    let writer = RecordingWriter::new(rules, Clock::system(), on_warning);
+    (writer, warnings)
 }
 
-fn finish(recorder: RawRecorder) -> RawReport {
-    let report = recorder.finish(Clock::system().now() + CEILING);
-    assert!(!report.is_left && report.panicked.is_none(), "{report:?}");
+fn finish(writer: RecordingWriter) -> RecordingReport {
+    let report = writer.finish(Clock::system().now() + CEILING).unwrap();
+    assert!(!report.timed_out && report.panicked.is_none(), "{report:?}");
     report
 }
 
-fn files(run: &RunDirectory) -> Vec<RawFile> {
-    run.raw_files().unwrap()
+fn files(run: &RunDirectory) -> Vec<RecordingFile> {
+    run.recordings().unwrap()
 }
 
 type Event = (f64, char, String);
@@ -63,9 +63,9 @@ fn output(events: &[Event]) -> String {
     output.map(|(.., data)| data.as_str()).collect()
 }
 
-fn told(said: &Receiver<String>, part: &str) {
-    let what = said.recv_timeout(CEILING).unwrap();
-    assert!(what.contains(part), "{what}");
+fn assert_warning(warnings: &Receiver<String>, part: &str) {
+    let warning = warnings.recv_timeout(CEILING).unwrap();
+    assert!(warning.contains(part), "{warning}");
 }
 
 /// A run on a small disk, and the filler that makes it full.
@@ -88,41 +88,41 @@ fn full(disk: &Path) -> (RunDirectory, std::path::PathBuf) {
 }
 
 #[test]
-fn a_full_disk_is_said_once_and_what_is_missing_has_a_marker() {
+fn a_full_disk_is_warnings_once_and_what_is_missing_has_a_marker() {
     let temp = tempfile::tempdir().unwrap();
     let mount = temp.path().join("disk");
     let Some(_disk) = SmallDisk::mount(&mount, "size=1m") else {
         return;
     };
     let (directory, filler) = full(&mount);
-    let (recorder, said) = recorder(Rules::none());
-    let tapes = recorder.tapes(&directory, None);
+    let (writer, warnings) = writer(Rules::none());
+    let recorder = writer.record(&directory, "").unwrap();
     let pane = PaneId::from("%1");
-    tapes.begin(&pane, (80, 24), b"", at(0));
+    recorder.begin(&pane, (80, 24), b"", at(0));
     // The disk has room for the first of these only; 16 MiB wait, and the rest has no room.
     let line = format!("{}\r\n", "x".repeat(998));
     let piece = line.repeat(100);
-    recorder.hurry();
+    writer.begin_shutdown();
     let (mut given, mut dropped) = (0, 0);
     for n in 0..250 {
         given += 1;
-        if !tapes.bytes(&pane, piece.as_bytes(), at(n * 20)) {
+        if !recorder.bytes(&pane, piece.as_bytes(), at(n * 20)) {
             dropped += 1;
         }
     }
     assert!((40..150).contains(&dropped), "{dropped}");
-    told(&said, "wait for room");
+    assert_warning(&warnings, "wait for room");
     fs::remove_file(filler).unwrap();
     let remounted = Command::new("mount")
         .args(["-o", "remount,size=60m"])
         .arg(&mount)
         .status();
     assert!(remounted.unwrap().success());
-    told(&said, "written again");
-    tapes.bytes(&pane, b"the end", at(6000));
-    drop(tapes);
-    assert_eq!(finish(recorder).lost, []);
-    assert!(said.try_recv().is_err());
+    assert_warning(&warnings, "written again");
+    recorder.bytes(&pane, b"the end", at(6000));
+    drop(recorder);
+    assert_eq!(finish(writer).lost, []);
+    assert!(warnings.try_recv().is_err());
     let cast = fs::read_to_string(&files(&directory)[0].path).unwrap();
     let events = events(&cast);
     let text = output(&events);
@@ -151,24 +151,24 @@ fn the_end_does_not_wait_for_a_disk_that_stays_full() {
         return;
     };
     let (directory, _) = full(&mount);
-    let (recorder, said) = recorder(Rules::none());
-    let tapes = recorder.tapes(&directory, None);
+    let (writer, warnings) = writer(Rules::none());
+    let recorder = writer.record(&directory, "").unwrap();
     let panes = ["%1", "%2"].map(PaneId::from);
     for n in 0..40 {
         for pane in &panes {
-            tapes.bytes(pane, &[b'x'; 10_000], at(n * 20));
+            recorder.bytes(pane, &[b'x'; 10_000], at(n * 20));
         }
     }
-    told(&said, "wait for room");
-    drop(tapes);
+    assert_warning(&warnings, "wait for room");
+    drop(recorder);
     let before = Clock::system().now();
-    let report = finish(recorder);
+    let report = finish(writer);
     assert!(Clock::system().now() - before < Duration::from_secs(5));
     assert!(
         !report.lost.is_empty() && report.lost.len() <= 2,
         "{report:?}"
     );
-    assert!(report.lost[0].why.contains("No space left"), "{report:?}");
+    assert!(report.lost[0].cause.contains("No space left"), "{report:?}");
     // What is there is whole.
     for file in files(&directory) {
         let cast = fs::read_to_string(&file.path).unwrap();
@@ -183,14 +183,14 @@ fn keys_in_pieces_do_not_reach_the_disk() {
     let temp = tempfile::tempdir().unwrap();
     let directory = DataDir::new(temp.path()).run(&"job".into());
     drop(directory.open(RunInfo::default(), at(0)).unwrap());
-    let (recorder, _said) = recorder(Rules::builtin());
-    let tapes = recorder.tapes(&directory, None);
+    let (writer, _warnings) = writer(Rules::builtin());
+    let recorder = writer.record(&directory, "").unwrap();
     let key = format!("gh{}_{}", "p", "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6");
     let (mut now, pane) = (0, PaneId::from("%1"));
     let mut say = |pieces: &[&str]| {
         for piece in pieces {
             now += 100;
-            tapes.bytes(&pane, piece.as_bytes(), at(now));
+            recorder.bytes(&pane, piece.as_bytes(), at(now));
         }
     };
     say(&["in two writes: ", &key[..13], &key[13..], "\r\n"]);
@@ -206,14 +206,14 @@ fn keys_in_pieces_do_not_reach_the_disk() {
     say(&["typed: "]);
     say(&bytes);
     say(&["\r\nthe end\r\n"]);
-    tapes.begin(
+    recorder.begin(
         &pane,
         (80, 24),
         format!("\x1b[H{key}").as_bytes(),
         at(90_000),
     );
-    drop(tapes);
-    assert_eq!(finish(recorder).lost, []);
+    drop(recorder);
+    assert_eq!(finish(writer).lost, []);
     let cast = fs::read_to_string(&files(&directory)[0].path).unwrap();
     let shown = output(&events(&cast)).replace("\x1b[32m", "");
     for part in key.as_bytes().windows(12) {
@@ -232,18 +232,18 @@ fn keys_in_pieces_do_not_reach_the_disk() {
 }
 
 /// Records a pane twice, as two observers do one after the other.
-fn tapes_of(directory: &RunDirectory, pane: &str, write: impl Fn(&RawTapes, &PaneId, i64)) {
+fn record_twice(directory: &RunDirectory, pane: &str, write: impl Fn(&RunRecorder, &PaneId, i64)) {
     for begin in [0, 60_000] {
-        let (recorder, _said) = recorder(Rules::none());
-        let tapes = recorder.tapes(directory, None);
-        write(&tapes, &pane.into(), begin);
-        drop(tapes);
-        assert_eq!(finish(recorder).lost, []);
+        let (writer, _warnings) = writer(Rules::none());
+        let recorder = writer.record(directory, "").unwrap();
+        write(&recorder, &pane.into(), begin);
+        drop(recorder);
+        assert_eq!(finish(writer).lost, []);
     }
 }
 
 #[test]
-fn an_export_is_made_of_the_bytes_where_there_are_some() {
+fn an_export_uses_the_raw_recordings_if_there_are_any() {
     let temp = tempfile::tempdir().unwrap();
     let directory = record(temp.path(), "job", &[(0, "a"), (1000, "b")]);
     let cast = &["export", "job", "--format", "cast"][..];
@@ -257,19 +257,20 @@ fn an_export_is_made_of_the_bytes_where_there_are_some() {
     };
     let (of_log, silent) = with(&[]);
     assert_eq!(silent, "");
-    tapes_of(&directory, "%1", |tapes, pane, begin| {
-        tapes.begin(pane, (70, 20), b"\x1b[2J$ ", at(begin));
-        tapes.bytes(
+    record_twice(&directory, "%1", |recorder, pane, begin| {
+        recorder.begin(pane, (70, 20), b"\x1b[2J$ ", at(begin));
+        recorder.bytes(
             pane,
             "\x1b[31mrot \u{e9}\x1b[0m\r\n".as_bytes(),
             at(begin + 1000),
         );
-        tapes.resized(pane, (71, 21), at(begin + 2000));
-        tapes.ended(pane, Some(7), at(begin + 3000));
+        recorder.resized(pane, (71, 21), at(begin + 2000));
+        recorder.ended(pane, Some(7), at(begin + 3000));
     });
-    let (of_tapes, says) = with(&[]);
+    let (from_bytes, says) = with(&[]);
     assert!(says.contains("raw recording of %1 (2 files)"), "{says}");
-    let header: serde_json::Value = serde_json::from_str(of_tapes.lines().next().unwrap()).unwrap();
+    let header: serde_json::Value =
+        serde_json::from_str(from_bytes.lines().next().unwrap()).unwrap();
     assert_eq!(header["term"], serde_json::json!({"cols": 70, "rows": 20}));
     let red = "\x1b[31mrot \u{e9}\x1b[0m\r\n";
     let expected = [
@@ -284,20 +285,20 @@ fn an_export_is_made_of_the_bytes_where_there_are_some() {
         (1.0, 'x', "7"),
     ];
     let expected = expected.map(|(seconds, code, data)| (seconds, code, data.to_owned()));
-    assert_eq!(events(&of_tapes), expected);
+    assert_eq!(events(&from_bytes), expected);
     let (limited, _) = with(&["--idle-limit", "2s"]);
     let seconds: f64 = events(&limited).iter().map(|(seconds, ..)| seconds).sum();
     assert!((seconds - 7.0).abs() < 1e-9, "{seconds}");
     assert_eq!(with(&["--from-log"]), (of_log.clone(), String::new()));
-    assert_eq!(with(&["--pane", "%1"]).0, of_tapes);
+    assert_eq!(with(&["--pane", "%1"]).0, from_bytes);
     // Half a line, as somebody who was killed leaves it, is no line; another tape goes on.
     let path = &files(&directory)[1].path;
     let mut torn = OpenOptions::new().append(true).open(path).unwrap();
     torn.write_all(b"[1.0,\"o\",\"ha").unwrap();
-    assert_eq!(with(&[]).0, of_tapes);
+    assert_eq!(with(&[]).0, from_bytes);
     // Two panes: which one?
-    tapes_of(&directory, "%2", |tapes, pane, begin| {
-        tapes.bytes(pane, b"other", at(begin));
+    record_twice(&directory, "%2", |recorder, pane, begin| {
+        recorder.bytes(pane, b"other", at(begin));
     });
     let (of_both, says) = with(&[]);
     assert_eq!(of_both, of_log);

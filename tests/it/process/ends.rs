@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, test_kill_process};
-use td_observe::process::{Command, Control};
+use td_observe::process::{Command, CommandControl};
 use td_observe::{Builder, Envelope, TdEvent};
 
 use super::{Group, end_of, group_in, observed, text_of, warnings};
@@ -123,7 +123,7 @@ fn who_is_in_time_knows_nothing_of_a_timeout() {
 #[test]
 fn another_thread_ends_it() {
     for (how, code) in [("asks", 5), ("kills", 137)] {
-        let control = Control::new();
+        let control = CommandControl::new();
         let (tell, told) = std::sync::mpsc::channel();
         let script = "trap 'echo asked; exit 5' USR1; echo $$; while :; do sleep 0.05; done";
         let command = Command::shell(script).grace(CEILING).control(&control);

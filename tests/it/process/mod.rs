@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use td_observe::history::DataDir;
-use td_observe::process::{Command, Outcome};
+use td_observe::process::{Command, CommandOutcome};
 use td_observe::{Envelope, EventBus, TdEvent};
 
 use crate::observed::read;
@@ -43,7 +43,7 @@ mod progress;
 
 /// Runs a command with the library: how it ended, and its events.
 #[track_caller]
-fn observed(command: Command) -> (Outcome, Vec<Envelope>) {
+fn observed(command: Command) -> (CommandOutcome, Vec<Envelope>) {
     let bus = EventBus::new(100_000);
     let mut events = bus.subscribe();
     let outcome = command.observe(&bus.emitter_for("it")).unwrap();

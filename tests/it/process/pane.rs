@@ -204,7 +204,7 @@ fn a_terminal_that_was_set_otherwise_is_set_back_when_the_command_dies() {
 fn who_wants_a_terminal_that_it_was_not_given_stands_still_and_a_warning_says_so() {
     let mut typed = Typed::new(120, 30);
     typed.line("td-observe run --timeout 2s -- sh -c 'echo ready; read x < /dev/tty; echo got $x'; echo code=$?");
-    typed.shows("it wants the terminal, which it was not given, and stands still");
+    typed.shows("it was stopped because it uses the terminal, which it does not have");
     typed.shows("code=124");
     typed.is_at_the_prompt();
 }

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use td_observe::wait::{Begun, Needle, Wait, WaitEnd, Waited, Waits};
+use td_observe::wait::{Pattern, StartedWait, Wait, WaitEnd, WaitOutcome, Waiter};
 
 use super::at;
 use crate::support::{Dice, TmuxServer};
@@ -33,7 +33,7 @@ fn no_wait_misses_in_silence_and_none_finds_what_is_not_new() {
     let server = TmuxServer::new();
     server.new_session("first", 80, 24, "exec cat");
     let mut stages: Vec<Stage> = (0..PANES).map(|at| Stage::new(&server, at)).collect();
-    let waits = Waits::new(server.server()).unwrap();
+    let waits = Waiter::new(server.server()).unwrap();
     let tally = Mutex::new(Tally::default());
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -59,10 +59,10 @@ fn a_needle_in_a_flood_is_found_or_said_to_be_lost() {
         let server = TmuxServer::new();
         server.new_session("first", 80, 24, "exec cat");
         let mut terminal = pane(&server, "flood", 80, 24, history);
-        let waits = Waits::new(server.server()).unwrap();
-        let wait = at("flood").needle(Needle::text("NEEDLE").unwrap());
+        let waits = Waiter::new(server.server()).unwrap();
+        let wait = at("flood").pattern(Pattern::text("NEEDLE").unwrap());
         let begun = waits
-            .begin(&wait.stop(Needle::text("THE END").unwrap()))
+            .begin(&wait.stop(Pattern::text("THE END").unwrap()))
             .unwrap();
         let lines = |from: u32, to| (from..=to).map(|n| format!("line {n}\n"));
         let flood: String = lines(1, 15_000)
@@ -74,7 +74,7 @@ fn a_needle_in_a_flood_is_found_or_said_to_be_lost() {
             begun.finish().unwrap()
         });
         match &waited.end {
-            WaitEnd::Found(found) => assert_eq!(found.text.as_deref(), Some("a NEEDLE")),
+            WaitEnd::Matched(found) => assert_eq!(found.text.as_deref(), Some("a NEEDLE")),
             WaitEnd::Stopped(_) => assert!(waited.lost_lines && !must_be_found, "{waited:?}"),
             other => panic!("{other:?}"),
         }
@@ -94,7 +94,7 @@ struct Tally {
     absent: u64,
     /// It was printed too near the deadline to be sure of anything.
     late: u64,
-    /// Waits for the mark of a pane, which stood there or was about to.
+    /// Waiter for the mark of a pane, which stood there or was about to.
     settled: u64,
     wrong: Vec<String>,
 }
@@ -167,7 +167,7 @@ impl Stage {
     }
 
     /// One burst, and the waits beside it.
-    fn round(&mut self, waits: &Waits, tally: &Mutex<Tally>) {
+    fn round(&mut self, waits: &Waiter, tally: &Mutex<Tally>) {
         self.rounds += 1;
         let number = 1 + u64::from(self.dice.roll(3) == 0);
         let mut lines = self.filling();
@@ -181,7 +181,7 @@ impl Stage {
         }
         self.settle(&roles, waits, tally);
         let began = Instant::now();
-        let begun: Vec<Begun<'_>> = roles
+        let begun: Vec<StartedWait<'_>> = roles
             .iter()
             .map(|role| waits.begin(&role.wait).unwrap())
             .collect();
@@ -199,7 +199,7 @@ impl Stage {
                 burst.write(&mut terminal);
             }
             let written = began.elapsed();
-            let waited: Vec<Waited> = finishing
+            let waited: Vec<WaitOutcome> = finishing
                 .into_iter()
                 .map(|one| one.join().unwrap())
                 .collect();
@@ -223,7 +223,7 @@ impl Stage {
     }
 
     /// Prints what must not match, and a mark, and waits until the pane shows that.
-    fn settle(&mut self, roles: &[Role], waits: &Waits, tally: &Mutex<Tally>) {
+    fn settle(&mut self, roles: &[Role], waits: &Waiter, tally: &Mutex<Tally>) {
         let mut text = String::from("\n");
         for role in roles.iter().filter(|_| self.dice.roll(2) == 0) {
             // As a line of its own, or as the line that will have it.
@@ -235,13 +235,13 @@ impl Stage {
         text += &self.mark("READY");
         self.terminal.write_all(text.as_bytes()).unwrap();
         let ready = at(&self.name)
-            .needle(Needle::text(self.mark("READY")).unwrap())
+            .pattern(Pattern::text(self.mark("READY")).unwrap())
             .interval(Duration::from_millis(10))
             .include_existing();
         let waited = waits.wait(&ready).unwrap();
         let mut tally = tally.lock().unwrap();
         tally.settled += 1;
-        if !matches!(waited.end, WaitEnd::Found(_)) {
+        if !matches!(waited.end, WaitEnd::Matched(_)) {
             tally.wrong.push(format!("{text:?} never came: {waited:?}"));
         }
     }
@@ -289,10 +289,10 @@ impl Stage {
         }
         let interval = Duration::from_millis([5, 20, 50][dice.roll(3) as usize]);
         let text = match dice.roll(2) {
-            0 => Needle::text(&needle),
-            _ => Needle::regex(&needle),
+            0 => Pattern::text(&needle),
+            _ => Pattern::regex(&needle),
         };
-        let wait = at(&self.name).needle(text.unwrap()).interval(interval);
+        let wait = at(&self.name).pattern(text.unwrap()).interval(interval);
         let timeout = match (dice.roll(5), is_printed) {
             (0..3, _) => None,
             (_, true) => Some(Duration::from_millis(1000 + dice.roll(1000))),
@@ -300,7 +300,7 @@ impl Stage {
         };
         let wait = match timeout {
             Some(timeout) => wait.timeout(timeout),
-            None => wait.stop(Needle::text(self.mark("END")).unwrap()),
+            None => wait.stop(Pattern::text(self.mark("END")).unwrap()),
         };
         Role {
             wait,
@@ -350,15 +350,15 @@ impl Role {
     /// the wait had begun.
     fn judge(
         &self,
-        waited: &Waited,
+        waited: &WaitOutcome,
         written: Duration,
         end: &str,
         tally: &mut Tally,
     ) -> Result<(), &'static str> {
         let lost = waited.lost_lines;
         match (&waited.end, &self.line) {
-            (WaitEnd::Found(_), None) => return Err("found what was not printed"),
-            (WaitEnd::Found(found), Some((number, line))) => {
+            (WaitEnd::Matched(_), None) => return Err("found what was not printed"),
+            (WaitEnd::Matched(found), Some((number, line))) => {
                 let text = found.text.as_deref().unwrap_or_default();
                 // It may still have been in the making, and tmux may have dropped its beginning.
                 let is_it = line.starts_with(text) || lost && line.contains(text);

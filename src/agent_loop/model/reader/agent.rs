@@ -5,7 +5,7 @@ use super::super::response::StreamChunk;
 use super::text::Decoder;
 use super::{Flaw, Reader};
 use crate::agent::{AgentEvent, Format, StreamFormat, StreamStatus};
-use crate::process::{Piece, Records};
+use crate::process::{RecordPart, RecordSplitter};
 use crate::timestamp::Timestamp;
 
 /// Of what is printed beside the records so much is kept: the last lines.
@@ -18,7 +18,7 @@ const USED_UP: &str = "result: subtype error_max_turns,";
 pub(super) struct Agent {
     format: Format,
     /// `None` only for plain text, which has a reader of its own.
-    records: Option<Records>,
+    records: Option<RecordSplitter>,
     heard: Heard,
 }
 
@@ -40,7 +40,7 @@ impl Agent {
     pub fn new(format: Format) -> Self {
         Self {
             format,
-            records: Records::new(format),
+            records: RecordSplitter::new(format),
             heard: Heard::default(),
         }
     }
@@ -102,11 +102,11 @@ impl Heard {
         intake.hand_on(StreamChunk::Agent(event));
     }
 
-    fn piece(&mut self, piece: Piece<'_>, is_answer: bool, intake: &mut Intake<'_>) {
+    fn piece(&mut self, piece: RecordPart<'_>, is_answer: bool, intake: &mut Intake<'_>) {
         match piece {
-            Piece::Text(bytes) => self.text(bytes, is_answer, intake),
-            Piece::Event(event) => self.event(event, intake),
-            Piece::Unread(bytes) => {
+            RecordPart::Text(bytes) => self.text(bytes, is_answer, intake),
+            RecordPart::Event(event) => self.event(event, intake),
+            RecordPart::Unknown(bytes) => {
                 let text = self.decoder.push(bytes);
                 intake.text(text);
             }
@@ -135,7 +135,7 @@ impl Reader for Agent {
         let rest = heard.decoder.finish();
         heard.text(rest.as_bytes(), is_answer, intake);
         if !intake.has_text() {
-            // Records that have no text of their own but a result.
+            // RecordSplitter that have no text of their own but a result.
             let result = match heard.result.is_empty() {
                 true => records.answer().to_owned(),
                 false => std::mem::take(&mut heard.result),
@@ -146,7 +146,7 @@ impl Reader for Agent {
             records.format(),
             None | Some(StreamFormat::Text | StreamFormat::Json)
         );
-        match records.standing() {
+        match records.status() {
             StreamStatus::Done | StreamStatus::MaybeDone => Ok(()),
             StreamStatus::Unknown if is_free || heard.has_response => Ok(()),
             _ if !heard.error.is_empty() => {

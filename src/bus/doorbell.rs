@@ -1,0 +1,47 @@
+//! Wakes one parked thread; ringing costs a single atomic load while that thread is awake.
+//!
+//! The sleeper arms the doorbell, checks its queue once more, and parks. A producer rings after it
+//! has added an item. Channels could block instead, but they spin for some microseconds before
+//! they sleep, on the processor that the threads just woken are waiting for.
+
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
+
+use crate::thread::Waker;
+
+#[derive(Debug, Default)]
+pub(super) struct Doorbell {
+    is_armed: AtomicBool,
+    sleeper: Mutex<Option<Waker>>,
+}
+
+impl Doorbell {
+    /// Lets the next ring wake the calling thread, which must check its queue again before it parks.
+    pub(super) fn arm(&self) {
+        *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(Waker::current());
+        self.is_armed.store(true, Ordering::SeqCst);
+        // Together with the fence in `ring`: either the sleeper's check sees the new item, or the
+        // ring sees the doorbell armed.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes back [`Doorbell::arm`] when the sleeper does not park after all.
+    pub(super) fn disarm(&self) {
+        self.is_armed.store(false, Ordering::Relaxed);
+    }
+
+    /// Wakes the sleeper, if there is one. Call it after adding an item.
+    pub(super) fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.is_armed.load(Ordering::Relaxed) && self.is_armed.swap(false, Ordering::SeqCst) {
+            let sleeper = self
+                .sleeper
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
+            if let Some(sleeper) = sleeper {
+                sleeper.wake();
+            }
+        }
+    }
+}

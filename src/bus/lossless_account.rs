@@ -1,0 +1,152 @@
+//! Batches on their way to lossless lanes: how many bytes are sent and read, and by which readers.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::bus::doorbell::Doorbell;
+use crate::event::Envelope;
+
+/// Memory of the events on the way to the slowest lossless lane: minutes of output of a busy
+/// machine, while a disk is slow.
+pub(super) const LOSSLESS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A batch on its way, with its size and number.
+#[derive(Clone, Debug)]
+pub(super) struct NumberedBatch {
+    pub(super) batch: Arc<[Envelope]>,
+    pub(super) bytes: u64,
+    /// Counts batches, so that a lane skips those that were sent before it was opened.
+    pub(super) number: u64,
+}
+
+/// Bytes sent to and read from all lossless lanes, shared by the fan-out, the readers and the
+/// emitters.
+#[derive(Debug)]
+pub(super) struct LosslessAccount {
+    pub(super) bytes_max: u64,
+    /// Bytes of all batches ever sent.
+    pub(super) sent: AtomicU64,
+    /// Bytes of `sent` that the slowest reader has taken; [`NO_READER`] without readers. Changed
+    /// under the lock of `readers` only; emitters read it for every event that may wait.
+    slowest: AtomicU64,
+    readers: Mutex<Vec<Arc<LaneReader>>>,
+    /// True while the fan-out holds batches back and wants to be woken when the ring is empty.
+    pub(super) wants_wake: AtomicBool,
+    /// Set once, when the fan-out ends.
+    remainder: Mutex<Option<Remainder>>,
+}
+
+/// A new lane's connection to the ring.
+pub(super) struct LaneStart {
+    pub(super) ring: bus::BusReader<NumberedBatch>,
+    pub(super) reader: Arc<LaneReader>,
+    /// The number of the first batch for the lane.
+    pub(super) first: u64,
+}
+
+impl fmt::Debug for LaneStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LaneStart")
+            .field("first", &self.first)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The value of `slowest` without readers.
+const NO_READER: u64 = u64::MAX;
+
+/// The shared state of one reader.
+#[derive(Debug)]
+pub(super) struct LaneReader {
+    /// Bytes of `sent` that this reader has taken.
+    pub(super) read: AtomicU64,
+    pub(super) doorbell: Doorbell,
+    /// True when the reader shall return although its lane is empty.
+    pub(super) is_interrupted: AtomicBool,
+}
+
+/// The batches that the fan-out had not delivered when it ended.
+#[derive(Debug)]
+pub(super) struct Remainder {
+    pub(super) backlog: VecDeque<NumberedBatch>,
+    /// Keeps the ring alive, so that readers can take what is still in it.
+    pub(super) _ring: Option<bus::Bus<NumberedBatch>>,
+}
+
+impl LosslessAccount {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max: bytes_max as u64,
+            sent: AtomicU64::new(0),
+            slowest: AtomicU64::new(NO_READER),
+            readers: Mutex::default(),
+            wants_wake: AtomicBool::new(false),
+            remainder: Mutex::default(),
+        }
+    }
+
+    /// Returns the bytes that the slowest reader has not taken yet; `None` without readers.
+    pub(super) fn pending(&self) -> Option<u64> {
+        let slowest = self.slowest.load(Ordering::SeqCst);
+        let pending = self.sent.load(Ordering::SeqCst).saturating_sub(slowest);
+        (slowest != NO_READER).then_some(pending)
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.pending()
+            .is_none_or(|pending| pending <= self.bytes_max / 2)
+    }
+
+    pub(super) fn add_sent(&self, bytes: u64) {
+        self.sent.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    /// Registers a new reader, which has `backlog_bytes` of earlier batches to skip.
+    pub(super) fn add_reader(&self, backlog_bytes: u64) -> Arc<LaneReader> {
+        let read = self.sent.load(Ordering::SeqCst);
+        let reader = Arc::new(LaneReader {
+            read: AtomicU64::new(read.saturating_sub(backlog_bytes)),
+            doorbell: Doorbell::default(),
+            is_interrupted: AtomicBool::new(false),
+        });
+        self.change(|readers| readers.push(Arc::clone(&reader)));
+        reader
+    }
+
+    /// Changes the readers or what they have read, and determines the slowest anew.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Vec<Arc<LaneReader>>)) {
+        let mut readers = self.readers();
+        change(&mut readers);
+        let read = readers.iter().map(|one| one.read.load(Ordering::SeqCst));
+        self.slowest
+            .store(read.min().unwrap_or(NO_READER), Ordering::SeqCst);
+    }
+
+    /// Wakes the readers that sleep.
+    pub(super) fn ring_doorbells(&self) {
+        for reader in self.readers().iter() {
+            reader.doorbell.ring();
+        }
+    }
+
+    /// Requests a wake of the fan-out when a reader has emptied the ring.
+    pub(super) fn request_wake(&self) {
+        self.wants_wake.store(true, Ordering::SeqCst);
+    }
+
+    /// Hands over what the fan-out had not delivered when it ended.
+    pub(super) fn end(&self, remainder: Remainder) {
+        *self.remainder() = Some(remainder);
+        self.ring_doorbells();
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Vec<Arc<LaneReader>>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn remainder(&self) -> MutexGuard<'_, Option<Remainder>> {
+        (self.remainder.lock()).unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,382 @@
+//! A lossy lane: the bounded queue of one subscription, which drops its oldest events and counts them.
+//!
+//! The fan-out adds batches and the subscription takes one batch at a time, with one lock per
+//! batch. The fan-out never waits here: the lock is held for a few moves, and no user code runs
+//! under it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::bus::error::TryRecvError;
+use crate::event::Envelope;
+use crate::thread::Waker;
+
+/// A sequence of envelopes of one batch, which is shared with the other lanes.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    batch: Arc<[Envelope]>,
+    /// Indices of the selected envelopes; `None` selects all.
+    picks: Option<Arc<[u32]>>,
+    /// Number of envelopes dropped from the front.
+    start: usize,
+    /// Number of events that the remaining envelopes represent.
+    events: u64,
+    /// Memory of the whole batch, which a segment keeps alive.
+    bytes: usize,
+}
+
+impl Segment {
+    /// Creates a segment of all envelopes of a batch.
+    pub(super) fn whole(batch: Arc<[Envelope]>, bytes: usize) -> Self {
+        let events = batch.iter().map(|envelope| envelope.n).sum();
+        Self {
+            batch,
+            picks: None,
+            start: 0,
+            events,
+            bytes,
+        }
+    }
+
+    /// Creates a segment of some envelopes of a batch.
+    pub(super) fn picked(batch: Arc<[Envelope]>, picks: Arc<[u32]>, bytes: usize) -> Self {
+        let events = picks.iter().map(|&index| batch[index as usize].n).sum();
+        Self {
+            batch,
+            picks: Some(picks),
+            start: 0,
+            events,
+            bytes,
+        }
+    }
+
+    /// Returns the number of envelopes, including dropped ones.
+    pub(super) fn end(&self) -> usize {
+        self.picks
+            .as_ref()
+            .map_or(self.batch.len(), |picks| picks.len())
+    }
+
+    /// Returns the index of the first envelope that was not dropped.
+    pub(super) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Returns the envelope at an index between `start` and `end`.
+    pub(super) fn get(&self, index: usize) -> &Envelope {
+        match &self.picks {
+            None => &self.batch[index],
+            Some(picks) => &self.batch[picks[index] as usize],
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.end() - self.start
+    }
+
+    /// Drops envelopes from the front; returns the number of events that they represent.
+    fn drop_front(&mut self, envelopes: usize) -> u64 {
+        let dropped = (self.start..self.start + envelopes)
+            .map(|at| self.get(at).n)
+            .sum();
+        self.start += envelopes;
+        self.events -= dropped;
+        dropped
+    }
+}
+
+/// An entry of a lane.
+#[derive(Debug)]
+pub(super) enum LaneItem {
+    Segment(Segment),
+    /// Number of events missing at this position.
+    Missed(u64),
+}
+
+/// The entries and the accounting of a lane, without its lock (pure).
+#[derive(Debug)]
+pub(super) struct LaneQueue {
+    items: VecDeque<LaneItem>,
+    /// Events dropped before the first item.
+    missed: u64,
+    len: usize,
+    bytes: usize,
+    len_max: usize,
+    bytes_max: usize,
+}
+
+impl LaneQueue {
+    pub(super) fn new(len_max: usize, bytes_max: usize) -> Self {
+        let len_max = len_max.max(1);
+        Self {
+            items: VecDeque::new(),
+            missed: 0,
+            len: 0,
+            bytes: 0,
+            len_max,
+            bytes_max,
+        }
+    }
+
+    /// Adds a segment and drops the oldest events beyond the bounds. Dropped segments go to
+    /// `trash`, so that they are freed outside of the lock.
+    fn push(&mut self, segment: Segment, trash: &mut Vec<Segment>) {
+        self.len += segment.len();
+        self.bytes += segment.bytes;
+        self.items.push_back(LaneItem::Segment(segment));
+        while self.len > self.len_max || self.bytes > self.bytes_max {
+            let over = self.len.saturating_sub(self.len_max);
+            match self.items.front_mut() {
+                // The last segment stays if only its size is too large: a single event may be
+                // larger than the whole lane.
+                Some(LaneItem::Segment(front)) if over == 0 && front.len() == self.len => break,
+                Some(LaneItem::Segment(front)) if over > 0 && over < front.len() => {
+                    self.missed += front.drop_front(over);
+                    self.len -= over;
+                }
+                Some(_) => match self.pop() {
+                    Some(LaneItem::Missed(missed)) => self.missed += missed,
+                    Some(LaneItem::Segment(segment)) => {
+                        self.missed += segment.events;
+                        trash.push(segment);
+                    }
+                    None => break,
+                },
+                None => break,
+            }
+        }
+    }
+
+    fn push_missed(&mut self, events: u64) {
+        match self.items.back_mut() {
+            Some(LaneItem::Missed(missed)) => *missed += events,
+            Some(LaneItem::Segment(_)) => self.items.push_back(LaneItem::Missed(events)),
+            None => self.missed += events,
+        }
+    }
+
+    fn take(&mut self) -> Option<LaneItem> {
+        if self.missed > 0 {
+            let mut missed = std::mem::take(&mut self.missed);
+            if let Some(LaneItem::Missed(more)) = self.items.front() {
+                missed += more;
+                self.items.pop_front();
+            }
+            return Some(LaneItem::Missed(missed));
+        }
+        self.pop()
+    }
+
+    fn pop(&mut self) -> Option<LaneItem> {
+        let item = self.items.pop_front()?;
+        if let LaneItem::Segment(segment) = &item {
+            self.len -= segment.len();
+            self.bytes -= segment.bytes;
+        }
+        Some(item)
+    }
+}
+
+/// A lane, shared by the fan-out and the subscription.
+#[derive(Debug)]
+pub(super) struct LossyLane {
+    state: Mutex<LaneState>,
+}
+
+#[derive(Debug)]
+struct LaneState {
+    queue: LaneQueue,
+    /// Set only while the subscription sleeps, so that a burst wakes it once.
+    sleeper: Option<Waker>,
+    /// True when the bus is closed and adds no more.
+    is_closed: bool,
+    /// True when the subscription is dropped and reads no more.
+    is_unread: bool,
+}
+
+impl LossyLane {
+    pub(super) fn new(len_max: usize, bytes_max: usize) -> Self {
+        Self {
+            state: Mutex::new(LaneState {
+                queue: LaneQueue::new(len_max, bytes_max),
+                sleeper: None,
+                is_closed: false,
+                is_unread: false,
+            }),
+        }
+    }
+
+    /// Adds a segment, unless the subscription is dropped; returns the thread to wake.
+    #[must_use = "the subscription may sleep"]
+    pub(super) fn push(&self, segment: Segment) -> Option<Waker> {
+        let mut trash = Vec::new();
+        self.change(|queue| queue.push(segment, &mut trash))
+    }
+
+    /// Counts events that this lane does not receive; returns the thread to wake.
+    #[must_use = "the subscription may sleep"]
+    pub(super) fn push_missed(&self, events: u64) -> Option<Waker> {
+        self.change(|queue| queue.push_missed(events))
+    }
+
+    fn change(&self, add: impl FnOnce(&mut LaneQueue)) -> Option<Waker> {
+        let mut state = self.state();
+        if state.is_unread {
+            return None;
+        }
+        add(&mut state.queue);
+        state.sleeper.take()
+    }
+
+    /// Closes the lane and wakes its reader.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        let sleeper = state.sleeper.take();
+        drop(state);
+        if let Some(sleeper) = sleeper {
+            sleeper.wake();
+        }
+    }
+
+    /// Ends the subscription's side and frees what it has not read.
+    pub(super) fn unsubscribe(&self) {
+        let mut state = self.state();
+        state.is_unread = true;
+        let items = std::mem::take(&mut state.queue.items);
+        drop(state);
+        drop(items);
+    }
+
+    /// Takes the next entry. If the lane is empty, the next change wakes the `sleeper`.
+    pub(super) fn take(&self, sleeper: Option<Waker>) -> Result<LaneItem, TryRecvError> {
+        let mut state = self.state();
+        state.sleeper = None;
+        match state.queue.take() {
+            Some(item) => Ok(item),
+            None if state.is_closed => Err(TryRecvError::Closed),
+            None => {
+                state.sleeper = sleeper;
+                Err(TryRecvError::Empty)
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, LaneState> {
+        // No user code runs under the lock and each change is complete: a panic elsewhere leaves
+        // no partial change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::TdEvent;
+    use crate::timestamp::Timestamp;
+
+    fn batch(seqs: std::ops::Range<u64>, n: u64) -> Arc<[Envelope]> {
+        seqs.map(|seq| {
+            let event = TdEvent::IterationStarted {
+                execution_id: "a".into(),
+                iteration: seq as u32,
+            };
+            let mut envelope = Envelope::new(Some(seq), Timestamp::default(), event);
+            envelope.n = n;
+            envelope
+        })
+        .collect()
+    }
+
+    #[derive(Clone, Debug)]
+    enum LaneStep {
+        Push {
+            events: u64,
+            n: u64,
+            bytes: usize,
+            every: usize,
+        },
+        Missed(u64),
+        Take,
+    }
+
+    fn step() -> impl Strategy<Value = LaneStep> {
+        prop_oneof![
+            4 => (1_u64..12, 1_u64..4, 0_usize..50, 1_usize..4)
+                .prop_map(|(events, n, bytes, every)| LaneStep::Push { events, n, bytes, every }),
+            1 => (1_u64..5).prop_map(LaneStep::Missed),
+            2 => Just(LaneStep::Take),
+        ]
+    }
+
+    proptest! {
+        /// Received + missed = sent, in order and within the bounds, for any sequence of steps.
+        #[test]
+        fn received_plus_missed_equals_sent(
+            steps in prop::collection::vec(step(), 0..100),
+            len_max in 1_usize..20,
+            bytes_max in 1_usize..200,
+        ) {
+            let mut queue = LaneQueue::new(len_max, bytes_max);
+            let (mut next, mut sent, mut received, mut missed) = (1, 0, 0, 0);
+            let mut last = 0;
+            let mut trash = Vec::new();
+            let mut read = |item: Option<LaneItem>| match item {
+                Some(LaneItem::Segment(segment)) => {
+                    let mut n = 0;
+                    for at in segment.start()..segment.end() {
+                        let envelope = segment.get(at);
+                        assert!(envelope.seq.unwrap() > last);
+                        last = envelope.seq.unwrap();
+                        n += envelope.n;
+                    }
+                    assert!(n > 0 && n == segment.events);
+                    received += n;
+                    true
+                }
+                Some(LaneItem::Missed(n)) => { assert!(n > 0); missed += n; true }
+                None => false,
+            };
+            for step in steps {
+                match step {
+                    LaneStep::Push { events, n, bytes, every } => {
+                        let batch = batch(next..next + events, n);
+                        next += events;
+                        let picks: Arc<[u32]> = (0..events as u32).step_by(every).collect();
+                        sent += picks.len() as u64 * n;
+                        let segment = if every == 1 {
+                            Segment::whole(batch, bytes)
+                        } else {
+                            Segment::picked(batch, picks, bytes)
+                        };
+                        queue.push(segment, &mut trash);
+                        prop_assert!(queue.len <= len_max);
+                        let alone = matches!(queue.items.front(), Some(LaneItem::Segment(s)) if s.len() == queue.len);
+                        prop_assert!(queue.bytes <= bytes_max || alone);
+                    }
+                    LaneStep::Missed(n) => { queue.push_missed(n); sent += n; }
+                    LaneStep::Take => { read(queue.take()); }
+                }
+            }
+            while read(queue.take()) {}
+            prop_assert_eq!(received + missed, sent);
+            prop_assert_eq!((queue.len, queue.bytes), (0, 0));
+        }
+    }
+
+    #[test]
+    fn missed_events_are_reported_at_their_position() {
+        let mut queue = LaneQueue::new(2, usize::MAX);
+        let mut trash = Vec::new();
+        queue.push(Segment::whole(batch(1..4, 1), 0), &mut trash);
+        queue.push_missed(5);
+        assert!(matches!(queue.take(), Some(LaneItem::Missed(1))));
+        assert!(
+            matches!(queue.take(), Some(LaneItem::Segment(s)) if s.get(s.start()).seq == Some(2))
+        );
+        assert!(matches!(queue.take(), Some(LaneItem::Missed(5))));
+        assert!(queue.take().is_none());
+    }
+}

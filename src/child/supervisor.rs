@@ -1,0 +1,350 @@
+//! The supervisor of a child: passes on its output as it comes, feeds its input, enforces its deadline
+//! and terminates its process group (no helper threads).
+//!
+//! Everything runs in the calling thread, which sleeps until a pipe, the child's end or a deadline needs
+//! attention. After the child's end, pipes that a grandchild still holds are read for a short time and
+//! then abandoned.
+
+use std::io;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+use rustix::event::PollFd;
+use rustix::process::Signal;
+
+use super::group::{ProcessGroup, REAP_GRACE, poll_for};
+use super::input::ChildInput;
+use super::output::OutputReader;
+use crate::clock::Clock;
+use crate::thread::{Stop, is_stopped};
+
+/// How often the channels and the stopped state of the child are polled: neither can be waited for
+/// together with pipes.
+const CHANNEL_POLL: Duration = Duration::from_millis(100);
+
+/// How often a terminating group is checked for remaining members.
+const MEMBER_POLL: Duration = Duration::from_millis(10);
+
+/// The size of one read: the capacity of a pipe on Linux unless it was changed.
+const READ_CHUNK_BYTES: usize = 64 * 1024;
+
+/// The largest capacity of a pipe (the default of `fs.pipe-max-size`). Reading this much after the
+/// child's end therefore reads everything that the child wrote.
+const PIPE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Grace periods are capped at about one year so that deadline arithmetic cannot overflow.
+const GRACE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// The end of a child is delayed by at most this multiple of [`Limits::linger`], however much a
+/// grandchild still writes.
+const LINGER_TIMES_MAX: u32 = 6;
+
+/// An output stream of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutputStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl OutputStream {
+    /// Both streams, in the order of their [`index`](Self::index).
+    pub(crate) const ALL: [Self; 2] = [Self::Stdout, Self::Stderr];
+
+    /// Returns the index of per-stream arrays.
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Returns the other stream.
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Stdout => Self::Stderr,
+            Self::Stderr => Self::Stdout,
+        }
+    }
+
+    /// Returns the name in events: `stdout` or `stderr`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// Callbacks of a [`Supervisor`], called in its thread.
+pub(crate) trait ChildListener {
+    /// Receives output as it was read. The child is blocked on a full pipe meanwhile.
+    fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Instant);
+
+    /// Called after each round; returns the latest time of the next call.
+    fn tick(&mut self, now: Instant) -> Option<Instant> {
+        let _ = now;
+        None
+    }
+
+    /// Called when a signal has stopped the child, for example Ctrl-Z. Returns true to continue it at
+    /// once.
+    fn stopped(&mut self, signal: i32) -> bool {
+        let _ = signal;
+        false
+    }
+}
+
+/// When and how a supervisor ends its child.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits<'a> {
+    /// When the group is terminated.
+    pub deadline: Option<Instant>,
+    /// The time between the termination of the group and its kill. With zero it is killed at once.
+    pub grace: Duration,
+    /// The same where `stop` is the reason.
+    pub stop_grace: Duration,
+    /// How long silent pipes that another process still holds are read after the child's end.
+    pub linger: Duration,
+    /// Signals that terminate the group.
+    pub signals: &'a Receiver<Signal>,
+    /// Closed when the observer stops.
+    pub stop: &'a Stop,
+}
+
+/// Why a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExitCause {
+    /// It exited by itself.
+    Exited,
+    /// Its deadline passed.
+    TimedOut,
+    /// A signal was requested, or the observer stopped.
+    Terminated,
+}
+
+/// The result of a supervised child.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExitReport {
+    pub status: ExitStatus,
+    pub cause: ExitCause,
+    /// Another process still holds an output; its text is not read.
+    pub is_output_held: bool,
+}
+
+/// Supervises one child until its end.
+pub(crate) struct Supervisor<'a> {
+    group: ProcessGroup,
+    input: ChildInput<'a>,
+    outputs: [OutputReader; 2],
+    limits: Limits<'a>,
+    clock: &'a Clock,
+    cause: ExitCause,
+    /// When the group is killed, once it is terminating.
+    kill_at: Option<Instant>,
+    killed_at: Option<Instant>,
+    /// When the child's end was noticed.
+    ended_at: Option<Instant>,
+    last_read_at: Instant,
+    channels_polled_at: Option<Instant>,
+}
+
+impl<'a> Supervisor<'a> {
+    /// Takes over a started child; `outputs` are its standard output and its standard error.
+    pub(crate) fn new(
+        group: ProcessGroup,
+        input: ChildInput<'a>,
+        outputs: [OutputReader; 2],
+        limits: Limits<'a>,
+        clock: &'a Clock,
+    ) -> Self {
+        Self {
+            group,
+            input,
+            outputs,
+            limits,
+            clock,
+            cause: ExitCause::Exited,
+            kill_at: None,
+            killed_at: None,
+            ended_at: None,
+            last_read_at: clock.now(),
+            channels_polled_at: None,
+        }
+    }
+
+    /// Runs until the child has ended and is reaped. After an error the group is killed.
+    ///
+    /// # Errors
+    /// The system's errors for pipes; `TimedOut` when the child cannot be killed.
+    pub(crate) fn run(mut self, listener: &mut impl ChildListener) -> io::Result<ExitReport> {
+        let mut buffer = vec![0; READ_CHUNK_BYTES];
+        let (mut may_have_ended, mut input_ready) = (true, false);
+        loop {
+            self.input.transfer(input_ready)?;
+            // The order matters: everything that an ended child wrote is in the pipes, so one read
+            // after its end was noticed is complete.
+            let has_ended =
+                self.ended_at.is_some() || (may_have_ended && self.group.has_ended()?);
+            let woken_at = self.clock.now();
+            let now = match self.read_outputs(&mut buffer, woken_at, listener)? {
+                0 => woken_at,
+                _ => {
+                    // The listener may have blocked.
+                    self.last_read_at = self.clock.now();
+                    self.last_read_at
+                }
+            };
+            let listener_due = listener.tick(now);
+            if has_ended {
+                self.ended_at.get_or_insert(now);
+            } else {
+                self.poll_channels(now, listener)?;
+            }
+            self.kill_when_due(now)?;
+            let linger_until = match self.ended_at {
+                Some(ended_at) => match self.linger_until(ended_at, now)? {
+                    None => return self.report(),
+                    until => until,
+                },
+                None => None,
+            };
+            let due = [listener_due, linger_until, self.next_deadline()];
+            let due = due.into_iter().flatten().min();
+            let wait = due.map_or(CHANNEL_POLL, |at| at.saturating_duration_since(now));
+            (may_have_ended, input_ready) = self.sleep(wait.min(CHANNEL_POLL))?;
+        }
+    }
+
+    fn read_outputs(
+        &mut self,
+        buffer: &mut [u8],
+        now: Instant,
+        listener: &mut impl ChildListener,
+    ) -> io::Result<usize> {
+        let mut total = 0;
+        for (output, stream) in self.outputs.iter_mut().zip(OutputStream::ALL) {
+            total += output.read(buffer, PIPE_BYTES_MAX, |bytes| {
+                listener.output(stream, bytes, now);
+            })?;
+        }
+        Ok(total)
+    }
+
+    /// Checks everything that does not wake the thread, and terminates the group where that asks for it.
+    fn poll_channels(&mut self, now: Instant, listener: &mut impl ChildListener) -> io::Result<()> {
+        let is_overdue = self.limits.deadline.is_some_and(|deadline| now >= deadline);
+        let polled_at = self.channels_polled_at;
+        if polled_at.is_some_and(|at| now < at + CHANNEL_POLL) && !is_overdue {
+            return Ok(());
+        }
+        self.channels_polled_at = Some(now);
+        if let Some(signal) = self.group.take_stop_signal()?
+            && listener.stopped(signal)
+        {
+            self.group.signal(Signal::CONT);
+        }
+        if self.kill_at.is_some() {
+            return Ok(());
+        }
+        let Limits {
+            grace, stop_grace, ..
+        } = self.limits;
+        let (cause, signal, grace) = if let Ok(signal) = self.limits.signals.try_recv() {
+            (ExitCause::Terminated, signal, grace)
+        } else if is_stopped(self.limits.stop) {
+            (ExitCause::Terminated, Signal::TERM, stop_grace)
+        } else if is_overdue {
+            (ExitCause::TimedOut, Signal::TERM, grace)
+        } else {
+            return Ok(());
+        };
+        self.cause = cause;
+        self.kill_at = Some(now + grace.min(GRACE_MAX));
+        if !grace.is_zero() {
+            self.group.signal(signal);
+            // A stopped process does not handle the signal.
+            self.group.signal(Signal::CONT);
+        }
+        Ok(())
+    }
+
+    /// Kills the group when its grace period is over.
+    fn kill_when_due(&mut self, now: Instant) -> io::Result<()> {
+        match (self.kill_at, self.killed_at) {
+            (Some(kill_at), None) if now >= kill_at => {
+                self.killed_at = Some(now);
+                self.group.signal(Signal::KILL);
+                Ok(())
+            }
+            (_, Some(killed_at)) if self.ended_at.is_none() && now >= killed_at + REAP_GRACE => {
+                Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "it was killed and does not die",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the time until which the ended child's group and pipes are waited for; `None` when
+    /// there is nothing to wait for.
+    fn linger_until(&mut self, ended_at: Instant, now: Instant) -> io::Result<Option<Instant>> {
+        // The other members of a terminating group have the rest of the grace period.
+        if self.kill_at.is_some() && self.killed_at.is_none() {
+            self.group.try_wait()?;
+            if self.group.has_members() {
+                return Ok(Some(now + MEMBER_POLL));
+            }
+        }
+        // A stop is not delayed beyond its own grace period.
+        let linger = match is_stopped(self.limits.stop) {
+            true => self.limits.linger.min(self.limits.stop_grace),
+            false => self.limits.linger,
+        };
+        let silent_at = self.last_read_at.max(ended_at) + linger;
+        let until = silent_at.min(ended_at + linger * LINGER_TIMES_MAX);
+        Ok((self.is_output_held() && now < until).then_some(until))
+    }
+
+    fn is_output_held(&self) -> bool {
+        !self.outputs.iter().all(OutputReader::has_ended)
+    }
+
+    fn report(&mut self) -> io::Result<ExitReport> {
+        let status = self
+            .group
+            .wait_deadline(self.clock.now() + REAP_GRACE, self.clock)?;
+        Ok(ExitReport {
+            status: status.ok_or_else(|| {
+                io::Error::new(io::ErrorKind::TimedOut, "it has ended and cannot be reaped")
+            })?,
+            cause: self.cause,
+            is_output_held: self.is_output_held(),
+        })
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        match self.kill_at {
+            None => self.limits.deadline.filter(|_| self.ended_at.is_none()),
+            kill_at => kill_at.filter(|_| self.killed_at.is_none()),
+        }
+    }
+
+    /// Sleeps until a descriptor is ready. Returns true first when the child may have ended, and true
+    /// second when the input is ready.
+    fn sleep(&self, wait: Duration) -> io::Result<(bool, bool)> {
+        let exit = self.group.exit_fd().filter(|_| self.ended_at.is_none());
+        let input = self.input.waits_for();
+        let (waits_for_exit, waits_for_input) = (exit.is_some(), input.is_some());
+        let outputs = self.outputs.iter().filter_map(OutputReader::waits_for);
+        let mut fds: Vec<PollFd<'_>> = exit.into_iter().chain(input).chain(outputs).collect();
+        poll_for(&mut fds, self.group.cap_wait(wait))?;
+        let mut is_ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let mut next_if = |is_polled: bool| is_polled && is_ready.next() == Some(true);
+        let has_exit_fd = self.group.exit_fd().is_some();
+        Ok((
+            !has_exit_fd || next_if(waits_for_exit),
+            next_if(waits_for_input),
+        ))
+    }
+}

@@ -1,0 +1,40 @@
+//! Events as they are emitted, numbered and stored: the wire contract, schema 1 (pure).
+//!
+//! One table, [`event_table!`], lists every event with its fields. The enum, its reading and
+//! writing, the kinds, and the emitter's methods are generated from it. Field names and type tags
+//! are promises: they are added, never renamed.
+
+mod ids;
+mod json;
+mod lines;
+mod styles;
+mod values;
+
+mod object_key;
+mod unknown;
+
+mod table;
+mod td_event;
+
+mod envelope;
+mod text;
+
+mod log_gap;
+
+pub use envelope::{Envelope, UnknownFields};
+pub use ids::{ExecutionId, PaneId};
+pub(crate) use lines::lines_in;
+pub(crate) use log_gap::{LogGapRange, LogGaps};
+pub(crate) use styles::STYLES_MAX;
+pub use styles::{Style, Styles};
+pub(crate) use table::event_table;
+pub use td_event::{EventKind, TdEvent};
+pub(crate) use text::for_each_json_text;
+pub use unknown::UnknownEvent;
+pub use values::{
+    Cursor, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybeLong, MaybePane, MaybePid,
+    MaybeText, PaneIds, ScreenRow, ScreenRows,
+};
+
+/// The version of the wire format, which the header line of each log file names.
+pub const SCHEMA: u32 = 1;

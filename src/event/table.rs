@@ -1,0 +1,395 @@
+//! The table of all events: documentation, type tag, class, and fields with their units.
+
+/// Passes the table of all events to a macro.
+///
+/// A row has the event's documentation, its type tag, the name of the emitter's method, its class
+/// (`text` may be merged and dropped under load, `lifecycle` never is), and its fields. The
+/// emitter's method takes the fields before the semicolon as arguments; the others get their
+/// default value. A literal behind `|` is an older name that readers accept.
+macro_rules! event_table {
+    ($callback:ident) => {
+        $callback! {
+            /// An agentic loop begins.
+            LoopStarted loop_started lifecycle {
+                /// The kind of loop, such as `ralph`.
+                loop_type: String,
+                /// The task, in the user's words.
+                task_description | "task": String,
+            }
+            /// A phase of a loop begins.
+            PhaseStarted phase_started lifecycle {
+                /// The phase's number, from 0.
+                phase_index: usize,
+                /// The phase's name.
+                phase_name: String,
+                /// The number of phases of the loop.
+                total_phases: usize,
+            }
+            /// An iteration of a loop begins.
+            IterationStarted iteration_started lifecycle {
+                /// The iteration's number in the loop, from 1.
+                iteration: u32,
+            }
+            /// An iteration has ended.
+            IterationCompleted iteration_completed lifecycle {
+                /// The iteration's number in the loop, from 1.
+                iteration: u32,
+                /// How the iteration ended.
+                outcome: IterationOutcome,
+            }
+            /// A loop has ended.
+            LoopCompleted loop_completed lifecycle {
+                /// True if the loop reached its goal.
+                success: bool,
+                /// The number of iterations that the loop took.
+                total_iterations: u32,
+            }
+            /// A prompt was sent to the model.
+            PromptSent prompt_sent lifecycle {
+                /// The loop's iteration, from 1; for an agent in a pane, the number of its prompt.
+                iteration: u32,
+                /// The beginning of the prompt, at most 200 characters where this crate cuts it.
+                prompt_summary: String,
+                /// The length of the prompt in tokens, as far as it is known; 0 otherwise.
+                token_count: u64;
+                /// The agent's pane, if the agent runs in one.
+                pane: MaybePane,
+            }
+            /// A piece of the model's answer.
+            TokenReceived token_received text {
+                /// The loop's iteration, from 1; for an agent in a pane, the number of its prompt.
+                iteration: u32,
+                /// The text: a piece of an answer, or a whole message of an agent in a pane.
+                token: String;
+                /// The agent's pane, if the agent runs in one.
+                pane: MaybePane,
+            }
+            /// The model's answer is complete.
+            ResponseCompleted response_completed lifecycle {
+                /// The loop's iteration, from 1; for an agent in a pane, the number of its prompt.
+                iteration: u32,
+                /// The beginning of the answer, at most 200 characters where this crate cuts it.
+                response_summary: String,
+                /// Tokens that the model has read, as it reports them; 0 if unknown.
+                input_tokens: u64,
+                /// Tokens that the model has written, as it reports them; 0 if unknown.
+                output_tokens: u64,
+                /// True if the answer requests tools.
+                has_tool_calls: bool;
+                /// The agent's pane, if the agent runs in one.
+                pane: MaybePane,
+            }
+            /// A tool call begins.
+            ToolCallStarted tool_call_started lifecycle {
+                /// The loop's iteration, from 1; for an agent in a pane, the number of its prompt.
+                iteration: u32,
+                /// The tool's name.
+                tool_name: String,
+                /// The beginning of the tool's arguments.
+                tool_args_summary: String;
+                /// The agent's pane, if the agent runs in one.
+                pane: MaybePane,
+            }
+            /// A tool call has ended.
+            ToolCallCompleted tool_call_completed lifecycle {
+                /// The loop's iteration, from 1; for an agent in a pane, the number of its prompt.
+                iteration: u32,
+                /// The tool's name.
+                tool_name: String,
+                /// True if the tool succeeded.
+                success: bool,
+                /// The beginning of the tool's result or error.
+                result_summary: String,
+                /// The duration of the call in milliseconds.
+                duration_ms: u64;
+                /// The agent's pane, if the agent runs in one.
+                pane: MaybePane,
+            }
+            /// The check of an iteration begins.
+            ValidationStarted validation_started lifecycle {
+                /// The iteration's number in the loop, from 1.
+                iteration: u32,
+                /// The command line of the check.
+                command: String,
+            }
+            /// The check printed a line.
+            ValidationOutput validation_output text {
+                /// The iteration's number in the loop, from 1.
+                iteration: u32,
+                /// The line without its newline; a line beyond 64 KiB arrives in several events.
+                line: String,
+                /// True if the line was printed on standard error.
+                is_stderr: bool,
+            }
+            /// The check has ended.
+            ValidationCompleted validation_completed lifecycle {
+                /// The iteration's number in the loop, from 1.
+                iteration: u32,
+                /// The exit code of the check: 128 plus the signal that ended it, 124 after a timeout.
+                exit_code: i32,
+                /// The duration of the check in milliseconds.
+                duration_ms: u64,
+            }
+            /// An operation failed.
+            Error error lifecycle {
+                /// The operation or component that failed.
+                context: String,
+                /// The error message.
+                message: String,
+            }
+            /// An operation met a problem and continued.
+            Warning warning lifecycle {
+                /// The operation or component that met the problem.
+                context: String,
+                /// The warning.
+                message: String,
+            }
+            /// A tmux session comes under observation: its panes' output is observed from now on.
+            SessionStarted session_started lifecycle {
+                /// The session's name.
+                session: String,
+                /// The panes of the session that are observed.
+                panes: PaneIds,
+            }
+            /// A tmux session was renamed.
+            SessionRenamed session_renamed lifecycle {
+                /// The session's name until now.
+                from: String,
+                /// The session's new name.
+                to: String,
+            }
+            /// A tmux session has ended, or is no longer observed.
+            SessionEnded session_ended lifecycle {
+                /// The session's name.
+                session: String,
+                /// `closed`, `server_gone`, or `detached` when the observer stops.
+                reason: String,
+                /// The exit status of the session's last program, if it is known.
+                exit_status: ExitStatus,
+            }
+            /// A pane comes under observation.
+            PaneOpened pane_opened lifecycle {
+                /// The pane.
+                pane: PaneId,
+                /// The pane's width in character cells.
+                width: u32,
+                /// The pane's height in rows.
+                height: u32,
+                /// The program in the pane's foreground.
+                command: String,
+            }
+            /// A pane was resized.
+            PaneResized pane_resized lifecycle {
+                /// The pane.
+                pane: PaneId,
+                /// The pane's new width in character cells.
+                width: u32,
+                /// The pane's new height in rows.
+                height: u32,
+            }
+            /// A pane has closed, or its program has ended.
+            PaneClosed pane_closed lifecycle {
+                /// The pane.
+                pane: PaneId,
+                /// `closed`, or `moved` when the pane now belongs to another session.
+                reason: String,
+                /// The exit status of the pane's program, if it is known.
+                exit_status: ExitStatus,
+            }
+            /// Lines of a pane have settled.
+            OutputUpdate output_update text {
+                /// The pane.
+                pane: PaneId,
+                /// The number of the first line of the chunk. The line of the cursor is line 1 when
+                /// observation begins.
+                first_line: i64,
+                /// Whole lines, each ended by `\n`; empty if only the number of the next line is
+                /// reported.
+                chunk: String;
+                /// True at the end of the output of a program or of an agent's turn.
+                is_complete: bool,
+                /// Why the output is complete: `exit`, `turn` or `inferred`.
+                reason: MaybeText,
+                /// The exit status of the pane's program, if it has ended and the status is known.
+                exit_status: ExitStatus,
+                /// The program's own colours, where the pane is streamed.
+                styles: Styles,
+            }
+            /// The text of a line that is still on the screen has changed. The last revision wins.
+            OutputRevised output_revised text {
+                /// The pane.
+                pane: PaneId,
+                /// The line's number; lines of the baseline have the numbers 0 and below.
+                line: i64,
+                /// The whole new text of the line, without a newline; empty if its row vanished.
+                text: String;
+                /// The program's own colours, where the pane is streamed.
+                styles: Styles,
+            }
+            /// Rows of a full-screen program's alternate screen have changed.
+            ScreenUpdate screen_update text {
+                /// The pane.
+                pane: PaneId,
+                /// The screen's width in character cells.
+                width: u32,
+                /// The screen's height in rows.
+                height: u32,
+                /// The position of the cursor, in character cells from the top left.
+                cursor: Cursor,
+                /// The changed rows.
+                rows: ScreenRows,
+            }
+            /// Lines of a pane were printed but could not be observed.
+            OutputGap output_gap lifecycle {
+                /// The pane.
+                pane: PaneId,
+                /// The number of the line that follows the gap.
+                first_line: i64,
+                /// The number of lost lines, if it is known.
+                lost_lines: LineCount,
+                /// `history_trimmed`, `ambiguous`, `dropped`, `timeout`, `cleared`, `resized`,
+                /// `truncated` or `observer_absent`.
+                reason: String,
+                /// How certain the loss is.
+                evidence: GapEvidence,
+            }
+            /// The log had to drop events.
+            LogGap log_gap lifecycle {
+                /// The number of the first dropped event.
+                first_seq: u64,
+                /// The number of the last dropped event.
+                last_seq: u64,
+            }
+            /// A child process starts; with a pane, a job in it: a program that the pane's shell
+            /// has started in the foreground, as the kernel or the shell itself (OSC 133) reports.
+            ExecutionStarted execution_started lifecycle {
+                /// The command line.
+                command: String,
+                /// The working directory, as an absolute path.
+                cwd: String;
+                /// The job's pane; absent for a child process of this program.
+                pane: MaybePane,
+                /// The process id, if it is known.
+                pid: MaybePid,
+            }
+            /// A child process printed text.
+            ExecutionOutput execution_output text {
+                /// `stdout` or `stderr`.
+                stream: String,
+                /// Several lines, or a part of one.
+                text: String,
+            }
+            /// A child process, or a job in a pane, has ended.
+            ExecutionCompleted execution_completed lifecycle {
+                /// The exit code, if the process exited and the code is known.
+                exit_code: ExitStatus,
+                /// The number of the signal that ended the process, if one did.
+                signal: ExitStatus,
+                /// The duration in milliseconds.
+                duration_ms: u64;
+                /// The job's pane; absent for a child process of this program.
+                pane: MaybePane,
+                /// The process id, if it is known.
+                pid: MaybePid,
+            }
+            /// An agent finished its turn.
+            TurnCompleted turn_completed lifecycle {
+                /// The marker that ended the turn; empty for a pane whose agent printed none.
+                marker: String,
+                /// The beginning of the answer.
+                summary: String;
+                /// The agent's pane, if the agent runs in one.
+                pane: MaybePane,
+                /// The source of the report: absent for a marker, else `transcript`, `status`,
+                /// `screen` or `inferred`.
+                evidence: MaybeText,
+                /// The session of the agent's own records, for a background agent.
+                agent_id: MaybeLong,
+            }
+            /// A background agent comes under observation.
+            AgentRegistered agent_registered lifecycle {
+                /// The agent's id.
+                agent_id: String,
+                /// The path of the agent's output file.
+                output_file: String;
+                /// The agent's pane, if the agent runs in one.
+                pane: MaybePane,
+            }
+            /// A background agent has finished its work.
+            AgentCompleted agent_completed lifecycle {
+                /// The agent's id.
+                agent_id: String,
+                /// The beginning of the agent's result, at most 2,000 characters.
+                result: String,
+                /// The record that shows the end; begins with `inferred` if none does.
+                evidence: String;
+                /// The agent's pane, if the agent runs in one.
+                pane: MaybePane,
+            }
+            /// A background agent has failed.
+            AgentFailed agent_failed lifecycle {
+                /// The agent's id.
+                agent_id: String,
+                /// The beginning of the error, at most 2,000 characters.
+                error: String,
+                /// The record that shows the failure; begins with `inferred` if none does.
+                evidence: String;
+                /// The agent's pane, if the agent runs in one.
+                pane: MaybePane,
+            }
+            /// The state of an agent has changed, or the question that it asks.
+            AgentState agent_state lifecycle {
+                /// The agent's id, for a background agent.
+                agent_id: MaybeText,
+                /// The agent's pane, if the agent runs in one.
+                pane: MaybePane,
+                /// `working`, `waiting`, `idle`, `done`, `error` or `limited`.
+                state: String,
+                /// `confirmed` or `inferred`.
+                evidence: String;
+                /// The agent's program, such as `claude`.
+                agent: MaybeLong,
+                /// The source of the report: `status_file`, `transcript`, `title`, `notification`,
+                /// `hook` or `screen`.
+                source: MaybeLong,
+                /// The command or the question that the agent asks the user about.
+                asks: MaybeLong,
+                /// Details of the state, in the agent's own words.
+                detail: MaybeLong,
+            }
+            /// The screen of an agent in a pane, as text: when the agent's state changes, and at
+            /// most every 10 s while the screen changes.
+            ScreenSnapshot screen_snapshot text {
+                /// The pane.
+                pane: PaneId,
+                /// The screen's width in character cells.
+                width: u32,
+                /// The screen's height in rows.
+                height: u32,
+                /// All rows that are not blank.
+                rows: ScreenRows,
+            }
+            /// A source crashed and runs again.
+            PollerRestarted poller_restarted lifecycle {
+                /// The name of the source's thread.
+                source: String,
+                /// The message of the panic.
+                cause: String,
+            }
+            /// The header of a log file; not part of the stream, and never live.
+            LogOpened log_opened lifecycle {
+                /// The version of the wire format.
+                schema: u32,
+                /// The version of the program that writes the file.
+                version: String,
+                /// The name of the host.
+                host: String,
+                /// The process id of the writer.
+                pid: u32,
+                /// The number from which events of this file are numbered.
+                first_seq: u64,
+            }
+        }
+    };
+}
+pub(crate) use event_table;

@@ -1,0 +1,310 @@
+//! The enum of all events, their kinds, and how they are read and written, generated from the table.
+
+use serde::de::{self, IgnoredAny, MapAccess};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::ids::{ExecutionId, PaneId};
+use super::object_key::ObjectKey;
+use super::styles::Styles;
+use super::table::event_table;
+use super::unknown::UnknownEvent;
+use super::values::{
+    Cursor, EventField, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybeLong, MaybePane,
+    MaybePid, MaybeText, PaneIds, ScreenRows,
+};
+use crate::error::{Error, Result};
+
+macro_rules! define_events {
+    ($(
+        $(#[$doc:meta])*
+        $variant:ident $method:ident $class:ident {
+            $(
+                $(#[$field_doc:meta])*
+                $field:ident $(| $alias:literal)? : $type:ident $(,)? $(;)?
+            )*
+        }
+    )*) => {
+        /// A description of what happened. Every event belongs to one execution.
+        ///
+        /// It is written as an object with the variant's name as its `type`; fields that are `None`
+        /// are left out. Events of other types are kept as [`TdEvent::Unknown`].
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum TdEvent {
+            $( $(#[$doc])* $variant {
+                /// The execution that the event belongs to.
+                execution_id: ExecutionId,
+                $( $(#[$field_doc])* $field: $type, )*
+            }, )*
+            /// An event of a type that this version does not know, or of an embedder's own type.
+            Unknown(UnknownEvent),
+        }
+
+        /// The type of an event, as data: for filters, counts and tables.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum EventKind {
+            $( $(#[$doc])* $variant, )*
+            /// A type that this version does not know, or an embedder's own type.
+            Unknown,
+        }
+
+        impl EventKind {
+            /// Every kind that this version knows, in the order of the wire contract.
+            pub const ALL: &[EventKind] = &[$(EventKind::$variant),*];
+
+            /// Returns the type tag, as it is written.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $( Self::$variant => stringify!($variant), )*
+                    Self::Unknown => "Unknown",
+                }
+            }
+
+            /// Returns the kind with this type tag, if this version knows it.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name {
+                    $( stringify!($variant) => Some(Self::$variant), )*
+                    _ => None,
+                }
+            }
+        }
+
+        impl TdEvent {
+            /// Returns the execution that the event belongs to.
+            pub fn execution_id(&self) -> &str {
+                match self {
+                    $( Self::$variant { execution_id, .. } => execution_id, )*
+                    Self::Unknown(event) => event.execution_id(),
+                }
+            }
+
+            /// Returns the execution's id, shared; `None` for an unknown event.
+            pub(crate) fn execution(&self) -> Option<&ExecutionId> {
+                match self {
+                    $( Self::$variant { execution_id, .. } => Some(execution_id), )*
+                    Self::Unknown(_) => None,
+                }
+            }
+
+            /// Assigns the event to another execution.
+            pub(crate) fn set_execution_id(&mut self, id: &ExecutionId) {
+                match self {
+                    $( Self::$variant { execution_id, .. } => *execution_id = id.clone(), )*
+                    Self::Unknown(event) => {
+                        event.set_execution_id(id);
+                    }
+                }
+            }
+
+            /// Returns the type of the event.
+            pub fn kind(&self) -> EventKind {
+                match self {
+                    $( Self::$variant { .. } => EventKind::$variant, )*
+                    Self::Unknown(_) => EventKind::Unknown,
+                }
+            }
+
+            /// Returns the type tag, as it is written.
+            pub fn type_name(&self) -> &str {
+                match self {
+                    Self::Unknown(event) => event.type_name(),
+                    known => known.kind().as_str(),
+                }
+            }
+
+            /// Returns true for output text, which may be merged for viewers, and dropped (and
+            /// counted) when the log has no room. All other events are life-cycle events: they are
+            /// never merged, and refused last. So is the end of a pane's output, with any text.
+            pub fn is_text(&self) -> bool {
+                match self {
+                    Self::OutputUpdate { is_complete: true, .. } => false,
+                    $( Self::$variant { .. } => class!($class), )*
+                    Self::Unknown(_) => false,
+                }
+            }
+
+            /// Returns the event's size in memory in bytes, closely enough to bound a queue.
+            pub fn memory_bytes(&self) -> usize {
+                size_of::<Self>() + match self {
+                    $( Self::$variant { $($field,)* .. } => 0 $(+ $field.heap_bytes())*, )*
+                    Self::Unknown(event) => event.heap_bytes(),
+                }
+            }
+
+            /// Reads the fields that follow the type tag; unknown fields go to `extra`.
+            pub(super) fn read_fields<'de, A: MapAccess<'de>>(
+                type_name: &str,
+                mut map: A,
+                extra: &mut Map<String, Value>,
+            ) -> Result<Self, A::Error> {
+                match type_name {
+                    $( stringify!($variant) => {
+                        let mut execution_id: Option<ExecutionId> = None;
+                        $( let mut $field: Option<$type> = None; )*
+                        while let Some(ObjectKey(key)) = map.next_key()? {
+                            match &*key {
+                                "execution_id" => execution_id = Some(map.next_value()?),
+                                $( stringify!($field) $(| $alias)? => {
+                                    $field = Some(map.next_value()?);
+                                } )*
+                                "type" => { map.next_value::<IgnoredAny>()?; }
+                                _ => { extra.insert(key.into_owned(), map.next_value()?); }
+                            }
+                        }
+                        Ok(Self::$variant {
+                            execution_id: execution_id
+                                .ok_or_else(|| de::Error::missing_field("execution_id"))?,
+                            $( $field: $field
+                                .or_else(<$type as EventField>::absent)
+                                .ok_or_else(|| de::Error::missing_field(stringify!($field)))?, )*
+                        })
+                    } )*
+                    unknown => {
+                        let mut fields = Map::new();
+                        while let Some((key, value)) = map.next_entry::<String, Value>()? {
+                            fields.insert(key, value);
+                        }
+                        Ok(Self::Unknown(UnknownEvent::new(unknown, fields)))
+                    }
+                }
+            }
+
+            /// Appends the event as JSON, byte for byte as serde writes it. The log writes every
+            /// event this way: the names of fields are constant text here, without escapes.
+            ///
+            /// # Errors
+            /// An error of the serializer; `out` may then contain a part of the event.
+            pub(crate) fn write_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+                match self {
+                    $( Self::$variant { execution_id, $($field,)* } => {
+                        out.extend_from_slice(
+                            concat!(r#"{"type":""#, stringify!($variant), r#"","execution_id":"#)
+                                .as_bytes(),
+                        );
+                        execution_id.push_json(out)?;
+                        $( if !$field.is_absent() {
+                            out.extend_from_slice(
+                                concat!(r#",""#, stringify!($field), r#"":"#).as_bytes(),
+                            );
+                            $field.push_json(out)?;
+                        } )*
+                        out.push(b'}');
+                        Ok(())
+                    } )*
+                    Self::Unknown(_) => serde_json::to_writer(out, self),
+                }
+            }
+
+            /// Serializes the event, with `extra` fields after its own.
+            pub(super) fn write<S: Serializer>(
+                &self,
+                serializer: S,
+                extra: &Map<String, Value>,
+            ) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                map.serialize_entry("type", self.type_name())?;
+                match self {
+                    $( Self::$variant { execution_id, $($field,)* } => {
+                        map.serialize_entry("execution_id", execution_id)?;
+                        $( if !$field.is_absent() {
+                            map.serialize_entry(stringify!($field), $field)?;
+                        } )*
+                    } )*
+                    Self::Unknown(event) => {
+                        for (key, value) in event.fields() {
+                            map.serialize_entry(key, value)?;
+                        }
+                    }
+                }
+                for (key, value) in extra {
+                    map.serialize_entry(key, value)?;
+                }
+                map.end()
+            }
+        }
+    };
+}
+
+macro_rules! class {
+    (text) => {
+        true
+    };
+    (lifecycle) => {
+        false
+    };
+}
+
+event_table!(define_events);
+
+impl TdEvent {
+    /// Creates an event with a type tag of the caller's own.
+    ///
+    /// Readers keep it as [`TdEvent::Unknown`] and write it back unchanged. The fields are any
+    /// value that serializes to an object. The program's own field names, such as `pane`, keep
+    /// their meaning.
+    ///
+    /// ```
+    /// use td_observe::{TdEvent, serde_json::json};
+    /// let event = TdEvent::custom("abc123", "BuildQueued", json!({"position": 3}))?;
+    /// assert_eq!(event.type_name(), "BuildQueued");
+    /// # Ok::<(), td_observe::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the type tag is empty or one of this crate's, and when the fields do not serialize to
+    /// an object, have a field `type`, or are nested too deeply to be read back.
+    pub fn custom(
+        execution_id: impl Into<ExecutionId>,
+        type_name: &str,
+        fields: impl Serialize,
+    ) -> Result<Self> {
+        let invalid = |why| Error::invalid(format!("the event type {type_name:?} {why}"));
+        if type_name.is_empty() || EventKind::from_name(type_name).is_some() {
+            return Err(invalid("is empty or reserved"));
+        }
+        let fields = serde_json::to_value(fields)
+            .map_err(|cause| invalid("has fields that do not serialize").because(cause))?;
+        let Value::Object(fields) = fields else {
+            return Err(invalid("has fields that are no object"));
+        };
+        if fields.contains_key("type") {
+            return Err(invalid("has a field `type` of its own"));
+        }
+        let mut event = UnknownEvent::new(type_name, fields);
+        if event.is_too_deep() {
+            return Err(invalid("has fields that are nested too deeply"));
+        }
+        event.set_execution_id(&execution_id.into());
+        Ok(Self::Unknown(event))
+    }
+
+    /// Returns the pane that the event is about, if there is one.
+    pub fn pane(&self) -> Option<&PaneId> {
+        match self {
+            Self::PaneOpened { pane, .. }
+            | Self::PaneResized { pane, .. }
+            | Self::PaneClosed { pane, .. }
+            | Self::OutputUpdate { pane, .. }
+            | Self::OutputRevised { pane, .. }
+            | Self::ScreenUpdate { pane, .. }
+            | Self::ScreenSnapshot { pane, .. }
+            | Self::OutputGap { pane, .. } => Some(pane),
+            Self::PromptSent { pane, .. }
+            | Self::TokenReceived { pane, .. }
+            | Self::ResponseCompleted { pane, .. }
+            | Self::ToolCallStarted { pane, .. }
+            | Self::ToolCallCompleted { pane, .. }
+            | Self::AgentRegistered { pane, .. }
+            | Self::AgentCompleted { pane, .. }
+            | Self::AgentFailed { pane, .. }
+            | Self::AgentState { pane, .. }
+            | Self::TurnCompleted { pane, .. }
+            | Self::ExecutionStarted { pane, .. }
+            | Self::ExecutionCompleted { pane, .. } => pane.as_ref(),
+            _ => None,
+        }
+    }
+}

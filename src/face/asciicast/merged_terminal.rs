@@ -1,0 +1,109 @@
+//! All of a run on one terminal: panes' lines with labels, as the console prints them, and other
+//! text as it came, its open line below (pure).
+
+use super::pane_terminal::DEFAULT_SIZE;
+use crate::event::{Envelope, TdEvent};
+use crate::face::console::Console;
+use crate::face::plain_text::{Flow, has_text};
+use crate::recording::{Encoder, EventCode};
+
+/// Room for labels beside the lines of panes, and for several panes' last lines.
+const PANES_SIZE: (usize, usize) = (120, 40);
+
+/// Carriage return, and the rest of the line erased.
+const ERASE_LINE: &str = "\r\x1b[K";
+
+/// One terminal for all.
+#[derive(Debug)]
+pub(super) struct Merged {
+    console: Console,
+    flow: Flow,
+    /// What stands on the terminal's last row, as far as it may still change.
+    live: String,
+    size: (usize, usize),
+    exit_status: Option<i32>,
+}
+
+impl Merged {
+    pub fn new() -> Self {
+        Self {
+            console: Console::default(),
+            flow: Flow::new("\r\n"),
+            live: String::new(),
+            size: DEFAULT_SIZE,
+            exit_status: None,
+        }
+    }
+
+    pub fn size(&self) -> (usize, usize) {
+        self.size
+    }
+
+    pub fn exit_status(&self) -> Option<i32> {
+        self.exit_status
+    }
+
+    /// Writes the text of an event.
+    pub fn push(&mut self, envelope: &Envelope, encoder: &mut Encoder, out: &mut String) {
+        let event = &envelope.event;
+        let mut data = String::new();
+        if is_of_tmux(event) {
+            self.size = PANES_SIZE;
+            self.flow.make_way(&mut data);
+            let mut lines = String::new();
+            self.console.event(envelope, &mut lines);
+            data.push_str(&lines.replace('\n', "\r\n"));
+        } else {
+            self.flow.push(event, &mut data);
+        }
+        if let TdEvent::ExecutionCompleted {
+            exit_code,
+            signal,
+            pane: None,
+            ..
+        } = event
+        {
+            // As a shell tells it.
+            self.exit_status = exit_code.or(signal.map(|signal| signal.saturating_add(128)));
+        }
+        if is_of_tmux(event) || has_text(event) {
+            encoder.write_header(self.size, out);
+        }
+        // The last column stays free: some terminals wrap as soon as it is written to.
+        let live = self.flow.live(self.size.0 - 1);
+        self.write(data, live, encoder, out);
+    }
+
+    /// Writes what is left: lines that were never ended.
+    pub fn finish(&mut self, encoder: &mut Encoder, out: &mut String) {
+        let (mut data, mut lines) = (String::new(), String::new());
+        self.flow.finish(&mut data);
+        self.console.finish(&mut lines);
+        data.push_str(&lines.replace('\n', "\r\n"));
+        self.write(data, String::new(), encoder, out);
+    }
+
+    /// Writes whole lines in the place of the open one, and that below them.
+    fn write(&mut self, lines: String, live: String, encoder: &mut Encoder, out: &mut String) {
+        let shown = lines + &live;
+        let before = std::mem::replace(&mut self.live, live);
+        // Text that goes on is written as it came.
+        let data = match shown.strip_prefix(before.as_str()) {
+            Some(more) => more.to_owned(),
+            None => [ERASE_LINE, shown.as_str()].concat(),
+        };
+        if !data.is_empty() {
+            encoder.event(EventCode::Output, &data, out);
+        }
+    }
+}
+
+fn is_of_tmux(event: &TdEvent) -> bool {
+    event.pane().is_some() && !matches!(event, TdEvent::AgentState { .. })
+        || matches!(
+            event,
+            TdEvent::SessionStarted { .. }
+                | TdEvent::SessionRenamed { .. }
+                | TdEvent::SessionEnded { .. }
+        )
+}

@@ -1,0 +1,339 @@
+//! The lines of a pane as they stand on a terminal that plays a cast, and how to change them (pure).
+//!
+//! Lines are printed in the order of their numbers. The cursor rests behind the last one: on an
+//! empty row below a settled line, or at the end of one that is not settled. Where it stands is
+//! always known, so that a line which reads differently is drawn anew in its place, with all that
+//! is below it. After a resize the screen is drawn anew: terminals differ in what they do then.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::wrapping::{from_row, rows, unsettled};
+use crate::event::lines_in;
+use crate::face::clean::push_clean;
+
+/// Rows above the screen that are remembered: a terminal that gets higher shows them again. More
+/// than the tallest terminals have.
+const KEPT_ROWS: usize = 1000;
+
+/// Bytes of lines beyond which nothing above the screen is remembered: with very long lines, few
+/// are enough.
+const KEPT_BYTES: usize = 1 << 20;
+
+#[derive(Debug)]
+struct Line {
+    /// Without control characters.
+    text: String,
+    rows: usize,
+}
+
+/// The primary screen.
+#[derive(Debug)]
+pub(super) struct Paper {
+    width: usize,
+    height: usize,
+    lines: BTreeMap<i64, Line>,
+    /// Bytes of all lines.
+    bytes: usize,
+    /// Rows of all lines, and the empty one of the cursor.
+    total: usize,
+    /// How many of these are above the screen.
+    top: usize,
+    /// The cursor is on an empty row of its own.
+    at_start: bool,
+    /// The number of the first line that is not settled.
+    next: i64,
+    /// The highest number that was forgotten.
+    forgotten: Option<i64>,
+    unreached: u64,
+}
+
+impl Paper {
+    pub fn new(width: usize, height: usize) -> Self {
+        Self {
+            width,
+            height,
+            lines: BTreeMap::new(),
+            bytes: 0,
+            total: 1,
+            top: 0,
+            at_start: true,
+            next: 1,
+            forgotten: None,
+            unreached: 0,
+        }
+    }
+
+    /// How many changes came to lines that were no longer on the screen.
+    pub fn unreached(&self) -> u64 {
+        self.unreached
+    }
+
+    /// Lines have settled: `chunk` holds whole lines.
+    pub fn settle(&mut self, first_line: i64, chunk: &str, out: &mut String) {
+        let news: Vec<(i64, String)> = (first_line..=i64::MAX)
+            .zip(lines_in(chunk))
+            .map(|(number, line)| (number, clean(line.trim_end_matches(' '))))
+            .collect();
+        let after_last = news.last().map(|(last, _)| last.saturating_add(1));
+        self.next = self.next.max(after_last.unwrap_or(first_line));
+        self.change(news, out);
+    }
+
+    /// The numbers below this one are spent.
+    pub fn skip_to(&mut self, next: i64, out: &mut String) {
+        self.next = self.next.max(next);
+        self.change(Vec::new(), out);
+    }
+
+    /// A line reads differently, or is shown before it has settled.
+    pub fn revise(&mut self, number: i64, text: &str, out: &mut String) {
+        if number < self.next {
+            // A row that nobody knew of, and that has vanished, is nothing to draw.
+            if !text.is_empty() || self.lines.contains_key(&number) || self.is_forgotten(number) {
+                self.change(vec![(number, clean(text.trim_end_matches(' ')))], out);
+            }
+            return;
+        }
+        let mut text = clean(text);
+        text.truncate(unsettled(&text, self.width).len());
+        // The lines before it that are still to be said have their rows already.
+        let last = self
+            .lines
+            .last_key_value()
+            .map_or(i64::MIN, |(last, _)| *last);
+        let hole = self.next.max(last.saturating_add(1));
+        let mut news = Vec::new();
+        let is_on_screen = number
+            .checked_sub(hole)
+            .is_some_and(|rows| rows < self.height as i64);
+        if is_on_screen && !text.is_empty() {
+            news.extend((hole..number).map(|number| (number, String::new())));
+        }
+        news.push((number, text));
+        self.change(news, out);
+    }
+
+    /// Draws all that is on the screen.
+    pub fn repaint(&self, out: &mut String) {
+        erase_from(0, out);
+        let mut start = self.total - usize::from(self.at_start);
+        let mut first = None;
+        for (number, line) in self.lines.iter().rev() {
+            if start <= self.top {
+                break;
+            }
+            start -= line.rows;
+            first = Some(*number);
+        }
+        let Some(first) = first else { return };
+        let mut lines = self
+            .lines
+            .range(first..)
+            .map(|(_, line)| line.text.as_str());
+        // Of the topmost line, perhaps not all.
+        let top = lines.next().unwrap_or_default();
+        out.push_str(from_row(top, self.width, self.top.saturating_sub(start)));
+        for line in lines {
+            out.push_str("\r\n");
+            out.push_str(line);
+        }
+        if self.at_start {
+            out.push_str("\r\n");
+        }
+    }
+
+    /// The terminal has another size. The text keeps its distance from the lower edge, and rows
+    /// below the text come and go first: so do terminals, tmux among them. Repaint after it.
+    pub fn resize(&mut self, width: usize, height: usize) {
+        let below = self.below();
+        if width != self.width {
+            self.width = width;
+            for line in self.lines.values_mut() {
+                // Terminals drop blanks at the end of a line that they break anew.
+                let text = line.text.trim_end_matches(' ').len();
+                self.bytes -= line.text.len() - text;
+                line.text.truncate(text);
+                line.rows = rows(&line.text, width);
+            }
+            let rows: usize = self.lines.values().map(|line| line.rows).sum();
+            self.total = rows + usize::from(self.at_start);
+            self.top = (self.total + below).saturating_sub(self.height);
+        }
+        if height < self.height {
+            self.top += (self.height - height).saturating_sub(self.below());
+        } else {
+            self.top -= self.top.min(height - self.height);
+        }
+        self.height = height;
+        self.forget();
+    }
+
+    /// Empty rows below the cursor.
+    fn below(&self) -> usize {
+        (self.top + self.height).saturating_sub(self.total)
+    }
+
+    /// The row in which a line begins, or would.
+    fn start_of(&self, number: i64) -> usize {
+        let rest: usize = self.lines.range(number..).map(|(_, line)| line.rows).sum();
+        self.total - usize::from(self.at_start) - rest
+    }
+
+    fn is_forgotten(&self, number: i64) -> bool {
+        self.forgotten.is_some_and(|forgotten| number <= forgotten)
+    }
+
+    /// Takes lines in, in the order of their numbers, and draws what has changed.
+    fn change(&mut self, mut news: Vec<(i64, String)>, out: &mut String) {
+        news.retain(|(number, _)| {
+            let is_forgotten = self.is_forgotten(*number);
+            self.unreached += u64::from(is_forgotten);
+            !is_forgotten
+        });
+        let same = news.iter().take_while(|(number, text)| {
+            self.lines
+                .get(number)
+                .is_some_and(|line| line.text == *text)
+        });
+        news.drain(..same.count());
+        let last = self.lines.last_key_value().map(|(last, _)| *last);
+        // With nothing new to read, a line may still have settled and be ended.
+        let end = || last.map_or(i64::MIN, |last| last.saturating_add(1));
+        let mut from = news.first().map_or_else(end, |(number, _)| *number);
+        let mut start = self.start_of(from);
+        for (number, text) in news {
+            let rows = rows(&text, self.width);
+            self.bytes += text.len();
+            if let Some(old) = self.lines.insert(number, Line { text, rows }) {
+                self.bytes -= old.text.len();
+            }
+        }
+        // What is not settled, and empty below all text, has no row.
+        while let Some(entry) = self.lines.last_entry()
+            && *entry.key() >= self.next
+            && entry.get().text.is_empty()
+        {
+            let (number, line) = entry.remove_entry();
+            if number < from {
+                (from, start) = (number, start - line.rows);
+            }
+        }
+        let is_settled = match self.lines.last_key_value() {
+            // The cursor goes to the end of this one.
+            Some((last, line)) if *last >= self.next => {
+                if *last < from {
+                    (from, start) = (*last, start - line.rows);
+                }
+                false
+            }
+            _ => true,
+        };
+        self.draw(
+            from,
+            start,
+            last.is_none_or(|last| from > last),
+            is_settled,
+            out,
+        );
+        self.forget();
+    }
+
+    /// Draws the lines from one on, which begins in the row `start`.
+    fn draw(
+        &mut self,
+        from: i64,
+        start: usize,
+        is_below: bool,
+        is_settled: bool,
+        out: &mut String,
+    ) {
+        let rows: usize = self.lines.range(from..).map(|(_, line)| line.rows).sum();
+        let total = start + rows + usize::from(is_settled);
+        if start < self.top {
+            // Rows that have scrolled off stay as they are; the screen is drawn as it should be.
+            self.unreached += 1;
+            let cursor = self.total - 1 - self.top;
+            (self.total, self.at_start) = (total, is_settled);
+            self.top = (total - 1).saturating_sub(cursor);
+            return self.repaint(out);
+        }
+        if is_below {
+            if !self.at_start && (rows > 0 || is_settled) {
+                out.push_str("\r\n");
+            }
+        } else {
+            erase_from(start - self.top, out);
+        }
+        for (at, (_, line)) in self.lines.range(from..).enumerate() {
+            if at > 0 {
+                out.push_str("\r\n");
+            }
+            out.push_str(&line.text);
+        }
+        if is_settled && rows > 0 {
+            out.push_str("\r\n");
+        }
+        (self.total, self.at_start) = (total, is_settled);
+        self.top = self.top.max(total.saturating_sub(self.height));
+    }
+
+    /// Forgets lines far above the screen.
+    fn forget(&mut self) {
+        while let Some(entry) = self.lines.first_entry() {
+            let rows = entry.get().rows;
+            let is_far = rows <= self.top && self.top - rows >= KEPT_ROWS;
+            if !is_far && (rows > self.top || self.bytes <= KEPT_BYTES) {
+                break;
+            }
+            let (number, line) = entry.remove_entry();
+            self.bytes -= line.text.len();
+            self.total -= rows;
+            self.top -= rows;
+            self.forgotten = Some(number);
+        }
+    }
+}
+
+/// Text without control characters.
+pub(super) fn clean(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    push_clean(&mut out, text);
+    out
+}
+
+/// Goes to the start of a row of the screen, counted from 0, and erases all from there on.
+fn erase_from(row: usize, out: &mut String) {
+    // Writing to a string does not fail.
+    let _ = match row {
+        // Some terminals take an erased screen for history if all of it is erased at once.
+        0 => write!(out, "\x1b[2;1H\x1b[J\x1b[1;1H\x1b[K"),
+        row => write!(out, "\x1b[{};1H\x1b[J", row + 1),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_remembered_however_much_is_printed() {
+        let (mut paper, mut out) = (Paper::new(80, 24), String::new());
+        for number in 1..100_000 {
+            out.clear();
+            paper.settle(number, "a line\n", &mut out);
+            assert_eq!(out, "a line\r\n");
+        }
+        assert_eq!(paper.lines.len(), KEPT_ROWS + 23);
+        assert_eq!((paper.total, paper.top), (KEPT_ROWS + 24, KEPT_ROWS));
+        // Long lines are forgotten as soon as they have scrolled off.
+        let long = "x".repeat(KEPT_BYTES) + "\n";
+        for number in 100_000..100_010 {
+            paper.settle(number, &long, &mut out);
+        }
+        assert_eq!(paper.lines.len(), 1);
+        assert!(paper.bytes <= KEPT_BYTES);
+        paper.revise(1, "x", &mut out);
+        assert_eq!(paper.unreached(), 1);
+    }
+}

@@ -1,0 +1,241 @@
+//! A cast that is played ends at the recorded text, whatever happened on the way: a simulated pane.
+
+use std::collections::BTreeMap;
+
+use avt::{ScreenKind, Terminal};
+use proptest::prelude::*;
+
+use super::AsciicastOptions;
+use super::player::*;
+use super::primary_screen::clean;
+use super::wrapping::unsettled;
+use crate::event::TdEvent;
+use crate::face::clean::tests::nasty;
+
+/// What can happen to a pane.
+#[derive(Clone, Debug)]
+enum Step {
+    /// New lines settle, unsettled ones among them perhaps as they are.
+    Say(Vec<String>, bool),
+    /// A line is shown before it settles, so far below the settled ones.
+    Show(i64, String),
+    /// A line reads differently, so far back.
+    Revise(i64, String),
+    /// A line of the baseline.
+    Baseline(i64, String),
+    Resize(u32, u32),
+    Screen(Vec<(u32, String)>),
+    Gap(Option<u64>),
+}
+
+fn line() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => "[a-z]{0,12}",
+        2 => "[a-z ]{10,70}",
+        1 => "[a-z]{0,45} {0,45}",
+        1 => "[漢字かな]{0,30}",
+        1 => "[a-z漢]{5,40}",
+        1 => nasty().prop_map(|text| text.replace('\n', "")),
+    ]
+}
+
+fn steps(sizes: bool) -> impl Strategy<Value = Vec<Step>> {
+    let resize = (2_u32..40, 1_u32..12).prop_map(|(width, height)| Step::Resize(width, height));
+    let one = prop_oneof![
+        6 => (prop::collection::vec(line(), 1..6), any::<bool>()).prop_map(|(lines, same)| Step::Say(lines, same)),
+        4 => (0_i64..3, line()).prop_map(|(at, text)| Step::Show(at, text)),
+        3 => (1_i64..8, line()).prop_map(|(back, text)| Step::Revise(back, text)),
+        1 => (-5_i64..=0, line()).prop_map(|(number, text)| Step::Baseline(number, text)),
+        (if sizes { 2 } else { 0 }) => resize,
+        1 => prop::collection::vec((0_u32..12, line()), 0..5).prop_map(Step::Screen),
+        1 => prop::option::of(1_u64..5).prop_map(Step::Gap),
+    ];
+    prop::collection::vec(one, 1..40)
+}
+
+/// What a pane reads, as the wire contract has it.
+#[derive(Debug)]
+struct Truth {
+    lines: BTreeMap<i64, String>,
+    next: i64,
+    size: (u32, u32),
+    has_wide: bool,
+}
+
+impl Truth {
+    fn step(&mut self, step: &Step) -> TdEvent {
+        match step {
+            Step::Say(lines, same) => {
+                let first = self.next;
+                let mut chunk = String::new();
+                for line in lines {
+                    let shown = self
+                        .lines
+                        .get(&self.next)
+                        .filter(|shown| *same && !shown.is_empty());
+                    let line = shown.unwrap_or(line).clone();
+                    chunk.push_str(&line);
+                    chunk.push('\n');
+                    self.set(self.next, line.trim_end_matches(' '));
+                    self.next += 1;
+                }
+                update(first, &chunk)
+            }
+            Step::Show(below, shown) => {
+                let number = self.next + below;
+                let mut text = clean(shown);
+                text.truncate(unsettled(&text, self.size.0 as usize).len());
+                // As many as a screen has rows.
+                let known = self.lines.last_key_value().map_or(0, |(last, _)| last + 1);
+                let hole = self.next.max(known);
+                if !text.is_empty() && number - hole < i64::from(self.size.1) {
+                    let rows = (hole..number).map(|number| (number, String::new()));
+                    self.lines.extend(rows);
+                }
+                self.set(number, &text);
+                let next = self.next;
+                while self
+                    .lines
+                    .last_entry()
+                    .is_some_and(|last| *last.key() >= next && last.get().is_empty())
+                {
+                    self.lines.pop_last();
+                }
+                revised(number, shown)
+            }
+            Step::Revise(back, text) => {
+                let number = (self.next - back).max(1).min(self.next - 1);
+                if !text.is_empty() || self.lines.contains_key(&number) {
+                    self.set(number, text.trim_end_matches(' '));
+                }
+                revised(number, text)
+            }
+            Step::Baseline(number, text) => {
+                if !text.is_empty() || self.lines.contains_key(number) {
+                    self.set(*number, text.trim_end_matches(' '));
+                }
+                revised(*number, text)
+            }
+            Step::Resize(width, height) => {
+                for line in self.lines.values_mut().filter(|_| *width != self.size.0) {
+                    line.truncate(line.trim_end_matches(' ').len());
+                }
+                self.size = (*width, *height);
+                resized(*width, *height)
+            }
+            Step::Screen(rows) => {
+                let rows: Vec<(u32, &str)> = rows
+                    .iter()
+                    .map(|(row, text)| (*row, text.as_str()))
+                    .collect();
+                screen(self.size.0, self.size.1, &rows)
+            }
+            Step::Gap(lost) => {
+                let first = self.next;
+                self.next += lost.unwrap_or(0) as i64;
+                gap(first, *lost, "ambiguous")
+            }
+        }
+    }
+
+    fn set(&mut self, number: i64, text: &str) {
+        self.has_wide |= !text.is_ascii();
+        self.lines.insert(number, clean(text));
+    }
+
+    /// A terminal on which all lines were printed once, as they read in the end.
+    fn printed(&self) -> Terminal {
+        let (width, height) = (self.size.0 as usize, self.size.1 as usize);
+        let mut terminal = Terminal::with_scrollback(width, height, None).unwrap();
+        for (number, line) in &self.lines {
+            if *number > *self.lines.keys().next().unwrap_or(number) {
+                terminal.feed("\r\n");
+            }
+            terminal.feed(line.as_str());
+        }
+        if self
+            .lines
+            .keys()
+            .next_back()
+            .is_some_and(|last| *last < self.next)
+        {
+            terminal.feed("\r\n");
+        }
+        terminal
+    }
+}
+
+fn check(steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut truth = Truth {
+        lines: BTreeMap::new(),
+        next: 1,
+        size: (20, 8),
+        has_wide: false,
+    };
+    let mut events = vec![opened("%1", 20, 8)];
+    events.extend(steps.iter().map(|step| truth.step(step)));
+    events.push(closed(None));
+    let log = log(events);
+    let options = AsciicastOptions {
+        pane: Some("%1".into()),
+        ..AsciicastOptions::default()
+    };
+    let (cast, unreached) = Played::of(options, &log);
+    let printed = truth.printed();
+    let to_cursor = |terminal: &Terminal| -> Vec<String> {
+        let rows = terminal
+            .screen()
+            .visible_lines()
+            .take(terminal.cursor().row + 1);
+        rows.map(|line| line.text().trim_end().to_owned()).collect()
+    };
+    let above = printed.screen().all_lines().count() - printed.size().1;
+    let mut rows: Vec<String> = printed
+        .screen()
+        .all_lines()
+        .take(above)
+        .map(|line| line.text().trim_end().to_owned())
+        .collect();
+    rows.extend(to_cursor(&printed));
+    // The screen of a terminal with scrollback, and of one without.
+    for scrollback in [None, Some(0)] {
+        let terminal = cast.play(scrollback);
+        prop_assert!(terminal.active_screen_kind() == ScreenKind::Primary);
+        prop_assert_eq!(terminal.size(), printed.size());
+        let shown = to_cursor(&terminal);
+        prop_assert!(rows.ends_with(&shown), "{:#?}\nshown {:#?}", rows, shown);
+        // Nothing is left below the text.
+        let below = terminal.screen().visible_lines().skip(shown.len());
+        prop_assert!(
+            below
+                .map(|line| line.text())
+                .all(|row| row.trim_end().is_empty())
+        );
+    }
+    let resizes = steps.iter().any(|step| matches!(step, Step::Resize(..)));
+    if unreached == 0 && !(truth.has_wide && resizes) {
+        prop_assert_eq!(cast.text(), trimmed(printed.screen().text()));
+    }
+    let duration = log[log.len() - 1].ts.micros() - log[0].ts.micros();
+    prop_assert_eq!(cast.duration_micros(), duration as u64);
+    let sizes = steps
+        .iter()
+        .filter(|step| matches!(step, Step::Resize(..)))
+        .count();
+    prop_assert!(cast.all('r').len() <= sizes);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn played_it_ends_at_the_recorded_text(steps in steps(false)) {
+        check(&steps)?;
+    }
+
+    #[test]
+    fn resized_it_ends_at_the_recorded_text(steps in steps(true)) {
+        check(&steps)?;
+    }
+}

@@ -1,0 +1,245 @@
+//! What the plain text of a run reads.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::face::asciicast::player::{gap, log, opened, revised, update};
+use crate::face::clean::tests::nasty;
+
+/// Both passes.
+fn text_of(only: Option<&str>, log: &[Envelope]) -> String {
+    let mut survey = Survey::new(only.map(PaneId::from));
+    log.iter().for_each(|envelope| survey.note(envelope));
+    let (mut transcript, mut out) = (TextExport::new(survey), String::new());
+    for envelope in log {
+        transcript.push(envelope, &mut out);
+    }
+    transcript.finish(&mut out);
+    assert_eq!(transcript.unkept(), 0);
+    out
+}
+
+fn text(events: impl IntoIterator<Item = TdEvent>) -> String {
+    text_of(None, &log(events))
+}
+
+fn started(panes: &[&str]) -> TdEvent {
+    TdEvent::SessionStarted {
+        execution_id: "x".into(),
+        session: "job".into(),
+        panes: panes.iter().map(|pane| PaneId::from(*pane)).collect(),
+    }
+}
+
+fn other(first_line: i64, chunk: &str) -> TdEvent {
+    TdEvent::OutputUpdate {
+        execution_id: "x".into(),
+        pane: "%2".into(),
+        first_line,
+        chunk: chunk.into(),
+        is_complete: false,
+        reason: None,
+        exit_status: None,
+        styles: Default::default(),
+    }
+}
+
+#[test]
+fn lines_read_as_they_did_at_last() {
+    for (events, expected) in [
+        (vec![update(1, "a  \n\nb\n")], "a  \n\nb\n"),
+        // What was shown before it settled is no line of its own; what never settled is the last.
+        (
+            vec![revised(1, "10%"), update(1, "100%\n"), revised(2, "$ ")],
+            "100%\n$ \n",
+        ),
+        (
+            vec![
+                update(1, "a\nb\nc\n"),
+                revised(2, "?"),
+                revised(2, "B"),
+                revised(3, ""),
+            ],
+            "a\nB\n\n",
+        ),
+        // Blank lines between open ones are lines; those below the last are not.
+        (
+            vec![
+                update(1, "a\n"),
+                revised(2, "Which one?"),
+                revised(3, ""),
+                revised(4, ""),
+                revised(5, "  1. this"),
+                revised(6, ""),
+            ],
+            "a\nWhich one?\n\n\n  1. this\n",
+        ),
+        // The same of open lines that a gap has ended.
+        (
+            vec![
+                revised(1, "x"),
+                revised(2, ""),
+                revised(3, "y"),
+                gap(4, None, "cleared"),
+                update(4, "a\n"),
+            ],
+            "x\n\ny\n[lines lost: cleared]\na\n",
+        ),
+        // Of what stood there before, the lines that changed.
+        (
+            vec![update(1, "a\n"), revised(-3, "old"), revised(-2, "")],
+            "old\na\n",
+        ),
+        // A line that was shown and then lost.
+        (
+            vec![
+                revised(1, "prompt"),
+                gap(2, None, "cleared"),
+                update(2, "a\n"),
+            ],
+            "prompt\n[lines lost: cleared]\na\n",
+        ),
+        (
+            vec![
+                update(1, "a\n"),
+                gap(2, Some(3), "history_trimmed"),
+                update(5, "b\n"),
+            ],
+            "a\n[3 lines lost: history_trimmed]\nb\n",
+        ),
+        (vec![update(1, "\u{1b}[31mred\u{7}\n")], "^[[31mred^G\n"),
+    ] {
+        let shown = format!("{events:?}");
+        let events = [started(&["%1"]), opened("%1", 80, 24)]
+            .into_iter()
+            .chain(events);
+        assert_eq!(text(events), expected, "{shown}");
+    }
+}
+
+#[test]
+fn several_panes_are_told_apart_and_one_stands_alone() {
+    let events = [
+        started(&["%1", "%2"]),
+        update(1, "one\n"),
+        other(1, "other\n\n"),
+        update(2, "two\n"),
+        revised(1, "ONE"),
+        revised(3, "$"),
+        TdEvent::LogGap {
+            execution_id: "x".into(),
+            first_seq: 7,
+            last_seq: 9,
+        },
+    ];
+    let log = log(events);
+    let all = "job %1 | ONE\njob %2 | other\njob %2 |\njob %1 | two\njob | [events 7 to 9 are not in the log]\njob %1 | $\n";
+    assert_eq!(text_of(None, &log), all);
+    assert_eq!(
+        text_of(Some("%2"), &log),
+        "other\n\n[events 7 to 9 are not in the log]\n"
+    );
+    let mut survey = Survey::new(None);
+    log.iter().for_each(|envelope| survey.note(envelope));
+    assert_eq!((survey.panes().count(), survey.sole_pane()), (2, None));
+}
+
+#[test]
+fn what_has_no_pane_is_written_as_it_came() {
+    let token = |token: &str| TdEvent::TokenReceived {
+        execution_id: "x".into(),
+        iteration: 1,
+        token: token.into(),
+        pane: None,
+    };
+    let check = TdEvent::ValidationOutput {
+        execution_id: "x".into(),
+        iteration: 1,
+        line: "ok".into(),
+        is_stderr: false,
+    };
+    assert_eq!(
+        text([token("he"), token("llo\nyou"), check]),
+        "hello\nyou\nok\n"
+    );
+    let output = |text: &str| TdEvent::ExecutionOutput {
+        execution_id: "x".into(),
+        stream: "stdout".into(),
+        text: text.into(),
+    };
+    let missing = TdEvent::LogGap {
+        execution_id: "x".into(),
+        first_seq: 7,
+        last_seq: 9,
+    };
+    assert_eq!(
+        text([
+            output("10%\r\u{1b}[32m100%\u{1b}[0m"),
+            update(1, "pane\n"),
+            output(" done\nopen"),
+            missing,
+            output("no newline"),
+        ]),
+        "pane\n100% done\nopen\n[events 7 to 9 are not in the log]\nno newline\n"
+    );
+    assert_eq!(text([]), "");
+}
+
+/// See `cast/recorded/program.sh`.
+#[test]
+fn a_recorded_pane_reads_as_tmux_had_it() {
+    let log = include_str!("asciicast/recorded/pane.jsonl").lines();
+    let log: Vec<Envelope> = log
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    // The first line stood there before; below the last there are empty rows.
+    let (_, joined) = include_str!("asciicast/recorded/joined.txt")
+        .split_once('\n')
+        .unwrap();
+    let ends = |text: &str| -> Vec<String> {
+        text.trim_end()
+            .lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect()
+    };
+    assert_eq!(ends(&text_of(None, &log)), ends(joined));
+}
+
+proptest! {
+    /// The same as a map of the last states has it, as tests of panes read a log.
+    #[test]
+    fn it_is_the_replay(
+        steps in prop::collection::vec((any::<bool>(), 1_i64..6, "[a-z]{1,4}"), 0..60),
+    ) {
+        let (mut next, mut lines, mut events) = (1, BTreeMap::new(), Vec::new());
+        for (says, number, text) in steps {
+            if says {
+                let chunk: String = (0..number).map(|n| format!("{text}{n}\n")).collect();
+                events.push(update(next, &chunk));
+                for n in 0..number {
+                    lines.insert(next + n, format!("{text}{n}\n"));
+                }
+                next += number;
+            } else {
+                // Up to two lines that are not said yet.
+                let number = next + 2 - number;
+                lines.insert(number, format!("{text}\n"));
+                events.push(revised(number, &text));
+            }
+        }
+        prop_assert_eq!(text(events), lines.into_values().collect::<String>());
+    }
+
+    #[test]
+    fn nothing_orders_the_terminal(line in nasty(), name in nasty()) {
+        let events = [
+            TdEvent::SessionStarted { execution_id: "x".into(), session: name, panes: vec!["%1".into(), "%2".into()] },
+            update(1, &line), other(1, &line), revised(1, &line), revised(99, &line), gap(99, None, &line),
+            TdEvent::ExecutionOutput { execution_id: "x".into(), stream: line.clone(), text: line.clone() },
+        ];
+        let text = text(events);
+        prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{:?}", text);
+    }
+}

@@ -1,0 +1,125 @@
+//! An open run directory: files are opened, renamed and removed relative to its descriptor.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// An open directory. Names in it cannot lead elsewhere, even if its path changes.
+#[derive(Debug)]
+pub(crate) struct DirHandle {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl DirHandle {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        match rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty()) {
+            Ok(fd) => Ok(Self {
+                fd,
+                path: path.to_owned(),
+            }),
+            Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::invalid(
+                "the run directory is a symbolic link or a file, which is not followed:",
+            )
+            .at(path)),
+            Err(cause) => Err(Error::file(
+                "cannot open the run directory",
+                path,
+                cause.into(),
+            )),
+        }
+    }
+
+    /// Opens a subdirectory; never through a symbolic link.
+    pub(super) fn open_subdir(&self, name: &str) -> Result<Self> {
+        let failed = |cause| Error::file("cannot open", &self.join(name), cause);
+        self.open_subdir_io(name).map_err(failed)
+    }
+
+    /// Opens a subdirectory and returns the system's error.
+    pub(crate) fn open_subdir_io(&self, name: &str) -> io::Result<Self> {
+        let path = self.join(name);
+        let fd = rustix::fs::openat(self.fd(), name, DIRECTORY, Mode::empty())?;
+        Ok(Self { fd, path })
+    }
+
+    /// Opens a regular file; never through a symbolic link, and without waiting for the peer of a
+    /// named pipe.
+    pub(crate) fn file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = File::from(rustix::fs::openat(self.fd(), name, flags, mode)?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
+        }
+        Ok(file)
+    }
+
+    /// Returns the identity of the file that has the name now; `None` if there is none.
+    pub(super) fn identity(&self, name: &str) -> io::Result<Option<FileId>> {
+        match self.file(name, OFlags::RDONLY) {
+            Ok(file) => FileId::of(&file).map(Some),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    /// Removes a file, if it exists.
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::unlinkat(self.fd(), name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(cause) => Err(cause.into()),
+        }
+    }
+
+    /// Renames a file to a name that does not exist yet.
+    pub(super) fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        let (fd, flags) = (self.fd(), RenameFlags::NOREPLACE);
+        Ok(rustix::fs::renameat_with(fd, from, fd, to, flags)?)
+    }
+
+    /// Renames a file, replacing another one.
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(self.fd(), from, self.fd(), to)?)
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Returns the directory's path, for messages.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the path of a file in the directory, for messages.
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+/// The identity of a file, independent of its name: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId(u64, u64);
+
+impl FileId {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self(metadata.dev(), metadata.ino()))
+    }
+}

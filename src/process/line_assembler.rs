@@ -1,0 +1,271 @@
+//! One stream of bytes as text for events: complete lines at once, open ones after a delay, progress lines
+//! in their present state (pure).
+//!
+//! The text is what was printed, with three changes. Bytes that are not UTF-8 become `\u{fffd}` and are
+//! counted. A line that is rewritten with carriage returns is reported in its states, not with each
+//! rewrite: text that begins with `\r` replaces what was reported of the line. A state is *transient* while
+//! a newer one may follow soon; the history gets one state per second, and always the last one.
+
+use std::time::{Duration, Instant};
+
+/// The delay after which an open line is reported: `003…` batches for as long.
+pub(super) const OPEN_LINE_DELAY: Duration = Duration::from_millis(100);
+
+/// How often the history gets a state of a rewritten line, as for the lines of a pane.
+pub(super) const KEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// A longer line is reported in parts, and a reported part cannot be rewritten.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Replaces bytes that are not UTF-8.
+const REPLACEMENT: &str = "\u{fffd}";
+
+/// Assembles the lines of one stream.
+#[derive(Debug, Default)]
+pub(super) struct LineAssembler {
+    /// Line ends arrive as `\r\n`, as terminals write them, and are reported as `\n`.
+    is_terminal: bool,
+    /// The first bytes of an incomplete character.
+    partial_char: Vec<u8>,
+    /// Text for the next [`LineAssembler::take_ready`].
+    ready: String,
+    /// The present state of the open line.
+    line: String,
+    /// The byte at which the next text overwrites the line, after a carriage return. `None` is its end.
+    column: Option<usize>,
+    /// The beginning of the open line was dropped because of its length.
+    is_long: bool,
+    /// The line is printable ASCII, so a byte is a column.
+    is_plain: bool,
+    reported: Reported,
+    /// The time of the first change since the line was last reported.
+    changed_at: Option<Instant>,
+    /// When the open line was last reported.
+    reported_at: Option<Instant>,
+    /// When a state was last kept in the history.
+    kept_at: Option<Instant>,
+    /// A newer state was reported as transient since.
+    is_behind: bool,
+    invalid: u64,
+}
+
+/// The reported state of the open line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reported {
+    #[default]
+    Nothing,
+    /// This number of its first bytes, which have not changed.
+    Prefix(usize),
+    /// Text that has been overwritten.
+    Overwritten,
+}
+
+impl LineAssembler {
+    pub fn new(is_terminal: bool) -> Self {
+        Self {
+            is_terminal,
+            is_plain: true,
+            ..Self::default()
+        }
+    }
+
+    /// Takes bytes as they were read, cut anywhere.
+    pub fn push(&mut self, bytes: &[u8], now: Instant) {
+        if self.partial_char.is_empty() {
+            return self.decode(bytes, now);
+        }
+        let mut joined = std::mem::take(&mut self.partial_char);
+        joined.extend_from_slice(bytes);
+        self.decode(&joined, now);
+    }
+
+    fn decode(&mut self, bytes: &[u8], now: Instant) {
+        // The common case: everything is valid.
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return self.text(text, now);
+        }
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            self.text(chunk.valid(), now);
+            let invalid = chunk.invalid();
+            if chunks.peek().is_none() && is_partial_char(invalid) {
+                self.partial_char = invalid.to_vec();
+            } else if !invalid.is_empty() {
+                self.invalid += 1;
+                self.text(REPLACEMENT, now);
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str, now: Instant) {
+        if text.is_empty() {
+            return;
+        }
+        let mut rest = text;
+        if self.column.is_none() && memchr::memchr(b'\r', text.as_bytes()).is_none() {
+            // Complete lines are reported as they are.
+            if let Some(last) = memchr::memrchr(b'\n', text.as_bytes()) {
+                let (complete, open) = text.split_at(last + 1);
+                self.report();
+                self.ready.push_str(complete);
+                self.begin_line();
+                rest = open;
+            }
+            return self.write(rest, now);
+        }
+        while let Some(at) = memchr::memchr2(b'\r', b'\n', rest.as_bytes()) {
+            self.write(&rest[..at], now);
+            if rest.as_bytes()[at] == b'\n' {
+                self.end_line();
+            } else {
+                self.column = Some(0);
+            }
+            rest = &rest[at + 1..];
+        }
+        self.write(rest, now);
+    }
+
+    /// Writes into the open line as a terminal does.
+    fn write(&mut self, text: &str, now: Instant) {
+        if text.is_empty() {
+            return;
+        }
+        let is_plain = text.bytes().all(|b| matches!(b, b' '..=b'~'));
+        match self.column.take() {
+            None => self.line.push_str(text),
+            Some(at) => {
+                if std::mem::take(&mut self.is_long) {
+                    self.line.clear();
+                    self.reported = Reported::Overwritten;
+                } else if matches!(self.reported, Reported::Prefix(bytes) if at < bytes) {
+                    self.reported = Reported::Overwritten;
+                }
+                let end = at + text.len();
+                if self.is_plain && is_plain && end < self.line.len() {
+                    self.line.replace_range(at..end, text);
+                    self.column = Some(end);
+                } else {
+                    // The rest of the line is dropped: coloured text usually erases the line, and
+                    // otherwise the old rest would be just as wrong.
+                    self.line.truncate(at);
+                    self.is_plain = self.is_plain || at == 0;
+                    self.line.push_str(text);
+                }
+            }
+        }
+        self.is_plain &= is_plain;
+        self.changed_at.get_or_insert(now);
+        if self.line.len() > LINE_BYTES_MAX {
+            self.report();
+            self.line.clear();
+            (self.column, self.is_plain) = (None, true);
+            (self.reported, self.is_long) = (Reported::Prefix(0), true);
+            self.changed_at = None;
+        }
+    }
+
+    fn end_line(&mut self) {
+        let has_return = self.column == Some(0) && !self.is_terminal;
+        self.report();
+        self.ready.push_str(if has_return { "\r\n" } else { "\n" });
+        self.begin_line();
+    }
+
+    /// Appends the unreported part of the line to the ready text.
+    fn report(&mut self) {
+        match self.reported {
+            Reported::Nothing => self.ready.push_str(&self.line),
+            Reported::Prefix(bytes) => self.ready.push_str(&self.line[bytes..]),
+            Reported::Overwritten => {
+                self.ready.push('\r');
+                self.ready.push_str(&self.line);
+            }
+        }
+        self.reported = Reported::Prefix(self.line.len());
+    }
+
+    fn begin_line(&mut self) {
+        self.line.clear();
+        (self.column, self.is_plain, self.is_long) = (None, true, false);
+        self.reported = Reported::Nothing;
+        (self.changed_at, self.reported_at) = (None, None);
+        (self.kept_at, self.is_behind) = (None, false);
+    }
+
+    /// Reports the open line when its delay is over: appends it to the ready text, or returns a transient
+    /// state of it.
+    pub fn tick(&mut self, now: Instant) -> Option<String> {
+        self.due().filter(|due| now >= *due)?;
+        self.report_open_line(now)
+    }
+
+    /// Reports the open line before its delay is over, because the writer flushes it. States of a
+    /// rewritten line keep their distance.
+    pub fn flush(&mut self, now: Instant) -> Option<String> {
+        let is_early = self
+            .reported_at
+            .is_some_and(|at| now < at + OPEN_LINE_DELAY);
+        if self.due().is_none() || (self.reported == Reported::Overwritten && is_early) {
+            return None;
+        }
+        self.report_open_line(now)
+    }
+
+    fn report_open_line(&mut self, now: Instant) -> Option<String> {
+        self.reported_at = Some(now);
+        let may_keep = self.kept_at.is_none_or(|at| now >= at + KEEP_EVERY);
+        self.changed_at = None;
+        if self.reported == Reported::Overwritten && !may_keep {
+            self.is_behind = true;
+            return Some(format!("\r{}", self.line));
+        }
+        if self.reported == Reported::Overwritten {
+            self.kept_at = Some(now);
+        }
+        self.is_behind = false;
+        self.report();
+        None
+    }
+
+    /// Returns the time of the next [`LineAssembler::tick`].
+    pub fn due(&self) -> Option<Instant> {
+        let open = self.changed_at.map(|at| at + OPEN_LINE_DELAY);
+        let kept = self.kept_at.filter(|_| self.is_behind);
+        let kept = kept.map(|at| at + KEEP_EVERY);
+        [open, kept].into_iter().flatten().min()
+    }
+
+    /// Reports the rest at the end of the stream.
+    pub fn finish(&mut self, now: Instant) {
+        if !std::mem::take(&mut self.partial_char).is_empty() {
+            self.invalid += 1;
+            self.write(REPLACEMENT, now);
+        }
+        self.report();
+        self.begin_line();
+    }
+
+    /// Returns the text that is ready.
+    pub fn ready(&self) -> &str {
+        &self.ready
+    }
+
+    /// Takes the text that is ready.
+    pub fn take_ready(&mut self) -> String {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Returns the number of places that were not UTF-8.
+    pub fn invalid(&self) -> u64 {
+        self.invalid
+    }
+}
+
+/// Returns true for the first bytes of an incomplete character.
+fn is_partial_char(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+#[cfg(test)]
+#[path = "line_assembler_tests.rs"]
+mod tests;

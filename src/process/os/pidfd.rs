@@ -1,0 +1,99 @@
+//! Handles of processes (pidfds): opened while a process lives, queried for its exit afterwards. The only
+//! file that contains `unsafe`.
+
+#![allow(
+    unsafe_code,
+    reason = "no dependency has the ioctl PIDFD_GET_INFO; the call carries the proof"
+)]
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+pub(super) use imp::{exit_info, open};
+
+/// The answer of a pidfd about its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExitInfo {
+    /// The process was reaped, with this status of wait(2).
+    Reaped(i32),
+    /// The process lives, or was not reaped yet.
+    Unknown,
+    /// The kernel has no such information: it is older than Linux 6.15.
+    Unsupported,
+}
+
+#[cfg(target_os = "linux")]
+mod imp {
+    use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    use super::{ExitInfo, OwnedFd, io};
+
+    /// `struct pidfd_info` of `linux/pidfd.h` in its first size, 64 bytes, which every kernel that
+    /// knows the request takes.
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    struct PidfdInfo {
+        /// The requested fields, then the answered ones.
+        mask: u64,
+        cgroup: u64,
+        /// pid, tgid, ppid, and the user and group ids.
+        ids: [u32; 11],
+        /// The status of wait(2).
+        exit_code: i32,
+    }
+
+    const _: () = assert!(
+        size_of::<PidfdInfo>() == 64,
+        "the size is part of the request"
+    );
+
+    /// `PIDFD_INFO_EXIT`.
+    const EXIT: u64 = 1 << 3;
+
+    /// `PIDFD_GET_INFO`.
+    const GET_INFO: Opcode = opcode::read_write::<PidfdInfo>(0xff, 11);
+
+    /// Opens a process.
+    ///
+    /// # Errors
+    /// When the process does not exist, no descriptor is left, or the system is not Linux.
+    pub fn open(pid: u32) -> io::Result<OwnedFd> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(pidfd_open(pid, PidfdFlags::empty())?)
+    }
+
+    /// Returns how a process ended that was opened while it lived.
+    pub fn exit_info(pidfd: &OwnedFd) -> ExitInfo {
+        let mut info = PidfdInfo {
+            mask: EXIT,
+            ..PidfdInfo::default()
+        };
+        // SAFETY: the request reads and writes one `struct pidfd_info` of the size that the opcode
+        // carries, 64 bytes, and `PidfdInfo` has that layout: `repr(C)`, no padding, every bit pattern is
+        // valid in each field. A descriptor that is no pidfd, and a kernel without the request,
+        // refuse it and write nothing.
+        let answer = unsafe { ioctl(pidfd, Updater::<{ GET_INFO }, PidfdInfo>::new(&mut info)) };
+        match answer {
+            Ok(()) if info.mask & EXIT != 0 => ExitInfo::Reaped(info.exit_code),
+            // Until a process is reaped, kernels with this information return ESRCH, or answer
+            // without it. So do kernels from 6.13 on, which never have it.
+            Ok(()) | Err(rustix::io::Errno::SRCH) => ExitInfo::Unknown,
+            Err(_) => ExitInfo::Unsupported,
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod imp {
+    use super::{ExitInfo, OwnedFd, io};
+
+    pub fn open(_pid: u32) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub fn exit_info(_pidfd: &OwnedFd) -> ExitInfo {
+        ExitInfo::Unsupported
+    }
+}

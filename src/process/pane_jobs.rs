@@ -1,0 +1,294 @@
+//! The jobs of one pane: what its foreground has shown, and what is to be reported of it (pure).
+//!
+//! A job is a process group that a shell has put into the foreground. It begins when it is seen there and
+//! ends when all members that the shell started itself have ended. Its status is that of the last one, as in
+//! a pipeline. A job that is stopped, or continues in the background, is the same job until its end.
+
+use std::time::{Duration, Instant};
+
+use crate::track::Death;
+
+/// The age from which a job is reported: a shell runs many shorter ones.
+pub(crate) const JOB_REPORT_AGE: Duration = Duration::from_millis(500);
+
+/// The time between output and the second check of the foreground: a silent command has begun by then.
+const CHECK_AGAIN: Duration = Duration::from_millis(500);
+
+/// The most jobs of a pane: all of them but one are stopped.
+const JOBS_MAX: usize = 16;
+
+/// The most members of a job.
+const MEMBERS_MAX: usize = 16;
+
+/// The foreground of a pane's terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ForegroundGroup {
+    /// The shell itself.
+    Shell,
+    /// A group that a shell has started.
+    Group {
+        group: u32,
+        /// The processes that the shell started itself, in that order.
+        members: Vec<u32>,
+        /// When the first of them began.
+        since: Instant,
+        /// The last one is at the end of the pipeline, as far as can be seen.
+        is_whole: bool,
+    },
+    /// A group whose parent is unknown.
+    Unknown,
+}
+
+/// A job's beginning or end, to be reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PaneJobEvent {
+    /// A job has reached the age of [`JOB_REPORT_AGE`].
+    Started { group: u32, members: Vec<u32> },
+    /// A reported job has ended.
+    Completed {
+        group: u32,
+        end: Option<Death>,
+        took: Duration,
+    },
+}
+
+/// The jobs of a pane.
+#[derive(Debug, Default)]
+pub(crate) struct PaneJobs {
+    jobs: Vec<PaneJob>,
+    /// When the foreground is checked again.
+    check_at: Option<Instant>,
+    /// True when the pane has printed since `check_at` was set.
+    has_output: bool,
+    /// The groups of ended jobs, and their processes. They look like new jobs until the shell takes its
+    /// terminal back a moment later.
+    ended: Vec<(u32, Vec<u32>)>,
+}
+
+#[derive(Debug)]
+struct PaneJob {
+    group: u32,
+    members: Vec<Member>,
+    since: Instant,
+    reporting: Reporting,
+    /// The last known member is the last of the pipeline.
+    is_whole: bool,
+}
+
+#[derive(Debug)]
+struct Member {
+    pid: u32,
+    /// Its exit, once it has ended: `Some(None)` where the status is unknown.
+    end: Option<Option<Death>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reporting {
+    /// The job is too young.
+    Pending,
+    Reported,
+    /// The job is reported as a part of another one, or is no job.
+    Suppressed,
+}
+
+impl PaneJobs {
+    /// Notes that the pane printed something; returns true when the foreground is to be checked now.
+    pub fn note_output(&mut self, now: Instant) -> bool {
+        self.has_output = self.check_at.is_some();
+        if self.has_output {
+            return false;
+        }
+        self.check_at = Some(now + CHECK_AGAIN);
+        true
+    }
+
+    /// Returns true when a check of the foreground is due; schedules another one if the pane has printed.
+    pub fn take_due_check(&mut self, now: Instant) -> bool {
+        if self.check_at.is_none_or(|at| at > now) {
+            return false;
+        }
+        let has_output = std::mem::take(&mut self.has_output);
+        self.check_at = has_output.then_some(now + CHECK_AGAIN);
+        true
+    }
+
+    /// Requests a check now and one later: the next command after a job's end may be silent.
+    pub fn request_check(&mut self, now: Instant) {
+        (self.check_at, self.has_output) = (Some(now), true);
+    }
+
+    /// Takes in the foreground; returns the processes that are new in it.
+    pub fn update(&mut self, foreground: &ForegroundGroup) -> Vec<u32> {
+        let ForegroundGroup::Group {
+            group,
+            members,
+            since,
+            is_whole,
+        } = foreground
+        else {
+            self.ended.clear();
+            return Vec::new();
+        };
+        self.ended.retain(|(ended, _)| ended == group);
+        let mut ended = self.ended.iter();
+        if ended.any(|(_, pids)| members.iter().all(|pid| pids.contains(pid))) {
+            return Vec::new();
+        }
+        if self.job(*group).is_none() {
+            if self.jobs.len() >= JOBS_MAX {
+                return Vec::new();
+            }
+            self.jobs.push(PaneJob {
+                group: *group,
+                members: Vec::new(),
+                since: *since,
+                reporting: Reporting::Pending,
+                is_whole: true,
+            });
+        }
+        let Some(job) = self.job_mut(*group) else {
+            return Vec::new();
+        };
+        let is_new = |pid: &u32| !job.members.iter().any(|member| member.pid == *pid);
+        let mut new: Vec<u32> = members.iter().copied().filter(is_new).collect();
+        // The last member of a long pipeline has the status that counts.
+        let room = MEMBERS_MAX.saturating_sub(job.members.len());
+        new.drain(..new.len().saturating_sub(room));
+        let new_members = new.iter().map(|&pid| Member { pid, end: None });
+        job.members.extend(new_members);
+        // A last member that has ended meanwhile was judged when it was seen.
+        if job.members.last().map(|member| &member.pid) == members.last() {
+            job.is_whole = *is_whole;
+        }
+        new
+    }
+
+    /// Notes the end of a process; returns true when it was a member of a job.
+    pub fn member_exited(&mut self, pid: u32, end: Option<Death>) -> bool {
+        let members = self.jobs.iter_mut().flat_map(|job| &mut job.members);
+        let mut matching = members.filter(|member| member.pid == pid && member.end.is_none());
+        let Some(member) = matching.next() else {
+            return false;
+        };
+        member.end = Some(end);
+        true
+    }
+
+    /// Suppresses the reports of a job.
+    pub fn suppress(&mut self, group: u32) {
+        if let Some(job) = self.job_mut(group) {
+            job.reporting = Reporting::Suppressed;
+        }
+    }
+
+    /// Marks a pending job as reported, whatever its age, and returns its processes. `None` for a job that
+    /// is not pending.
+    pub fn report_now(&mut self, group: u32) -> Option<Vec<u32>> {
+        let job = self.job_mut(group);
+        let job = job.filter(|job| job.reporting == Reporting::Pending)?;
+        job.reporting = Reporting::Reported;
+        Some(job.pids())
+    }
+
+    /// Returns true for a job that is neither reported nor suppressed.
+    pub fn is_pending(&self, group: u32) -> bool {
+        let job = self.job(group);
+        job.is_some_and(|job| job.reporting == Reporting::Pending)
+    }
+
+    /// Returns true for a job that is reported or suppressed.
+    pub fn is_decided(&self, group: u32) -> bool {
+        let job = self.job(group);
+        job.is_some_and(|job| job.reporting != Reporting::Pending)
+    }
+
+    /// Returns true while a reported job runs.
+    pub fn has_reported(&self) -> bool {
+        let mut jobs = self.jobs.iter();
+        jobs.any(|job| job.reporting == Reporting::Reported && !job.has_ended())
+    }
+
+    /// Returns true while a job runs.
+    pub fn is_running(&self, group: u32) -> bool {
+        self.job(group).is_some_and(|job| !job.has_ended())
+    }
+
+    /// Returns true when a process is a member of a job.
+    pub fn contains(&self, pid: u32) -> bool {
+        let mut members = self.jobs.iter().flat_map(|job| &job.members);
+        members.any(|member| member.pid == pid)
+    }
+
+    /// Returns the reports that are due.
+    pub fn due(&mut self, now: Instant) -> Vec<PaneJobEvent> {
+        let mut events = Vec::new();
+        let ended = &mut self.ended;
+        self.jobs.retain_mut(|job| {
+            let (took, has_ended) = (now.saturating_duration_since(job.since), job.has_ended());
+            if job.reporting == Reporting::Pending && took >= JOB_REPORT_AGE {
+                job.reporting = Reporting::Reported;
+                let (group, members) = (job.group, job.pids());
+                events.push(PaneJobEvent::Started { group, members });
+            }
+            if has_ended && job.reporting == Reporting::Reported {
+                events.push(job.completed(took));
+            }
+            if has_ended {
+                ended.push((job.group, job.pids()));
+            }
+            !has_ended
+        });
+        // At most as many can have been in the foreground.
+        let excess = ended.len().saturating_sub(JOBS_MAX);
+        ended.drain(..excess);
+        events
+    }
+
+    /// Ends all jobs of a closed pane, and returns the reports.
+    pub fn close(&mut self, now: Instant) -> Vec<PaneJobEvent> {
+        let jobs = self.jobs.drain(..);
+        let reported = jobs.filter(|job| job.reporting == Reporting::Reported);
+        reported
+            .map(|job| job.completed(now.saturating_duration_since(job.since)))
+            .collect()
+    }
+
+    /// Returns the time of the next call of [`PaneJobs::due`] and [`PaneJobs::take_due_check`] while nothing
+    /// happens.
+    pub fn next_due(&self) -> Option<Instant> {
+        let pending = (self.jobs.iter()).filter(|job| job.reporting == Reporting::Pending);
+        let reports = pending.map(|job| job.since + JOB_REPORT_AGE);
+        reports.chain(self.check_at).min()
+    }
+
+    fn job(&self, group: u32) -> Option<&PaneJob> {
+        self.jobs.iter().find(|job| job.group == group)
+    }
+
+    fn job_mut(&mut self, group: u32) -> Option<&mut PaneJob> {
+        self.jobs.iter_mut().find(|job| job.group == group)
+    }
+}
+
+impl PaneJob {
+    fn has_ended(&self) -> bool {
+        !self.members.is_empty() && self.members.iter().all(|member| member.end.is_some())
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.members.iter().map(|member| member.pid).collect()
+    }
+
+    fn completed(&self, took: Duration) -> PaneJobEvent {
+        let last = self.members.last().filter(|_| self.is_whole);
+        PaneJobEvent::Completed {
+            group: self.group,
+            end: last.and_then(|last| last.end.flatten()),
+            took,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "pane_jobs_tests.rs"]
+mod tests;

@@ -1,0 +1,272 @@
+//! An agent's output, split into records, which become events, and other lines, which stay text (pure).
+
+use crate::agent::{AgentEvent, Format, StreamFormat, StreamParser, StreamStatus};
+use crate::timestamp::Timestamp;
+
+/// A line with more leading blanks or NUL bytes is text: a process that died leaves at most as many as a
+/// block of its file system has.
+const INDENT_BYTES_MAX: usize = 64 * 1024;
+
+/// A part of an output.
+pub(crate) enum RecordPart<'a> {
+    /// Bytes of lines that are no records.
+    Text(&'a [u8]),
+    /// An event that a record contains.
+    Event(AgentEvent),
+    /// Bytes of records in an unknown format.
+    Unknown(&'a [u8]),
+}
+
+/// A callback for parts.
+pub(crate) type PartHandler<'a> = &'a mut dyn FnMut(RecordPart<'_>);
+
+/// The kind of a line, by its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LineKind {
+    Record,
+    Text,
+}
+
+/// Splits an output into records and text, in order.
+///
+/// A line is a record when it begins like an object or like a field of server-sent events. While the format
+/// is unknown, everything from the first record on is buffered. It is split when the format is known, at the
+/// latest after 64 lines.
+pub(crate) struct RecordSplitter {
+    format: Format,
+    parser: StreamParser,
+    /// The beginning of a line whose kind is not known yet.
+    line_start: Vec<u8>,
+    /// The kind of the open line.
+    open: Option<LineKind>,
+    /// The kind of the last line, which an empty line shares.
+    last: LineKind,
+    /// Everything from the first record on, while the format is unknown.
+    buffered: Option<Vec<u8>>,
+    events: Vec<AgentEvent>,
+    has_output: bool,
+    /// The exit status of a program that failed.
+    failure: Option<String>,
+}
+
+impl RecordSplitter {
+    /// Creates a splitter for a format; plain text has no records.
+    pub fn new(format: Format) -> Option<Self> {
+        (format != Format::Text).then(|| Self {
+            format,
+            parser: StreamParser::new(format),
+            line_start: Vec::new(),
+            open: None,
+            last: LineKind::Text,
+            buffered: None,
+            events: Vec::new(),
+            has_output: false,
+            failure: None,
+        })
+    }
+
+    /// Takes bytes as they were read, cut anywhere.
+    pub fn push(&mut self, bytes: &[u8], now: Timestamp, handle: PartHandler<'_>) {
+        self.has_output |= !bytes.is_empty();
+        match self.buffered {
+            Some(_) => self.buffer(bytes, now, handle),
+            None => self.split(bytes, now, handle),
+        }
+    }
+
+    /// Sets the exit status of a program that failed. Called before [`RecordSplitter::finish`].
+    pub fn set_failure(&mut self, status: String) {
+        self.failure = Some(status);
+    }
+
+    /// Handles the rest at the end of the output.
+    pub fn finish(&mut self, now: Timestamp, handle: PartHandler<'_>) {
+        let start = std::mem::take(&mut self.line_start);
+        if !start.is_empty() {
+            let kind = self.kind_of(&start).unwrap_or(LineKind::Text);
+            self.line(kind, &start, now, handle);
+        }
+        if self.buffered.is_some() {
+            self.parser.finish(now, &mut self.events);
+            self.replay(now, handle);
+        }
+        self.parser.finish(now, &mut self.events);
+        self.emit_events(handle);
+        if self.parser.status() == StreamStatus::Unknown && self.format != Format::Auto {
+            let message = format!(
+                "the output does not contain the agent's status: is its format {}?",
+                self.format
+            );
+            handle(RecordPart::Event(AgentEvent::Warning {
+                context: "agent output".to_owned(),
+                message,
+            }));
+            self.report_cut(handle);
+        }
+    }
+
+    /// Reports a program that failed, or printed nothing, without a final record. One that printed text and
+    /// succeeded may have done its work.
+    fn report_cut(&mut self, handle: PartHandler<'_>) {
+        let status = match (self.failure.take(), self.has_output) {
+            (Some(status), _) => status,
+            (None, false) => "it printed nothing".to_owned(),
+            (None, true) => return,
+        };
+        handle(RecordPart::Event(AgentEvent::AgentFailed {
+            error: "the run was cut off before its end".to_owned(),
+            evidence: format!("{status}, without a record of the outcome"),
+        }));
+    }
+
+    /// Returns the format, once it is known.
+    pub fn format(&self) -> Option<StreamFormat> {
+        self.parser.format()
+    }
+
+    /// Returns the status of the agent.
+    pub fn status(&self) -> StreamStatus {
+        self.parser.status()
+    }
+
+    /// Returns the last message of the agent, shortened for a result.
+    pub fn answer(&self) -> &str {
+        self.parser.answer()
+    }
+
+    fn buffer(&mut self, bytes: &[u8], now: Timestamp, handle: PartHandler<'_>) {
+        self.buffered
+            .get_or_insert_default()
+            .extend_from_slice(bytes);
+        self.parser.push(bytes, now, &mut self.events);
+        if self.parser.format().is_some() {
+            self.replay(now, handle);
+        }
+    }
+
+    /// Splits the buffered output, whose format is known now.
+    fn replay(&mut self, now: Timestamp, handle: PartHandler<'_>) {
+        let format = self.parser.format().unwrap_or(StreamFormat::Text);
+        self.events.clear();
+        self.parser = StreamParser::of(format);
+        let buffered = self.buffered.take().unwrap_or_default();
+        self.split(&buffered, now, handle);
+    }
+
+    fn split(&mut self, mut rest: &[u8], now: Timestamp, handle: PartHandler<'_>) {
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+            if let Some(kind) = self.open {
+                self.line(kind, &rest[..end], now, handle);
+                rest = &rest[end..];
+                continue;
+            }
+            // The kind of most lines is known at once, without a copy.
+            if self.line_start.is_empty()
+                && let Some(kind) = self.kind_of(&rest[..end])
+            {
+                if kind == LineKind::Record && self.parser.format().is_none() {
+                    return self.buffer(rest, now, handle);
+                }
+                self.line(kind, &rest[..end], now, handle);
+                rest = &rest[end..];
+                continue;
+            }
+            self.line_start.extend_from_slice(&rest[..end]);
+            rest = &rest[end..];
+            let start = std::mem::take(&mut self.line_start);
+            let kind = match self.kind_of(&start) {
+                Some(kind) => kind,
+                None if start.ends_with(b"\n") || start.len() > INDENT_BYTES_MAX => LineKind::Text,
+                None => {
+                    self.line_start = start;
+                    continue;
+                }
+            };
+            self.line(kind, &start, now, handle);
+            if self.buffered.is_some() {
+                return self.buffer(rest, now, handle);
+            }
+        }
+    }
+
+    /// Handles a line, or a part of one.
+    fn line(&mut self, kind: LineKind, bytes: &[u8], now: Timestamp, handle: PartHandler<'_>) {
+        if kind == LineKind::Record && self.parser.format().is_none() {
+            return self.buffer(bytes, now, handle);
+        }
+        self.last = kind;
+        self.open = (!bytes.ends_with(b"\n")).then_some(kind);
+        match kind {
+            LineKind::Text => handle(RecordPart::Text(bytes)),
+            LineKind::Record => {
+                self.parser.push(bytes, now, &mut self.events);
+                self.emit_events(handle);
+                // Records of an unknown agent also stay in the output as text.
+                if self.parser.format() == Some(StreamFormat::Json) {
+                    handle(RecordPart::Unknown(bytes));
+                }
+            }
+        }
+    }
+
+    fn emit_events(&mut self, handle: PartHandler<'_>) {
+        for event in self.events.drain(..) {
+            handle(RecordPart::Event(event));
+        }
+    }
+
+    /// Returns the kind of a line that begins with `begin`; `None` while that is too short.
+    fn kind_of(&self, begin: &[u8]) -> Option<LineKind> {
+        let format = self.parser.format();
+        if format == Some(StreamFormat::Text) {
+            return Some(LineKind::Text);
+        }
+        let fields: &[&[u8]] = match format {
+            Some(format) if is_sse(format) => &[b"data:", b"event:", b"id:", b"retry:", b":"],
+            // Some servers send comments before the first event.
+            None if self.format == Format::Sse => &[b"data:", b"event:", b":"],
+            // `id: 7` is often text.
+            None if self.format.formats().iter().copied().any(is_sse) => {
+                &[b"data:", b"event:", b": "]
+            }
+            _ => &[],
+        };
+        if fields.iter().any(|field| begin.starts_with(field)) {
+            return Some(LineKind::Record);
+        }
+        let line = begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin);
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | 0);
+        let mut seen = line.iter().skip_while(|byte| is_blank(byte));
+        match seen.next() {
+            None => None,
+            // An empty line ends a server-sent event.
+            Some(b'\n') if format.is_some_and(is_sse) => Some(LineKind::Record),
+            Some(b'\n') => Some(self.last),
+            // Text may begin with a brace, too; in an object a name follows.
+            Some(b'{') => match seen.find(|byte| !byte.is_ascii_whitespace()) {
+                Some(b'"' | b'}') => Some(LineKind::Record),
+                Some(_) => Some(LineKind::Text),
+                None if begin.ends_with(b"\n") => Some(LineKind::Text),
+                None => None,
+            },
+            // An incomplete byte order mark.
+            Some(0xef | 0xbb) if line.len() < 3 => None,
+            Some(_) => match fields.iter().any(|field| field.starts_with(begin)) {
+                true => None,
+                false => Some(LineKind::Text),
+            },
+        }
+    }
+}
+
+fn is_sse(format: StreamFormat) -> bool {
+    matches!(
+        format,
+        StreamFormat::AnthropicSse | StreamFormat::OpenAiChatSse | StreamFormat::OpenAiResponsesSse
+    )
+}
+
+#[cfg(test)]
+#[path = "record_splitter_tests.rs"]
+mod tests;

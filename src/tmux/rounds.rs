@@ -1,0 +1,321 @@
+//! The times of polling rounds: on a grid, or adapted to the output within a budget (pure).
+//!
+//! Adaptive polling follows the number of bytes that the server has read since the last round, which
+//! costs next to nothing to read. With no bytes, no round is due. With a few, a round may wait
+//! 200 ms. With so many that a history may overflow, the next round comes as soon as possible. Where
+//! the system does not report the number, rounds follow the results of the last ones.
+
+use std::time::Duration;
+
+use super::schedule::AdaptivePolling;
+
+/// How long slow output may wait for a round, and how long a screen that may have been rewritten in
+/// place waits to be compared (`000…`: about 200 ms).
+pub(super) const UNHURRIED: Duration = Duration::from_millis(200);
+
+/// The longest time between two checks of a server that reads nothing: output is noticed that much
+/// later at most, and a flood does not fill a history within it.
+const IDLE_CHECK: Duration = Duration::from_millis(40);
+
+/// The least and the most bytes that make a round urgent. The smallest row takes one byte, a usual
+/// one dozens: at four bytes a row, a history is still far from overflowing.
+const URGENT_BYTES: std::ops::RangeInclusive<u64> = 1024..=8192;
+const BYTES_PER_ROW: u64 = 4;
+
+/// The number of checks between two ticks of a grid for whether the server has read something.
+const CHECKS_PER_TICK: u32 = 4;
+
+/// The shortest time between two of them.
+const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+/// Returns the time between two checks for whether the server has read something.
+pub(super) fn check_interval(interval: Duration) -> Duration {
+    (interval / CHECKS_PER_TICK)
+        .max(CHECK_INTERVAL_MIN)
+        .min(interval)
+}
+
+/// The rounds on a grid, of which one may come before its tick.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct GridRounds {
+    /// The beginning of the last round, and of the one before it.
+    began: [Option<Duration>; 2],
+}
+
+impl GridRounds {
+    /// Records a round.
+    pub fn record(&mut self, began: Duration) {
+        self.began = [Some(began), self.began[0]];
+    }
+
+    /// Returns when a round comes before its tick: as soon as the server reads something after a
+    /// silence, waiting gains nothing. `asked` is the time of the last query, and the number of bytes
+    /// that the server had read before it. Whatever is printed, rounds stay an interval apart; after
+    /// an interval without one, two may follow each other sooner.
+    pub fn early_due(
+        &self,
+        interval: Duration,
+        asked: Option<(Duration, u64)>,
+        server_bytes: Option<u64>,
+    ) -> Option<Duration> {
+        let (asked, then) = asked?;
+        if server_bytes? == then {
+            return None;
+        }
+        let [last, before] = self.began;
+        let one_apart = last.map_or(Duration::ZERO, |last| last + interval);
+        let two_apart = before.map_or(Duration::ZERO, |before| before + interval * 2);
+        Some(
+            one_apart
+                .min(two_apart)
+                .max(asked + check_interval(interval)),
+        )
+    }
+}
+
+/// The adaptive rounds of one server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AdaptiveRounds {
+    /// The beginning, duration and end of the last round.
+    began: Duration,
+    duration: Duration,
+    ended: Duration,
+    /// The number of bytes that the server had read before it.
+    server_bytes: Option<u64>,
+    /// The number of further bytes that makes the next round urgent.
+    urgent_bytes: u64,
+    /// How long the next round may wait, given the results of the last ones.
+    wait: Duration,
+}
+
+/// The result of a round.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RoundResult {
+    /// A pane showed something new.
+    pub has_news: bool,
+    /// A pane's history grew by an eighth of its limit or more.
+    pub is_flood: bool,
+    /// The smallest history limit of all panes, in rows.
+    pub history_limit_min: u32,
+}
+
+impl AdaptiveRounds {
+    /// Records a round.
+    pub fn record(
+        &mut self,
+        began: Duration,
+        ended: Duration,
+        server_bytes: Option<u64>,
+        result: RoundResult,
+    ) {
+        self.wait = match result {
+            RoundResult { is_flood: true, .. } => Duration::ZERO,
+            RoundResult { has_news: true, .. } => UNHURRIED,
+            _ => (self.wait * 2).clamp(UNHURRIED, Duration::from_secs(3600)),
+        };
+        (self.began, self.ended, self.server_bytes) = (began, ended, server_bytes);
+        self.duration = ended.saturating_sub(began);
+        let bytes = u64::from(result.history_limit_min) * BYTES_PER_ROW;
+        self.urgent_bytes = bytes.clamp(*URGENT_BYTES.start(), *URGENT_BYTES.end());
+    }
+
+    /// Returns when the next round is due, given the number of bytes that the server has read by
+    /// now. At `recheck`, a screen must be compared or a line settles.
+    pub fn due(
+        &self,
+        polling: &AdaptivePolling,
+        server_bytes: Option<u64>,
+        recheck: Option<Duration>,
+    ) -> Duration {
+        let rested = self.ended + polling.rest(self.duration);
+        let after = |wait| self.began + polling.limit(wait);
+        let due = match (self.server_bytes, server_bytes) {
+            _ if self.is_idle(server_bytes) => {
+                // The last listing still holds, so the round costs the server nothing.
+                let latest = after(polling.interval_max);
+                return recheck.map_or(latest, |at| at.min(latest));
+            }
+            (Some(then), Some(now)) if now.saturating_sub(then) >= self.urgent_bytes => {
+                after(Duration::ZERO)
+            }
+            (Some(_), Some(_)) => after(self.wait.min(UNHURRIED)),
+            // The server may be gone: find out at once.
+            (Some(_), None) => after(Duration::ZERO),
+            (None, _) => {
+                let recheck = recheck.map_or(Duration::MAX, |at| at.max(after(UNHURRIED)));
+                after(self.wait).min(recheck)
+            }
+        };
+        due.max(rested)
+    }
+
+    /// Whether the server is known to have read nothing since the last round.
+    pub fn is_idle(&self, server_bytes: Option<u64>) -> bool {
+        self.server_bytes.is_some() && self.server_bytes == server_bytes
+    }
+
+    /// Returns when to check again whether a round is due: further input may make it due earlier.
+    pub fn next_check(
+        &self,
+        polling: &AdaptivePolling,
+        server_bytes: Option<u64>,
+        (now, due): (Duration, Duration),
+    ) -> Duration {
+        match self.server_bytes {
+            Some(_) if self.is_idle(server_bytes) => due.min(now + polling.limit(IDLE_CHECK)),
+            Some(_) => due.min(now + polling.interval_min),
+            None => due,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// After a round from 1000 to 1002 ms, before which 10,000 bytes had been read.
+    fn after(result: RoundResult) -> AdaptiveRounds {
+        let mut rounds = AdaptiveRounds::default();
+        rounds.record(ms(1000), ms(1002), Some(10_000), result);
+        rounds
+    }
+
+    #[test]
+    fn more_output_means_an_earlier_round() {
+        let polling = AdaptivePolling::default();
+        let rounds = after(RoundResult {
+            has_news: true,
+            history_limit_min: 2000,
+            ..RoundResult::default()
+        });
+        assert_eq!(
+            rounds.due(&polling, Some(10_000), None),
+            ms(2000),
+            "nothing"
+        );
+        assert_eq!(
+            rounds.due(&polling, Some(10_001), None),
+            ms(1200),
+            "a little"
+        );
+        assert_eq!(rounds.due(&polling, Some(17_999), None), ms(1200));
+        assert_eq!(rounds.due(&polling, Some(18_000), None), ms(1020), "a lot");
+        let small = after(RoundResult::default());
+        assert_eq!(
+            small.due(&polling, Some(11_024), None),
+            ms(1020),
+            "a small history"
+        );
+        let flood = after(RoundResult {
+            is_flood: true,
+            ..RoundResult::default()
+        });
+        assert_eq!(
+            flood.due(&polling, Some(10_001), None),
+            ms(1020),
+            "a flood continues"
+        );
+    }
+
+    #[test]
+    fn a_recheck_of_an_idle_server_is_not_delayed() {
+        let rounds = after(RoundResult::default());
+        let due = rounds.due(&AdaptivePolling::default(), Some(10_000), Some(ms(1100)));
+        assert_eq!(due, ms(1100));
+    }
+
+    #[test]
+    fn an_idle_server_is_checked_less_often_and_a_gone_one_at_once() {
+        let polling = AdaptivePolling::default();
+        let rounds = after(RoundResult::default());
+        let again = |bytes| rounds.next_check(&polling, bytes, (ms(1500), ms(2000)));
+        assert_eq!(again(Some(10_000)), ms(1540));
+        assert_eq!(again(Some(10_001)), ms(1520));
+        assert_eq!(rounds.due(&polling, None, None), ms(1020), "gone");
+    }
+
+    #[test]
+    fn without_a_byte_count_quiet_rounds_come_later_and_later() {
+        let polling = AdaptivePolling::default();
+        let mut rounds = AdaptiveRounds::default();
+        let mut now = ms(0);
+        let mut waits = Vec::new();
+        for has_news in [true, false, false, false, false, true] {
+            rounds.record(
+                now,
+                now,
+                None,
+                RoundResult {
+                    has_news,
+                    ..RoundResult::default()
+                },
+            );
+            let due = rounds.due(&polling, None, None);
+            waits.push((due - now).as_millis());
+            now = due;
+        }
+        assert_eq!(waits, [200, 400, 800, 1000, 1000, 200]);
+    }
+
+    proptest! {
+        /// The server is always left alone for its share of the time.
+        #[test]
+        fn the_budget_holds(
+            took in 0_u64..2000,
+            read in 0_u64..20_000,
+            server_share in 0.01_f64..1.0,
+            is_flood: bool,
+        ) {
+            let polling = AdaptivePolling { server_share, ..AdaptivePolling::default() };
+            let mut rounds = AdaptiveRounds::default();
+            let ended = ms(1000 + took);
+            rounds.record(ms(1000), ended, Some(0), RoundResult { is_flood, ..RoundResult::default() });
+            let due = rounds.due(&polling, Some(read + 1), Some(ms(1000)));
+            let all = (due - ms(1000)).as_secs_f64();
+            prop_assert!(ms(took).as_secs_f64() <= server_share * all + 1e-6);
+            prop_assert!(due >= ms(1020));
+        }
+    }
+
+    #[test]
+    fn output_after_a_silence_comes_before_the_tick_and_rounds_stay_apart() {
+        let (interval, asked) = (ms(40), Some((ms(200), 7)));
+        let mut rounds = GridRounds::default();
+        for (began, due) in [
+            (None, 210),
+            (Some(80), 210),
+            (Some(200), 210),
+            (Some(210), 250),
+        ] {
+            if let Some(began) = began {
+                rounds.record(ms(began));
+            }
+            assert_eq!(
+                rounds.early_due(interval, asked, Some(8)),
+                Some(ms(due)),
+                "{began:?}"
+            );
+        }
+        assert_eq!(
+            rounds.early_due(interval, asked, Some(7)),
+            None,
+            "nothing was read"
+        );
+        assert_eq!(rounds.early_due(interval, asked, None), None);
+        assert_eq!(rounds.early_due(interval, None, Some(8)), None);
+        // During a flood, the grid stays as it is.
+        rounds.record(ms(240));
+        rounds.record(ms(280));
+        let due = rounds.early_due(interval, Some((ms(280), 8)), Some(9));
+        assert_eq!(due, Some(ms(320)));
+        for (interval, expected) in [(50, 12), (200, 50), (20, 10), (4, 4)] {
+            assert_eq!(check_interval(ms(interval)).as_millis(), expected);
+        }
+    }
+}

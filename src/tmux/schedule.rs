@@ -1,0 +1,125 @@
+//! The schedule on which the gateway polls for a requester: fixed, or adapted to the output (pure).
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// The schedule of a poller.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PollSchedule {
+    /// One poll in each interval, on a grid that all pollers share. A poll comes earlier when the
+    /// server reads something after an interval without any input.
+    Fixed(Duration),
+    /// Polls that follow the panes' output.
+    Adaptive(AdaptivePolling),
+}
+
+impl Default for PollSchedule {
+    fn default() -> Self {
+        Self::Adaptive(AdaptivePolling::default())
+    }
+}
+
+impl PollSchedule {
+    /// Refuses a schedule that cannot be kept.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` for intervals of zero length or in the wrong order, and for a share
+    /// outside of 0 to 1.
+    pub(crate) fn check(&self) -> Result<()> {
+        let shortest = match self {
+            Self::Fixed(interval) => *interval,
+            Self::Adaptive(adaptive) => adaptive.interval_min,
+        };
+        if shortest.is_zero() {
+            return Err(Error::invalid("the interval must be longer than zero"));
+        }
+        let Self::Adaptive(AdaptivePolling {
+            interval_min,
+            interval_max,
+            server_share,
+        }) = self
+        else {
+            return Ok(());
+        };
+        if interval_min > interval_max {
+            return Err(Error::invalid(format!(
+                "the shortest interval, {interval_min:?}, is longer than the longest, \
+                 {interval_max:?}"
+            )));
+        }
+        if !(*server_share > 0.0 && *server_share <= 1.0) {
+            return Err(Error::invalid(format!(
+                "{server_share} is not a share of the server's time: it must be more than 0 and at \
+                 most 1"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The limits of adaptive polling.
+///
+/// ```
+/// use std::time::Duration;
+/// use td_observe::tmux::AdaptivePolling;
+/// let gentle = AdaptivePolling { server_share: 0.05, ..AdaptivePolling::default() };
+/// assert_eq!(gentle.interval_min, Duration::from_millis(20));
+/// assert_eq!(gentle.interval_max, Duration::from_secs(1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdaptivePolling {
+    /// The shortest time between two polls, while panes print a lot. Defaults to 20 ms.
+    pub interval_min: Duration,
+    /// The longest time between two polls, while nothing is printed. Defaults to 1 s.
+    pub interval_max: Duration,
+    /// The share of the server's time that polls may take, 0 to 1. Defaults to 0.2: a poll that took
+    /// 4 ms is followed by at least 16 ms without one.
+    pub server_share: f64,
+}
+
+impl Default for AdaptivePolling {
+    fn default() -> Self {
+        Self {
+            interval_min: Duration::from_millis(20),
+            interval_max: Duration::from_secs(1),
+            server_share: 0.2,
+        }
+    }
+}
+
+impl AdaptivePolling {
+    /// Limits the time between two polls.
+    pub(super) fn limit(&self, wait: Duration) -> Duration {
+        wait.min(self.interval_max).max(self.interval_min)
+    }
+
+    /// Returns how long to leave the server alone after a poll that took `duration`.
+    pub(super) fn rest(&self, duration: Duration) -> Duration {
+        // `check` refuses shares out of range. The nearest valid one keeps the arithmetic finite.
+        let share = if self.server_share > 0.001 {
+            self.server_share.min(1.0)
+        } else {
+            0.001
+        };
+        duration.mul_f64(1.0 / share - 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invalid_share_keeps_the_rest_finite() {
+        for server_share in [f64::NAN, -1.0, 0.0, 7.0, f64::INFINITY] {
+            let adaptive = AdaptivePolling {
+                server_share,
+                ..AdaptivePolling::default()
+            };
+            let rest = adaptive.rest(Duration::from_millis(2));
+            assert!(rest <= Duration::from_secs(2), "{server_share} {rest:?}");
+        }
+    }
+}

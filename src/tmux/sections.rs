@@ -1,0 +1,89 @@
+//! The sections of tmux output, split at a mark that no pane text or name can contain (pure).
+//!
+//! Names and pane text are hostile: they may contain blanks, line ends and copies of earlier output.
+//! So each batch has a random mark of its own. It travels over standard input, where no other user can
+//! read it.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// The mark of one batch: 128 random bits, as text.
+#[derive(Clone, Debug)]
+pub(super) struct Nonce(String);
+
+impl Nonce {
+    pub(super) fn fresh() -> Self {
+        // The keys of `RandomState` come from the system's random numbers. The hash of a constant
+        // under unknown keys does not reveal the next one.
+        let half = || RandomState::new().hash_one("td-observe");
+        Self(format!("td{:016x}{:016x}", half(), half()))
+    }
+
+    #[cfg(test)]
+    pub(super) fn fixed(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Splits output into its sections, each of which begins with the mark and a tag letter. `None`
+    /// when text stands before the first one.
+    pub(super) fn sections<'a>(&self, output: &'a str) -> Option<Vec<Section<'a>>> {
+        let mut parts = output.split(self.as_str());
+        if !parts.next()?.is_empty() {
+            return None;
+        }
+        parts
+            .map(|part| {
+                let tag = *part.as_bytes().first().filter(|byte| byte.is_ascii())?;
+                Some(Section {
+                    tag,
+                    body: &part[1..],
+                })
+            })
+            .collect()
+    }
+}
+
+/// The text between two marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Section<'a> {
+    pub(super) tag: u8,
+    pub(super) body: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_differ() {
+        let (one, two) = (Nonce::fresh(), Nonce::fresh());
+        assert_ne!(one.as_str(), two.as_str());
+        assert_ne!(&one.as_str()[2..18], &one.as_str()[18..]);
+    }
+
+    #[test]
+    fn output_is_split_at_its_marks_only() {
+        let nonce = Nonce::fixed("NN");
+        let sections = nonce.sections("NNh 1 2\nNMx\nNNe\n").unwrap();
+        assert_eq!(
+            sections[0],
+            Section {
+                tag: b'h',
+                body: " 1 2\nNMx\n"
+            }
+        );
+        assert_eq!(
+            sections[1],
+            Section {
+                tag: b'e',
+                body: "\n"
+            }
+        );
+        assert_eq!(nonce.sections("xNNh"), None);
+        assert_eq!(nonce.sections("NNäh"), None);
+        assert_eq!(nonce.sections(""), Some(vec![]));
+    }
+}

@@ -1,0 +1,33 @@
+//! A snapshot of a server: a listing, and the screens that were captured with it (pure).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::digest::{CaptureDigest, Freshness};
+use super::listing::Listing;
+use super::state::PaneState;
+
+/// All that is known of a server at one time.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub listing: Arc<Listing>,
+    /// The number of the listing, which counts those of the gateway.
+    pub number: u64,
+    /// The time just before the query.
+    pub freshness: Freshness,
+    /// The server was queried for it.
+    pub is_new: bool,
+    /// The requested screens, by the numbers of their panes.
+    pub screens: HashMap<u32, String>,
+}
+
+impl Snapshot {
+    /// Whether the listing shows that a pane was active. It dates the activity of windows only.
+    pub fn shows_activity(&self, known: &CaptureDigest, listed: &PaneState) -> bool {
+        let is_alone = || {
+            let mut panes = self.listing.panes.iter();
+            !panes.any(|other| other.window_id == listed.window_id && other.pane != listed.pane)
+        };
+        known.window_activity != listed.window_activity && is_alone()
+    }
+}
