@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::hook::{HookFile, is_session};
-use super::{AgentState, asks, is_limit, one_line};
+use super::{AgentState, is_limit, one_line, tool_question};
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 
@@ -149,7 +149,7 @@ impl<'a> HookInput<'a> {
         // Redaction precedes the cut, because no rule recognises half a secret.
         let arguments = rules.text(beginning(arguments, ARGUMENTS_BYTES_MAX));
         let tool = self.tool_name.as_deref().unwrap_or_default();
-        asks(
+        tool_question(
             &rules.text(beginning(tool, ARGUMENTS_BYTES_MAX)),
             &arguments,
         )

@@ -29,20 +29,22 @@ pub(crate) fn result(text: &str) -> String {
 
 fn cut(text: &str, chars_max: usize) -> String {
     let text = text.trim();
-    // Skips the count for most texts: a text has at least as many bytes as characters.
-    if text.len() <= chars_max {
+    let beginning = first_chars(text, chars_max);
+    if beginning.len() == text.len() {
         return text.to_owned();
     }
-    match text.char_indices().nth(chars_max) {
-        None => text.to_owned(),
-        Some((at, _)) => {
-            let at = text[..at].len() - split_word_bytes(&text[..at], &text[at..]);
-            let mut short = String::with_capacity(at + ELLIPSIS.len_utf8());
-            short.push_str(&text[..at]);
-            short.push(ELLIPSIS);
-            short
-        }
+    let split = split_word_bytes(beginning, &text[beginning.len()..]);
+    format!("{}{ELLIPSIS}", &beginning[..beginning.len() - split])
+}
+
+/// Returns at most this many characters from the beginning of a text.
+pub(super) fn first_chars(text: &str, chars_max: usize) -> &str {
+    // Skips the count for most texts: a text has at least as many bytes as characters.
+    if text.len() <= chars_max {
+        return text;
     }
+    let end = text.char_indices().nth(chars_max);
+    end.map_or(text, |(end, _)| &text[..end])
 }
 
 /// The bytes of a cut word below which its rest reveals no secret.

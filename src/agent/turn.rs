@@ -12,24 +12,22 @@
 //! Two cases are indistinguishable: a marker typed alone on a line without a prompt before it, and
 //! a turn that repeats, letter for letter, one that was wiped in the two seconds before.
 
-mod full_screen;
+mod markers;
 mod recent;
 mod redraw;
+
+mod full_screen;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use full_screen::FullScreen;
+use full_screen::{FullScreen, KNOWN_TURNS_MAX};
+pub use markers::{DEFAULT_MARKER, Markers};
 use recent::{MarkerContext, RecentLines};
-pub use redraw::RedrawDetector;
+pub use redraw::{ChangeContext, RedrawCause, RedrawDetector};
 
-use super::decoration::bare_line;
-use crate::error::{Error, Result};
 use crate::event::{ScreenRow, lines_in};
 use crate::track::{Change, GapReason, Look, Row};
-
-/// The default marker.
-pub const DEFAULT_MARKER: &str = "[Output Complete]";
 
 /// The longest redraw of a whole screen. Programs redraw in one go, but a capture may fall in
 /// between.
@@ -37,9 +35,6 @@ const REDRAW: Duration = Duration::from_secs(2);
 
 /// The longest rewrite of a single line.
 const REWRITE: Duration = Duration::from_millis(300);
-
-/// The turns that may be redrawn.
-const KNOWN_TURNS_MAX: usize = 64;
 
 /// Detects the ends of turns in a tracker's changes.
 ///
@@ -67,82 +62,6 @@ pub struct TurnDetector {
     full_screen: FullScreen,
     /// Whether a full-screen program is shown.
     is_full_screen: bool,
-}
-
-/// The markers that end a turn, each alone on its line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Markers(Vec<String>);
-
-impl Markers {
-    /// Replaces the default marker.
-    ///
-    /// # Errors
-    /// `is_invalid_input()` when `markers` is empty, or a marker is empty or has a line end.
-    pub fn new<S: AsRef<str>>(markers: impl IntoIterator<Item = S>) -> Result<Self> {
-        let markers: Vec<String> = markers
-            .into_iter()
-            .map(|marker| marker.as_ref().trim().to_owned())
-            .collect();
-        if markers.is_empty() || markers.iter().any(String::is_empty) {
-            return Err(Error::invalid("a marker is empty"));
-        }
-        if let Some(marker) = markers.iter().find(|marker| marker.contains(['\n', '\r'])) {
-            return Err(Error::invalid(format!(
-                "the marker {marker:?} is more than one line"
-            )));
-        }
-        Ok(Self(markers))
-    }
-
-    /// Returns the index of the marker that the line consists of.
-    fn find(&self, line: &str) -> Option<usize> {
-        let text = bare_line(line).text;
-        let line = line.trim();
-        let is_match = |marker: &String| marker == text || marker == line;
-        self.0.iter().position(is_match)
-    }
-
-    /// Returns the last marker that stands alone on a line of the text.
-    pub(crate) fn last_in(&self, text: &str) -> Option<&str> {
-        let marker = text.lines().rev().find_map(|line| self.find(line))?;
-        self.0.get(marker).map(String::as_str)
-    }
-
-    fn text(&self, marker: usize) -> String {
-        self.0.get(marker).cloned().unwrap_or_default()
-    }
-}
-
-impl Default for Markers {
-    fn default() -> Self {
-        Self(vec![DEFAULT_MARKER.to_owned()])
-    }
-}
-
-/// The circumstances of a tracker's changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChangeContext {
-    /// The time of the capture, on the clock of captures.
-    pub at: Duration,
-    /// The cause of a redraw of the whole screen.
-    pub redraw_cause: RedrawCause,
-    /// Whether a full-screen program is shown.
-    pub alternate: bool,
-}
-
-/// A cause for programs to redraw their whole screen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RedrawCause {
-    /// No redraw.
-    #[default]
-    None,
-    /// The pane was resized.
-    Resized,
-    /// The screen or the history was wiped.
-    Wiped {
-        /// The number of the line that is now at the top of the screen.
-        first_line: i64,
-    },
 }
 
 /// The end of a turn.
@@ -206,8 +125,8 @@ impl TurnDetector {
         for (number, text) in lines {
             self.lines.set(number, text, self.markers.find(text));
         }
-        let standing: Vec<i64> = self.lines.markers().map(|(number, _)| number).collect();
-        for line in standing.into_iter().filter(|line| *line < next) {
+        let known_markers: Vec<i64> = self.lines.markers().map(|(number, _)| number).collect();
+        for line in known_markers.into_iter().filter(|line| *line < next) {
             if !self.lines.is_input(line) {
                 self.add_known(line);
             }

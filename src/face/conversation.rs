@@ -2,7 +2,7 @@
 
 use super::agents::tool_ended;
 use super::tone::Tone;
-use crate::agent::asks;
+use crate::agent::tool_question;
 use crate::event::TdEvent;
 
 /// Characters of a tool's result that are shown: the whole is in the agent's transcript.
@@ -42,7 +42,7 @@ pub(super) fn lines(event: &TdEvent, is_verbose: bool) -> Option<Vec<Line>> {
             tool_args_summary,
             ..
         } => {
-            let what = asks(tool_name, tool_args_summary).filter(|what| what != tool_name);
+            let what = tool_question(tool_name, tool_args_summary).filter(|what| what != tool_name);
             let what = what.map_or(String::new(), |what| format!(": {what}"));
             line(Tone::Dim, format!("* {tool_name}{what}"))
         }

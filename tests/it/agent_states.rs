@@ -26,7 +26,7 @@ fn detected() -> Option<BTreeMap<String, String>> {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
         let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
         let rows: Vec<&str> = text.lines().collect();
-        let said = match rules.detect(&AgentScreen::of(&rows)) {
+        let state_line = match rules.detect(&AgentScreen::of(&rows)) {
             Some(detected) => {
                 let how = ["confirmed", "inferred"][usize::from(detected.inferred)];
                 format!(
@@ -36,7 +36,7 @@ fn detected() -> Option<BTreeMap<String, String>> {
             }
             None => "-\t-\t-\t-".to_owned(),
         };
-        (name.to_owned(), said)
+        (name.to_owned(), state_line)
     };
     Some(paths.iter().map(row).collect())
 }
@@ -48,7 +48,7 @@ fn captures_have_their_listed_states() {
         let comments = LIST.lines().filter(|line| line.starts_with('#'));
         let lines = detected
             .iter()
-            .map(|(name, said)| format!("{name}\t{said}"));
+            .map(|(name, state_line)| format!("{name}\t{state_line}"));
         let text: Vec<String> = comments.map(str::to_owned).chain(lines).collect();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/agent_states.txt");
         fs::write(path, text.join("\n") + "\n").unwrap();
@@ -58,14 +58,14 @@ fn captures_have_their_listed_states() {
     let listed = listed.filter_map(|line| line.split_once('\t'));
     let listed: BTreeMap<&str, &str> = listed.collect();
     // Captures that came later are detected too, and have to be read and listed.
-    for (name, said) in &detected {
+    for (name, state_line) in &detected {
         let expected = listed.get(name.as_str()).copied();
         // The one error that is worse than saying nothing.
-        let is_done = |said: &str| said.split('\t').nth(1) == Some("done");
+        let is_done = |state_line: &str| state_line.split('\t').nth(1) == Some("done");
         assert!(
-            !is_done(said) || expected.is_some_and(is_done),
+            !is_done(state_line) || expected.is_some_and(is_done),
             "{name} is taken for done"
         );
-        assert_eq!(Some(said.as_str()), expected, "{name}");
+        assert_eq!(Some(state_line.as_str()), expected, "{name}");
     }
 }

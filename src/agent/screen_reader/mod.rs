@@ -10,11 +10,14 @@
 //! and *live* ones, which may change. Live rows that a page no longer shows have scrolled away. If
 //! a page has nothing in common with the known rows, rows were lost, which is reported, too.
 
-mod align;
-mod layout;
-mod opencode;
 mod row;
+
+mod align;
+mod opencode;
 mod unknown;
+
+mod layout;
+
 mod writer;
 
 #[cfg(test)]
@@ -136,7 +139,7 @@ impl ScreenReader {
 
     /// Returns the time at which [`ScreenReader::handle_timeout`] has rows to report.
     pub fn deadline(&self) -> Option<Instant> {
-        self.settling.as_ref().map(|standing| standing.until)
+        self.settling.as_ref().map(|rows| rows.until)
     }
 
     /// Reports rows that have stayed unchanged long enough.
@@ -179,13 +182,12 @@ impl ScreenReader {
             false => (self.live.len(), QUIET_TIME),
         };
         let mut settled = 0;
-        if let Some(standing) = self.settling.take() {
-            let count =
-                usize::try_from(standing.end.saturating_sub(self.settled_count)).unwrap_or(0);
+        if let Some(rows) = self.settling.take() {
+            let count = usize::try_from(rows.end.saturating_sub(self.settled_count)).unwrap_or(0);
             let last = count.checked_sub(1).and_then(|last| self.live.get(last));
-            if count <= sealed && last.is_some_and(|last| last.is_same(&standing.last)) {
-                if standing.until > now {
-                    self.settling = Some(standing);
+            if count <= sealed && last.is_some_and(|last| last.is_same(&rows.last)) {
+                if rows.until > now {
+                    self.settling = Some(rows);
                     return;
                 }
                 self.settle(count, events);

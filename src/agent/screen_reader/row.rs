@@ -1,5 +1,7 @@
 //! The rows of a conversation, as a layout reads them from a screen (pure).
 
+use crate::agent::summary::first_chars;
+
 /// The characters of a row to keep: no terminal is wider.
 const CHARS_MAX: usize = 1_000;
 
@@ -33,9 +35,8 @@ pub(super) struct ConversationRow {
 
 impl ConversationRow {
     pub fn new(text: &str, kind: RowPart, is_spaced: bool) -> Self {
-        let end = text.char_indices().nth(CHARS_MAX);
         Self {
-            text: end.map_or(text, |(end, _)| &text[..end]).to_owned(),
+            text: first_chars(text, CHARS_MAX).to_owned(),
             kind,
             is_spaced,
             is_head: false,

@@ -1,12 +1,11 @@
 //! Applies the rules of one agent to a screen (pure).
 
-use std::ops::Range;
-
 use regex::Regex;
 use serde::Deserialize;
 
+use super::input_box::InputBox;
 use super::query::{RowQuery, ScreenView};
-use super::rule_screen::{InputFrame, RuleScreen, beside_bar, inner};
+use super::rule_screen::{RuleScreen, inner};
 use super::shell::ShellRules;
 use super::{AgentState, DetectedState};
 use crate::agent::one_line;
@@ -32,19 +31,6 @@ pub(super) struct AgentRules {
     /// The places where its dialogues show their question; the first match counts.
     pub asks: Vec<RowQuery>,
     pub shell: Option<ShellRules>,
-}
-
-/// An agent's input box.
-#[derive(Clone, Debug)]
-pub(super) struct InputBox {
-    pub frame: InputFrame,
-    pub prompt: Regex,
-    pub empty: Regex,
-    /// The most rows below the box, and the pattern that each of them matches.
-    pub below: usize,
-    pub foot: Regex,
-    /// Matches rows right above the box that belong to it and not to the conversation.
-    pub hints: Option<Regex>,
 }
 
 /// A feature by which the agent's screen is recognised.
@@ -100,7 +86,7 @@ impl AgentRules {
         screen: &'p RuleScreen<'a>,
         shell: Option<&ShellRules>,
     ) -> Option<(Confidence, Candidate<'p, 'a>)> {
-        let input = self.input.as_ref().and_then(|input| screen.input(input));
+        let input = self.input.as_ref().and_then(|input| input.find(screen));
         let has_edge = (self.input.as_ref()).is_some_and(|input| input.frame.has_upper_edge());
         let start = input.clone().map_or(0, |rows| rows.start);
         // The box's upper edge is not a row above it.
@@ -195,18 +181,5 @@ impl Candidate<'_, '_> {
             |exit_text: &Regex| rows.clone().any(|row| exit_text.is_match(screen.row(row)));
         self.agent.exit_text.as_ref().is_some_and(shows_exit)
             || shell.is_some_and(|shell| shell.follows(input, screen))
-    }
-}
-
-impl InputBox {
-    /// Returns whether nothing is typed in these rows.
-    fn is_empty(&self, screen: &RuleScreen<'_>, mut rows: Range<usize>) -> bool {
-        let text = |row: usize| match self.frame {
-            InputFrame::Bar => beside_bar(screen.row(row)),
-            InputFrame::Lines | InputFrame::Open | InputFrame::Ruled => inner(screen.row(row)),
-        };
-        // Text between the horizontal line and the prompt is part of the question.
-        let typed = |row: usize| self.frame != InputFrame::Ruled || self.prompt.is_match(text(row));
-        rows.all(|row| text(row).is_empty() || !typed(row) || self.empty.is_match(text(row)))
     }
 }

@@ -2,7 +2,8 @@
 
 use super::AgentState;
 use super::agent_rules::AgentRules;
-use super::rule_screen::{InputFrame, plain};
+use super::input_box::InputFrame;
+use super::rule_screen::plain;
 use crate::agent::decoration::{LineKind, bare_line};
 
 /// A box's edge may hold a title; this many line characters at its beginning distinguish it from a

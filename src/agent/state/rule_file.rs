@@ -4,9 +4,9 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use super::AgentState;
-use super::agent_rules::{AgentRules, InputBox, InputCondition, Signature, StateRule};
+use super::agent_rules::{AgentRules, InputCondition, Signature, StateRule};
+use super::input_box::{InputBox, InputFrame};
 use super::query::{LINES_MAX, Region, RowQuery};
-use super::rule_screen::InputFrame;
 use super::shell::ShellRules;
 use crate::error::{Error, Result};
 

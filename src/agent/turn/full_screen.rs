@@ -3,9 +3,12 @@
 
 use std::collections::VecDeque;
 
+use super::markers::Markers;
 use super::recent::{MarkerContext, RecentLines};
-use super::{KNOWN_TURNS_MAX, Markers};
 use crate::event::ScreenRow;
+
+/// The turns that may be redrawn.
+pub(super) const KNOWN_TURNS_MAX: usize = 64;
 
 /// The screen of a full-screen program.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::agent::decoration::{BareLine, LineKind, bare_line};
-use crate::agent::summary::summary;
+use crate::agent::summary::{first_chars, summary};
 
 /// The lines to keep: enough for the longest prompt that is likely to be typed.
 const LINES_MAX: usize = 400;
@@ -73,8 +73,7 @@ impl MarkerContext {
 impl RecentLines {
     /// Sets a line. `marker` is the index of the marker that it consists of.
     pub fn set(&mut self, number: i64, text: &str, marker: Option<usize>) {
-        let end = text.char_indices().nth(LINE_CHARS_MAX);
-        let text = end.map_or(text, |(end, _)| &text[..end]).to_owned();
+        let text = first_chars(text, LINE_CHARS_MAX).to_owned();
         self.lines.insert(number, RecentLine { text, marker });
         while self.lines.len() > LINES_MAX {
             self.lines.pop_first();

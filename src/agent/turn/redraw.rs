@@ -2,8 +2,33 @@
 
 use std::time::Duration;
 
-use super::{ChangeContext, RedrawCause};
 use crate::track::{Look, Tracker};
+
+/// The circumstances of a tracker's changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeContext {
+    /// The time of the capture, on the clock of captures.
+    pub at: Duration,
+    /// The cause of a redraw of the whole screen.
+    pub redraw_cause: RedrawCause,
+    /// Whether a full-screen program is shown.
+    pub alternate: bool,
+}
+
+/// A cause for programs to redraw their whole screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RedrawCause {
+    /// No redraw.
+    #[default]
+    None,
+    /// The pane was resized.
+    Resized,
+    /// The screen or the history was wiped.
+    Wiped {
+        /// The number of the line that is now at the top of the screen.
+        first_line: i64,
+    },
+}
 
 /// Compares each capture of a pane with the one before.
 #[derive(Clone, Copy, Debug)]

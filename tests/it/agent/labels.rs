@@ -11,7 +11,7 @@ const INTERRUPTED: &[StreamStatus] = &[StreamStatus::Interrupted];
 const COMPLETED: &[StreamStatus] = &[StreamStatus::Done, StreamStatus::MaybeDone];
 
 /// The standings that a label allows, where it says one.
-pub fn standing(file: &str, label: &str) -> Option<&'static [StreamStatus]> {
+pub fn status(file: &str, label: &str) -> Option<&'static [StreamStatus]> {
     let directory = file.split('/').next().unwrap_or_default();
     if !super::DIRECTORIES.contains(&directory) {
         return None;

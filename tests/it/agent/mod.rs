@@ -60,9 +60,9 @@ fn parsed(bytes: &[u8], piece: usize) -> (Vec<AgentEvent>, StreamStatus, Option<
         parser.push(piece, now, &mut events);
     }
     parser.flush_idle(now, &mut events);
-    let standing = parser.status();
+    let status = parser.status();
     parser.finish(now, &mut events);
-    (events, standing, parser.format())
+    (events, status, parser.format())
 }
 
 fn counts(events: &[AgentEvent]) -> Counts {
@@ -94,10 +94,10 @@ fn recordings_give_what_their_records_count() {
     for path in &files {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
         let bytes = fs::read(path).unwrap();
-        let (events, standing, format) = parsed(&bytes, usize::MAX);
+        let (events, status, format) = parsed(&bytes, usize::MAX);
         let found = counts(&events);
         let expected = counted::count(name, &bytes);
-        eprintln!("{name}\t{format:?}\t{found:?}\t{standing:?}");
+        eprintln!("{name}\t{format:?}\t{found:?}\t{status:?}");
         if found != expected {
             wrong.push(format!(
                 "{name}:\n  parsed  {found:?}\n  counted {expected:?}"
@@ -123,19 +123,19 @@ fn recordings_are_the_same_in_pieces() {
 #[test]
 fn transcripts_have_their_labelled_status() {
     let Some(root) = recordings() else { return };
-    let mut judged = 0;
+    let mut checked = 0;
     let mut wrong = Vec::new();
     for (file, label) in labelled(&root) {
-        let Some(expected) = labels::standing(&file, &label) else {
+        let Some(expected) = labels::status(&file, &label) else {
             continue;
         };
         let bytes = fs::read(root.join(&file)).unwrap();
-        judged += 1;
-        let (_, standing, _) = parsed(&bytes, usize::MAX);
-        if !expected.contains(&standing) {
-            wrong.push(format!("{file}: {label:?}: {standing:?}, not {expected:?}"));
+        checked += 1;
+        let (_, status, _) = parsed(&bytes, usize::MAX);
+        if !expected.contains(&status) {
+            wrong.push(format!("{file}: {label:?}: {status:?}, not {expected:?}"));
         }
     }
-    assert!(judged > 40, "only {judged} of the labels are understood");
+    assert!(checked > 40, "only {checked} of the labels are understood");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -2,10 +2,12 @@
 //! (pure).
 
 mod background;
+mod wire;
+
 mod pending;
+
 mod print;
 mod transcript;
-mod wire;
 
 pub(super) use print::ClaudePrint;
 pub(super) use transcript::ClaudeTranscript;

@@ -55,7 +55,7 @@ fn a_run_of_two_steps() {
 
 #[test]
 fn a_step_ends_for_its_reason() {
-    for (lines, standing) in [
+    for (lines, status) in [
         (vec![START], StreamStatus::Working),
         (vec![START, TOOL], StreamStatus::Working),
         (
@@ -83,7 +83,7 @@ fn a_step_ends_for_its_reason() {
         (vec![START, ERROR], StreamStatus::Failed),
         (vec![ERROR], StreamStatus::Failed),
     ] {
-        assert_eq!(status_of(&lines.concat()), standing, "{lines:?}");
+        assert_eq!(status_of(&lines.concat()), status, "{lines:?}");
     }
     let aborted = ERROR.replace("APIError", "MessageAbortedError");
     assert_eq!(

@@ -46,7 +46,7 @@ fn records_after_a_turn_may_make_the_agent_continue() {
     let wakes = StreamStatus::Background { tasks: 1 };
     let side = END.replace("LINE", r#""isSidechain":true,"entrypoint":"cli""#);
     let sdk = END.replace("LINE", &LINE.replace("cli", "sdk-cli"));
-    for (records, standing, expected) in [
+    for (records, status, expected) in [
         (&[PROMPT, END][..], Done, Confirmation),
         (&[PROMPT, END, SUMMARY], Done, Nothing),
         (&[PROMPT, END, DURATION], Done, Nothing),
@@ -83,7 +83,7 @@ fn records_after_a_turn_may_make_the_agent_continue() {
         let text = lines(records);
         let parser = parser(Format::Claude, &text);
         let found = (parser.status(), parser.follow_up());
-        assert_eq!(found, (standing, expected), "{text}");
+        assert_eq!(found, (status, expected), "{text}");
     }
 }
 

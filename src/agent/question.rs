@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Characters of a question, which has one row of a list.
-const ASKS_CHARS_MAX: usize = 200;
+const QUESTION_CHARS_MAX: usize = 200;
 
 /// Tool arguments that show what is asked, the most specific first: `command` and `cmd` of shells,
 /// `question` of questions, paths of written files, `url`, `pattern`.
@@ -26,7 +26,7 @@ const SPECIFIC_ARGUMENTS: &[&str] = &[
 
 /// Returns what a tool call asks about, given the tool's name and the beginning of its JSON
 /// arguments; `None` where neither shows it.
-pub(crate) fn asks(tool: &str, arguments: &str) -> Option<String> {
+pub(crate) fn tool_question(tool: &str, arguments: &str) -> Option<String> {
     let found = match serde_json::from_str::<Value>(arguments) {
         Ok(value) => question_in(&value),
         // The JSON was cut off, or this is a patch or a script.
@@ -71,11 +71,11 @@ pub(crate) fn one_line(text: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > ASKS_CHARS_MAX * 4 {
+        if line.len() > QUESTION_CHARS_MAX * 4 {
             break;
         }
     }
-    match line.char_indices().nth(ASKS_CHARS_MAX) {
+    match line.char_indices().nth(QUESTION_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
     }
@@ -194,12 +194,12 @@ mod tests {
             ("TodoRead", "{}", "TodoRead"),
         ] {
             assert_eq!(
-                asks(tool, arguments).as_deref(),
+                tool_question(tool, arguments).as_deref(),
                 Some(expected),
                 "{tool} {arguments}"
             );
         }
-        assert_eq!(asks("", ""), None);
+        assert_eq!(tool_question("", ""), None);
     }
 
     #[test]
@@ -224,8 +224,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_arguments_give_one_line(tool in ".{0,20}", arguments in ".{0,300}") {
-            if let Some(line) = asks(&tool, &arguments) {
-                prop_assert!(!line.contains('\n') && line.chars().count() <= ASKS_CHARS_MAX + 1);
+            if let Some(line) = tool_question(&tool, &arguments) {
+                prop_assert!(!line.contains('\n') && line.chars().count() <= QUESTION_CHARS_MAX + 1);
             }
         }
     }
