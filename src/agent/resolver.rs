@@ -193,7 +193,7 @@ impl StateResolver {
         }
         *is_noted = true;
         Some(format!(
-            "{} says {state}, {} says {other_state}: {} counts",
+            "{} reports {state}, {} reports {other_state}: using {}",
             source.as_str(),
             other.as_str(),
             source.as_str()

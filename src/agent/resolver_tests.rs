@@ -199,7 +199,7 @@ fn a_disagreement_of_two_seconds_is_logged_once() {
     let text = claims.disagreement(ms(2000)).unwrap();
     assert_eq!(
         text,
-        "status_file says working, screen says idle: status_file counts"
+        "status_file reports working, screen reports idle: using status_file"
     );
     assert_eq!(claims.disagreement(ms(9000)), None);
 }

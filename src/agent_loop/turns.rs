@@ -268,7 +268,7 @@ impl Talk<'_> {
         if response.stop_reason.is_cut() {
             let reason = response.stop_reason.name();
             self.teller
-                .warning(&format!("the answer is not whole: {reason}"));
+                .warning(&format!("the answer is incomplete: {reason}"));
         }
         request.messages.extend(answer(&response));
         if response.tool_calls.is_empty() {

@@ -9,10 +9,11 @@ use crate::agent::{AgentProgram, KnownAgent};
 const ROWS_MAX: usize = 500;
 
 /// The layout of a screen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum Layout {
     Opencode(OpencodeLayout),
     /// The layout of an unknown agent: whatever scrolls is text.
+    #[default]
     Unknown,
 }
 

@@ -51,7 +51,7 @@ const DRAW_TIME: Duration = Duration::from_millis(250);
 const ANCHOR_ROWS: usize = 3;
 
 /// Reads the screens of one agent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ScreenReader {
     layout: Layout,
     writer: ConversationWriter,
@@ -89,17 +89,7 @@ impl ScreenReader {
     pub fn new(program: &AgentProgram) -> Self {
         Self {
             layout: Layout::of(program),
-            writer: ConversationWriter::default(),
-            settled: VecDeque::new(),
-            live: Vec::new(),
-            last: 0,
-            width: 0,
-            erased: None,
-            unplaced: (0, None),
-            has_begun: false,
-            was_working: false,
-            settling: None,
-            settled_count: 0,
+            ..Self::default()
         }
     }
 

@@ -5,7 +5,8 @@ use std::ops::Range;
 use regex::Regex;
 use serde::Deserialize;
 
-use super::rule_screen::{EDGES, RuleScreen, indent, inner};
+use super::rule_screen::{EDGES, RuleScreen, inner};
+use crate::agent::decoration::indent;
 
 /// The tallest input box.
 const BOX_ROWS_MAX: usize = 60;

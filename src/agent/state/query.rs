@@ -40,7 +40,7 @@ impl Region {
 /// A pattern, and the region in which it is searched.
 #[derive(Clone, Debug)]
 pub(super) struct RowQuery {
-    pub place: Region,
+    pub region: Region,
     pub lines: usize,
     pub pattern: Regex,
     /// Another row of the region must match this pattern.
@@ -66,9 +66,9 @@ impl RowQuery {
     /// Returns the lowest matching row of the region, or the highest if `is_first`, as the pattern
     /// sees it.
     pub fn find<'p>(&self, view: &ScreenView<'p, '_>) -> Option<&'p str> {
-        let rows = view.rows(self.place, self.lines)?;
+        let rows = view.rows(self.region, self.lines)?;
         let screen = view.screen;
-        let text = |row: usize| match self.place {
+        let text = |row: usize| match self.region {
             Region::Input => inner(screen.row(row)),
             _ => screen.row(row),
         };
@@ -88,9 +88,9 @@ impl RowQuery {
 }
 
 impl ScreenView<'_, '_> {
-    fn rows(&self, place: Region, lines: usize) -> Option<Range<usize>> {
+    fn rows(&self, region: Region, lines: usize) -> Option<Range<usize>> {
         let screen = self.screen;
-        Some(match (place, &self.input) {
+        Some(match (region, &self.input) {
             (Region::Screen, _) => screen.all(),
             (Region::Cursor, _) => {
                 let row = screen.cursor();

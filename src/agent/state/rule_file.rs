@@ -42,7 +42,7 @@ struct RuleFile {
 #[serde(deny_unknown_fields)]
 struct QuestionSpec {
     #[serde(rename = "where")]
-    place: Region,
+    region: Region,
     lines: Option<usize>,
     pattern: String,
     under: Option<String>,
@@ -75,7 +75,7 @@ struct ShellSpec {
 #[serde(deny_unknown_fields)]
 struct SignatureSpec {
     #[serde(rename = "where")]
-    place: Region,
+    region: Region,
     lines: Option<usize>,
     pattern: String,
     also: Option<String>,
@@ -90,7 +90,7 @@ struct RuleSpec {
     id: String,
     state: AgentState,
     #[serde(rename = "where")]
-    place: Region,
+    region: Region,
     lines: Option<usize>,
     pattern: String,
     also: Option<String>,
@@ -135,36 +135,35 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         ));
     }
     if file.fallback != file.sign.is_empty() {
-        return Err("write a [[sign]] of its screen, or else fallback = true".into());
+        return Err("write a [[sign]] of its screen, or fallback = true".into());
     }
     if file.shell.is_some() && !file.fallback {
         return Err("[shell] is for the fallback: leave it out, or add fallback = true".into());
     }
-    let optional = |what: &str, pattern: Option<&str>| {
-        let pattern = pattern.map(|pattern| regex(what, pattern));
-        pattern.transpose()
-    };
     let input = file.input.map(InputBox::new).transpose()?;
     let message = optional("message", file.message.as_deref())?;
     let exit_text = optional("left", file.left.as_deref())?;
     let decoration = optional("decoration", file.decoration.as_deref())?;
-    let query = |place: Region, lines: Option<usize>, pattern: &str, also: Option<&str>| {
-        if place.needs_input() && input.is_none() {
-            return Err("it looks at the input box: describe that in [input]".to_owned());
+    let query = |region: Region, lines: Option<usize>, pattern: &str, also: Option<&str>| {
+        if region.needs_input() && input.is_none() {
+            return Err("it uses the input box: describe it in [input]".to_owned());
         }
-        if place == Region::LastMessage && message.is_none() {
-            return Err("it looks at the last message: write how one begins as message".to_owned());
+        if region == Region::LastMessage && message.is_none() {
+            return Err(
+                "it uses the last message: write the pattern of its first row as message"
+                    .to_owned(),
+            );
         }
-        match (place.has_lines(), lines) {
-            (true, None) => return Err("write how many lines it looks at".to_owned()),
-            (false, Some(_)) => return Err("lines do not count there: leave them out".to_owned()),
+        match (region.has_lines(), lines) {
+            (true, None) => return Err("write the number of lines to search".to_owned()),
+            (false, Some(_)) => return Err("this region has no lines: leave them out".to_owned()),
             (_, Some(lines)) if !(1..=LINES_MAX).contains(&lines) => {
-                return Err(format!("lines are 1 to {LINES_MAX}: write one of them"));
+                return Err(format!("lines must be 1 to {LINES_MAX}"));
             }
             _ => {}
         }
         Ok(RowQuery {
-            place,
+            region,
             lines: lines.unwrap_or(LINES_MAX),
             pattern: regex("pattern", pattern)?,
             also: optional("also", also)?,
@@ -174,13 +173,13 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
     };
     let input_condition =
         |condition: Option<InputCondition>| match condition.is_some() && input.is_none() {
-            true => Err("it asks for the input box: describe that in [input]".to_owned()),
+            true => Err("it needs the input box: describe it in [input]".to_owned()),
             false => Ok(condition),
         };
     let mut signs = Vec::new();
     for (number, sign) in (1..).zip(&file.sign) {
         let at = |why: String| format!("sign {number}: {why}");
-        let query = query(sign.place, sign.lines, &sign.pattern, sign.also.as_deref());
+        let query = query(sign.region, sign.lines, &sign.pattern, sign.also.as_deref());
         signs.push(Signature {
             query: query.map_err(at)?,
             input: input_condition(sign.input).map_err(at)?,
@@ -196,15 +195,13 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
             ));
         }
         if rules.iter().any(|known| known.id == rule.id) {
-            return Err(at("another rule has this id: choose one of its own".into()));
+            return Err(at("another rule has this id: choose a unique one".into()));
         }
         let is_done = rule.state == AgentState::Done;
         if is_done && rule.input != Some(InputCondition::Empty) {
-            return Err(at(
-                "nothing is done while something is typed: add input = \"empty\"".into(),
-            ));
+            return Err(at("typed input excludes done: add input = \"empty\"".into()));
         }
-        let query = query(rule.place, rule.lines, &rule.pattern, rule.also.as_deref());
+        let query = query(rule.region, rule.lines, &rule.pattern, rule.also.as_deref());
         rules.push(StateRule {
             query: query.map_err(at)?,
             input: input_condition(rule.input).map_err(at)?,
@@ -216,11 +213,11 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
     let mut questions = Vec::new();
     for (number, spec) in (1..).zip(&file.asks) {
         let at = |why: String| format!("asks {number}: {why}");
-        let mut query = query(spec.place, spec.lines, &spec.pattern, None).map_err(at)?;
+        let mut query = query(spec.region, spec.lines, &spec.pattern, None).map_err(at)?;
         query.under = optional("under", spec.under.as_deref()).map_err(at)?;
         query.is_first = spec.first;
         if query.pattern.captures_len() != 2 {
-            return Err(at("put what is asked in ( and ), once".into()));
+            return Err(at("enclose the question in one pair of parentheses".into()));
         }
         questions.push(query);
     }
@@ -253,10 +250,15 @@ fn regex(what: &str, pattern: &str) -> Result<Regex, String> {
         let why = text.lines().last().unwrap_or_default();
         let why = quote(why.trim_start_matches("error: "));
         format!(
-            "{what}: {:?} is no regular expression: {why}: mend it",
+            "{what}: {:?} is not a regular expression: {why}: correct it",
             quote(pattern)
         )
     })
+}
+
+/// Compiles an optional pattern of the field `what`.
+fn optional(what: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> {
+    pattern.map(|pattern| regex(what, pattern)).transpose()
 }
 
 impl InputBox {
@@ -270,9 +272,7 @@ impl InputBox {
             empty: regex("input: empty", &spec.empty)?,
             below: spec.below,
             foot: regex("input: foot", &spec.foot)?,
-            hints: (spec.hints.as_deref())
-                .map(|hints| regex("input: hints", hints))
-                .transpose()?,
+            hints: optional("input: hints", spec.hints.as_deref())?,
         })
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use regex::Regex;
 
 use super::AgentScreen;
+use crate::agent::decoration::is_box_drawing;
 use crate::agent::summary::first_chars;
 
 /// The rows to examine, from the foot up: no terminal is taller.
@@ -181,13 +182,9 @@ pub(super) fn inner(row: &str) -> &str {
     row.trim_start_matches(|c: char| c.is_whitespace() || EDGES.contains(&c))
 }
 
-pub(super) fn indent(row: &str) -> usize {
-    row.len() - row.trim_start_matches(' ').len()
-}
-
 /// Returns whether a row is a horizontal line, with or without a title.
 fn is_across(row: &str) -> bool {
-    let is_side = |c: char| ('\u{2500}'..='\u{259f}').contains(&c) && !EDGES.contains(&c);
+    let is_side = |c: char| is_box_drawing(c) && !EDGES.contains(&c);
     let row = row.trim_start();
     let mut first = row.chars();
     let begins = (0..3).all(|_| first.next().is_some_and(is_side));

@@ -251,9 +251,25 @@ impl EventWriter {
         self.set_status(status, evidence);
     }
 
-    /// Suppresses the report of an end: an API's stream has no agent that could complete.
-    pub fn mark_end_reported(&mut self) {
+    /// Reports the complete answer of an API's stream, which has no agent that could complete.
+    pub fn api_answer(&mut self, text: &str, usage: TokenUsage, has_tool_calls: bool) {
+        self.set_answer(text);
+        self.response_completed(text, usage, has_tool_calls);
         self.is_end_reported = true;
+    }
+
+    /// Ends the turn with an API's answer, which may be incomplete for this reason.
+    pub fn end_api_turn(
+        &mut self,
+        reason: &str,
+        is_whole: bool,
+        evidence: impl Into<Cow<'static, str>>,
+    ) {
+        self.turn_completed(reason);
+        if !is_whole {
+            self.warn(format!("the answer is incomplete: {reason}"));
+        }
+        self.set_status(StreamStatus::Done, evidence);
     }
 
     /// Reports a run that ended without its last record.
@@ -276,11 +292,11 @@ impl EventWriter {
     pub fn finish(&mut self) {
         if self.stray > STRAY_MAX {
             let more = self.stray - STRAY_MAX;
-            self.warn(format!("{more} more lines were no records"));
+            self.warn(format!("{more} more lines were not records"));
         }
         if let Some(format) = self.foreign_format.take() {
             let message = format!(
-                "{} records are of another format ({}), and were not read",
+                "{} records of another format ({}) were ignored",
                 self.foreign,
                 format.name()
             );
@@ -353,7 +369,7 @@ impl EventWriter {
     pub fn stray_line(&mut self, text: &str) {
         self.stray += 1;
         if self.stray <= STRAY_MAX {
-            self.warn(format!("a line is no record: {}", summary(text)));
+            self.warn(format!("a line is not a record: {}", summary(text)));
         }
     }
 }

@@ -260,11 +260,11 @@ mod tests {
             ),
             (
                 b"Warning: no stdin{\"a\":\"x\"}",
-                &["! a line is no record: Warning: no stdin", "x"],
+                &["! a line is not a record: Warning: no stdin", "x"],
             ),
             (
                 b"[\"a\",{\"a\":1}]",
-                &["! a line is no record: [\"a\",{\"a\":1}]"],
+                &["! a line is not a record: [\"a\",{\"a\":1}]"],
             ),
             (b"{\"a\":\"\xff\"}", &["\u{fffd}"]),
             (

@@ -25,7 +25,7 @@ impl Markers {
         }
         if let Some(marker) = markers.iter().find(|marker| marker.contains(['\n', '\r'])) {
             return Err(Error::invalid(format!(
-                "the marker {marker:?} is more than one line"
+                "the marker {marker:?} has more than one line"
             )));
         }
         Ok(Self(markers))

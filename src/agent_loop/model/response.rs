@@ -55,11 +55,11 @@ pub enum StopReason {
     EndTurn,
     /// It waits for the results of its tool calls.
     ToolUse,
-    /// It was not allowed more tokens: the answer is not whole.
+    /// It was not allowed more tokens: the answer is incomplete.
     MaxTokens,
     /// One of the texts came that end an answer.
     StopSequence,
-    /// The model or a filter refused: the answer is not whole.
+    /// The model or a filter refused: the answer is incomplete.
     Refusal,
     /// What an API of a newer version says.
     Other(String),

@@ -144,7 +144,7 @@ impl ClaudePrint {
             "api_retry" => {
                 let number = |count: Count| count.0.map_or("?".to_owned(), |n| n.to_string());
                 writer.warn(format!(
-                    "the API is asked again: attempt {} of {}, in {} ms, after status {}",
+                    "the API request is retried: attempt {} of {}, in {} ms, after status {}",
                     number(record.attempt),
                     number(record.max_retries),
                     number(record.retry_delay_ms),
@@ -269,7 +269,7 @@ impl ClaudePrint {
             let error = [record.result.as_str(), record.errors.text.as_str(), subtype]
                 .into_iter()
                 .find(|text| !text.trim().is_empty());
-            writer.failed(error.unwrap_or("an error that says nothing"), evidence);
+            writer.failed(error.unwrap_or("an unspecified error"), evidence);
         }
     }
 }

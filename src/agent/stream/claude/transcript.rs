@@ -295,7 +295,7 @@ impl ClaudeTranscript {
             self.messages.complete_own(writer);
             writer.turn_completed(reason);
             if let Some(short) = short {
-                writer.warn(format!("the answer is not whole: {short}"));
+                writer.warn(format!("the answer is incomplete: {short}"));
             }
         }
         self.done(format!("stop_reason {reason}"), writer);
@@ -354,7 +354,7 @@ impl ClaudeTranscript {
             "api_error" => {
                 let number = |count: Count| count.0.map_or("?".to_owned(), |n| n.to_string());
                 writer.warn(format!(
-                    "the API is asked again: attempt {} of {}",
+                    "the API request is retried: attempt {} of {}",
                     number(record.retry_attempt),
                     number(record.max_retries),
                 ));

@@ -199,10 +199,10 @@ impl CodexRollout {
             "context_compacted" => self.is_compacted = true,
             "error" => {
                 event.message.as_str().clone_into(&mut self.error);
-                writer.warn(format!("codex says: {}", event.message.as_str()));
+                writer.warn(format!("codex reports: {}", event.message.as_str()));
             }
             "stream_error" | "warning" => {
-                writer.warn(format!("codex says: {}", event.message.as_str()));
+                writer.warn(format!("codex reports: {}", event.message.as_str()));
             }
             _ => {}
         }

@@ -17,7 +17,7 @@ pub enum SseEvent<'a> {
 }
 
 /// The data of the open event.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SseFrames {
     bytes_max: usize,
     data: Vec<u8>,
@@ -32,9 +32,7 @@ impl SseFrames {
     pub fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
-            data: Vec::new(),
-            has_data: false,
-            skipped: 0,
+            ..Self::default()
         }
     }
 

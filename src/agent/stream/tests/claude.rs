@@ -183,7 +183,7 @@ fn sub_agent_text_is_not_the_agents_answer() {
             "tool Agent {}",
             "tool Bash {}",
             "ok Agent seen 0ms",
-            "! the API is asked again: attempt 1 of 3, in 9 ms, after status 529",
+            "! the API request is retried: attempt 1 of 3, in 9 ms, after status 529",
             "response 0/0 tools",
             "response 0/0 tools",
             "failed the run was cut off before its end",

@@ -25,7 +25,7 @@ fn a_thread_of_turns() {
         events_of(Format::Auto, text),
         [
             "tool command_execution ls",
-            "! codex says: Reconnecting... 1/5",
+            "! codex reports: Reconnecting... 1/5",
             r#"failed command_execution {"type":"turn.completed"} 0ms"#,
             "tool command_execution sleep",
             "failed command_execution abandoned: no exit code 0ms",
@@ -50,7 +50,7 @@ fn an_error_without_the_end_of_its_turn() {
 {"type":"error","message":"gone"}"#;
     assert_eq!(
         events_of(Format::Codex, text),
-        ["! codex says: gone", "failed gone"]
+        ["! codex reports: gone", "failed gone"]
     );
 }
 

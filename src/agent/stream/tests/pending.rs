@@ -142,7 +142,7 @@ fn records_of_another_format_are_counted() {
 {"type":"result","subtype":"success","is_error":false,"session_id":"s"}
 "#;
     let events = events_of(Format::Auto, text);
-    let found = "! 2 records are of another format (claude stream-json), and were not read";
+    let found = "! 2 records of another format (claude stream-json) were ignored";
     assert!(events.contains(&found.to_owned()), "{events:?}");
     // Types that both have are told apart by their fields.
     let claude = lines(&[r#"{"type":"system","subtype":"init","session_id":"s"}"#]);

@@ -17,7 +17,7 @@ fn a_message_of_anthropic() {
     let mut expected = vec!["token Hel", r#"tool ls {"a":1}"#, "response 10/4 tools"];
     let tools = text.replace("REASON", "tool_use");
     assert_eq!(events_of(Format::Auto, &tools), expected);
-    expected.extend(["turn max_tokens", "! the answer is not whole: max_tokens"]);
+    expected.extend(["turn max_tokens", "! the answer is incomplete: max_tokens"]);
     assert_eq!(
         events_of(Format::Sse, &text.replace("REASON", "max_tokens")),
         expected
@@ -140,6 +140,6 @@ fn a_response() {
     let short = events_of(Format::Auto, &[&begun, &*short].concat());
     assert_eq!(
         short.last().unwrap(),
-        "! the answer is not whole: max_output_tokens"
+        "! the answer is incomplete: max_output_tokens"
     );
 }

@@ -30,7 +30,7 @@ pub(super) trait Reader: Send {
     /// The bytes have ended.
     ///
     /// # Errors
-    /// When the answer is not whole.
+    /// When the answer is incomplete.
     fn finish(&mut self, now: Timestamp, intake: &mut Intake<'_>) -> Result<(), Flaw>;
 
     /// Whether the answer is whole, and nothing that follows belongs to it.
