@@ -168,7 +168,7 @@ fn read_typed(run: &RunDirectory) -> f64 {
     let mut log = LogReader::open(run, Query::all()).unwrap();
     let seen: u64 = (&mut log).map(|record| record.envelope.n).sum();
     let spent = began.elapsed().as_secs_f64();
-    assert!(seen > 0 && log.report().broken == 0);
+    assert!(seen > 0 && log.report().invalid == 0);
     spent
 }
 

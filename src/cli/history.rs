@@ -13,7 +13,7 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::history::{DataDir, LogReader, Metadata, Query, ReadReport, RunDirectory};
+use crate::history::{DataDir, LogReader, Query, ReadReport, RunDirectory};
 use crate::thread::{self, Stop, stop_pair};
 
 /// How long the output may take once the user has asked for the end.
@@ -81,7 +81,7 @@ impl Which {
     pub fn label(&self) -> Option<String> {
         match self {
             Self::Run(run) => {
-                let metadata = Metadata::read(run).ok().flatten()?;
+                let metadata = run.metadata().ok().flatten()?;
                 Some(metadata.label).filter(|label| !label.is_empty())
             }
             Self::File(_) => None,
@@ -163,8 +163,8 @@ pub(super) fn until_stopped(
 
 /// Says what was not as it should be in what was read.
 pub(super) fn tell(which: &Which, report: &ReadReport) -> ExitCode {
-    if let Some((path, at)) = &report.first_broken {
-        let lines = match report.broken {
+    if let Some((path, at)) = &report.first_invalid {
+        let lines = match report.invalid {
             1 => "1 line is no event, or too long, and was".to_owned(),
             broken => format!("{broken} lines are no events, or too long, and were"),
         };

@@ -61,7 +61,7 @@ pub(super) fn print_one(
 ) -> Result<Option<Printer>, Failure> {
     let look = TreeOptions {
         coloured: options.coloured,
-        drawn: std::io::stdout().is_terminal(),
+        framed: std::io::stdout().is_terminal(),
     };
     let tree = || Renderer::Tree(Tree::new(look));
     show(engine, options, tree, everything(), clock)

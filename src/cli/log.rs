@@ -15,7 +15,7 @@ use super::signals::Signals;
 use crate::clock::Clock;
 use crate::event::{Envelope, EventKind, TdEvent};
 use crate::face::{Applied, Console, ConsoleOptions, EventWriter, LastRevisions, Renderer};
-use crate::history::{Follower, Metadata, Query, Record, RunDirectory, RunState};
+use crate::history::{Follower, LogRecord, Query, RunDirectory, RunState};
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
 
@@ -247,7 +247,7 @@ fn follow(
         }
     }
     page.finish()?;
-    let state = Metadata::read(&run).ok().flatten().map(|known| known.state);
+    let state = run.metadata().ok().flatten().map(|known| known.state);
     if state == Some(RunState::Running) && !is_stopped(stop) {
         super::say("the run is cut off here: its writer is gone without a word");
     }
@@ -256,7 +256,7 @@ fn follow(
 
 fn show<W: std::io::Write>(
     page: &mut EventWriter<W>,
-    record: &Record,
+    record: &LogRecord,
     query: &Query,
     finals: &mut LastRevisions,
 ) -> Result<(), Ended> {

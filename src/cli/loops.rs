@@ -22,7 +22,7 @@ use crate::agent::Format;
 use crate::agent_loop::{CommandClient, LoopEnd, LoopEngine, Progress, Spec};
 use crate::clock::Clock;
 use crate::event::ExecutionId;
-use crate::history::{DataDir, Metadata, RunDirectory};
+use crate::history::{DataDir, RunDirectory};
 use crate::process::Command;
 
 /// Iterations unless told otherwise.
@@ -142,7 +142,7 @@ fn refuse_known(id: &ExecutionId, options: &Options) -> Result<(), Failure> {
         return Ok(());
     };
     let run = DataDir::new(path).run(id);
-    match Metadata::read(&run) {
+    match run.metadata() {
         Ok(Some(metadata)) if metadata.extra.contains_key(SETTINGS) => {
             Err(Failure::usage(format!(
                 "there is a loop {id} already: go on with it with --resume, or choose another name"
@@ -262,7 +262,7 @@ fn kept(run: &Path, options: &Options) -> Result<(RunDirectory, Settings), Failu
             "the run {name} is still under way: wait for its end, or stop it"
         )));
     }
-    let metadata = Metadata::read(&run)?;
+    let metadata = run.metadata()?;
     let settings = metadata.and_then(|mut metadata| metadata.extra.remove(SETTINGS));
     let Some(settings) = settings else {
         return Err(Failure::usage(format!(
@@ -346,7 +346,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         looping = looping.check_timeout(timeout);
     }
     if let Ok(Some(path)) = options.data_path() {
-        looping = looping.leave_out(path);
+        looping = looping.ignore_changes_in(path);
     }
     let last_act = looping.killer();
     let signals = Signals::catch(last_act)?;

@@ -14,7 +14,7 @@ use super::log::{Shown, page};
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
-use crate::history::{Pace, Query};
+use crate::history::{Query, ReplayPace};
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
 
@@ -26,7 +26,7 @@ pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Fai
     let clock = Clock::system();
     let which = Which::typed(&typed.run, options)?;
     let query = query(&typed, &which)?;
-    let mut pace = Pace::new().speed(typed.speed);
+    let mut pace = ReplayPace::new().speed(typed.speed);
     if let Some(idle_limit) = typed.idle_limit {
         pace = pace.idle_limit(idle_limit);
     }
@@ -73,7 +73,7 @@ fn query(typed: &TypedReplay, which: &Which) -> Result<Query, Failure> {
 fn play(
     which: &Which,
     query: Query,
-    mut pace: Pace,
+    mut pace: ReplayPace,
     mut shown: Shown,
     terminal: Terminal,
     clock: &Clock,

@@ -35,7 +35,7 @@ fn lines(report: &Report) -> Vec<String> {
             lost.last_seq,
             lost.execution_id,
             lost.path.display(),
-            lost.why
+            lost.cause
         ));
     }
     if log.not_kept > 0 {
@@ -44,7 +44,7 @@ fn lines(report: &Report) -> Vec<String> {
             log.not_kept
         ));
     }
-    lines.extend(log.problems.iter().map(|notice| notice.what.clone()));
+    lines.extend(log.problems.iter().map(|notice| notice.message.clone()));
     lines
 }
 
@@ -66,7 +66,7 @@ mod tests {
             path: "/data/runs/job@1".into(),
             first_seq: 5,
             last_seq: 9,
-            why: "no space left on device".into(),
+            cause: "no space left on device".into(),
         };
         let log = LogReport {
             lost: vec![lost],

@@ -107,7 +107,7 @@ fn table(runs: &[RunSummary]) -> String {
         [
             one_line(&run.execution_id),
             one_line(&run.kind),
-            one_line(run.state.name()),
+            one_line(run.state.as_str()),
             run.exit_status
                 .map_or_else(String::new, |status| status.to_string()),
             started,

@@ -173,7 +173,7 @@ pub(super) fn check_targets(
 ) -> Result<(), Failure> {
     let whys = targets
         .iter()
-        .filter_map(|target| Some((target, target.never_comes(version)?)));
+        .filter_map(|target| Some((target, target.never_matches(version)?)));
     let whys: Vec<(&Target, String)> = whys.collect();
     if whys.is_empty() {
         return Ok(());

@@ -1,10 +1,10 @@
-//! The engine: puts bus, log and sources together, and takes them apart in the order that loses nothing.
+//! The engine: puts bus, log and sources together, and takes them apart in the command that loses nothing.
 //!
 //! Stopping travels the way data travels: sources stop and are joined, then the bus is closed and
 //! drained, then the log is written out and synced. Raw recordings end with the sources that they
-//! come from. Any other order loses the last events, or hangs.
+//! come from. Any other command loses the last events, or hangs.
 
-mod keeper;
+mod log_thread;
 mod runs;
 mod timeline;
 
@@ -33,8 +33,8 @@ use crate::recording::RecordingReport;
 use crate::redact::Rules;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
-use keeper::Keeper;
-use runs::RunBook;
+use log_thread::LogThread;
+use runs::RunRegistry;
 pub use timeline::Timeline;
 
 /// How long a source may take to end; they have ceilings of their own well below this.
@@ -126,14 +126,14 @@ impl Builder {
         }
         let rules = self.bus.redact.clone();
         let bus = Arc::new(EventBus::with_options(self.bus)?);
-        let keeper = match data {
-            Some(_) => Some(Keeper::start(Arc::clone(&bus), self.log, clock.clone())?),
+        let log_thread = match data {
+            Some(_) => Some(LogThread::start(Arc::clone(&bus), self.log, clock.clone())?),
             None => None,
         };
-        let orders = keeper.as_ref().map(Keeper::orders);
-        let runs = Arc::new(RunBook::new(
+        let commands = log_thread.as_ref().map(LogThread::commands);
+        let runs = Arc::new(RunRegistry::new(
             Arc::clone(&bus),
-            data.zip(orders),
+            data.zip(commands),
             rules,
             clock.clone(),
         ));
@@ -148,7 +148,7 @@ impl Builder {
             running,
             stop,
             runs,
-            keeper,
+            log_thread,
             bus,
             clock,
         })
@@ -189,8 +189,8 @@ pub struct Engine {
     done: Stop,
     running: StopGuard,
     stop: Stop,
-    runs: Arc<RunBook>,
-    keeper: Option<Keeper>,
+    runs: Arc<RunRegistry>,
+    log_thread: Option<LogThread>,
     bus: Arc<EventBus>,
     clock: Clock,
 }
@@ -378,7 +378,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Stops everything in order: sources take their last look, all that they emitted is delivered
+    /// Stops everything in command: sources take their last look, all that they emitted is delivered
     /// and written. Subscriptions end when they have been read to their end.
     pub fn shutdown(self) -> Report {
         let Self {
@@ -388,7 +388,7 @@ impl Engine {
             alive,
             running,
             runs,
-            keeper,
+            log_thread,
             bus,
             clock,
             ..
@@ -418,8 +418,8 @@ impl Engine {
             }
         }
         bus.close();
-        if let Some(keeper) = keeper {
-            match keeper.finish() {
+        if let Some(log_thread) = log_thread {
+            match log_thread.finish() {
                 Ok(log) => report.log = Some(log),
                 Err(panicked) => report.panicked.push(panicked),
             }

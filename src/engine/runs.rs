@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::keeper::{Order, Orders};
+use super::log_thread::{LogCommand, LogCommands};
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -23,9 +23,9 @@ use crate::redact::Rules;
 const RECORDINGS_END: Duration = Duration::from_secs(5);
 
 /// Opens runs, counts their users, and closes them with the last.
-pub(super) struct RunBook {
+pub(super) struct RunRegistry {
     bus: Arc<EventBus>,
-    kept: Option<(DataDir, Orders)>,
+    kept: Option<(DataDir, LogCommands)>,
     /// What is not to stand in metadata either.
     rules: Rules,
     pub recordings: RecordingWriter,
@@ -71,10 +71,10 @@ struct Open {
     is_kept: bool,
 }
 
-impl RunBook {
+impl RunRegistry {
     pub fn new(
         bus: Arc<EventBus>,
-        kept: Option<(DataDir, Orders)>,
+        kept: Option<(DataDir, LogCommands)>,
         rules: Rules,
         clock: Clock,
     ) -> Self {
@@ -143,7 +143,7 @@ impl RunBook {
     }
 }
 
-impl Runs for RunBook {
+impl Runs for RunRegistry {
     fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun> {
         let (name, info) = self.without_secrets(name, info);
         let mut state = self.state();
@@ -165,7 +165,7 @@ impl Runs for RunBook {
                 is_kept = true;
                 let history = run.is_resumed().then(|| run.directory().clone());
                 let emitter = self.bus.emitter_from(run.execution_id(), run.next_seq());
-                self.order(Order::Attach(Box::new(run)));
+                self.command(LogCommand::Attach(Box::new(run)));
                 (emitter, history)
             }
             failed => {
@@ -173,7 +173,7 @@ impl Runs for RunBook {
                     RunName::Exactly(id) => id.clone(),
                     RunName::Labelled(label) => state.free(label),
                 };
-                self.order(Order::PassOver(label.clone()));
+                self.command(LogCommand::Skip(label.clone()));
                 let emitter = self.bus.emitter_for(label);
                 if let Some(Err(error)) = failed {
                     let why = format!("observing without a log: {error:?}");
@@ -198,7 +198,7 @@ impl Runs for RunBook {
 
     fn remark(&self, id: &ExecutionId, mut extra: Map<String, Value>) {
         self.mask(&mut extra);
-        self.order(Order::Remark {
+        self.command(LogCommand::AddMetadata {
             id: id.clone(),
             extra,
         });
@@ -227,7 +227,7 @@ impl Runs for RunBook {
             {
                 index.forget(id);
             }
-            self.order(Order::Close {
+            self.command(LogCommand::Close {
                 id: id.clone(),
                 state: run_state,
                 exit_status,
@@ -236,7 +236,7 @@ impl Runs for RunBook {
     }
 }
 
-impl RunBook {
+impl RunRegistry {
     /// A session may be called what nobody should read. An id that was chosen is kept as it is.
     fn without_secrets(&self, name: RunName, mut info: RunInfo) -> (RunName, RunInfo) {
         info.label = self.rules.text(&info.label).into_owned();
@@ -258,9 +258,9 @@ impl RunBook {
         }
     }
 
-    fn order(&self, order: Order) {
-        if let Some((_, orders)) = &self.kept {
-            orders.give(order);
+    fn command(&self, command: LogCommand) {
+        if let Some((_, commands)) = &self.kept {
+            commands.send(command);
         }
     }
 }

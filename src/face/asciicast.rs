@@ -1,52 +1,56 @@
-//! A run as a cast, asciicast v3, that a terminal's player plays (pure).
+//! A run as a recording in the format asciicast v3 (pure).
 //!
 //! ```text
-//! pane (one pane: paper, canvas) ┐
-//! merged (all, with labels)      ┴─> what is drawn ─> crate::recording (header, times, JSON)
+//! pane_terminal (one pane: primary_screen, alternate_screen) ┐
+//! merged_terminal (everything, with labels)                  ┴─> crate::recording (header, times, JSON)
 //! ```
 //!
-//! Nothing of a pane's text orders the terminal: every control sequence in a cast is ours, and
-//! text passes through `clean`. What is remembered is what a screen can show and a little more,
-//! so that a run may be as long as it likes.
+//! Every control sequence in the recording is written here: text passes through `clean`. Memory is
+//! bounded by what a screen shows and a little more, however long the run is.
+
+mod wrapping;
 
 mod alternate_screen;
-mod marks;
-mod merged_terminal;
-mod pane_terminal;
 mod primary_screen;
-mod wrapping;
+
+mod pane_terminal;
+
+mod merged_terminal;
 
 use std::time::Duration;
 
-use super::clean::one_line;
-use crate::event::{Envelope, EventKind, PaneId};
+use super::clean::{cut, one_line};
+use super::describe::describe;
+use crate::event::{Envelope, EventKind, PaneId, TdEvent};
 use crate::recording::{Encoder, EventCode};
-pub(super) use marks::{gap, log_gap};
-use merged_terminal::Merged;
-use pane_terminal::PaneView;
+use merged_terminal::MergedTerminal;
+use pane_terminal::PaneTerminal;
 
-/// What is exported, and how.
+/// Players show markers in a list or on the time line.
+const MARKER_COLUMNS_MAX: usize = 80;
+
+/// What is exported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AsciicastOptions {
-    /// This pane only, in its own size. Without it, all that the run has, as the console shows it:
-    /// for a run of one pane, name it (see [`Survey::sole_pane`](super::Survey::sole_pane)).
+    /// Exports this pane in its own size. Defaults to all text of the run as the console shows it; for
+    /// a run of one pane, see [`Survey::sole_pane`](super::Survey::sole_pane).
     pub pane: Option<PaneId>,
-    /// No pause is longer than this.
+    /// The longest pause.
     pub idle_limit: Option<Duration>,
     pub title: Option<String>,
 }
 
-/// Writes a cast, an envelope at a time.
+/// Writes the recording, one envelope at a time.
 #[derive(Debug)]
 pub(crate) struct AsciicastExport {
     encoder: Encoder,
-    terminal: Terminal,
+    terminal: ExportTerminal,
 }
 
 #[derive(Debug)]
-enum Terminal {
-    Pane(Box<PaneView>),
-    Merged(Box<Merged>),
+enum ExportTerminal {
+    Pane(Box<PaneTerminal>),
+    Merged(Box<MergedTerminal>),
 }
 
 impl AsciicastExport {
@@ -55,73 +59,85 @@ impl AsciicastExport {
         Self {
             encoder: Encoder::new(title, options.idle_limit),
             terminal: match options.pane {
-                Some(pane) => Terminal::Pane(Box::new(PaneView::new(pane))),
-                None => Terminal::Merged(Box::new(Merged::new())),
+                Some(pane) => ExportTerminal::Pane(Box::new(PaneTerminal::new(pane))),
+                None => ExportTerminal::Merged(Box::new(MergedTerminal::new())),
             },
         }
     }
 
-    /// Adds what the next envelope of the log does to the terminal: whole lines of the cast.
+    /// Adds what the next envelope of the log changes on the terminal, as whole lines of the format.
     pub fn push(&mut self, envelope: &Envelope, out: &mut String) {
         let event = &envelope.event;
-        // The header of a log file is no part of what happened.
+        // The header of a log file is no event of the run.
         if event.kind() == EventKind::LogOpened {
             return;
         }
         self.encoder.advance_to(envelope.ts);
         let is_foreign = match &self.terminal {
-            Terminal::Pane(pane) => pane.is_foreign(event),
-            Terminal::Merged(_) => false,
+            ExportTerminal::Pane(pane) => pane.is_foreign(event),
+            ExportTerminal::Merged(_) => false,
         };
-        if !is_foreign && let Some(mark) = marks::mark(event) {
-            self.encoder.event(EventCode::Marker, &mark, out);
+        if !is_foreign && let Some(marker) = marker(event) {
+            self.encoder.event(EventCode::Marker, &marker, out);
         }
         match &mut self.terminal {
-            Terminal::Pane(pane) => pane.push(event, &mut self.encoder, out),
-            Terminal::Merged(merged) => merged.push(envelope, &mut self.encoder, out),
+            ExportTerminal::Pane(pane) => pane.push(event, &mut self.encoder, out),
+            ExportTerminal::Merged(merged) => merged.push(envelope, &mut self.encoder, out),
         }
         if self.encoder.needs_header() {
             self.encoder.write_header(self.size(), out);
         }
     }
 
-    /// Adds the end. Nothing is to be pushed after it.
+    /// Adds the end of the recording.
     pub fn finish(&mut self, out: &mut String) {
         self.encoder.write_header(self.size(), out);
-        if let Terminal::Merged(merged) = &mut self.terminal {
+        if let ExportTerminal::Merged(merged) = &mut self.terminal {
             merged.finish(&mut self.encoder, out);
         }
         let exit_status = match &self.terminal {
-            Terminal::Pane(pane) => pane.exit_status(),
-            Terminal::Merged(merged) => merged.exit_status(),
+            ExportTerminal::Pane(pane) => pane.exit_status(),
+            ExportTerminal::Merged(merged) => merged.exit_status(),
         };
         if let Some(status) = exit_status {
             self.encoder
                 .event(EventCode::Exit, &status.to_string(), out);
         } else if self.encoder.has_unwritten_time() {
-            // It lasted until here, although nothing was to be seen any more.
+            // The recording lasts as long as the run, although nothing more was printed.
             self.encoder.event(EventCode::Output, "", out);
         }
     }
 
-    /// How many times a line changed that had scrolled off: a cast cannot show that.
+    /// The number of changes to lines that had left the screen: a recording cannot show these.
     pub fn unreached(&self) -> u64 {
         match &self.terminal {
-            Terminal::Pane(pane) => pane.unreached(),
-            Terminal::Merged(_) => 0,
+            ExportTerminal::Pane(pane) => pane.unreached(),
+            ExportTerminal::Merged(_) => 0,
         }
     }
 
     fn size(&self) -> (usize, usize) {
         match &self.terminal {
-            Terminal::Pane(pane) => pane.size(),
-            Terminal::Merged(merged) => merged.size(),
+            ExportTerminal::Pane(pane) => pane.size(),
+            ExportTerminal::Merged(merged) => merged.size(),
         }
     }
 }
 
+/// The marker of an event; `None` for text, and for a resize, which is an event of the format.
+fn marker(event: &TdEvent) -> Option<String> {
+    let text = match event {
+        TdEvent::OutputUpdate { .. } | TdEvent::PaneResized { .. } => return None,
+        TdEvent::ScreenSnapshot { .. } => "screen snapshot".to_owned(),
+        _ => describe(event, false)
+            .filter(|it| !it.is_possible_gap())?
+            .plain(),
+    };
+    Some(cut(&one_line(&text), MARKER_COLUMNS_MAX).to_owned())
+}
+
 #[cfg(test)]
-pub(super) mod player;
+mod player;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]

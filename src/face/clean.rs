@@ -1,27 +1,25 @@
-//! Text that is safe to show: control characters made visible, and cut to a width (pure).
+//! Makes text safe to display: control characters become visible, and lines are cut to a width (pure).
 
 use std::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Columns from one tab stop to the next, as terminals have them.
+/// The distance of tab stops on terminals.
 const TAB_COLUMNS: usize = 8;
 
-/// Adds `text` as it may be shown on one line: tabs become blanks, other control characters are
-/// written as `less` writes them (`^[`, `<9b>`), and so are those that turn the direction of
-/// writing around, with which a line can look like another.
+/// Adds `text` so that it is safe on one line: tabs become blanks, and other control characters are
+/// written as `less` writes them (`^[`, `<9b>`). So are characters that reverse the direction of
+/// writing, which make a line look like another.
 pub(super) fn push_clean(out: &mut String, text: &str) {
     push_clean_at(out, text, 0);
 }
 
-/// The same for text that does not stand at the beginning of its line, but in this column, which
-/// is where tabs count from.
+/// Like [`push_clean`], for text that begins in this column of its line. Tabs depend on it.
 pub(super) fn push_clean_at(out: &mut String, text: &str, column: usize) {
     if is_printable(text) || !text.contains(is_unsafe) {
         return out.push_str(text);
     }
-    // What stands before it is counted: a line of many tabs is not measured from its beginning
-    // for each.
+    // The columns up to `counted`: measuring from the beginning for each tab would be quadratic.
     let (mut column, mut counted) = (column, out.len());
     for c in text.chars() {
         match c {
@@ -35,7 +33,7 @@ pub(super) fn push_clean_at(out: &mut String, text: &str, column: usize) {
             c if !is_unsafe(c) => out.push(c),
             '\0'..='\x1f' | '\x7f' => {
                 out.push('^');
-                // The letter that is typed with the control key.
+                // The letter of the key combination, as in `^C`.
                 out.push(char::from(c as u8 ^ 0x40));
             }
             c => {
@@ -46,29 +44,28 @@ pub(super) fn push_clean_at(out: &mut String, text: &str, column: usize) {
     }
 }
 
-/// `text` as one safe line: line ends become blanks.
+/// Returns `text` as one safe line: line ends become blanks.
 pub(crate) fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     push_clean(&mut out, &text.trim_end().replace(['\n', '\r'], " "));
     out
 }
 
-/// Whether the text is printable ASCII and nothing else, which most text is. All bytes are looked
-/// at, without a way out: that is what a compiler makes wide instructions of.
+/// Whether the text is printable ASCII, as most text is. Checks all bytes without an early return, so
+/// that the compiler vectorizes the loop.
 pub(super) fn is_printable(text: &str) -> bool {
-    text.bytes().fold(true, |so_far, byte| {
-        so_far & (byte.wrapping_sub(b' ') < 0x5f)
-    })
+    text.bytes()
+        .fold(true, |all, byte| all & (byte.wrapping_sub(b' ') < 0x5f))
 }
 
-/// The same for lines.
+/// Like [`is_printable`], for lines with their line ends.
 pub(super) fn are_printable(lines: &str) -> bool {
-    lines.bytes().fold(true, |so_far, byte| {
-        so_far & ((byte.wrapping_sub(b' ') < 0x5f) | (byte == b'\n'))
+    lines.bytes().fold(true, |all, byte| {
+        all & ((byte.wrapping_sub(b' ') < 0x5f) | (byte == b'\n'))
     })
 }
 
-/// As much of the start of `text` as fits into so many columns.
+/// The start of `text` that fits into `columns`.
 pub(super) fn cut(text: &str, columns: usize) -> &str {
     let mut used = 0;
     for (at, c) in text.char_indices() {
@@ -94,7 +91,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Text full of what is dangerous.
+    /// Text with many dangerous characters.
     pub(in crate::face) fn nasty() -> impl Strategy<Value = String> {
         let one = prop_oneof![
             4 => any::<char>(),
@@ -107,7 +104,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn nothing_dangerous_is_left(text in nasty()) {
+        fn no_unsafe_character_remains(text in nasty()) {
             let mut out = String::new();
             push_clean(&mut out, &text);
             prop_assert!(!out.contains(is_unsafe), "{out:?}");
@@ -115,7 +112,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn what_is_cut_fits(text in nasty(), columns in 0_usize..30) {
+        fn cut_text_fits(text in nasty(), columns in 0_usize..30) {
             let mut clean = String::new();
             push_clean(&mut clean, &text);
             let short = cut(&clean, columns);

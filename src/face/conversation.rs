@@ -1,41 +1,36 @@
 //! The conversation of an agent in a pane as prose: prompts, answers, tools with their results (pure).
 
-use super::agents::tool_ended;
+use super::describe::{beginning, tool_result};
 use super::tone::Tone;
 use crate::agent::tool_question;
 use crate::event::TdEvent;
 
-/// Characters of a tool's result that are shown: the whole is in the agent's transcript.
+/// Characters of a tool's result that are shown; the agent's transcript has the whole.
 const RESULT_CHARS_MAX: usize = 120;
 
 /// A line of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct ConversationLine {
     pub tone: Tone,
     pub text: String,
 }
 
-/// The lines of an event of a pane's agent; `None` for other events, and for those of an agent without a
-/// pane.
-pub(super) fn lines(event: &TdEvent, is_verbose: bool) -> Option<Vec<Line>> {
+/// The lines of an event of a pane's agent; `None` for other events, and for an agent without a pane.
+pub(super) fn conversation_lines(
+    event: &TdEvent,
+    is_verbose: bool,
+) -> Option<Vec<ConversationLine>> {
     event.pane()?;
-    let line = |tone, text: String| Some(vec![Line { tone, text }]);
-    match event {
+    let line = |tone, text: String| ConversationLine { tone, text };
+    Some(match event {
         TdEvent::PromptSent { prompt_summary, .. } => {
             let rows = prompt_summary.lines().filter(|row| !row.trim().is_empty());
-            let prompt = |row: &str| Line {
-                tone: Tone::Prompt,
-                text: format!("> {row}"),
-            };
-            Some(rows.map(prompt).collect())
+            rows.map(|row| line(Tone::Prompt, format!("> {row}")))
+                .collect()
         }
         TdEvent::TokenReceived { token, .. } => {
             let rows = token.trim_end().lines();
-            let answer = |row: &str| Line {
-                tone: Tone::Plain,
-                text: row.to_owned(),
-            };
-            Some(rows.map(answer).collect())
+            rows.map(|row| line(Tone::Plain, row.to_owned())).collect()
         }
         TdEvent::ToolCallStarted {
             tool_name,
@@ -44,7 +39,7 @@ pub(super) fn lines(event: &TdEvent, is_verbose: bool) -> Option<Vec<Line>> {
         } => {
             let what = tool_question(tool_name, tool_args_summary).filter(|what| what != tool_name);
             let what = what.map_or(String::new(), |what| format!(": {what}"));
-            line(Tone::Dim, format!("* {tool_name}{what}"))
+            vec![line(Tone::Dim, format!("* {tool_name}{what}"))]
         }
         TdEvent::ToolCallCompleted {
             tool_name,
@@ -53,27 +48,26 @@ pub(super) fn lines(event: &TdEvent, is_verbose: bool) -> Option<Vec<Line>> {
             duration_ms,
             ..
         } => {
-            let (tone, text) = tool_ended(tool_name, *success, *duration_ms);
-            let result = first_line(result_summary);
-            let result = match result.is_empty() {
-                true => String::new(),
-                false => format!(": {result}"),
+            let (tone, text) = tool_result(tool_name, *success, *duration_ms);
+            let result = match first_line(result_summary) {
+                result if result.is_empty() => result,
+                result => format!(": {result}"),
             };
-            line(tone, format!("  {text}{result}"))
+            vec![line(tone, format!("  {text}{result}"))]
         }
         TdEvent::ResponseCompleted {
             input_tokens,
             output_tokens,
             ..
-        } => match is_verbose {
-            true => line(
-                Tone::Dim,
-                format!("[{input_tokens} tokens read, {output_tokens} written]"),
-            ),
-            false => Some(Vec::new()),
-        },
-        _ => None,
-    }
+        } => {
+            let text = format!("[{input_tokens} tokens read, {output_tokens} written]");
+            is_verbose
+                .then(|| line(Tone::Dim, text))
+                .into_iter()
+                .collect()
+        }
+        _ => return None,
+    })
 }
 
 /// What agents write around the output of a command.
@@ -94,18 +88,15 @@ const AROUND_OUTPUT: &[&str] = &[
     "</untrusted_context>",
 ];
 
-/// The first line of a text that has something in it, cut.
+/// The first line of a result that is neither empty nor written by the agent around it, cut.
 fn first_line(text: &str) -> String {
     let is_around = |line: &&str| AROUND_OUTPUT.iter().any(|around| line.starts_with(around));
     let lines = text.lines().map(str::trim).filter(|line| !is_around(line));
-    // Output begins behind its name, in the same line or in the next.
+    // Output begins after its label, on the same line or on the next.
     let mut lines = lines.map(|line| line.strip_prefix("Output:").unwrap_or(line).trim());
     let line = lines.find(|line| !line.is_empty() && *line != "(empty)");
     let line = line.unwrap_or_default();
-    match line.char_indices().nth(RESULT_CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line.to_owned(),
-    }
+    beginning(line, RESULT_CHARS_MAX)
 }
 
 #[cfg(test)]
@@ -113,12 +104,12 @@ mod tests {
     use super::*;
 
     fn shown(event: &TdEvent) -> Vec<String> {
-        let lines = lines(event, false).unwrap_or_default();
+        let lines = conversation_lines(event, false).unwrap_or_default();
         lines.into_iter().map(|line| line.text).collect()
     }
 
     #[test]
-    fn a_result_is_what_the_command_printed() {
+    fn a_result_is_the_output_of_the_command() {
         let codex = "Chunk ID: 529331\nWall time: 0.9 seconds\nProcess exited with code 0\nOriginal token count: 2\nOutput:\nstep 1\n";
         let gemini =
             "<untrusted_context>\nOutput: step 1\nProcess Group PGID: 38\n</untrusted_context>";
@@ -167,6 +158,10 @@ mod tests {
             token: "It is **done**.\n\n- a\n".into(),
             pane: None,
         };
-        assert_eq!(lines(&answer, false), None, "an agent without a pane");
+        assert_eq!(
+            conversation_lines(&answer, false),
+            None,
+            "an agent without a pane"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! A page: what is shown, as it stands on standard output, with live rows at its foot where that is a terminal.
+//! Writes rendered events to standard output, with live rows at the foot of a terminal.
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 use std::time::{Duration, Instant};
@@ -7,81 +7,87 @@ use crossbeam_channel::Receiver;
 
 use super::console::{BaselineLines, Console};
 use super::json;
-use super::live_rows::Drawn;
+use super::live_rows::LiveRows;
 use super::tree::Tree;
 use crate::bus::Delivery;
 use crate::clock::Clock;
 use crate::event::{Envelope, TdEvent};
 
-/// What is collected before it is written even though more is there: a few screens.
+/// Text that is collected before it is written although more is there: a few screens.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// How events are shown.
+/// The form in which events are written.
 #[derive(Debug)]
 pub(crate) enum Renderer {
-    /// As the wire contract says.
+    /// The wire format.
     Json,
-    /// For people, with what stood on panes when observation began.
+    /// For people, with the baselines of panes.
     Console(Console, Receiver<BaselineLines>),
     /// For people, one execution.
     Tree(Tree),
 }
 
-/// Shows events one after the other.
+/// Writes events one after another.
 pub(crate) struct EventWriter<W: Write> {
     out: BufWriter<W>,
-    view: Renderer,
-    /// Where there is a terminal: how many columns and rows it has now.
+    renderer: Renderer,
+    /// Reads the terminal's columns and rows; `None` without a terminal.
     size: Option<fn() -> (usize, usize)>,
-    /// What stands at the terminal's foot.
-    drawn: Drawn,
-    /// When the last event happened, by its own clock and by ours.
+    live: LiveRows,
+    /// The time of the last event, by its own clock and by ours.
     last: Option<(i64, Instant)>,
-    /// What stood on panes whose session has not been shown yet.
-    standing: Vec<BaselineLines>,
-    /// What is to be written, built here and used again.
+    /// Baselines of panes whose session has not started yet.
+    baselines: Vec<BaselineLines>,
+    /// Rendered text that is not written yet; reused.
     text: String,
     clock: Clock,
 }
 
 impl EventWriter<StdoutLock<'static>> {
-    /// On standard output, which is held until the page is dropped.
-    pub fn stdout(view: Renderer, clock: Clock) -> Self {
+    /// Writes to standard output, which stays locked until the writer is dropped.
+    pub fn stdout(renderer: Renderer, clock: Clock) -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal() && !is_dumb();
-        let size = is_terminal.then_some(size as fn() -> (usize, usize));
-        Self::new(stdout.lock(), view, size, clock)
+        let size = is_terminal.then_some(terminal_size as fn() -> (usize, usize));
+        Self::new(stdout.lock(), renderer, size, clock)
     }
 }
 
 impl<W: Write> EventWriter<W> {
-    fn new(out: W, view: Renderer, size: Option<fn() -> (usize, usize)>, clock: Clock) -> Self {
-        let mut page = Self {
+    fn new(out: W, renderer: Renderer, size: Option<fn() -> (usize, usize)>, clock: Clock) -> Self {
+        let mut writer = Self {
             out: BufWriter::with_capacity(BUFFER_BYTES, out),
-            view,
+            renderer,
             size,
-            drawn: Drawn::default(),
+            live: LiveRows::default(),
             last: None,
-            standing: Vec::new(),
+            baselines: Vec::new(),
             text: String::new(),
             clock,
         };
-        page.fit();
-        page
+        writer.fit();
+        writer
     }
 
-    /// How many columns and rows may be written to. The last column stays free: some terminals wrap
-    /// as soon as it is written to.
+    /// Passes the terminal's size on and returns the columns and rows to use. The last column stays
+    /// free, because some terminals wrap as soon as it is written.
     fn fit(&mut self) -> Option<(usize, usize)> {
         let (columns, rows) = self.size?();
         let columns = columns.saturating_sub(1);
-        if let Renderer::Console(console, _) = &mut self.view {
+        if let Some(console) = self.console() {
             console.fit((columns, rows));
         }
         Some((columns, rows))
     }
 
-    /// The time by the clock of the events, which may be those of another day.
+    fn console(&mut self) -> Option<&mut Console> {
+        match &mut self.renderer {
+            Renderer::Console(console, _) => Some(console),
+            Renderer::Json | Renderer::Tree(_) => None,
+        }
+    }
+
+    /// The time by the clock of the events, which may be of another day.
     fn now(&self) -> i64 {
         let Some((at, then)) = self.last else {
             return 0;
@@ -91,55 +97,52 @@ impl<W: Write> EventWriter<W> {
         at.saturating_add(since)
     }
 
-    /// When [`EventWriter::flush`] will have something to show, though nothing happens.
+    /// The next time when [`EventWriter::flush`] has something to write without a new event.
     pub fn deadline(&self) -> Option<Instant> {
-        let Renderer::Console(console, _) = &self.view else {
+        let Renderer::Console(console, _) = &self.renderer else {
             return None;
         };
         let (at, then) = self.last?;
-        let due = console.due(self.now())?;
-        let after = u64::try_from(due.saturating_sub(at)).unwrap_or(0);
+        let deadline = console.deadline(self.now())?;
+        let after = u64::try_from(deadline.saturating_sub(at)).unwrap_or(0);
         then.checked_add(Duration::from_micros(after))
     }
 
-    /// Shows what a subscription delivered.
+    /// Writes a subscription's delivery.
     pub fn write_delivery(&mut self, delivery: &Delivery) -> io::Result<()> {
-        match (&mut self.view, delivery) {
-            (_, Delivery::Event(envelope)) => return self.write_event(envelope),
-            (Renderer::Json, Delivery::Lagged { missed }) => {
-                json::push_lagged(&mut self.text, *missed, self.clock.wall());
-            }
-            (Renderer::Console(console, _), Delivery::Lagged { missed }) => {
-                console.lagged(*missed, &mut self.text);
-            }
-            (Renderer::Tree(tree), Delivery::Lagged { missed }) => {
-                tree.lagged(*missed, &mut self.text);
-            }
+        let missed = match delivery {
+            Delivery::Event(envelope) => return self.write_event(envelope),
+            Delivery::Lagged { missed } => *missed,
+        };
+        match &mut self.renderer {
+            Renderer::Json => json::push_lagged(&mut self.text, missed, self.clock.wall()),
+            Renderer::Console(console, _) => console.lagged(missed, &mut self.text),
+            Renderer::Tree(tree) => tree.lagged(missed, &mut self.text),
         }
         self.write()
     }
 
-    /// Shows an event.
+    /// Writes an event.
     pub fn write_event(&mut self, envelope: &Envelope) -> io::Result<()> {
         self.last = Some((envelope.ts.micros(), self.clock.now()));
-        match &mut self.view {
+        match &mut self.renderer {
             Renderer::Json => json::push_line(&mut self.text, envelope),
-            Renderer::Console(console, standing) => {
+            Renderer::Console(console, baselines) => {
                 console.event(envelope, &mut self.text);
-                // A pane's lines are sent before its events. They may be here before the start of
-                // its session, which other sessions' events can stand before: then they wait.
-                self.standing.extend(standing.try_iter());
-                self.standing
-                    .retain(|standing| !console.standing(standing, &mut self.text));
+                // A pane's baseline is sent before its events and may arrive before the start of its
+                // session, because other sessions' events come between. It waits for that start.
+                self.baselines.extend(baselines.try_iter());
+                self.baselines
+                    .retain(|baseline| !console.baseline(baseline, &mut self.text));
             }
             Renderer::Tree(tree) => tree.event(envelope, &mut self.text),
         }
         self.write()
     }
 
-    /// Shows an event that was read, as it stands in its log where that is what is wanted.
+    /// Writes an event of the history; `line` is its line there, which JSON repeats unchanged.
     pub fn write_record(&mut self, envelope: &Envelope, line: &[u8]) -> io::Result<()> {
-        match (&self.view, std::str::from_utf8(line)) {
+        match (&self.renderer, std::str::from_utf8(line)) {
             (Renderer::Json, Ok(line)) => {
                 json::push_text(&mut self.text, line);
                 self.write()
@@ -148,51 +151,48 @@ impl<W: Write> EventWriter<W> {
         }
     }
 
-    /// Takes in what an event says about sessions and panes without showing it.
+    /// Notes the sessions and panes of an event that is not written.
     pub fn note_context(&mut self, event: &TdEvent) {
-        if let Renderer::Console(console, _) = &mut self.view {
+        if let Some(console) = self.console() {
             console.note_context(event);
         }
     }
 
-    /// Whether lines are shown as they stand in a log.
+    /// Whether events are written in the wire format.
     pub fn is_json(&self) -> bool {
-        matches!(self.view, Renderer::Json)
+        matches!(self.renderer, Renderer::Json)
     }
 
     fn write(&mut self) -> io::Result<()> {
         if self.text.is_empty() {
             return Ok(());
         }
-        // What is rewritten may scroll out of reach with what is new.
+        // New text may scroll the rows that are to be rewritten off the screen.
         self.rewrite()?;
         self.hide_live()?;
         self.out.write_all(self.text.as_bytes())?;
         self.text.clear();
-        if let Renderer::Console(console, _) = &mut self.view {
+        if let Some(console) = self.console() {
             console.is_written(0);
         }
         Ok(())
     }
 
-    /// Rewrites lines that stand above the foot.
+    /// Rewrites printed rows above the live ones.
     fn rewrite(&mut self) -> io::Result<()> {
-        let Renderer::Console(console, _) = &mut self.view else {
-            return Ok(());
-        };
-        let Some(rewritten) = console.rewrite() else {
+        let Some(rewritten) = self.console().and_then(Console::rewrite) else {
             return Ok(());
         };
         self.hide_live()?;
         self.out.write_all(rewritten.as_bytes())
     }
 
-    /// Nothing more for now: readers are to see at once what there was.
+    /// Writes everything that is due, because no event is waiting.
     pub fn flush(&mut self) -> io::Result<()> {
         self.fit();
         let now = self.now();
-        if let Renderer::Console(console, _) = &mut self.view {
-            console.rest(now, &mut self.text);
+        if let Renderer::Console(console, _) = &mut self.renderer {
+            console.release_due(now, &mut self.text);
         }
         self.write()?;
         self.rewrite()?;
@@ -200,9 +200,9 @@ impl<W: Write> EventWriter<W> {
         self.out.flush()
     }
 
-    /// Nothing more at all.
+    /// Writes what is still held, and removes the live rows. No event follows.
     pub fn finish(&mut self) -> io::Result<()> {
-        match &mut self.view {
+        match &mut self.renderer {
             Renderer::Json => {}
             Renderer::Console(console, _) => console.finish(&mut self.text),
             Renderer::Tree(tree) => tree.finish(&mut self.text),
@@ -217,19 +217,19 @@ impl<W: Write> EventWriter<W> {
         let Some((columns, rows)) = self.fit() else {
             return Ok(());
         };
-        let live = match &self.view {
+        let live = match &self.renderer {
             Renderer::Json => Vec::new(),
             Renderer::Console(console, _) => console.live((columns, rows), now),
             Renderer::Tree(tree) => tree.live(columns).into_iter().collect(),
         };
-        if self.drawn.is(&live, columns) {
+        if self.live.shows(&live, columns) {
             return Ok(());
         }
         self.hide_live()?;
-        if let Renderer::Console(console, _) = &mut self.view {
+        if let Some(console) = self.console() {
             console.is_written(live.len());
         }
-        let drawn = self.drawn.draw(live, columns);
+        let drawn = self.live.draw(live, columns);
         self.out.write_all(drawn.as_bytes())
     }
 
@@ -237,12 +237,12 @@ impl<W: Write> EventWriter<W> {
         let Some(size) = self.size else {
             return Ok(());
         };
-        let erased = self.drawn.erase(size().0);
+        let erased = self.live.erase(size().0);
         self.out.write_all(erased.as_bytes())
     }
 }
 
-/// Whoever read has read enough: that is no error.
+/// Turns a broken pipe into success: the reader needs no more.
 pub(crate) fn unless_broken_pipe(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -250,12 +250,12 @@ pub(crate) fn unless_broken_pipe(written: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Columns and rows of the terminal; 80 and 24 where it does not say.
-fn size() -> (usize, usize) {
+/// The terminal's columns and rows, or 80 and 24 where the terminal does not report them.
+fn terminal_size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
-    let side = |cells: Option<u16>, usual: usize| {
+    let side = |cells: Option<u16>, default: usize| {
         let cells = cells.filter(|cells| *cells > 0);
-        cells.map_or(usual, usize::from)
+        cells.map_or(default, usize::from)
     };
     let columns = side(size.map(|size| size.ws_col), 80);
     (columns, side(size.map(|size| size.ws_row), 24))
@@ -275,45 +275,45 @@ mod tests {
     use crate::face::{ConsoleOptions, TreeOptions};
 
     fn printed(
-        view: Renderer,
+        renderer: Renderer,
         size: Option<fn() -> (usize, usize)>,
-        say: impl FnOnce(&crate::bus::EventEmitter),
+        emit: impl FnOnce(&crate::bus::EventEmitter),
     ) -> String {
         let bus = EventBus::new(100);
         let mut events = bus.subscribe();
-        say(&bus.emitter_for("x"));
-        let mut page = EventWriter::new(Vec::new(), view, size, Clock::system());
+        emit(&bus.emitter_for("x"));
+        let mut writer = EventWriter::new(Vec::new(), renderer, size, Clock::system());
         bus.close();
         for delivery in events.iter() {
-            page.write_delivery(&delivery).unwrap();
-            page.flush().unwrap();
+            writer.write_delivery(&delivery).unwrap();
+            writer.flush().unwrap();
         }
-        page.finish().unwrap();
-        String::from_utf8(page.out.into_inner().unwrap()).unwrap()
+        writer.finish().unwrap();
+        String::from_utf8(writer.out.into_inner().unwrap()).unwrap()
     }
 
     #[test]
-    fn a_terminal_shows_the_live_line_and_rewrites_it() {
-        let say = |emitter: &crate::bus::EventEmitter| {
+    fn a_terminal_shows_the_live_row_and_rewrites_it() {
+        let emit = |emitter: &crate::bus::EventEmitter| {
             emitter.session_started("job", vec!["%1".into()]);
             emitter.output_revised(&"%1".into(), 1, "10%");
             emitter.output_update(&"%1".into(), 1, "all\n");
         };
         let console = || Renderer::Console(Console::new(ConsoleOptions::default()), never());
-        let text = printed(console(), Some(|| (80, 24)), say);
+        let text = printed(console(), Some(|| (80, 24)), emit);
         assert_eq!(
             text,
             "job | [watching 1 pane]\njob | 10%\r\u{1b}[Kjob | all\n"
         );
         assert_eq!(
-            printed(console(), None, say),
+            printed(console(), None, emit),
             "job | [watching 1 pane]\njob | all\n"
         );
     }
 
     #[test]
-    fn a_line_that_was_printed_is_rewritten_above_the_live_rows() {
-        let say = |emitter: &crate::bus::EventEmitter| {
+    fn a_printed_line_is_rewritten_above_the_live_rows() {
+        let emit = |emitter: &crate::bus::EventEmitter| {
             let pane = "%1".into();
             let update = |first_line, chunk| {
                 emitter.output_update(&pane, first_line, chunk);
@@ -326,39 +326,39 @@ mod tests {
         };
         let console = Renderer::Console(Console::new(ConsoleOptions::default()), never());
         assert_eq!(
-            printed(console, Some(|| (80, 24)), say),
+            printed(console, Some(|| (80, 24)), emit),
             "job | [watching 1 pane]\njob | a 1\njob | b 1\njob | ? \
              \r\u{1b}[K\r\u{1b}[2A\u{1b}[2Kjob | a 2\n\u{1b}[1Bjob | ? \
              \r\u{1b}[Kjob | ? yes\n"
         );
-        // On a low terminal the row has scrolled out of reach: it comes again at the end.
+        // On a low terminal the row has scrolled out of reach: it is printed again at the end.
         let console = Renderer::Console(Console::new(ConsoleOptions::default()), never());
-        let shown = printed(console, Some(|| (80, 2)), say);
+        let shown = printed(console, Some(|| (80, 2)), emit);
         assert!(shown.ends_with("job ~ a 2\n"), "{shown:?}");
     }
 
     #[test]
-    fn the_open_line_of_an_execution_is_live_and_stays_at_the_end() {
-        let say = |emitter: &crate::bus::EventEmitter| {
+    fn the_open_line_of_an_execution_is_live_and_is_printed_at_the_end() {
+        let emit = |emitter: &crate::bus::EventEmitter| {
             emitter.execution_output("stdout", "10%");
             emitter.execution_output("stdout", "\r50%");
             emitter.execution_output("stderr", "oh\n");
         };
-        let look = |drawn| TreeOptions {
-            drawn,
+        let options = |drawn| TreeOptions {
+            framed: drawn,
             ..TreeOptions::default()
         };
-        let tree = |drawn| Renderer::Tree(Tree::new(look(drawn)));
+        let tree = |drawn| Renderer::Tree(Tree::new(options(drawn)));
         assert_eq!(
-            printed(tree(true), Some(|| (80, 24)), say),
+            printed(tree(true), Some(|| (80, 24)), emit),
             " ╭───< x >\n │   10%\r\u{1b}[K │   50%\r\u{1b}[K │   [stderr] oh\n │   50%\r\u{1b}[K │   50%\n ╰──●\n"
         );
-        assert_eq!(printed(tree(false), None, say), "[stderr] oh\n50%\n");
+        assert_eq!(printed(tree(false), None, emit), "[stderr] oh\n50%\n");
         let console = || Renderer::Console(Console::new(ConsoleOptions::default()), never());
         assert_eq!(
-            printed(console(), Some(|| (80, 24)), say),
+            printed(console(), Some(|| (80, 24)), emit),
             "x | 10%\r\u{1b}[Kx | 50%\r\u{1b}[Kx | [stderr] oh\nx | 50%\r\u{1b}[Kx | 50%\n"
         );
-        assert_eq!(printed(console(), None, say), "x | [stderr] oh\nx | 50%\n");
+        assert_eq!(printed(console(), None, emit), "x | [stderr] oh\nx | 50%\n");
     }
 }

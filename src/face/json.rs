@@ -1,4 +1,4 @@
-//! Events as the wire contract writes them, one JSON object a line (pure).
+//! Events in the wire format, one JSON object per line (pure).
 
 use std::borrow::Cow;
 
@@ -6,22 +6,22 @@ use serde::Serialize;
 
 use crate::timestamp::Timestamp;
 
-/// Adds the line of an event, or of something that is listed.
+/// Adds the line of a value: an event, or an entry of a list.
 pub(crate) fn push_line(out: &mut String, value: &impl Serialize) {
     match serde_json::to_string(value) {
         Ok(line) => push_text(out, &line),
-        // Strings, numbers and maps with text as keys: nothing of that fails.
-        Err(error) => log::error!("a line of JSON cannot be written: {error}"),
+        // Serialization of strings, numbers and maps with string keys does not fail.
+        Err(error) => log::error!("cannot serialize a line of JSON: {error}"),
     }
 }
 
-/// Adds the line of an event as it stands in a log.
+/// Adds the line of an event as the log has it.
 pub(super) fn push_text(out: &mut String, line: &str) {
     out.push_str(&escaped(line));
     out.push('\n');
 }
 
-/// Adds the line that says how much was missed, and when that was.
+/// Adds the line that reports how many events were missed by `now`.
 pub(super) fn push_lagged(out: &mut String, missed: u64, now: Timestamp) {
     out.push_str(&format!(
         r#"{{"seq":null,"ts":"{now}","event":{{"type":"Lagged","missed":{missed}}}}}"#
@@ -29,17 +29,17 @@ pub(super) fn push_lagged(out: &mut String, missed: u64, now: Timestamp) {
     out.push('\n');
 }
 
-/// JSON leaves DEL and C1 as they are, and a terminal takes some of these for orders: they are
-/// written as escapes, which read the same.
+/// Escapes DEL and C1 controls. JSON allows them, but a terminal interprets some of them; the escapes
+/// mean the same.
 fn escaped(line: &str) -> Cow<'_, str> {
-    let is_order = |c: char| matches!(c, '\x7f'..='\u{9f}');
-    if !line.contains(is_order) {
+    let is_control = |c: char| matches!(c, '\x7f'..='\u{9f}');
+    if !line.contains(is_control) {
         return Cow::Borrowed(line);
     }
     let mut out = String::with_capacity(line.len() + 16);
     for c in line.chars() {
-        // A control character can stand in strings only.
-        if is_order(c) {
+        // Control characters occur only in strings, where escapes are allowed.
+        if is_control(c) {
             out.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
             out.push(c);

@@ -1,49 +1,49 @@
-//! What lines of a history read at last, so that each is shown once, in its place (pure).
+//! Applies the last revision of each line of a history, so that a line is shown once, in its place (pure).
 //!
-//! It takes two passes: [`LastRevisions::note`] takes in the revisions, [`LastRevisions::apply`] then changes the
-//! events as they are shown. A line that was rewritten after it had settled, as a row of a progress
-//! display, reads as it did at last, and is left out where its program took it away. A line that only
-//! vanished stays: it was printed, and its row erased.
+//! Two passes: [`LastRevisions::note`] collects the revisions, then [`LastRevisions::apply`] changes the
+//! events that are shown. A line that was rewritten after it had settled, such as a row of a progress
+//! display, has its last text, and is left out when its program removed it. A line that was only erased
+//! stays: it was printed before its row vanished.
 
 use std::collections::BTreeMap;
 
 use crate::event::{Envelope, PaneId, Style, Styles, TdEvent, lines_in};
 
-/// Text that is kept, and what a line costs beside it. More lines read as they did first, and come
-/// again as they change: this is some 300,000 of them.
+/// The bound on the text that is kept, some 300,000 lines, and the memory of a line beside its text.
+/// Lines beyond it keep their first text and are shown again when they change.
 const BYTES_MAX: usize = 64 << 20;
 const LINE_BYTES: usize = 128;
 
-/// Lines that were revised, of each execution and pane.
+/// The last revision of each line, by execution and pane.
 #[derive(Debug, Default)]
 pub(crate) struct LastRevisions {
-    panes: BTreeMap<(String, PaneId), BTreeMap<i64, Final>>,
+    panes: BTreeMap<(String, PaneId), BTreeMap<i64, LastRevision>>,
     bytes: usize,
 }
 
-/// What was last said of a line.
+/// The last revision of a line.
 #[derive(Debug, Default)]
-struct Final {
-    /// The number of the last event.
+struct LastRevision {
+    /// The `seq` of the last revision.
     seq: u64,
-    /// That of the last with text; 0 for none.
+    /// The `seq` of the last revision with text; 0 for none.
     text_seq: u64,
     text: String,
     styles: Styles,
-    /// The line has been shown: as it reads at last.
+    /// The line was shown with its last text.
     is_shown: bool,
 }
 
-/// How an event is shown.
+/// The result of applying the revisions to an event.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Applied {
     Unchanged,
-    /// These in its place; none: not at all.
+    /// These events are shown in its place; an empty list hides it.
     Replaced(Vec<Envelope>),
 }
 
 impl LastRevisions {
-    /// Takes in an event of the history; only revisions matter.
+    /// Notes an event of the history; only revisions matter.
     pub fn note(&mut self, envelope: &Envelope) {
         let TdEvent::OutputRevised {
             execution_id,
@@ -55,7 +55,7 @@ impl LastRevisions {
         else {
             return;
         };
-        // Lines of older logs without numbers are shown as they come.
+        // Events of older logs have no number; they are shown unchanged.
         let Some(seq) = envelope.seq else {
             return;
         };
@@ -66,7 +66,7 @@ impl LastRevisions {
         let known = self.panes.entry(key).or_default().entry(*line);
         let known = known.or_insert_with(|| {
             self.bytes += LINE_BYTES;
-            Final::default()
+            LastRevision::default()
         });
         known.seq = seq;
         if !text.is_empty() {
@@ -78,7 +78,7 @@ impl LastRevisions {
         }
     }
 
-    /// How the next event of the history is shown, which are the same that were noted.
+    /// Applies the revisions to the next event of the noted history.
     pub fn apply(&mut self, envelope: &Envelope) -> Applied {
         let (Some(seq), Some(pane)) = (envelope.seq, envelope.event.pane()) else {
             return Applied::Unchanged;
@@ -93,19 +93,19 @@ impl LastRevisions {
             } => {
                 let count = lines_in(chunk).count() as i64;
                 let range = *first_line..first_line.saturating_add(count);
-                let mut is_final = true;
+                let mut is_unchanged = true;
                 for (_, line) in lines.range_mut(range) {
                     line.is_shown |= line.seq > seq;
-                    is_final &= line.text_seq < seq;
+                    is_unchanged &= line.text_seq < seq;
                 }
-                match is_final {
+                match is_unchanged {
                     true => Applied::Unchanged,
                     false => Applied::Replaced(parts(envelope, seq, lines)),
                 }
             }
             TdEvent::OutputRevised { line, .. } => {
-                let is_told = |known: &Final| known.is_shown && seq <= known.seq;
-                match lines.get(line).is_some_and(is_told) {
+                let is_included = |known: &LastRevision| known.is_shown && seq <= known.seq;
+                match lines.get(line).is_some_and(is_included) {
                     true => Applied::Replaced(Vec::new()),
                     false => Applied::Unchanged,
                 }
@@ -115,8 +115,8 @@ impl LastRevisions {
     }
 }
 
-/// Settled lines as they read at last: in several events where lines between them are left out.
-fn parts(envelope: &Envelope, seq: u64, finals: &BTreeMap<i64, Final>) -> Vec<Envelope> {
+/// Settled lines with their last text, in several events where lines between them are left out.
+fn parts(envelope: &Envelope, seq: u64, revisions: &BTreeMap<i64, LastRevision>) -> Vec<Envelope> {
     let TdEvent::OutputUpdate {
         first_line,
         chunk,
@@ -127,9 +127,9 @@ fn parts(envelope: &Envelope, seq: u64, finals: &BTreeMap<i64, Final>) -> Vec<En
         return Vec::new();
     };
     let mut parts = Vec::new();
-    let mut part = Part::at(*first_line);
+    let mut part = ChunkPart::at(*first_line);
     for (at, (number, line)) in (0_u32..).zip((*first_line..=i64::MAX).zip(lines_in(chunk))) {
-        let known = finals.get(&number).filter(|known| known.text_seq > seq);
+        let known = revisions.get(&number).filter(|known| known.text_seq > seq);
         match known {
             None => {
                 let styles = styles.as_slice().iter();
@@ -142,24 +142,24 @@ fn parts(envelope: &Envelope, seq: u64, finals: &BTreeMap<i64, Final>) -> Vec<En
                 if !part.chunk.is_empty() {
                     parts.push(part.envelope(envelope, false));
                 }
-                part = Part::at(number.saturating_add(1));
+                part = ChunkPart::at(number.saturating_add(1));
             }
         }
     }
-    // Even without lines it carries what else the event says.
+    // The last part has the event's other fields, even without lines.
     parts.push(part.envelope(envelope, true));
     parts
 }
 
-/// Lines in a row.
-struct Part {
+/// Consecutive lines.
+struct ChunkPart {
     first_line: i64,
     count: u32,
     chunk: String,
     styles: Vec<Style>,
 }
 
-impl Part {
+impl ChunkPart {
     fn at(first_line: i64) -> Self {
         Self {
             first_line,
@@ -201,6 +201,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::face::samples;
     use crate::timestamp::Timestamp;
 
     fn style(line: u32, sgr: &str) -> Style {
@@ -212,46 +213,27 @@ mod tests {
         }
     }
 
-    fn update(first_line: i64, chunk: &str, styles: Vec<Style>) -> TdEvent {
-        TdEvent::OutputUpdate {
-            execution_id: "x".into(),
-            pane: "%1".into(),
-            first_line,
-            chunk: chunk.into(),
-            is_complete: false,
-            reason: None,
-            exit_status: None,
-            styles: Styles::new(styles),
-        }
-    }
-
     fn revised(line: i64, text: &str) -> TdEvent {
         let styles = match text.strip_prefix("red") {
             Some(_) => vec![style(0, "31")],
             None => Vec::new(),
         };
-        TdEvent::OutputRevised {
-            execution_id: "x".into(),
-            pane: "%1".into(),
-            line,
-            text: text.into(),
-            styles: Styles::new(styles),
-        }
+        samples::revised_with(line, text, styles)
     }
 
-    /// The events as they are shown: number and chunk of lines, or `~` of revisions.
+    /// The shown events: the number and the chunk of lines, `~` for revisions.
     fn shown(noted: usize, events: Vec<TdEvent>) -> Vec<(i64, String)> {
-        let mut finals = LastRevisions::default();
+        let mut revisions = LastRevisions::default();
         let envelopes: Vec<Envelope> = (1..)
             .zip(events)
             .map(|(seq, event)| Envelope::new(Some(seq), Timestamp::default(), event))
             .collect();
         for envelope in &envelopes[..noted.min(envelopes.len())] {
-            finals.note(envelope);
+            revisions.note(envelope);
         }
         let mut shown = Vec::new();
         for envelope in envelopes {
-            let parts = match finals.apply(&envelope) {
+            let parts = match revisions.apply(&envelope) {
                 Applied::Unchanged => vec![envelope],
                 Applied::Replaced(parts) => parts,
             };
@@ -275,24 +257,24 @@ mod tests {
     }
 
     #[test]
-    fn a_line_reads_as_it_did_at_last() {
+    fn a_line_is_shown_with_its_last_text() {
         let events = || {
             vec![
                 revised(1, "a 0"),
-                update(1, "a 1\nb 1\nc 1\n", Vec::new()),
+                samples::update(1, "a 1\nb 1\nc 1\n"),
                 revised(2, "b 2"),
                 revised(3, ""),
-                update(4, "d\n", Vec::new()),
+                samples::update(4, "d\n"),
                 revised(2, "b 3"),
                 revised(5, "$ "),
             ]
         };
-        // What changed before it settled is of the open line, and what only vanished was printed.
+        // Changes of an open line stay, and an erased line was printed.
         assert_eq!(
             shown(usize::MAX, events()),
             lines(&[(1, "~a 0"), (1, "a 1\nb 3\nc 1\n"), (4, "d\n"), (5, "~$ ")])
         );
-        // What is written after the first pass comes as it is.
+        // Events after the first pass are unchanged.
         assert_eq!(
             shown(4, events()),
             lines(&[
@@ -306,9 +288,9 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_its_program_took_away_is_left_out() {
+    fn a_row_that_its_program_removed_is_left_out() {
         let events = vec![
-            update(1, "a\nb\nc\nd\n", Vec::new()),
+            samples::update(1, "a\nb\nc\nd\n"),
             revised(2, "b 2"),
             revised(4, "d 2"),
             revised(2, ""),
@@ -321,16 +303,19 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_of_the_text_that_is_shown() {
-        let mut finals = LastRevisions::default();
+    fn the_shown_text_has_its_own_colours() {
+        let mut revisions = LastRevisions::default();
         let envelope = |seq, event| Envelope::new(Some(seq), Timestamp::default(), event);
-        finals.note(&envelope(3, revised(2, "red")));
+        revisions.note(&envelope(3, revised(2, "red")));
         let first = vec![style(0, "1"), style(1, "2"), style(2, "3")];
-        let event = envelope(2, update(1, "a\nb\nc\n", first));
-        let Applied::Replaced(parts) = finals.apply(&event) else {
+        let event = envelope(2, samples::update_of("%1", 1, "a\nb\nc\n", first));
+        let Applied::Replaced(parts) = revisions.apply(&event) else {
             panic!("the second line reads differently");
         };
         let now = vec![style(0, "1"), style(1, "31"), style(2, "3")];
-        assert_eq!(parts, [envelope(2, update(1, "a\nred\nc\n", now))]);
+        assert_eq!(
+            parts,
+            [envelope(2, samples::update_of("%1", 1, "a\nred\nc\n", now))]
+        );
     }
 }

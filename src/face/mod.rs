@@ -1,45 +1,46 @@
-//! Views: events in, lines on standard output out.
+//! Faces: render events for terminals, programs and files.
 //!
 //! ```text
-//! console, tree, json (pure): an event ─> text
-//! page:                       events ─> standard output, the live rows last
-//! printer (td-printer):       a subscription ─> a page
-//! finals (pure):              the events of a log ─> each line as it reads at last
-//! cast, transcript (pure):    the events of a log ─> a file's text
+//! console, tree, json (pure):          an event ─> text
+//! event_writer:                        events ─> standard output, live rows last
+//! printer (thread td-printer):         a subscription ─> an event_writer
+//! last_revisions (pure):               the events of a log ─> each line with its last text
+//! asciicast, text_export (pure):       the events of a log ─> a file's text
 //! ```
 //!
-//! Whatever a pane, a name or a message holds, no control character of it reaches the terminal:
-//! everything passes through `clean`, and what programs print through `sgr`, which leaves them their
-//! colours. The renderers own no thread, channel, file or clock.
-
-mod printer;
-
-mod event_writer;
-mod live_rows;
-
-mod console;
-mod json;
-mod session_labels;
-// The command `run` shows it.
-mod tree;
-
-mod asciicast;
-mod last_revisions;
-mod survey;
-mod text_export;
-
-mod agents;
-mod conversation;
-mod execution_lines;
-mod loops;
-mod plain_text;
-
-mod sgr;
-mod stream_lines;
+//! No control character from a pane, a name or a message reaches the terminal: all text passes through
+//! `clean`, and what programs print through `ansi`, which keeps colours. Renderers own no thread,
+//! channel, file or clock.
 
 mod clean;
 mod tone;
-mod words;
+
+mod ansi;
+mod stream_lines;
+
+mod describe;
+
+mod conversation;
+mod execution_lines;
+mod plain_text;
+mod session_labels;
+
+mod console;
+mod json;
+// `run` and `loop` show it.
+mod tree;
+
+mod last_revisions;
+mod survey;
+
+mod asciicast;
+mod text_export;
+
+mod live_rows;
+
+mod event_writer;
+
+mod printer;
 
 #[cfg(test)]
 mod samples;

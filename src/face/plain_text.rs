@@ -1,108 +1,107 @@
-//! Text that is not a pane's, as lines one under the other: what programs, models and checks wrote (pure).
+//! Writes text outside of panes as complete lines: the output of programs, models and checks (pure).
 
 use super::clean::cut;
-use super::stream_lines::{End, Line, OpenLines, Origin};
-use crate::event::{EventKind, TdEvent};
+use super::describe::ends_answer;
+use super::stream_lines::{LineEnd, Origin, StreamLine, StreamLines};
+use crate::event::TdEvent;
 
-/// Writes lines as they read when they are whole, without control characters.
+/// Writes each line in its final state, without control characters.
 #[derive(Debug)]
-pub(super) struct Flow {
-    lines: OpenLines,
-    sheet: Sheet,
+pub(super) struct PlainText {
+    lines: StreamLines,
+    written: WrittenLines,
 }
 
-impl Flow {
+impl PlainText {
     pub fn new(line_end: &'static str) -> Self {
         Self {
-            lines: OpenLines::default(),
-            sheet: Sheet {
+            lines: StreamLines::default(),
+            written: WrittenLines {
                 line_end,
                 partial: None,
             },
         }
     }
 
-    /// Adds the lines that an event makes whole; some that have no text end lines.
+    /// Adds the lines that an event completes. Some events without text end open lines.
     pub fn push(&mut self, event: &TdEvent, out: &mut String) {
-        let kind = event.kind();
-        // A model's answer is over when something else happens; nothing else says so.
-        if kind != EventKind::TokenReceived && !is_aside(kind) {
+        if ends_answer(event) {
             self.end(|_, origin| origin == Origin::Model, out);
         }
         let id = event.execution_id();
-        let (lines, sheet) = (&mut self.lines, &mut self.sheet);
-        let mut say = |line: Line<'_>| sheet.line(line, out);
+        let (lines, written) = (&mut self.lines, &mut self.written);
+        let mut emit = |line: StreamLine<'_>| written.push(line, out);
         match event {
             TdEvent::ExecutionOutput { stream, text, .. } => {
-                lines.push(id, Origin::Child, stream, text, &mut say);
+                lines.push(id, Origin::Child, stream, text, &mut emit);
             }
             TdEvent::TokenReceived { token, .. } => {
-                lines.push(id, Origin::Model, "", token, &mut say);
+                lines.push(id, Origin::Model, "", token, &mut emit);
             }
             TdEvent::ValidationOutput {
                 line, is_stderr, ..
             } => {
                 let stream = if *is_stderr { "stderr" } else { "stdout" };
-                // Its line end is not written, but meant.
-                lines.push(id, Origin::Check, stream, line, &mut say);
-                lines.push(id, Origin::Check, stream, "\n", &mut say);
+                // The event has the line without its line end.
+                lines.push(id, Origin::Check, stream, line, &mut emit);
+                lines.push(id, Origin::Check, stream, "\n", &mut emit);
             }
             TdEvent::ExecutionStarted { pane: None, .. }
             | TdEvent::ExecutionCompleted { pane: None, .. } => {
-                lines.end(|of, origin| of == id && origin == Origin::Child, &mut say);
+                lines.end(|of, origin| of == id && origin == Origin::Child, &mut emit);
             }
-            // What comes next need not go on with these lines.
+            // Text after the gap does not continue these lines.
             TdEvent::LogGap { .. } => self.finish(out),
             _ => {}
         }
     }
 
-    /// Others write a line.
-    pub fn make_way(&mut self, out: &mut String) {
+    /// Ends the line that is being written, because another writer adds one.
+    pub fn interrupt(&mut self, out: &mut String) {
         self.end(|_, origin| origin == Origin::Model, out);
-        self.sheet.end_partial(out);
+        self.written.end_partial(out);
     }
 
-    /// Adds what is left: lines that were never ended.
+    /// Adds the lines that never ended.
     pub fn finish(&mut self, out: &mut String) {
         self.end(|_, _| true, out);
-        self.sheet.end_partial(out);
+        self.written.end_partial(out);
     }
 
-    /// The open line that was written to last, within so many columns.
+    /// The open line that was written last, cut to `columns`.
     pub fn live(&self, columns: usize) -> String {
         let mut text = String::new();
-        if let (Some(live), None) = (self.lines.live(), self.sheet.partial) {
+        if let (Some(live), None) = (self.lines.live(), self.written.partial) {
             live.push(&mut text, false);
         }
         cut(&text, columns).to_owned()
     }
 
     fn end(&mut self, is_over: impl Fn(&str, Origin) -> bool, out: &mut String) {
-        let sheet = &mut self.sheet;
-        self.lines.end(is_over, &mut |line| sheet.line(line, out));
+        let written = &mut self.written;
+        self.lines.end(is_over, &mut |line| written.push(line, out));
     }
 }
 
-/// Where lines are written.
+/// The lines written so far.
 #[derive(Debug)]
-struct Sheet {
+struct WrittenLines {
     line_end: &'static str,
-    /// The stream whose line is so long that its beginning had to be written, which stands last.
+    /// The stream of the last line, where only the beginning of that line is written.
     partial: Option<u64>,
 }
 
-impl Sheet {
-    /// Adds a line, or a part of one, which the next part is written behind.
-    fn line(&mut self, mut line: Line<'_>, out: &mut String) {
-        if !line.is_rest || self.partial != Some(line.number) {
+impl WrittenLines {
+    /// Adds a line, or a part that the next part continues.
+    fn push(&mut self, mut line: StreamLine<'_>, out: &mut String) {
+        if !line.is_rest || self.partial != Some(line.stream_number) {
             self.end_partial(out);
         }
         let before = out.len();
         line.push(out, false);
         let is_empty = out.len() == before && self.partial.is_none();
-        if line.end == End::GoesOn {
-            self.partial = Some(line.number);
+        if line.end == LineEnd::Continues {
+            self.partial = Some(line.stream_number);
         } else if !(is_empty && line.is_optional()) {
             self.partial = None;
             out.push_str(self.line_end);
@@ -116,15 +115,7 @@ impl Sheet {
     }
 }
 
-/// What is said beside the text, and leaves its line open.
-fn is_aside(kind: EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::Warning | EventKind::AgentState | EventKind::LogOpened | EventKind::Unknown
-    )
-}
-
-/// Whether the event has text that is not a pane's.
+/// Whether the event has text outside of panes.
 pub(super) fn has_text(event: &TdEvent) -> bool {
     matches!(
         event,
@@ -137,19 +128,10 @@ pub(super) fn has_text(event: &TdEvent) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::face::samples;
+    use crate::face::samples::{self, token};
 
     fn output(text: &str) -> TdEvent {
         samples::output("stdout", text)
-    }
-
-    fn token(token: &str) -> TdEvent {
-        TdEvent::TokenReceived {
-            execution_id: "x".into(),
-            iteration: 1,
-            token: token.into(),
-            pane: None,
-        }
     }
 
     fn check(line: &str) -> TdEvent {
@@ -157,15 +139,15 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_lines() {
-        // Longer than what is held, and whole all the same; another's line ends it.
+    fn pieces_become_complete_lines() {
+        // A line longer than the bound stays whole, unless another stream interrupts it.
         let long = "0123456789".repeat(10_000);
         let long_lines = format!("{long}{long}\nx\n");
         let (begin, end) = long.split_at(64 * 1024);
         let long_and_other = format!("{begin}\nok\n{end}\n");
         for (events, expected) in [
             (vec![output("a"), output("b\nc"), output("\n")], "ab\nc\n"),
-            // A line reads as it did at last.
+            // A line has its final state.
             (
                 vec![output("a\r\nb\r"), output("\nc\rd\r"), output("e")],
                 "a\nb\ne\n",
@@ -174,7 +156,7 @@ mod tests {
                 vec![token("he"), token("llo"), check("ok"), check("")],
                 "hello\nok\n\n",
             ),
-            // What goes on beside it takes no line apart but a model's.
+            // Another stream divides only the lines of models.
             (
                 vec![
                     output("Compi"),
@@ -198,11 +180,11 @@ mod tests {
                 &long_and_other,
             ),
         ] {
-            let (mut flow, mut out) = (Flow::new("\n"), String::new());
+            let (mut plain, mut out) = (PlainText::new("\n"), String::new());
             for event in &events {
-                flow.push(event, &mut out);
+                plain.push(event, &mut out);
             }
-            flow.finish(&mut out);
+            plain.finish(&mut out);
             assert!(out == expected, "{events:?}: {out:?}");
         }
     }

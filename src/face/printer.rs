@@ -1,8 +1,8 @@
-//! The printer: takes deliveries off a subscription and puts them on a page.
+//! The printer thread: writes a subscription's deliveries to standard output.
 //!
-//! `td-printer` blocks on its subscription and on standard output; a blocked output makes the
-//! subscription lag and holds nobody else up. It ends when the bus is closed and all has been
-//! printed, or when the output is gone; whoever waits for it sets a ceiling.
+//! `td-printer` blocks on its subscription and on standard output; while the output is blocked, the
+//! subscription lags and delays no other thread. The thread ends when the bus is closed and all events
+//! are printed, or when the output is closed. Callers that join it set a deadline.
 
 use std::io;
 use std::time::Instant;
@@ -15,54 +15,54 @@ use crate::thread::{self, Handle, Panicked, Stop, stop_pair};
 
 /// A running printer.
 #[derive(Debug)]
-#[must_use = "wait for its end, or the last events are not shown"]
+#[must_use = "join it, or the last events are not printed"]
 pub(crate) struct Printer {
     thread: Handle<io::Result<()>>,
     ended: Stop,
 }
 
 impl Printer {
-    /// Starts to print.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// When the system has no thread to give.
-    pub fn start(events: Subscription, view: Renderer, clock: Clock) -> Result<Self> {
+    /// Returns an error when the system cannot start a thread.
+    pub fn start(events: Subscription, renderer: Renderer, clock: Clock) -> Result<Self> {
         let (running, ended) = stop_pair();
         let thread = thread::spawn("td-printer", move || {
             let _running = running;
-            unless_broken_pipe(print(events, &mut EventWriter::stdout(view, clock)))
+            unless_broken_pipe(print(events, &mut EventWriter::stdout(renderer, clock)))
         })?;
         Ok(Self { thread, ended })
     }
 
-    /// A channel that is closed when the printer has ended.
+    /// A channel that closes when the printer has ended.
     pub fn ended(&self) -> Stop {
         self.ended.clone()
     }
 
-    /// Waits for the end until a deadline. `None`: the output is blocked, and the printer is left
-    /// to the end of the process.
+    /// Joins the thread. Returns `None` when the output is still blocked at the deadline; the thread
+    /// then ends with the process.
     pub fn join_deadline(self, deadline: Instant) -> Option<Result<io::Result<()>, Panicked>> {
         self.thread.join_deadline(deadline).ok()
     }
 }
 
-fn print<W: io::Write>(mut events: Subscription, page: &mut EventWriter<W>) -> io::Result<()> {
+fn print<W: io::Write>(mut events: Subscription, writer: &mut EventWriter<W>) -> io::Result<()> {
     loop {
         let delivery = match events.try_recv() {
             Ok(delivery) => Ok(delivery),
             Err(TryRecvError::Empty) => {
-                page.flush()?;
-                events.recv_until(page.deadline())
+                writer.flush()?;
+                events.recv_until(writer.deadline())
             }
             Err(TryRecvError::Closed) => break,
         };
         match delivery {
-            Ok(delivery) => page.write_delivery(&delivery)?,
-            // Something has rested.
+            Ok(delivery) => writer.write_delivery(&delivery)?,
+            // The deadline has passed: the next flush writes what was held until then.
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Closed) => break,
         }
     }
-    page.finish()
+    writer.finish()
 }

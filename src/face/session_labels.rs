@@ -1,71 +1,64 @@
-//! Which pane belongs to which session, and how both are called on the console (pure).
+//! The labels of sessions and panes on the console (pure).
 
 use std::collections::BTreeSet;
 
 use super::clean::push_clean;
 use crate::event::{PaneId, TdEvent};
 
-/// How many colours there are to give.
+/// The number of label colours.
 pub(super) const COLOURS: usize = 10;
 
-/// A name to put before a line, and the number of its colour.
+/// The name before a line, and the number of its colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Label {
     pub text: String,
     pub colour: usize,
 }
 
-/// The sessions that are watched.
+/// The observed sessions.
 #[derive(Debug, Default)]
-pub(super) struct Names {
-    sessions: Vec<Session>,
+pub(super) struct SessionLabels {
+    sessions: Vec<LabelledSession>,
 }
 
 #[derive(Debug)]
-struct Session {
+struct LabelledSession {
     execution_id: String,
     name: String,
     panes: BTreeSet<PaneId>,
     colour: usize,
 }
 
-impl Names {
-    /// Takes in what an event says about sessions and panes. Call it before the event is labelled.
+impl SessionLabels {
+    /// Notes the sessions and panes of an event. Called before the event is labelled.
     pub fn note(&mut self, event: &TdEvent) {
         let id = event.execution_id();
         match event {
             TdEvent::SessionStarted { session, panes, .. } => {
-                self.forget(id, session);
-                let session = Session {
+                self.remove(id, session);
+                self.sessions.push(LabelledSession {
                     execution_id: id.to_owned(),
                     colour: self.free_colour(session),
                     name: session.clone(),
                     panes: panes.iter().cloned().collect(),
-                };
-                self.sessions.push(session);
+                });
             }
             TdEvent::SessionRenamed { from, to, .. } => {
-                if let Some(session) = self.named(id, from) {
-                    session.name.clone_from(to);
+                if let Some(at) = self.position(id, from) {
+                    self.sessions[at].name.clone_from(to);
                 }
             }
             TdEvent::PaneOpened { pane, .. } => {
-                if self
-                    .of(id, Some(pane))
-                    .is_some_and(|session| session.panes.contains(pane))
+                let mut here = self.sessions.iter_mut();
+                let is_known = here.any(|it| it.execution_id == id && it.panes.contains(pane));
+                // Sessions that share a run: the event does not name one, so the last started gets it.
+                let mut sessions = self.sessions.iter_mut();
+                if let (false, Some(last)) = (is_known, sessions.rfind(|it| it.execution_id == id))
                 {
-                    return;
-                }
-                // Where sessions share a run, the event does not say which: the last that began.
-                if let Some(session) = self
-                    .sessions
-                    .iter_mut()
-                    .rfind(|session| session.execution_id == id)
-                {
-                    session.panes.insert(pane.clone());
+                    last.panes.insert(pane.clone());
                 }
             }
-            // No session, whatever was thought before the log said what it is.
+            // The run is no session, although its metadata suggested one.
             TdEvent::ExecutionStarted { pane: None, .. }
             | TdEvent::ExecutionOutput { .. }
             | TdEvent::ExecutionCompleted { pane: None, .. } => {
@@ -76,60 +69,49 @@ impl Names {
         }
     }
 
-    /// The session's label, with the pane where it has more than one.
+    /// The session's label, with the pane where the session has several.
     pub fn label(&self, execution_id: &str, pane: Option<&PaneId>) -> Label {
-        match self.of(execution_id, pane) {
-            Some(session) => session.label(pane),
-            None => {
-                let mut text = String::new();
-                push_clean(&mut text, execution_id);
-                Label {
-                    colour: hash(&text) % COLOURS,
-                    text,
-                }
-            }
+        if let Some(session) = self.find(execution_id, pane) {
+            return session.label(pane);
+        }
+        let mut text = String::new();
+        push_clean(&mut text, execution_id);
+        Label {
+            colour: hash(&text) % COLOURS,
+            text,
         }
     }
 
-    /// The label of a session by its name.
-    pub fn label_of(&self, name: &str, pane: &PaneId) -> Option<Label> {
+    /// The label of a pane by the name of its session; `None` for a session that has not started.
+    pub fn label_by_name(&self, name: &str, pane: &PaneId) -> Option<Label> {
         let session = self.sessions.iter().rfind(|session| session.name == name)?;
         Some(session.label(Some(pane)))
     }
 
-    /// The label of a session, whatever panes it has.
+    /// The label of a whole session.
     pub fn label_of_session(&self, execution_id: &str, name: &str) -> Label {
-        let found = self
-            .sessions
-            .iter()
-            .find(|session| session.execution_id == execution_id && session.name == name);
-        found.map_or_else(
-            || self.label(execution_id, None),
-            |session| session.label(None),
-        )
+        match self.position(execution_id, name) {
+            Some(at) => self.sessions[at].label(None),
+            None => self.label(execution_id, None),
+        }
     }
 
     /// The panes of a session.
     pub fn panes_of(&self, execution_id: &str, name: &str) -> Vec<PaneId> {
-        let mut sessions = self.sessions.iter();
-        let found =
-            sessions.find(|session| session.execution_id == execution_id && session.name == name);
-        found.map_or_else(Vec::new, |session| session.panes.iter().cloned().collect())
+        let session = self.position(execution_id, name);
+        session.map_or_else(Vec::new, |at| {
+            self.sessions[at].panes.iter().cloned().collect()
+        })
     }
 
-    /// The panes of a session that has ended; it is forgotten.
-    pub fn forget(&mut self, execution_id: &str, name: &str) -> BTreeSet<PaneId> {
-        let found = self
-            .sessions
-            .iter()
-            .position(|session| session.execution_id == execution_id && session.name == name);
-        found
-            .map(|at| self.sessions.remove(at).panes)
-            .unwrap_or_default()
+    /// Removes a session that has ended, and returns its panes.
+    pub fn remove(&mut self, execution_id: &str, name: &str) -> BTreeSet<PaneId> {
+        let session = self.position(execution_id, name);
+        session.map_or_else(BTreeSet::new, |at| self.sessions.remove(at).panes)
     }
 
-    /// A pane is gone.
-    pub fn forget_pane(&mut self, execution_id: &str, pane: &PaneId) {
+    /// Removes a closed pane.
+    pub fn remove_pane(&mut self, execution_id: &str, pane: &PaneId) {
         for session in &mut self.sessions {
             if session.execution_id == execution_id {
                 session.panes.remove(pane);
@@ -137,38 +119,30 @@ impl Names {
         }
     }
 
-    fn named(&mut self, execution_id: &str, name: &str) -> Option<&mut Session> {
-        self.sessions
-            .iter_mut()
-            .find(|session| session.execution_id == execution_id && session.name == name)
+    fn position(&self, execution_id: &str, name: &str) -> Option<usize> {
+        let mut sessions = self.sessions.iter();
+        sessions.position(|session| session.execution_id == execution_id && session.name == name)
     }
 
-    fn of(&self, execution_id: &str, pane: Option<&PaneId>) -> Option<&Session> {
-        let mut here = self
-            .sessions
-            .iter()
-            .filter(|session| session.execution_id == execution_id);
-        match pane {
-            Some(pane) => here
-                .clone()
-                .find(|session| session.panes.contains(pane))
-                .or_else(|| here.next_back()),
-            None => here.next_back(),
-        }
+    fn find(&self, execution_id: &str, pane: Option<&PaneId>) -> Option<&LabelledSession> {
+        let sessions = self.sessions.iter();
+        let mut here = sessions.filter(|session| session.execution_id == execution_id);
+        let of_pane = pane.and_then(|pane| here.clone().find(|it| it.panes.contains(pane)));
+        of_pane.or_else(|| here.next_back())
     }
 
-    /// The colour that the name asks for, or the next one that nobody has.
+    /// The colour that the name hashes to, or the next one that no session has.
     fn free_colour(&self, name: &str) -> usize {
-        let wish = hash(name) % COLOURS;
+        let preferred = hash(name) % COLOURS;
         let is_free = |colour: &usize| self.sessions.iter().all(|other| other.colour != *colour);
         (0..COLOURS)
-            .map(|step| (wish + step) % COLOURS)
+            .map(|step| (preferred + step) % COLOURS)
             .find(is_free)
-            .unwrap_or(wish)
+            .unwrap_or(preferred)
     }
 }
 
-impl Session {
+impl LabelledSession {
     fn label(&self, pane: Option<&PaneId>) -> Label {
         let mut text = String::new();
         push_clean(&mut text, &self.name);
@@ -183,7 +157,7 @@ impl Session {
     }
 }
 
-/// The same for the same name in every run of the program (FNV-1a).
+/// FNV-1a: the same value for the same name in each run of the program.
 fn hash(name: &str) -> usize {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -205,42 +179,42 @@ mod tests {
 
     #[test]
     fn sessions_that_share_a_run_keep_their_names() {
-        let mut names = Names::default();
-        names.note(&started("run", "a", &["%1"]));
-        names.note(&started("run", "b", &["%2", "%3"]));
-        assert_eq!(names.label("run", Some(&"%1".into())).text, "a");
-        assert_eq!(names.label("run", Some(&"%2".into())).text, "b %2");
-        names.forget_pane("run", &"%3".into());
-        assert_eq!(names.label("run", Some(&"%2".into())).text, "b");
-        assert_eq!(names.label("other", None).text, "other");
+        let mut labels = SessionLabels::default();
+        labels.note(&started("run", "a", &["%1"]));
+        labels.note(&started("run", "b", &["%2", "%3"]));
+        assert_eq!(labels.label("run", Some(&"%1".into())).text, "a");
+        assert_eq!(labels.label("run", Some(&"%2".into())).text, "b %2");
+        labels.remove_pane("run", &"%3".into());
+        assert_eq!(labels.label("run", Some(&"%2".into())).text, "b");
+        assert_eq!(labels.label("other", None).text, "other");
     }
 
     #[test]
-    fn an_execution_is_called_by_its_id() {
-        let mut names = Names::default();
-        assert_eq!(names.label("make@17", None).text, "make@17");
-        // What its metadata call it, taken for a session's name.
-        names.note(&started("make@17", "make", &[]));
-        names.note(&TdEvent::ExecutionStarted {
+    fn an_execution_is_labelled_with_its_id() {
+        let mut labels = SessionLabels::default();
+        assert_eq!(labels.label("make@17", None).text, "make@17");
+        // The name from its metadata, mistaken for a session.
+        labels.note(&started("make@17", "make", &[]));
+        labels.note(&TdEvent::ExecutionStarted {
             execution_id: "make@17".into(),
             command: "make".into(),
             cwd: "/".into(),
             pane: None,
             pid: None,
         });
-        let label = names.label("make@17", None);
+        let label = labels.label("make@17", None);
         assert_eq!(label.text, "make@17");
-        assert_eq!(label, Names::default().label("make@17", None));
-        assert_eq!(names.label("a\u{1b}\nb", None).text, "a^[^Jb");
+        assert_eq!(label, SessionLabels::default().label("make@17", None));
+        assert_eq!(labels.label("a\u{1b}\nb", None).text, "a^[^Jb");
     }
 
     #[test]
-    fn no_two_sessions_share_a_colour_while_there_are_some() {
-        let mut names = Names::default();
+    fn sessions_have_different_colours_while_there_are_enough() {
+        let mut labels = SessionLabels::default();
         for n in 0..COLOURS {
-            names.note(&started(&format!("run{n}"), &format!("s{n}"), &["%1"]));
+            labels.note(&started(&format!("run{n}"), &format!("s{n}"), &["%1"]));
         }
-        let mut colours: Vec<usize> = names
+        let mut colours: Vec<usize> = labels
             .sessions
             .iter()
             .map(|session| session.colour)

@@ -1,25 +1,24 @@
-//! What programs print, as lines: text comes in pieces, and a carriage return takes a line back (pure).
+//! Splits the text of streams into lines: text arrives in pieces, and a carriage return replaces a line (pure).
 //!
-//! `\n` and `\r\n` end a line. After any other `\r` what follows replaces the line so far, as a
-//! progress bar wants it: of `10%\r50%\r100%\n` the line is `100%`. A row of returns is one, and one
-//! with nothing behind it replaces nothing yet.
+//! `\n` and `\r\n` end a line. Text after any other `\r` replaces the line so far, as progress bars do:
+//! `10%\r50%\r100%\n` is the line `100%`. Consecutive returns count as one, and a return without text
+//! after it replaces nothing yet.
 //!
-//! What is held is bounded: an open line that grows beyond a bound is said in parts, and where there
-//! are too many streams, the one that was silent for longest has its line ended.
+//! Memory is bounded: a long open line is emitted in parts, and when there are too many streams, the one
+//! that has been silent longest is ended.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
+use super::ansi::Painter;
 use super::clean::are_printable;
-use super::sgr::Paint;
 
-/// An open line is said in parts of about this size: hundreds of screens' rows, and nothing to the
-/// memory.
+/// The size of a part of a long open line: hundreds of screen rows, and little memory.
 const OPEN_BYTES_MAX: usize = 64 * 1024;
 
-/// Streams that are told apart: two for each of more programs than anybody watches in one place.
+/// The number of streams that are kept apart: two for each of 32 programs.
 const STREAMS_MAX: usize = 64;
 
-/// What kind of text it is.
+/// The kind of program that a stream belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Child,
@@ -27,284 +26,279 @@ pub(super) enum Origin {
     Model,
 }
 
-/// How far a line has come.
+/// How the text of a line ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// Whole, it had its line end.
-    Ended,
-    /// It had none, and nothing will come any more.
+pub(super) enum LineEnd {
+    /// With a line end.
+    Terminated,
+    /// Without one; the stream has ended.
     Open,
-    /// Longer than what is held: it goes on.
-    GoesOn,
+    /// The line is too long to be held; its next part follows.
+    Continues,
 }
 
 /// A line, or a part of one.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct StreamLine<'a> {
     pub execution_id: &'a str,
     pub stream: &'a str,
-    /// As it was printed: with all that is in it.
+    /// The text as printed, escape sequences included.
     pub text: &'a str,
-    /// What goes on with a part, which was said before.
+    /// An earlier part of the line was emitted.
     pub is_rest: bool,
-    pub end: End,
-    /// The same for all lines of a stream, and for no other's.
-    pub number: u64,
-    paint: &'a mut Paint,
+    pub end: LineEnd,
+    /// Identifies the stream.
+    pub stream_number: u64,
+    painter: &'a mut Painter,
 }
 
-impl Line<'_> {
-    /// Adds the text as it may be shown. Each line is to be pushed, once: it says what colours the
-    /// next one begins with.
+impl StreamLine<'_> {
+    /// Adds the text for display. Called exactly once per line, because the next line begins with the
+    /// colours that this one leaves.
     pub fn push(&mut self, out: &mut String, coloured: bool) {
-        self.paint.push(out, self.text, coloured);
-        if self.end != End::GoesOn {
-            self.paint.end_line();
+        self.painter.push(out, self.text, coloured);
+        if self.end != LineEnd::Continues {
+            self.painter.end_line();
         }
     }
 
-    /// Whether the line is none where nothing of it is to be seen: a program that only showed the
-    /// cursor again, or the end of parts.
+    /// Whether the line is dropped when it has no visible text: a program only showed the cursor
+    /// again, or a line in parts ended.
     pub fn is_optional(&self) -> bool {
-        self.is_rest || self.end == End::Open
+        self.is_rest || self.end == LineEnd::Open
     }
 }
 
-/// The line that was written to last, of those that are open.
+/// The open line that was written last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Live<'a> {
-    of: &'a Stream,
-}
+pub(super) struct LiveLine<'a>(&'a OpenStream);
 
-impl<'a> Live<'a> {
+impl<'a> LiveLine<'a> {
     pub fn execution_id(self) -> &'a str {
-        &self.of.execution_id
+        &self.0.execution_id
     }
 
     pub fn stream(self) -> &'a str {
-        &self.of.name
+        &self.0.name
     }
 
-    /// A model says it.
-    pub fn is_models(self) -> bool {
-        self.of.origin == Origin::Model
+    pub fn origin(self) -> Origin {
+        self.0.origin
     }
 
-    /// Adds the text as it may be shown.
+    /// Adds the text for display.
     pub fn push(self, out: &mut String, coloured: bool) {
-        self.of.paint.clone().push(out, &self.of.open, coloured);
+        self.0.painter.clone().push(out, &self.0.open, coloured);
     }
 }
 
 /// The open lines of all streams.
 #[derive(Debug, Default)]
-pub(super) struct OpenLines {
-    streams: Vec<Stream>,
-    /// Counts pieces, and with them streams.
+pub(super) struct StreamLines {
+    streams: Vec<OpenStream>,
+    /// Counts pieces; the count at its first piece is a stream's number.
     count: u64,
 }
 
 #[derive(Debug)]
-struct Stream {
+struct OpenStream {
     execution_id: String,
     origin: Origin,
     name: String,
     number: u64,
-    /// When it said something last.
+    /// The count at its last piece.
     touched: u64,
     open: String,
-    /// A carriage return came last: half a line end, or what follows replaces the line.
+    /// The last character was a carriage return: half a line end, or the next text replaces the line.
     has_return: bool,
-    /// A part of the line was said already.
+    /// A part of the line was emitted.
     is_rest: bool,
-    paint: Paint,
+    painter: Painter,
 }
 
-impl OpenLines {
-    /// Takes the next piece of a stream; says the lines that are whole now.
+impl StreamLines {
+    /// Takes the next piece of a stream, and emits the lines that it completes.
     pub fn push(
         &mut self,
         execution_id: &str,
         origin: Origin,
         name: &str,
         text: &str,
-        say: &mut dyn FnMut(Line<'_>),
+        emit: &mut dyn FnMut(StreamLine<'_>),
     ) {
         self.count += 1;
-        let is_it = |stream: &Stream| {
-            stream.origin == origin && stream.name == name && stream.execution_id == execution_id
-        };
-        let at = match self.streams.iter().position(is_it) {
-            Some(at) => at,
-            None => {
-                self.make_room(say);
-                self.streams.push(Stream {
-                    execution_id: execution_id.to_owned(),
-                    origin,
-                    name: name.to_owned(),
-                    number: self.count,
-                    touched: self.count,
-                    open: String::new(),
-                    has_return: false,
-                    is_rest: false,
-                    paint: Paint::default(),
-                });
-                self.streams.len() - 1
-            }
-        };
+        let position = (self.streams.iter()).position(|it| it.is(execution_id, origin, name));
+        let at = position.unwrap_or_else(|| {
+            self.make_room(emit);
+            self.streams.push(OpenStream {
+                execution_id: execution_id.to_owned(),
+                origin,
+                name: name.to_owned(),
+                number: self.count,
+                touched: self.count,
+                open: String::new(),
+                has_return: false,
+                is_rest: false,
+                painter: Painter::default(),
+            });
+            self.streams.len() - 1
+        });
         let stream = &mut self.streams[at];
         stream.touched = self.count;
-        stream.take(text, say);
+        stream.take(text, emit);
     }
 
-    /// The whole lines that a piece begins with, where they are printable ASCII and stand for
-    /// themselves, as nearly all do: they may be shown as they are, and need not be pushed.
-    pub fn plain<'t>(
+    /// Returns the lines at the start of a piece when they are complete and printable ASCII, as nearly
+    /// all are: these are shown unchanged and need no [`StreamLines::push`].
+    pub fn plain_lines<'t>(
         &self,
         execution_id: &str,
         origin: Origin,
         name: &str,
         text: &'t str,
     ) -> Option<&'t str> {
-        let is_fresh = self.streams.iter().all(|stream| {
-            stream.is_fresh() && stream.paint.is_clean()
-                || stream.origin != origin
-                || stream.name != name
-                || stream.execution_id != execution_id
+        let mut streams = self.streams.iter();
+        let is_at_start = streams.all(|stream| {
+            stream.is_at_line_start() && stream.painter.is_clean()
+                || !stream.is(execution_id, origin, name)
         });
-        let end = memrchr(b'\n', text.as_bytes()).filter(|_| is_fresh)? + 1;
+        let end = memrchr(b'\n', text.as_bytes()).filter(|_| is_at_start)? + 1;
         let lines = &text[..end];
         are_printable(lines).then_some(lines)
     }
 
-    /// Ends the open lines of what is over, in the order in which their streams began.
-    pub fn end(&mut self, is_over: impl Fn(&str, Origin) -> bool, say: &mut dyn FnMut(Line<'_>)) {
+    /// Ends the streams that `is_over` selects, in the order in which they began.
+    pub fn end(
+        &mut self,
+        is_over: impl Fn(&str, Origin) -> bool,
+        emit: &mut dyn FnMut(StreamLine<'_>),
+    ) {
         self.streams.retain_mut(|stream| {
             let is_over = is_over(&stream.execution_id, stream.origin);
             if is_over {
-                stream.end(say);
+                stream.end(emit);
             }
             !is_over
         });
     }
 
-    /// The open line that was written to last.
-    pub fn live(&self) -> Option<Live<'_>> {
+    /// The open line that was written last.
+    pub fn live(&self) -> Option<LiveLine<'_>> {
         let open = self.streams.iter().filter(|stream| !stream.open.is_empty());
-        open.max_by_key(|stream| stream.touched)
-            .map(|of| Live { of })
+        open.max_by_key(|stream| stream.touched).map(LiveLine)
     }
 
-    fn make_room(&mut self, say: &mut dyn FnMut(Line<'_>)) {
+    fn make_room(&mut self, emit: &mut dyn FnMut(StreamLine<'_>)) {
         if self.streams.len() < STREAMS_MAX {
             return;
         }
         let streams = self.streams.iter().enumerate();
         if let Some((at, _)) = streams.min_by_key(|(_, stream)| stream.touched) {
-            self.streams.remove(at).end(say);
+            self.streams.remove(at).end(emit);
         }
     }
 }
 
-impl Stream {
-    /// Nothing of a line is held, or was said.
-    fn is_fresh(&self) -> bool {
+impl OpenStream {
+    fn is(&self, execution_id: &str, origin: Origin, name: &str) -> bool {
+        self.origin == origin && self.name == name && self.execution_id == execution_id
+    }
+
+    /// Whether no part of a line is held or was emitted.
+    fn is_at_line_start(&self) -> bool {
         self.open.is_empty() && !self.has_return && !self.is_rest
     }
 
-    fn take(&mut self, text: &str, say: &mut dyn FnMut(Line<'_>)) {
+    fn take(&mut self, text: &str, emit: &mut dyn FnMut(StreamLine<'_>)) {
         let mut start = 0;
         for end in memchr_iter(b'\n', text.as_bytes()) {
             let line = &text[start..end];
             start = end + 1;
-            if self.is_fresh() && memchr(b'\r', line.as_bytes()).is_none() {
-                // Nearly all lines, as they stand in the piece.
-                self.say(line, End::Ended, say);
+            if self.is_at_line_start() && memchr(b'\r', line.as_bytes()).is_none() {
+                // The usual case: the line is in the piece, and nothing is copied.
+                self.emit(line, LineEnd::Terminated, emit);
             } else {
-                self.add(line, say);
-                self.say_open(End::Ended, say);
+                self.add(line, emit);
+                self.emit_open(LineEnd::Terminated, emit);
             }
         }
-        self.add(&text[start..], say);
+        self.add(&text[start..], emit);
     }
 
     /// Adds text without a line end to the open line.
-    fn add(&mut self, text: &str, say: &mut dyn FnMut(Line<'_>)) {
+    fn add(&mut self, text: &str, emit: &mut dyn FnMut(StreamLine<'_>)) {
         let shown = text.trim_end_matches('\r');
         if !shown.is_empty() {
             let mut last = shown;
             let at = memrchr(b'\r', shown.as_bytes());
             if self.has_return || at.is_some() {
-                // Colours stay in force, whatever they were given to.
-                self.paint.absorb(&self.open);
+                // The colours of replaced text stay in force.
+                self.painter.absorb(&self.open);
                 if self.has_return {
-                    self.paint.end_line();
+                    self.painter.end_line();
                 }
                 if let Some(at) = at {
-                    // A return ends a sequence that is open, wherever the text is cut.
+                    // A return ends an open sequence, wherever the pieces are cut.
                     for part in shown[..at].split('\r') {
-                        self.paint.absorb(part);
-                        self.paint.end_line();
+                        self.painter.absorb(part);
+                        self.painter.end_line();
                     }
                     last = &shown[at + 1..];
                 }
-                self.paint.end_line();
+                self.painter.end_line();
                 self.open.clear();
                 if self.is_rest {
-                    // What was said is said; a line for itself.
-                    self.say("", End::Ended, say);
+                    // The emitted part cannot be replaced: it becomes a line of its own.
+                    self.emit("", LineEnd::Terminated, emit);
                 }
             }
             self.has_return = false;
             while self.open.len() + last.len() > OPEN_BYTES_MAX {
                 let room = OPEN_BYTES_MAX.saturating_sub(self.open.len());
-                let (part, rest) = last.split_at(boundary(last, room));
+                let (part, rest) = last.split_at(char_boundary(last, room));
                 self.open.push_str(part);
                 last = rest;
-                self.say_open(End::GoesOn, say);
+                self.emit_open(LineEnd::Continues, emit);
             }
             self.open.push_str(last);
         }
         self.has_return |= shown.len() < text.len();
     }
 
-    fn end(&mut self, say: &mut dyn FnMut(Line<'_>)) {
+    fn end(&mut self, emit: &mut dyn FnMut(StreamLine<'_>)) {
         if !self.open.is_empty() || self.is_rest {
-            self.say_open(End::Open, say);
+            self.emit_open(LineEnd::Open, emit);
         }
     }
 
-    fn say_open(&mut self, end: End, say: &mut dyn FnMut(Line<'_>)) {
+    fn emit_open(&mut self, end: LineEnd, emit: &mut dyn FnMut(StreamLine<'_>)) {
         let mut open = std::mem::take(&mut self.open);
-        if end != End::GoesOn {
+        if end != LineEnd::Continues {
             self.has_return = false;
         }
-        self.say(&open, end, say);
+        self.emit(&open, end, emit);
         open.clear();
         self.open = open;
     }
 
-    fn say(&mut self, text: &str, end: End, say: &mut dyn FnMut(Line<'_>)) {
-        let is_rest = std::mem::replace(&mut self.is_rest, end == End::GoesOn);
-        say(Line {
+    fn emit(&mut self, text: &str, end: LineEnd, emit: &mut dyn FnMut(StreamLine<'_>)) {
+        let is_rest = std::mem::replace(&mut self.is_rest, end == LineEnd::Continues);
+        emit(StreamLine {
             execution_id: &self.execution_id,
             stream: &self.name,
             text,
             is_rest,
             end,
-            number: self.number,
-            paint: &mut self.paint,
+            stream_number: self.number,
+            painter: &mut self.painter,
         });
     }
 }
 
-/// Where the character begins that this byte is of.
-fn boundary(text: &str, at: usize) -> usize {
-    let is_boundary = |at: &usize| text.is_char_boundary(*at);
-    (0..=at.min(text.len()))
-        .rev()
-        .find(is_boundary)
-        .unwrap_or(0)
+/// The last character boundary up to `at`.
+fn char_boundary(text: &str, at: usize) -> usize {
+    let mut up_to = (0..=at.min(text.len())).rev();
+    up_to.find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 #[cfg(test)]

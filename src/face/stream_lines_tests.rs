@@ -1,28 +1,28 @@
-//! Which lines come of which pieces.
+//! Pieces of text become lines.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What was said: the text, and a mark where it is no line that ended.
-fn said(line: &Line<'_>) -> String {
+/// The text of a line, with a mark where it is incomplete.
+fn emitted(line: &StreamLine<'_>) -> String {
     let mark = match line.end {
-        End::Ended => "",
-        End::Open => "$",
-        End::GoesOn => "…",
+        LineEnd::Terminated => "",
+        LineEnd::Open => "$",
+        LineEnd::Continues => "…",
     };
     format!("{}{}{mark}", if line.is_rest { "…" } else { "" }, line.text)
 }
 
 fn lines(pieces: &[(&str, &str)]) -> Vec<String> {
-    let (mut open, mut lines) = (OpenLines::default(), Vec::new());
+    let (mut streams, mut lines) = (StreamLines::default(), Vec::new());
     for (stream, text) in pieces {
-        open.push("x", Origin::Child, stream, text, &mut |line| {
-            lines.push(said(&line))
+        streams.push("x", Origin::Child, stream, text, &mut |line| {
+            lines.push(emitted(&line))
         });
     }
-    open.end(|_, _| true, &mut |line| lines.push(said(&line)));
-    assert!(open.live().is_none());
+    streams.end(|_, _| true, &mut |line| lines.push(emitted(&line)));
+    assert!(streams.live().is_none());
     lines
 }
 
@@ -35,7 +35,7 @@ fn pieces_become_lines() {
             vec!["Compiling... done", ""],
         ),
         (vec!["a\r\nb\r", "\nc\r", "\r\n"], vec!["a", "b", "c"]),
-        // What follows a return replaces the line, and nothing else does.
+        // Only text after a return replaces the line.
         (vec!["10%", "\r50%", "\r100%\n"], vec!["100%"]),
         (
             vec!["10%\r", "50%\r", "100%\r\n", "ok"],
@@ -52,7 +52,7 @@ fn pieces_become_lines() {
 }
 
 #[test]
-fn streams_are_apart() {
+fn streams_are_separate() {
     let pieces = [
         ("stdout", "a"),
         ("stderr", "b\nc"),
@@ -62,28 +62,28 @@ fn streams_are_apart() {
         ("stdout", "\n"),
     ];
     assert_eq!(lines(&pieces), ["b", "ce", "ad", "f$"]);
-    let (mut open, mut lines) = (OpenLines::default(), Vec::new());
+    let (mut streams, mut lines) = (StreamLines::default(), Vec::new());
     let mut push = |id: &str, origin, text: &str| {
-        open.push(id, origin, "stdout", text, &mut |line| {
-            lines.push(said(&line))
+        streams.push(id, origin, "stdout", text, &mut |line| {
+            lines.push(emitted(&line))
         });
     };
     push("a", Origin::Child, "one");
     push("b", Origin::Child, "two");
     push("a", Origin::Check, "three");
     push("a", Origin::Child, "!");
-    let live = open.live().unwrap();
+    let live = streams.live().unwrap();
     assert_eq!((live.execution_id(), live.stream()), ("a", "stdout"));
     let is_over = |id: &str, origin| id == "a" && origin == Origin::Child;
-    open.end(is_over, &mut |line| lines.push(said(&line)));
+    streams.end(is_over, &mut |line| lines.push(emitted(&line)));
     assert_eq!(lines, ["one!$"]);
     let mut shown = String::new();
-    open.live().unwrap().push(&mut shown, true);
+    streams.live().unwrap().push(&mut shown, true);
     assert_eq!(shown, "three");
 }
 
 #[test]
-fn what_is_held_is_bounded_and_nothing_is_lost() {
+fn memory_is_bounded_and_no_text_is_lost() {
     let piece = "漢".repeat(20_000);
     let mut pieces = vec![("stdout", piece.as_str()); 100];
     pieces.push(("stdout", "end\nnext\n"));
@@ -96,14 +96,14 @@ fn what_is_held_is_bounded_and_nothing_is_lost() {
             .iter()
             .all(|line| line.len() <= OPEN_BYTES_MAX + 2 * "…".len())
     );
-    // A part cannot be taken back.
+    // An emitted part cannot be replaced.
     let long = "x".repeat(OPEN_BYTES_MAX + 1);
     let replaced = self::lines(&[("stdout", &long), ("stdout", "\rnew\n")]);
     assert_eq!(
         (replaced[0].len(), &replaced[1..]),
         (OPEN_BYTES_MAX + 3, &["…".into(), "new".into()][..])
     );
-    // Nor can anybody have as many streams as they like.
+    // The number of streams is bounded, too.
     let names: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
     let pieces: Vec<_> = names
         .iter()
@@ -120,13 +120,13 @@ fn what_is_held_is_bounded_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_return_ends_a_sequence_that_is_open() {
+fn a_return_ends_an_open_sequence() {
     let text = "\u{1b}\r\r[1m\ra\n";
     for cut in 0..text.len() {
         let mut shown = String::new();
-        let mut open = OpenLines::default();
+        let mut streams = StreamLines::default();
         for piece in [&text[..cut], &text[cut..]] {
-            open.push("x", Origin::Child, "stdout", piece, &mut |mut line| {
+            streams.push("x", Origin::Child, "stdout", piece, &mut |mut line| {
                 line.push(&mut shown, true);
             });
         }
@@ -135,7 +135,7 @@ fn a_return_ends_a_sequence_that_is_open() {
 }
 
 proptest! {
-    /// However the text is cut, the same lines come out, in the same colours.
+    /// The lines and their colours do not depend on where the text is cut.
     #[test]
     fn cuts_change_nothing(
         parts in prop::collection::vec(prop::sample::select(vec![
@@ -144,19 +144,19 @@ proptest! {
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
     ) {
         let text = parts.concat();
-        let mut cuts: Vec<usize> = cuts.iter().map(|cut| boundary(&text, cut.index(text.len() + 1))).collect();
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| char_boundary(&text, cut.index(text.len() + 1))).collect();
         cuts.extend([0, text.len()]);
         cuts.sort_unstable();
         let shown = |pieces: &[&str]| {
-            let (mut open, mut shown) = (OpenLines::default(), String::new());
-            let mut say = |mut line: Line<'_>| {
+            let (mut streams, mut shown) = (StreamLines::default(), String::new());
+            let mut emit = |mut line: StreamLine<'_>| {
                 line.push(&mut shown, true);
-                shown.push_str(if line.end == End::Open { "$" } else { "\n" });
+                shown.push_str(if line.end == LineEnd::Open { "$" } else { "\n" });
             };
             for piece in pieces {
-                open.push("x", Origin::Child, "stdout", piece, &mut say);
+                streams.push("x", Origin::Child, "stdout", piece, &mut emit);
             }
-            open.end(|_, _| true, &mut say);
+            streams.end(|_, _| true, &mut emit);
             shown
         };
         let pieces: Vec<&str> = cuts.windows(2).map(|cut| &text[cut[0]..cut[1]]).collect();

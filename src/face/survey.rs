@@ -1,32 +1,32 @@
-//! What a run has, before it is exported: its panes, and what its lines read at last (pure).
+//! The first pass of an export: the panes of a run, and the last text of revised lines (pure).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Envelope, PaneId, TdEvent};
 
-/// Revised text that is kept. A revision is of a line that was on a screen, so that even long runs
-/// have few that last: this is some 500,000 of them.
+/// The revised text that is kept, some 500,000 lines. A revision concerns a line that was on a screen,
+/// so that even long runs have few final ones.
 const REVISED_BYTES_MAX: usize = 64 << 20;
 
-/// What a revision costs beside its text: the map's entry.
+/// The memory of a revision beside its text: the map's entry.
 const REVISION_BYTES: usize = 64;
 
-/// Panes that are told apart: far more than a tmux server has in its life.
+/// The panes that are counted: far more than a tmux server has in its life.
 const PANES_MAX: usize = 100_000;
 
-/// The first pass over a run.
+/// Collects the panes and revisions of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     only: Option<PaneId>,
     panes: BTreeSet<PaneId>,
-    /// What was said of lines beside `OutputUpdate`, as far as that did not say otherwise later.
+    /// The last revisions that no later `OutputUpdate` replaced.
     revised: BTreeMap<PaneId, BTreeMap<i64, String>>,
     bytes: usize,
     unkept: u64,
 }
 
 impl Survey {
-    /// Of one pane's text, or all panes'. The panes are listed in any case.
+    /// Surveys the text of one pane, or of all. Panes are counted in either case.
     pub fn new(only: Option<PaneId>) -> Self {
         Self {
             only,
@@ -34,7 +34,7 @@ impl Survey {
         }
     }
 
-    /// Takes the next envelope of the log in.
+    /// Notes the next envelope of the log.
     pub fn note(&mut self, envelope: &Envelope) {
         let event = &envelope.event;
         if let Some(pane) = event.pane()
@@ -55,15 +55,15 @@ impl Survey {
                 };
                 let lines = chunk.bytes().filter(|byte| *byte == b'\n').count();
                 let end = first_line.saturating_add_unsigned(lines as u64);
-                let said = revised.range(*first_line..end).map(|(number, _)| *number);
-                for number in said.collect::<Vec<_>>() {
+                let replaced = revised.range(*first_line..end).map(|(number, _)| *number);
+                for number in replaced.collect::<Vec<_>>() {
                     let text = revised.remove(&number).unwrap_or_default();
                     self.bytes -= REVISION_BYTES + text.len();
                 }
             }
             TdEvent::OutputRevised {
                 pane, line, text, ..
-            } if self.is_wanted(pane) => {
+            } if self.includes(pane) => {
                 let cost = REVISION_BYTES + text.len();
                 let revised = self.revised.entry(pane.clone()).or_default();
                 if let Some(old) = revised.remove(line) {
@@ -85,40 +85,39 @@ impl Survey {
         self.panes.iter()
     }
 
-    /// The run's pane, if it has just one.
+    /// The run's pane, if it has exactly one.
     pub fn sole_pane(&self) -> Option<&PaneId> {
         self.panes.first().filter(|_| self.panes.len() == 1)
     }
 
-    /// How many revisions found no room: these lines read as they were said first.
+    /// The number of revisions beyond the bound: these lines keep their first text.
     pub fn unkept(&self) -> u64 {
         self.unkept
     }
 
-    /// Whether the survey is of this pane's text.
-    pub(super) fn is_wanted(&self, pane: &PaneId) -> bool {
+    /// Whether the survey includes this pane's text.
+    pub(super) fn includes(&self, pane: &PaneId) -> bool {
         self.only.as_ref().is_none_or(|only| only == pane)
     }
 
-    /// Whether it is of one pane's text only.
-    pub(super) fn is_of_one(&self) -> bool {
+    /// Whether the survey is limited to one pane.
+    pub(super) fn is_of_one_pane(&self) -> bool {
         self.only.is_some()
     }
 
-    /// What a line reads at last, where that was said beside `OutputUpdate`. Told once.
+    /// Takes the last text of a revised line.
     pub(super) fn take(&mut self, pane: &PaneId, line: i64) -> Option<String> {
         self.revised.get_mut(pane)?.remove(&line)
     }
 
-    /// The next line below a number that was said beside `OutputUpdate` only, and its number. Told
-    /// once.
+    /// Takes the first revised line below `end`, with its number.
     pub(super) fn take_below(&mut self, pane: &PaneId, end: i64) -> Option<(i64, String)> {
         let revised = self.revised.get_mut(pane)?;
         let first = revised.first_entry().filter(|entry| *entry.key() < end)?;
         Some(first.remove_entry())
     }
 
-    /// The same for all panes and lines that are left.
+    /// Takes all remaining lines.
     pub(super) fn take_rest(&mut self) -> BTreeMap<PaneId, BTreeMap<i64, String>> {
         std::mem::take(&mut self.revised)
     }

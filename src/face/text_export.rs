@@ -1,55 +1,54 @@
-//! A run as plain text: what its panes read at last, and what else was written (pure).
+//! A run as plain text: the final lines of its panes, and all other text (pure).
 //!
-//! It takes two passes, because a line may have changed after it was said: a [`Survey`] keeps what
-//! such lines read at last, then the lines are written in the order in which they came.
+//! The export takes two passes, because a line may change after its first report: a [`Survey`] collects
+//! the last text of such lines, then the lines are written in the order of their events.
 
 use std::fmt::Write;
 
-use super::asciicast::{gap, log_gap};
 use super::clean::push_clean;
-use super::conversation;
-use super::plain_text::Flow;
-use super::session_labels::Names;
+use super::conversation::conversation_lines;
+use super::describe::describe;
+use super::plain_text::PlainText;
+use super::session_labels::SessionLabels;
 use super::survey::Survey;
 use crate::event::{Envelope, PaneId, TdEvent, lines_in};
 
-/// Writes the text, an envelope at a time.
+/// Writes the text, one envelope at a time.
 #[derive(Debug)]
 pub(crate) struct TextExport {
     survey: Survey,
-    names: Names,
-    /// Lines say whose they are.
+    labels: SessionLabels,
+    /// Whether lines name their pane.
     is_labelled: bool,
-    flow: Flow,
-    /// The run's id, as the last event says it.
+    plain: PlainText,
+    /// The execution of the last event.
     execution_id: String,
 }
 
 impl TextExport {
-    /// For the run that was surveyed, or its pane.
+    /// Exports the run, or the pane, that was surveyed.
     pub fn new(survey: Survey) -> Self {
         Self {
-            names: Names::default(),
-            is_labelled: !survey.is_of_one() && survey.panes().nth(1).is_some(),
-            flow: Flow::new("\n"),
+            labels: SessionLabels::default(),
+            is_labelled: !survey.is_of_one_pane() && survey.panes().nth(1).is_some(),
+            plain: PlainText::new("\n"),
             execution_id: String::new(),
             survey,
         }
     }
 
-    /// Adds the text of the next envelope of the log: the same that were surveyed.
+    /// Adds the text of the next envelope of the surveyed log.
     pub fn push(&mut self, envelope: &Envelope, out: &mut String) {
         let event = &envelope.event;
-        self.names.note(event);
+        self.labels.note(event);
         let id = event.execution_id();
         if self.execution_id != id {
             id.clone_into(&mut self.execution_id);
         }
-        if let Some(lines) = conversation::lines(event, false) {
-            if event.pane().is_some_and(|pane| self.survey.is_wanted(pane)) {
-                for line in lines {
-                    self.line(id, event.pane(), &line.text, out);
-                }
+        let is_included = event.pane().is_none_or(|pane| self.survey.includes(pane));
+        if let Some(lines) = conversation_lines(event, false) {
+            for line in lines.iter().filter(|_| is_included) {
+                self.push_line(id, event.pane(), &line.text, out);
             }
             return;
         }
@@ -59,76 +58,70 @@ impl TextExport {
                 first_line,
                 chunk,
                 ..
-            } if self.survey.is_wanted(pane) => {
-                self.lines_below(id, pane, *first_line, out);
+            } if is_included => {
+                self.push_lines_below(id, pane, *first_line, out);
                 for (number, line) in (*first_line..=i64::MAX).zip(lines_in(chunk)) {
                     let last = self.survey.take(pane, number);
-                    self.line(id, Some(pane), last.as_deref().unwrap_or(line), out);
+                    self.push_line(id, Some(pane), last.as_deref().unwrap_or(line), out);
                 }
             }
             TdEvent::OutputGap {
-                pane,
-                first_line,
-                lost_lines,
-                reason,
-                evidence,
-                ..
-            } if self.survey.is_wanted(pane) => {
-                self.lines_below(id, pane, *first_line, out);
-                if let Some(gap) = gap(*lost_lines, reason, *evidence) {
-                    self.line(id, Some(pane), &format!("[{gap}]"), out);
-                }
+                pane, first_line, ..
+            } if is_included => {
+                self.push_lines_below(id, pane, *first_line, out);
+                self.push_gap(event, out);
             }
-            TdEvent::LogGap {
-                first_seq,
-                last_seq,
-                ..
-            } => {
-                // What comes next need not go on with lines that are open.
-                self.flow.finish(out);
-                let gap = format!("[{}]", log_gap(*first_seq, *last_seq));
-                self.line(id, None, &gap, out);
+            TdEvent::LogGap { .. } => {
+                // Text after the gap does not continue open lines.
+                self.plain.finish(out);
+                self.push_gap(event, out);
             }
-            event if !self.survey.is_of_one() => self.flow.push(event, out),
+            event if !self.survey.is_of_one_pane() => self.plain.push(event, out),
             _ => {}
         }
     }
 
-    /// Adds what is left: lines that were not settled, or not ended, in the end.
+    /// Adds the lines that never settled, or never ended.
     pub fn finish(&mut self, out: &mut String) {
-        self.flow.finish(out);
+        self.plain.finish(out);
         let id = std::mem::take(&mut self.execution_id);
         for (pane, lines) in self.survey.take_rest() {
-            let mut open = Open::default();
+            let mut unsettled = UnsettledLines::default();
             for (number, line) in &lines {
-                for line in open.next(*number, line) {
-                    self.line(&id, Some(&pane), line, out);
+                for line in unsettled.next(*number, line) {
+                    self.push_line(&id, Some(&pane), line, out);
                 }
             }
         }
     }
 
-    /// How many lines read as they were said first, because there were too many that changed.
+    /// The number of changed lines that keep their first text, because there were too many.
     pub fn unkept(&self) -> u64 {
         self.survey.unkept()
     }
 
-    /// Lines that were never said by `OutputUpdate`: they stood there when observation began, or
-    /// were never settled.
-    fn lines_below(&mut self, id: &str, pane: &PaneId, end: i64, out: &mut String) {
-        let mut open = Open::default();
+    /// Adds lines that no `OutputUpdate` has: lines of the baseline, and lines that never settled.
+    fn push_lines_below(&mut self, id: &str, pane: &PaneId, end: i64, out: &mut String) {
+        let mut unsettled = UnsettledLines::default();
         while let Some((number, text)) = self.survey.take_below(pane, end) {
-            for line in open.next(number, &text) {
-                self.line(id, Some(pane), line, out);
+            for line in unsettled.next(number, &text) {
+                self.push_line(id, Some(pane), line, out);
             }
         }
     }
 
-    fn line(&mut self, id: &str, pane: Option<&PaneId>, text: &str, out: &mut String) {
-        self.flow.make_way(out);
+    fn push_gap(&mut self, event: &TdEvent, out: &mut String) {
+        if let Some(gap) = describe(event, false).filter(|gap| !gap.is_detail) {
+            let gap = format!("[{}]", gap.text);
+            self.push_line(event.execution_id(), event.pane(), &gap, out);
+        }
+    }
+
+    fn push_line(&mut self, id: &str, pane: Option<&PaneId>, text: &str, out: &mut String) {
+        self.plain.interrupt(out);
         if self.is_labelled {
-            // As the console has it, without padding. Writing to a string does not fail.
-            let _ = write!(out, "{} |", self.names.label(id, pane).text);
+            // As on the console, without padding. Writing to a string does not fail.
+            let _ = write!(out, "{} |", self.labels.label(id, pane).text);
             if !text.is_empty() {
                 out.push(' ');
             }
@@ -138,25 +131,26 @@ impl TextExport {
     }
 }
 
-/// Lines that were never said by `OutputUpdate`, one after the other.
+/// Decides which blank rows among unsettled lines are lines.
 #[derive(Debug, Default)]
-struct Open {
-    /// The number of the last line with text, and how many blank ones follow it.
+struct UnsettledLines {
+    /// The number of the last line with text.
     last: Option<i64>,
+    /// The number of blank rows after it.
     blanks: usize,
 }
 
-impl Open {
-    /// The lines that are lines now. A blank one is one between two that have text; else it is a row
-    /// that has vanished.
+impl UnsettledLines {
+    /// Returns the lines that are certain now. A blank row is a line when it stands between lines with
+    /// text; else its text was erased.
     fn next<'t>(&mut self, number: i64, text: &'t str) -> impl Iterator<Item = &'t str> {
         let mut before = 0;
         if text.is_empty() {
             self.blanks += 1;
         } else {
             let blanks = std::mem::take(&mut self.blanks);
-            let behind = self.last.replace(number).map(|last| number - last - 1);
-            if behind.is_some_and(|behind| usize::try_from(behind) == Ok(blanks)) {
+            let distance = self.last.replace(number).map(|last| number - last - 1);
+            if distance.is_some_and(|distance| usize::try_from(distance) == Ok(blanks)) {
                 before = blanks;
             }
         }

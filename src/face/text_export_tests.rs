@@ -1,14 +1,14 @@
-//! What the plain text of a run reads.
+//! Runs as plain text.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::face::asciicast::player::{gap, log, opened, revised, update};
 use crate::face::clean::tests::nasty;
+use crate::face::samples::*;
 
-/// Both passes.
+/// Runs both passes.
 fn text_of(only: Option<&str>, log: &[Envelope]) -> String {
     let mut survey = Survey::new(only.map(PaneId::from));
     log.iter().for_each(|envelope| survey.note(envelope));
@@ -25,32 +25,11 @@ fn text(events: impl IntoIterator<Item = TdEvent>) -> String {
     text_of(None, &log(events))
 }
 
-fn started(panes: &[&str]) -> TdEvent {
-    TdEvent::SessionStarted {
-        execution_id: "x".into(),
-        session: "job".into(),
-        panes: panes.iter().map(|pane| PaneId::from(*pane)).collect(),
-    }
-}
-
-fn other(first_line: i64, chunk: &str) -> TdEvent {
-    TdEvent::OutputUpdate {
-        execution_id: "x".into(),
-        pane: "%2".into(),
-        first_line,
-        chunk: chunk.into(),
-        is_complete: false,
-        reason: None,
-        exit_status: None,
-        styles: Default::default(),
-    }
-}
-
 #[test]
-fn lines_read_as_they_did_at_last() {
+fn lines_have_their_last_text() {
     for (events, expected) in [
         (vec![update(1, "a  \n\nb\n")], "a  \n\nb\n"),
-        // What was shown before it settled is no line of its own; what never settled is the last.
+        // An open line is no line of its own, unless it never settles.
         (
             vec![revised(1, "10%"), update(1, "100%\n"), revised(2, "$ ")],
             "100%\n$ \n",
@@ -64,7 +43,7 @@ fn lines_read_as_they_did_at_last() {
             ],
             "a\nB\n\n",
         ),
-        // Blank lines between open ones are lines; those below the last are not.
+        // Blank rows between open lines are lines; those below the last are not.
         (
             vec![
                 update(1, "a\n"),
@@ -76,7 +55,7 @@ fn lines_read_as_they_did_at_last() {
             ],
             "a\nWhich one?\n\n\n  1. this\n",
         ),
-        // The same of open lines that a gap has ended.
+        // So are those of open lines that a gap ends.
         (
             vec![
                 revised(1, "x"),
@@ -85,9 +64,9 @@ fn lines_read_as_they_did_at_last() {
                 gap(4, None, "cleared"),
                 update(4, "a\n"),
             ],
-            "x\n\ny\n[lines lost: cleared]\na\n",
+            "x\n\ny\n[lines lost (cleared)]\na\n",
         ),
-        // Of what stood there before, the lines that changed.
+        // Of the baseline, the lines that changed.
         (
             vec![update(1, "a\n"), revised(-3, "old"), revised(-2, "")],
             "old\na\n",
@@ -99,7 +78,7 @@ fn lines_read_as_they_did_at_last() {
                 gap(2, None, "cleared"),
                 update(2, "a\n"),
             ],
-            "prompt\n[lines lost: cleared]\na\n",
+            "prompt\n[lines lost (cleared)]\na\n",
         ),
         (
             vec![
@@ -107,12 +86,12 @@ fn lines_read_as_they_did_at_last() {
                 gap(2, Some(3), "history_trimmed"),
                 update(5, "b\n"),
             ],
-            "a\n[3 lines lost: history_trimmed]\nb\n",
+            "a\n[3 lines lost (history_trimmed)]\nb\n",
         ),
         (vec![update(1, "\u{1b}[31mred\u{7}\n")], "^[[31mred^G\n"),
     ] {
         let shown = format!("{events:?}");
-        let events = [started(&["%1"]), opened("%1", 80, 24)]
+        let events = [session_started("job", &["%1"]), opened("%1", 80, 24)]
             .into_iter()
             .chain(events);
         assert_eq!(text(events), expected, "{shown}");
@@ -120,11 +99,11 @@ fn lines_read_as_they_did_at_last() {
 }
 
 #[test]
-fn several_panes_are_told_apart_and_one_stands_alone() {
+fn lines_of_several_panes_have_labels() {
     let events = [
-        started(&["%1", "%2"]),
+        session_started("job", &["%1", "%2"]),
         update(1, "one\n"),
-        other(1, "other\n\n"),
+        update_of("%2", 1, "other\n\n", Vec::new()),
         update(2, "two\n"),
         revised(1, "ONE"),
         revised(3, "$"),
@@ -147,28 +126,11 @@ fn several_panes_are_told_apart_and_one_stands_alone() {
 }
 
 #[test]
-fn what_has_no_pane_is_written_as_it_came() {
-    let token = |token: &str| TdEvent::TokenReceived {
-        execution_id: "x".into(),
-        iteration: 1,
-        token: token.into(),
-        pane: None,
-    };
-    let check = TdEvent::ValidationOutput {
-        execution_id: "x".into(),
-        iteration: 1,
-        line: "ok".into(),
-        is_stderr: false,
-    };
+fn text_outside_of_panes_is_unchanged() {
     assert_eq!(
-        text([token("he"), token("llo\nyou"), check]),
+        text([token("he"), token("llo\nyou"), check("ok", false)]),
         "hello\nyou\nok\n"
     );
-    let output = |text: &str| TdEvent::ExecutionOutput {
-        execution_id: "x".into(),
-        stream: "stdout".into(),
-        text: text.into(),
-    };
     let missing = TdEvent::LogGap {
         execution_id: "x".into(),
         first_seq: 7,
@@ -176,11 +138,11 @@ fn what_has_no_pane_is_written_as_it_came() {
     };
     assert_eq!(
         text([
-            output("10%\r\u{1b}[32m100%\u{1b}[0m"),
+            output("stdout", "10%\r\u{1b}[32m100%\u{1b}[0m"),
             update(1, "pane\n"),
-            output(" done\nopen"),
+            output("stdout", " done\nopen"),
             missing,
-            output("no newline"),
+            output("stdout", "no newline"),
         ]),
         "pane\n100% done\nopen\n[events 7 to 9 are not in the log]\nno newline\n"
     );
@@ -189,12 +151,12 @@ fn what_has_no_pane_is_written_as_it_came() {
 
 /// See `cast/recorded/program.sh`.
 #[test]
-fn a_recorded_pane_reads_as_tmux_had_it() {
+fn a_recorded_pane_reads_like_the_capture() {
     let log = include_str!("asciicast/recorded/pane.jsonl").lines();
     let log: Vec<Envelope> = log
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    // The first line stood there before; below the last there are empty rows.
+    // The first line is the baseline; below the last there are empty rows.
     let (_, joined) = include_str!("asciicast/recorded/joined.txt")
         .split_once('\n')
         .unwrap();
@@ -208,9 +170,9 @@ fn a_recorded_pane_reads_as_tmux_had_it() {
 }
 
 proptest! {
-    /// The same as a map of the last states has it, as tests of panes read a log.
+    /// The export equals a replay into a map of the last texts.
     #[test]
-    fn it_is_the_replay(
+    fn the_export_is_the_replay(
         steps in prop::collection::vec((any::<bool>(), 1_i64..6, "[a-z]{1,4}"), 0..60),
     ) {
         let (mut next, mut lines, mut events) = (1, BTreeMap::new(), Vec::new());
@@ -236,7 +198,7 @@ proptest! {
     fn nothing_orders_the_terminal(line in nasty(), name in nasty()) {
         let events = [
             TdEvent::SessionStarted { execution_id: "x".into(), session: name, panes: vec!["%1".into(), "%2".into()] },
-            update(1, &line), other(1, &line), revised(1, &line), revised(99, &line), gap(99, None, &line),
+            update(1, &line), update_of("%2", 1, &line, Vec::new()), revised(1, &line), revised(99, &line), gap(99, None, &line),
             TdEvent::ExecutionOutput { execution_id: "x".into(), stream: line.clone(), text: line.clone() },
         ];
         let text = text(events);

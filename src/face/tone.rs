@@ -1,10 +1,10 @@
-//! What text is to the eye: tones, and text in one (pure).
+//! Tones of text, and text written in a tone (pure).
 
 use anstyle::{AnsiColor, Reset, Style};
 
 use super::clean::push_clean;
 
-/// What a line is to the eye.
+/// The emphasis of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,

@@ -9,16 +9,15 @@
 //!  ╰──● after 1.5 s
 //! ```
 //!
-//! Where it is not drawn, the same rows stand without the frame. The open line is the live line,
-//! which a terminal shows last and rewrites; elsewhere it is shown when it is whole, or at the end.
+//! Without its frame, the tree has the same rows. The open line is the live row of a terminal;
+//! elsewhere it is written when it is complete, or at the end.
 
 use unicode_width::UnicodeWidthStr;
 
-use super::asciicast::{gap, log_gap};
 use super::clean::{one_line, push_clean};
-use super::execution_lines::{Executions, Said, live_text, push_row, push_rows};
+use super::describe::{describe, duration, lagged};
+use super::execution_lines::{ExecutionLines, ExecutionText, live_text};
 use super::tone::{Tone, push_styled};
-use super::words::{Outcome, duration, lagged};
 use crate::event::{Envelope, EventKind, TdEvent};
 
 const HEAD: &str = " ╭───";
@@ -26,44 +25,43 @@ const ITEM: &str = " ├─► ";
 const TEXT: &str = " │   ";
 const FOOT: &str = " ╰──●";
 
-/// How the tree looks.
+/// The appearance of the tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TreeOptions {
-    /// With colours.
     pub coloured: bool,
-    /// With its frame.
-    pub drawn: bool,
+    /// Whether the frame is drawn.
+    pub framed: bool,
 }
 
 /// Renders events.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    executions: Executions,
-    /// Whose frame is open.
+    executions: ExecutionLines,
+    /// The execution whose frame is open.
     open: Option<String>,
-    rows: Rows,
+    rows: TreeRows,
 }
 
-/// How rows are written.
+/// Writes rows.
 #[derive(Debug, Default)]
-struct Rows {
-    look: TreeOptions,
-    /// What stands before a line of text, and before what is said about it.
+struct TreeRows {
+    options: TreeOptions,
+    /// The frame before a line of text, and before an item.
     text: String,
     item: String,
 }
 
 impl Tree {
-    pub fn new(look: TreeOptions) -> Self {
-        let mut rows = Rows {
-            look,
-            ..Rows::default()
+    pub fn new(options: TreeOptions) -> Self {
+        let mut rows = TreeRows {
+            options,
+            ..TreeRows::default()
         };
-        if look.drawn {
+        if options.framed {
             let dim = Tone::Dim.style();
-            push_styled(&mut rows.text, look.coloured, dim, TEXT.trim_end());
+            push_styled(&mut rows.text, options.coloured, dim, TEXT.trim_end());
             rows.text.push_str("   ");
-            push_styled(&mut rows.item, look.coloured, dim, ITEM.trim_end());
+            push_styled(&mut rows.item, options.coloured, dim, ITEM.trim_end());
             rows.item.push(' ');
         }
         Self {
@@ -75,113 +73,83 @@ impl Tree {
     /// Adds the rows of an event.
     pub fn event(&mut self, envelope: &Envelope, out: &mut String) {
         let event = &envelope.event;
-        // The header of a log file is no part of what happened.
+        // The header of a log file is no event of the execution.
         if event.kind() == EventKind::LogOpened {
             return;
         }
         self.open(event.execution_id(), out);
         if matches!(event, TdEvent::LogGap { .. }) {
-            self.break_off(out);
+            self.end_lines(out);
         }
         let rows = &self.rows;
-        let is_taken = self.executions.take(event, &mut |said| match said {
-            Said::Started(command) => rows.item("command", Tone::Plain, command, out),
-            Said::CheckStarted(command) => rows.item("validation", Tone::Plain, command, out),
-            Said::Line(line) => push_row(out, &rows.text, line, rows.look.coloured),
-            Said::Plain { stream, lines } => {
-                push_rows(out, &rows.text, stream, lines, rows.look.coloured);
-            }
-            Said::Agent(row) => rows.item(row.name, row.tone, &row.text, out),
-            Said::Completed(outcome, ms) => rows.completed(outcome, ms, out),
-            Said::CheckCompleted(outcome, ms) => {
-                let (tone, text) = match outcome.is_good() {
-                    true => (Tone::Good, "PASSED".to_owned()),
-                    false => (Tone::Alarm, format!("FAILED: {}", outcome.words())),
-                };
-                let text = format!("{text} after {}", duration(ms));
-                rows.item("validation", tone, &text, out);
-            }
+        let is_text = self.executions.push(event, &mut |text| {
+            text.push(out, &rows.text, rows.options.coloured);
         });
-        match event {
-            TdEvent::ExecutionCompleted { pane: None, .. } => self.open = None,
-            TdEvent::LoopCompleted { .. } => {
-                rows.foot("", out);
-                self.open = None;
-            }
-            _ if is_taken => {}
-            TdEvent::Warning {
-                context, message, ..
-            } => rows.item("warning", Tone::Caution, &said_in(context, message), out),
-            TdEvent::Error {
-                context, message, ..
-            } => rows.item("error", Tone::Alarm, &said_in(context, message), out),
-            TdEvent::LogGap {
-                first_seq,
-                last_seq,
+        let foot = match event {
+            TdEvent::ExecutionCompleted {
+                pane: None,
+                duration_ms,
                 ..
-            } => {
-                let count = last_seq.saturating_sub(*first_seq).saturating_add(1);
-                let text = format!("{count}: {}", log_gap(*first_seq, *last_seq));
-                rows.item("missing", Tone::Caution, &text, out);
+            } => Some(format!("after {}", duration(*duration_ms))),
+            TdEvent::LoopCompleted { .. } => Some(String::new()),
+            _ => None,
+        };
+        let description = describe(event, false).filter(|it| !is_text && !it.is_detail);
+        if let Some(description) = description {
+            let has_duration = foot.is_none() || !rows.options.framed;
+            let text = match has_duration {
+                true => description.text_with_duration(),
+                false => description.text.clone(),
+            };
+            match description.label() {
+                Some(label) => rows.item(label, description.tone, &text, out),
+                None => rows.item(&text, description.tone, "", out),
             }
-            TdEvent::OutputGap {
-                lost_lines,
-                reason,
-                evidence,
-                ..
-            } => {
-                if let Some(text) = gap(*lost_lines, reason, *evidence) {
-                    rows.item("missing", Tone::Caution, &text, out);
-                }
-            }
-            other => rows.item(other.type_name(), Tone::Dim, "", out),
+        }
+        if let Some(text) = foot {
+            self.rows.foot(&text, out);
+            self.open = None;
         }
     }
 
-    /// Adds a row that says how much was not shown.
+    /// Adds a row that reports how many events are not shown.
     pub fn lagged(&mut self, missed: u64, out: &mut String) {
-        // What comes next need not go on with these lines.
-        self.break_off(out);
-        self.rows
-            .item("missing", Tone::Caution, &lagged(missed), out);
+        // Text after the gap does not continue these lines.
+        self.end_lines(out);
+        let text = lagged(missed);
+        self.rows.item("missing", Tone::Caution, &text, out);
     }
 
-    /// The live line, within so many columns; without a line end.
+    /// The live row without a line end, cut to `columns`.
     pub fn live(&self, columns: usize) -> Option<String> {
-        let coloured = self.rows.look.coloured;
-        let taken = if self.rows.look.drawn {
-            TEXT.width()
-        } else {
-            0
-        };
-        let columns = columns.checked_sub(taken)?;
-        let text = live_text(self.executions.live()?, coloured, columns)?;
+        let options = self.rows.options;
+        let frame = if options.framed { TEXT.width() } else { 0 };
+        let columns = columns.checked_sub(frame)?;
+        let text = live_text(self.executions.live()?, options.coloured, columns)?;
         Some([self.rows.text.as_str(), &text].concat())
     }
 
-    /// Adds what is left: lines that were never ended, and the end of the frame.
+    /// Adds the lines that never ended, and the end of the frame.
     pub fn finish(&mut self, out: &mut String) {
-        self.break_off(out);
+        self.end_lines(out);
         if self.open.take().is_some() {
             self.rows.foot("", out);
         }
     }
 
-    fn break_off(&mut self, out: &mut String) {
+    fn end_lines(&mut self, out: &mut String) {
         let rows = &self.rows;
-        self.executions.break_off(&mut |said| {
-            if let Said::Line(line) = said {
-                push_row(out, &rows.text, line, rows.look.coloured);
-            }
+        self.executions.end_all(&mut |line| {
+            ExecutionText::Line(line).push(out, &rows.text, rows.options.coloured);
         });
     }
 
-    /// Begins the frame of an execution, if it is not the one that is open.
+    /// Begins the frame of an execution, unless it is open.
     fn open(&mut self, id: &str, out: &mut String) {
         if self.open.as_deref() != Some(id) {
-            if self.rows.look.drawn {
-                let rule = Tone::Dim.style();
-                push_styled(out, self.rows.look.coloured, rule, HEAD);
+            if self.rows.options.framed {
+                let dim = Tone::Dim.style();
+                push_styled(out, self.rows.options.coloured, dim, HEAD);
                 out.push_str("< ");
                 out.push_str(&one_line(id));
                 out.push_str(" >\n");
@@ -191,50 +159,33 @@ impl Tree {
     }
 }
 
-impl Rows {
-    /// Adds `[name] text`.
-    fn item(&self, name: &str, tone: Tone, text: &str, out: &mut String) {
+impl TreeRows {
+    /// Adds `[label] text`.
+    fn item(&self, label: &str, tone: Tone, text: &str, out: &mut String) {
         out.push_str(&self.item);
         let mut mark = String::from("[");
-        push_clean(&mut mark, name);
+        push_clean(&mut mark, label);
         mark.push(']');
-        push_styled(out, self.look.coloured, Tone::Dim.style(), &mark);
+        push_styled(out, self.options.coloured, Tone::Dim.style(), &mark);
         let text = one_line(text);
         if !text.is_empty() {
             out.push(' ');
-            push_styled(out, self.look.coloured, tone.style(), &text);
+            push_styled(out, self.options.coloured, tone.style(), &text);
         }
         out.push('\n');
     }
 
-    fn completed(&self, outcome: Outcome, ms: u64, out: &mut String) {
-        let (tone, mut text) = match outcome.is_good() {
-            true => (Tone::Good, "SUCCESS".to_owned()),
-            false => (Tone::Alarm, format!("FAILURE: {}", outcome.words())),
-        };
-        let after = format!("after {}", duration(ms));
-        if !self.look.drawn {
-            text = format!("{text}, {after}");
-        }
-        self.item("execution_status", tone, &text, out);
-        self.foot(&after, out);
-    }
-
     /// Ends the frame, if there is one.
     fn foot(&self, text: &str, out: &mut String) {
-        if self.look.drawn {
-            push_styled(out, self.look.coloured, Tone::Dim.style(), FOOT);
+        if self.options.framed {
+            push_styled(out, self.options.coloured, Tone::Dim.style(), FOOT);
             if !text.is_empty() {
                 out.push(' ');
-                push_styled(out, self.look.coloured, Tone::Dim.style(), text);
+                push_styled(out, self.options.coloured, Tone::Dim.style(), text);
             }
             out.push('\n');
         }
     }
-}
-
-fn said_in(context: &str, message: &str) -> String {
-    format!("{context}: {message}")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the tree shows for what happened.
+//! What the tree shows for events.
 
 use proptest::prelude::*;
 
@@ -16,8 +16,8 @@ fn show(tree: &mut Tree, event: TdEvent) -> String {
     out
 }
 
-fn tree(coloured: bool, drawn: bool) -> Tree {
-    Tree::new(TreeOptions { coloured, drawn })
+fn tree(coloured: bool, framed: bool) -> Tree {
+    Tree::new(TreeOptions { coloured, framed })
 }
 
 fn shown(mut tree: Tree, events: &[TdEvent]) -> String {
@@ -40,7 +40,7 @@ fn an_execution_is_a_tree() {
         completed(Some(7), None),
     ];
     let drawn = " ╭───< make@17 >\n ├─► [command] make test\n │   first\n │\n │   [stderr] problem\n │   [stderr]\n │   no newline\n ├─► [execution_status] FAILURE: exit code 7\n ╰──● after 1.5 s\n";
-    let plain = "[command] make test\nfirst\n\n[stderr] problem\n[stderr]\nno newline\n[execution_status] FAILURE: exit code 7, after 1.5 s\n";
+    let plain = "[command] make test\nfirst\n\n[stderr] problem\n[stderr]\nno newline\n[execution_status] FAILURE: exit code 7 after 1.5 s\n";
     assert_eq!(shown(tree(false, true), &events), drawn);
     assert_eq!(shown(tree(false, false), &events), plain);
 }
@@ -85,11 +85,11 @@ fn each_event_has_its_row() {
     for (events, expected) in [
         (
             vec![completed(Some(0), None)],
-            "[execution_status] SUCCESS, after 1.5 s\n",
+            "[execution_status] SUCCESS after 1.5 s\n",
         ),
         (
             vec![completed(None, Some(9))],
-            "[execution_status] FAILURE: signal 9 (KILL), after 1.5 s\n",
+            "[execution_status] FAILURE: signal 9 (KILL) after 1.5 s\n",
         ),
         (vec![started("a\nb")], "[command] a b\n"),
         (
@@ -102,31 +102,31 @@ fn each_event_has_its_row() {
                 check("ok", false),
                 check("1%\r2%", true),
                 check("", false),
-                checked(0),
+                checked(0, 300),
             ],
             "[validation] cargo test\nok\n[stderr] 2%\n\n[validation] PASSED after 0.30 s\n",
         ),
         (
-            vec![checked(1)],
+            vec![checked(1, 300)],
             "[validation] FAILED: exit code 1 after 0.30 s\n",
         ),
-        // What stands before a hole need not go on behind it.
+        // Text after a gap does not continue a line before it.
         (
             vec![output("stdout", "a"), missing, output("stdout", "b\n")],
-            "a\n[missing] 3: events 4 to 6 are not in the log\nb\n",
+            "a\n[missing] events 4 to 6 are not in the log\nb\n",
         ),
-        // An answer comes in pieces, and is over when something else happens.
+        // An answer arrives in pieces, and another event ends it.
         (
             vec![token.clone(), token.clone(), tool, token],
             "xx\n[tool] Bash FAILED after 0.03 s: no ^[[2J file\nx\n",
         ),
-        // Nothing to be seen is no row.
+        // A line without visible text has no row.
         (
             vec![
                 output("stdout", "a\n\u{1b}[0m\u{1b}[?25h"),
                 completed(Some(0), None),
             ],
-            "a\n[execution_status] SUCCESS, after 1.5 s\n",
+            "a\n[execution_status] SUCCESS after 1.5 s\n",
         ),
         (
             vec![output("stdout", "10%\r"), output("stdout", "100%\nend")],
@@ -147,7 +147,7 @@ fn each_event_has_its_row() {
 }
 
 #[test]
-fn the_live_line_is_the_open_one() {
+fn the_live_row_is_the_open_line() {
     let mut drawn = tree(false, true);
     assert_eq!(drawn.live(80), None);
     show(&mut drawn, output("stdout", "[####      ] 40%"));
@@ -163,7 +163,7 @@ fn the_live_line_is_the_open_one() {
 }
 
 #[test]
-fn colours_of_the_child_stay_in_its_stream() {
+fn colours_stay_in_their_stream() {
     let mut coloured = tree(true, false);
     let mut shown = |stream: &str, text: &str| show(&mut coloured, output(stream, text));
     assert_eq!(shown("stdout", "\x1b[32mgreen\n"), "\x1b[32mgreen\x1b[0m\n");
@@ -172,7 +172,7 @@ fn colours_of_the_child_stay_in_its_stream() {
     assert_eq!(shown("stdout", "off\n"), "off\n");
 }
 
-/// What is left without SGR.
+/// Removes SGR.
 fn without_sgr(text: &str) -> String {
     let mut parts = text.split("\x1b[");
     let mut left = parts.next().unwrap().to_owned();
@@ -183,9 +183,9 @@ fn without_sgr(text: &str) -> String {
 }
 
 proptest! {
-    /// Whatever streams, commands and lines hold, nothing but SGR and line ends comes out.
+    /// Only SGR and line ends are written, whatever streams, commands and lines contain.
     #[test]
-    fn nothing_reaches_the_terminal(text in nasty(), name in nasty(), drawn in any::<bool>()) {
+    fn no_control_character_reaches_the_terminal(text in nasty(), name in nasty(), drawn in any::<bool>()) {
         let id = crate::event::ExecutionId::from(name.as_str());
         for coloured in [false, true] {
             let mut tree = tree(coloured, drawn);

@@ -20,18 +20,17 @@ use rustix::fs::{FlockOperation, OFlags, Timestamps, flock, futimens};
 
 use crate::error::{Error, Result};
 use crate::history::dir::{DataDir, RunDirectory};
-use crate::history::dir_handle::{DirHandle, FileId};
-use crate::history::files::all_closed;
+use crate::history::dir_handle::{DirHandle, FileId, sync_directory};
 use crate::history::prune::Retention;
-use crate::history::rotate::Closed;
-use crate::history::sync::sync_directory;
+use crate::history::rotate::ClosedFile;
+use crate::history::run_files::all_closed;
 use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
 
 /// Chores that wait, most of them runs whose files wait to be compressed: as many as are written at once, as a rule.
 const QUEUE_MAX: usize = 256;
 /// What is read between two looks whether to give up: some milliseconds of work.
-const PIECE_BYTES: usize = 256 * 1024;
+const CHUNK_BYTES: usize = 256 * 1024;
 
 /// What is to be done when there is time.
 #[derive(Debug)]
@@ -46,19 +45,19 @@ pub(super) enum Chore {
 #[derive(Debug)]
 pub(super) struct Chores {
     jobs: Sender<Chore>,
-    gives_up: Arc<AtomicBool>,
+    is_cancelled: Arc<AtomicBool>,
     thread: Handle<()>,
 }
 
 impl Chores {
     pub(super) fn start() -> Result<Self> {
         let (jobs, queue) = bounded(QUEUE_MAX);
-        let gives_up = Arc::new(AtomicBool::new(false));
-        let given_up = Arc::clone(&gives_up);
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let given_up = Arc::clone(&is_cancelled);
         let thread = thread::spawn("td-chores", move || serve(&queue, &given_up))?;
         Ok(Self {
             jobs,
-            gives_up,
+            is_cancelled,
             thread,
         })
     }
@@ -72,7 +71,7 @@ impl Chores {
 
     /// Gives up what is being done, and waits for the end until the deadline.
     pub(super) fn finish(self, deadline: Instant) {
-        self.gives_up.store(true, Ordering::Relaxed);
+        self.is_cancelled.store(true, Ordering::Relaxed);
         drop(self.jobs);
         // A thread that hangs in a disk that does not answer is left to the system.
         if let Ok(Err(panicked)) = self.thread.join_deadline(deadline) {
@@ -81,14 +80,14 @@ impl Chores {
     }
 }
 
-fn serve(queue: &Receiver<Chore>, gives_up: &AtomicBool) {
+fn serve(queue: &Receiver<Chore>, is_cancelled: &AtomicBool) {
     for chore in queue {
-        if gives_up.load(Ordering::Relaxed) {
+        if is_cancelled.load(Ordering::Relaxed) {
             return;
         }
         let done = match chore {
-            Chore::Compress(run) => compress_all(&run, gives_up),
-            Chore::Prune(data, retention, now) => prune(&data, retention, now, gives_up),
+            Chore::Compress(run) => compress_all(&run, is_cancelled),
+            Chore::Prune(data, retention, now) => prune(&data, retention, now, is_cancelled),
         };
         if let Err(error) = done {
             // The plain file is as good, but for its size; and so is too much history.
@@ -101,10 +100,10 @@ fn prune(
     data: &DataDir,
     retention: Retention,
     now: Timestamp,
-    gives_up: &AtomicBool,
+    is_cancelled: &AtomicBool,
 ) -> Result<()> {
-    let gives_up = || gives_up.load(Ordering::Relaxed);
-    let pruned = data.prune_unless(retention, now, &gives_up)?;
+    let is_cancelled = || is_cancelled.load(Ordering::Relaxed);
+    let pruned = data.prune_unless_cancelled(retention, now, &is_cancelled)?;
     for run in pruned.runs {
         log::info!("removed the run {}: too much history", run.execution_id);
     }
@@ -115,25 +114,28 @@ fn prune(
 }
 
 /// Compresses all closed files of a run that are not.
-fn compress_all(run: &RunDirectory, gives_up: &AtomicBool) -> Result<()> {
+fn compress_all(run: &RunDirectory, is_cancelled: &AtomicBool) -> Result<()> {
     let dir = run.open_dir()?;
     let failed = |cause| Error::file("cannot compress the log in", run.path(), cause);
     let mut plain = all_closed(&dir).map_err(failed)?;
     plain.retain(|closed| !closed.is_gzip);
     plain.sort();
     for closed in plain {
-        if gives_up.load(Ordering::Relaxed) {
+        if is_cancelled.load(Ordering::Relaxed) {
             break;
         }
-        compress(&dir, closed.number, gives_up).map_err(failed)?;
+        compress(&dir, closed.number, is_cancelled).map_err(failed)?;
     }
     Ok(())
 }
 
 /// Puts a compressed file in the place of a plain one. At every moment one of them is there, whole.
-fn compress(dir: &DirHandle, number: u32, gives_up: &AtomicBool) -> io::Result<()> {
-    let (plain, packed) = (Closed::plain(number).name(), Closed::gzip(number).name());
-    let temporary = format!("{packed}.tmp");
+fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Result<()> {
+    let (plain, compressed) = (
+        ClosedFile::plain(number).name(),
+        ClosedFile::gzip(number).name(),
+    );
+    let temporary = format!("{compressed}.tmp");
     let from = dir.file(&plain, OFlags::RDONLY)?;
     let into = dir.file(&temporary, OFlags::WRONLY | OFlags::CREATE)?;
     if flock(&into, FlockOperation::NonBlockingLockExclusive).is_err()
@@ -142,7 +144,7 @@ fn compress(dir: &DirHandle, number: u32, gives_up: &AtomicBool) -> io::Result<(
         // Another process is at it, or was when we opened it, and it has its name by now.
         return Ok(());
     }
-    match pack(&from, &into, gives_up) {
+    match compress_into(&from, &into, is_cancelled) {
         Ok(true) => {}
         // What is half done is in nobody's way, and costs room.
         given_up => {
@@ -150,16 +152,16 @@ fn compress(dir: &DirHandle, number: u32, gives_up: &AtomicBool) -> io::Result<(
             return given_up.map(drop);
         }
     }
-    match dir.rename_new(&temporary, &packed) {
+    match dir.rename_new(&temporary, &compressed) {
         // The name of the one, before the other's is gone.
         Ok(()) => sync_directory(dir.path())?,
         // A crash left both; what else has the name is not to be lost.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
             dir.remove(&temporary)?;
-            let there = dir.file(&packed, OFlags::RDONLY)?;
-            if unpacked_bytes(&there)? != from.metadata()?.len() as u32 {
+            let there = dir.file(&compressed, OFlags::RDONLY)?;
+            if uncompressed_bytes(&there)? != from.metadata()?.len() as u32 {
                 return Err(io::Error::other(format!(
-                    "{packed} is there already, and is another file"
+                    "{compressed} is there already, and is another file"
                 )));
             }
         }
@@ -169,7 +171,7 @@ fn compress(dir: &DirHandle, number: u32, gives_up: &AtomicBool) -> io::Result<(
 }
 
 /// How long a compressed file is when it is unpacked, modulo 2^32, as its end says (RFC 1952).
-fn unpacked_bytes(file: &File) -> io::Result<u32> {
+fn uncompressed_bytes(file: &File) -> io::Result<u32> {
     let mut end = [0; 4];
     let at = file.metadata()?.len().saturating_sub(4);
     file.read_exact_at(&mut end, at)?;
@@ -177,22 +179,22 @@ fn unpacked_bytes(file: &File) -> io::Result<u32> {
 }
 
 /// Writes all that is compressed, and makes it survive; `false` when it was given up.
-fn pack(mut from: &File, into: &File, gives_up: &AtomicBool) -> io::Result<bool> {
+fn compress_into(mut from: &File, into: &File, is_cancelled: &AtomicBool) -> io::Result<bool> {
     // What another process left there.
     into.set_len(0)?;
     let mut encoder = GzEncoder::new(into, Compression::default());
-    let mut piece = vec![0; PIECE_BYTES];
+    let mut source = vec![0; CHUNK_BYTES];
     loop {
-        let read = match from.read(&mut piece) {
+        let read = match from.read(&mut source) {
             Ok(0) => break,
             Ok(read) => read,
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => continue,
             Err(cause) => return Err(cause),
         };
-        if gives_up.load(Ordering::Relaxed) {
+        if is_cancelled.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        encoder.write_all(piece.get(..read).unwrap_or_default())?;
+        encoder.write_all(source.get(..read).unwrap_or_default())?;
     }
     encoder.finish()?;
     keep_times(from, into)?;
@@ -228,21 +230,21 @@ mod tests {
         run.create().unwrap();
         let text = "a line of a log\n".repeat(50_000);
         let at = |name: String| run.path().join(name);
-        fs::write(at(Closed::plain(1).name()), &text).unwrap();
-        fs::write(at(Closed::gzip(1).name() + ".tmp"), "left by another").unwrap();
+        fs::write(at(ClosedFile::plain(1).name()), &text).unwrap();
+        fs::write(at(ClosedFile::gzip(1).name() + ".tmp"), "left by another").unwrap();
         // Told to give up at once: nothing has changed, but for what was left.
         let dir = run.open_dir().unwrap();
         compress(&dir, 1, &AtomicBool::new(true)).unwrap();
         assert_eq!(
-            fs::read_to_string(at(Closed::plain(1).name())).unwrap(),
+            fs::read_to_string(at(ClosedFile::plain(1).name())).unwrap(),
             text
         );
         assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
         compress_all(&run, &AtomicBool::new(false)).unwrap();
         assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
-        let packed = File::open(at(Closed::gzip(1).name())).unwrap();
+        let compressed = File::open(at(ClosedFile::gzip(1).name())).unwrap();
         let mut unpacked = String::new();
-        flate2::read::GzDecoder::new(packed)
+        flate2::read::GzDecoder::new(compressed)
             .read_to_string(&mut unpacked)
             .unwrap();
         assert_eq!(unpacked, text);
@@ -254,7 +256,7 @@ mod tests {
         let run = DataDir::new(temp.path()).run(&"a".into());
         run.create().unwrap();
         let at = |name: String| run.path().join(name);
-        let plain = at(Closed::plain(1).name());
+        let plain = at(ClosedFile::plain(1).name());
         fs::write(&plain, "the same").unwrap();
         compress_all(&run, &AtomicBool::new(false)).unwrap();
         fs::write(&plain, "the same").unwrap();
@@ -264,7 +266,7 @@ mod tests {
         fs::write(&plain, "something else").unwrap();
         assert!(compress_all(&run, &AtomicBool::new(false)).is_err());
         assert_eq!(fs::read_to_string(&plain).unwrap(), "something else");
-        assert!(at(Closed::gzip(1).name()).exists());
+        assert!(at(ClosedFile::gzip(1).name()).exists());
     }
 
     #[test]
@@ -272,9 +274,9 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
         run.create().unwrap();
-        let plain = run.path().join(Closed::plain(1).name());
+        let plain = run.path().join(ClosedFile::plain(1).name());
         fs::write(&plain, "x").unwrap();
-        let other = File::create(run.path().join(Closed::gzip(1).name() + ".tmp")).unwrap();
+        let other = File::create(run.path().join(ClosedFile::gzip(1).name() + ".tmp")).unwrap();
         flock(&other, FlockOperation::LockExclusive).unwrap();
         compress_all(&run, &AtomicBool::new(false)).unwrap();
         assert!(plain.exists());

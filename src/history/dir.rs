@@ -1,4 +1,4 @@
-//! The data directory and its run directories: where they are, how they are made and dir.
+//! The data directory and its run directories: finding, creating and opening them.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -12,30 +12,29 @@ use rustix::fs::Access;
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::dir_handle::DirHandle;
-#[cfg(feature = "cli")]
-use crate::history::files::closed_files;
-use crate::history::metadata::Metadata;
+use crate::history::dir_handle::{DirHandle, EVENTS, METADATA, sync_directory};
+use crate::history::metadata::RunMetadata;
 use crate::history::name::{decode_name, encode_name};
-use crate::history::sync::sync_directory;
+#[cfg(feature = "cli")]
+use crate::history::run_files::closed_files;
 
-/// How many runs may be open at once: each holds a lock, and a lock a file descriptor. See the
-/// module's first comment for the sum.
+/// The most runs that are open at once: each holds a lock, and a lock needs a file descriptor. The
+/// module's documentation has the sum.
 pub const RUNS_MAX: usize = 236;
 
-/// Numbers beyond which labels are not tried: somebody with so many equal names has another problem.
+/// The highest suffix that is tried for a label that is taken.
 pub(super) const LABELS_MAX: u32 = 10_000;
 
 /// The directory that holds all runs, `~/.taskdaemon` by default. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct DataDir {
     root: Arc<Path>,
-    /// Runs that are open through this value and its clones.
+    /// The number of runs that are open through this value and its clones.
     open_runs: Arc<AtomicUsize>,
 }
 
 impl DataDir {
-    /// The data directory at a path. Nothing is touched yet.
+    /// Returns the data directory at a path. Does not access the file system.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into().into(),
@@ -43,7 +42,8 @@ impl DataDir {
         }
     }
 
-    /// Where it is when no path was given: what `TD_DATA_DIR` says, else `.taskdaemon` at home.
+    /// Returns the default path: the value of `TD_DATA_DIR`, or `.taskdaemon` in the home
+    /// directory.
     ///
     /// ```
     /// use std::path::Path;
@@ -53,7 +53,7 @@ impl DataDir {
     /// ```
     ///
     /// # Errors
-    /// When neither is set (empty counts as not set).
+    /// If neither is set; an empty value counts as not set.
     pub fn default_path(td_data_dir: Option<OsString>, home: Option<OsString>) -> Result<PathBuf> {
         let set = |value: Option<OsString>| value.filter(|value| !value.is_empty());
         match (set(td_data_dir), set(home)) {
@@ -65,20 +65,20 @@ impl DataDir {
         }
     }
 
-    /// The path of the data directory.
+    /// Returns the path of the data directory.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// The directory that holds the run directories.
+    /// Returns the directory that contains the run directories.
     pub fn runs_path(&self) -> PathBuf {
         self.root.join("runs")
     }
 
-    /// Makes the directory and finds out now whether runs can be kept in it.
+    /// Creates the directory and checks that runs can be written in it.
     ///
     /// # Errors
-    /// When it cannot be made or not be written to.
+    /// If the directory cannot be created or is not writable.
     pub fn prepare(&self) -> Result<()> {
         let runs = self.runs_path();
         let is_new = !runs.is_dir();
@@ -88,7 +88,8 @@ impl DataDir {
             .create(&runs)
             .map_err(|cause| Error::file("cannot create the data directory", &runs, cause))?;
         if is_new {
-            // Its names are to survive a power cut; what cannot be synced can be used all the same.
+            // The new names should survive a power cut; a directory that cannot be synced is usable
+            // all the same.
             for directory in [Some(self.path()), self.path().parent()]
                 .into_iter()
                 .flatten()
@@ -102,7 +103,7 @@ impl DataDir {
             .map_err(|cause| Error::file("cannot write to the data directory", &runs, cause.into()))
     }
 
-    /// The run directory of an execution. Nothing is touched yet.
+    /// Returns the run directory of an execution. Does not access the file system.
     pub fn run(&self, execution_id: &ExecutionId) -> RunDirectory {
         RunDirectory {
             path: self.runs_path().join(encode_name(execution_id)).into(),
@@ -111,10 +112,10 @@ impl DataDir {
         }
     }
 
-    /// The first of `label`, `label-2`, `label-3`… that has no run directory yet.
+    /// Returns the first of `label`, `label-2`, `label-3`… that has no run directory yet.
     ///
     /// # Errors
-    /// When ten thousand of them exist.
+    /// If ten thousand of them exist.
     pub fn name_for(&self, label: &str) -> Result<ExecutionId> {
         (1..=LABELS_MAX)
             .map(|n| numbered(label, n))
@@ -122,7 +123,7 @@ impl DataDir {
             .ok_or_else(|| Error::other(format!("too many runs are called {label:?}")))
     }
 
-    /// The directories that may be runs.
+    /// Returns the directories that may be runs.
     pub(super) fn run_directories(&self) -> Result<Vec<RunDirectory>> {
         let path = self.runs_path();
         let failed = |cause| Error::file("cannot list", &path, cause);
@@ -142,17 +143,17 @@ impl DataDir {
         Ok(found)
     }
 
-    /// The run that a directory of this name is of. A name that was cut does not tell; its metadata
+    /// Returns the run of a directory name. A shortened name does not contain the id; the metadata
     /// do.
     fn directory_of(&self, path: &Path, name: &str) -> Option<RunDirectory> {
         if let Some(id) = decode_name(name) {
             return Some(self.run(&id.into()));
         }
-        let metadata = Metadata::read_in(&DirHandle::open(path).ok()?).ok()??;
+        let metadata = RunMetadata::read_in(&DirHandle::open(path).ok()?).ok()??;
         (encode_name(&metadata.execution_id) == name).then(|| self.run(&metadata.execution_id))
     }
 
-    /// Takes room for one more open run; given back when the slot is dropped.
+    /// Reserves a slot for an open run, which is freed when it is dropped.
     pub(super) fn take_slot(&self) -> Result<RunSlot> {
         let taken = self
             .open_runs
@@ -168,7 +169,7 @@ impl DataDir {
     }
 }
 
-/// The `n`th choice for a label.
+/// Returns the `n`th name for a label.
 pub(super) fn numbered(label: &str, n: u32) -> ExecutionId {
     if n <= 1 {
         label.into()
@@ -177,7 +178,7 @@ pub(super) fn numbered(label: &str, n: u32) -> ExecutionId {
     }
 }
 
-/// Room for one open run.
+/// A slot for an open run.
 #[derive(Debug)]
 pub(super) struct RunSlot(Arc<AtomicUsize>);
 
@@ -187,7 +188,7 @@ impl Drop for RunSlot {
     }
 }
 
-/// The directory of one execution: `runs/{execution_id}`, safely spelt.
+/// The directory of one execution: `runs/{execution_id}`, with the id encoded.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     path: Arc<Path>,
@@ -196,21 +197,21 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// The run in a directory, wherever it is: one that was copied, say. Its execution is what its
-    /// metadata say, else its name.
+    /// Returns the run in a directory at any path, for example a copy. The execution's id comes
+    /// from the metadata, or else from the directory's name.
     ///
     /// # Errors
-    /// When it is no directory, or its metadata cannot be used.
+    /// If the path is no directory, or its metadata are unusable.
     pub fn at(path: &Path) -> Result<Self> {
         let dir = DirHandle::open(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let execution_id = match Metadata::read_in(&dir)? {
+        let execution_id = match RunMetadata::read_in(&dir)? {
             Some(metadata) => metadata.execution_id,
             None => decode_name(&name)
                 .unwrap_or_else(|| name.into_owned())
                 .into(),
         };
-        // Its data directory, if it is in one; nothing else is asked of it.
+        // The data directory, if the path is in one; nothing else uses it.
         let root = path.parent().and_then(Path::parent).unwrap_or(path);
         Ok(Self {
             path: path.into(),
@@ -219,7 +220,7 @@ impl RunDirectory {
         })
     }
 
-    /// Whether anything of a run is there: its metadata, or a file of its log.
+    /// Returns `true` if the directory contains metadata or events.
     #[cfg(feature = "cli")]
     pub(crate) fn has_history(&self) -> bool {
         self.open_dir().is_ok_and(|dir| {
@@ -230,32 +231,45 @@ impl RunDirectory {
         })
     }
 
-    /// The execution whose history this is.
+    /// Reads the run's metadata; `None` if there are none.
+    ///
+    /// # Errors
+    /// If the metadata are unreadable, malformed, too large, or a symbolic link. A run is usable
+    /// without them: callers report the error as a warning.
+    pub fn metadata(&self) -> Result<Option<RunMetadata>> {
+        match self.open_dir() {
+            Ok(dir) => RunMetadata::read_in(&dir),
+            Err(_) if !self.exists() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the execution's id.
     pub fn execution_id(&self) -> &ExecutionId {
         &self.execution_id
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All events of the execution.
+    /// Returns the path of the newest events.
     pub fn events_path(&self) -> PathBuf {
         self.path.join(EVENTS)
     }
 
-    /// What is known about the execution.
+    /// Returns the path of the metadata.
     pub fn metadata_path(&self) -> PathBuf {
         self.path.join(METADATA)
     }
 
-    /// The files of one iteration of a loop: `iterations/{n}`.
+    /// Returns the directory of one iteration of a loop: `iterations/{n}`.
     pub fn iteration_path(&self, iteration: u32) -> PathBuf {
         self.path.join("iterations").join(iteration.to_string())
     }
 
-    /// Whether something stands at the path already.
+    /// Returns `true` if anything exists at the path.
     pub fn exists(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok()
     }
@@ -264,9 +278,9 @@ impl RunDirectory {
         &self.data
     }
 
-    /// Makes the directory, and those above it, and enters it.
+    /// Creates the directory and its parents, and opens it.
     pub(super) fn create(&self) -> Result<DirHandle> {
-        // Most often all is there, or only the last one is missing.
+        // Usually the directory or its parent exists.
         let made = match DirBuilder::new().mode(0o700).create(&self.path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 self.data.prepare()?;
@@ -288,15 +302,11 @@ impl RunDirectory {
         self.open_dir()
     }
 
-    /// Opens the directory, if it is one: a symbolic link could lead anywhere.
+    /// Opens the directory. Refuses a symbolic link, which could lead anywhere.
     pub(crate) fn open_dir(&self) -> Result<DirHandle> {
         DirHandle::open(&self.path)
     }
 }
-
-pub(super) const EVENTS: &str = "events.jsonl";
-pub(super) const METADATA: &str = "metadata.json";
-pub(super) const LOCK: &str = "lock";
 
 #[cfg(test)]
 mod tests {

@@ -11,6 +11,11 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
+/// The names of files in a run directory.
+pub(super) const EVENTS: &str = "events.jsonl";
+pub(super) const METADATA: &str = "metadata.json";
+pub(super) const LOCK: &str = "lock";
+
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
@@ -121,5 +126,24 @@ impl FileId {
     pub(super) fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self(metadata.dev(), metadata.ino()))
+    }
+}
+
+/// Makes the names in a directory survive a power cut.
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    match File::open(path).and_then(|directory| directory.sync_all()) {
+        // Some file systems have nothing to sync in a directory. A directory that was removed has
+        // nothing to sync either; the writer notices that when it writes.
+        Err(cause)
+            if matches!(
+                cause.kind(),
+                io::ErrorKind::InvalidInput
+                    | io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(())
+        }
+        outcome => outcome,
     }
 }

@@ -22,7 +22,7 @@ const CUT: &str = "\n[td-observe: cut here, more was printed]\n";
 pub enum IterationFile {
     /// The prompts, whole.
     Prompt,
-    /// What the model answered, whole, and the tools that it called.
+    /// What the model answered, whole, and the context that it called.
     Response,
     /// What the check, and before it an agent's command, printed.
     Stdout,
@@ -92,7 +92,7 @@ impl IterationDirectory {
     }
 }
 
-/// One of the files, while it is written. Each piece is in the kernel's hands when it was taken.
+/// One of the files, while it is written. Each source is in the kernel's hands when it was taken.
 #[derive(Debug)]
 pub struct IterationText {
     file: File,
@@ -203,8 +203,8 @@ mod tests {
         let mut stdout = directory.create(IterationFile::Stdout).unwrap();
         stdout.room = 5;
         let text = "abcdäe".as_bytes();
-        for piece in [&text[..5], &text[5..], b"more"] {
-            stdout.push_bytes(piece).unwrap();
+        for bytes in [&text[..5], &text[5..], b"more"] {
+            stdout.push_bytes(bytes).unwrap();
         }
         let text = fs::read_to_string(run.iteration_path(1).join("stdout.log")).unwrap();
         assert_eq!(text, format!("abcd{CUT}"));

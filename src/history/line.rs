@@ -1,25 +1,25 @@
-//! The line format: an envelope as one line of JSON, and back (pure).
+//! The line format: writes an envelope as one line of JSON and parses it (pure).
 
 use crate::event::{Envelope, ExecutionId, SCHEMA, TdEvent};
 use crate::timestamp::{Timestamp, TimestampFormatter};
 
-/// A line beyond this is not read whole, so that a broken file cannot take all memory. Events are
-/// bounded by the way to the log (64 MiB), and text at most doubles in JSON, but for control
+/// The longest line that is read, so that a corrupt file cannot exhaust memory. Events are limited
+/// by the lane to the log (64 MiB), and JSON at most doubles their text, except for control
 /// characters.
 pub(super) const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Writes lines; keeps the text of the current second, which most lines share.
+/// Writes lines. Caches the text of the current second, which most lines share.
 #[derive(Default)]
 pub(crate) struct LineWriter {
     stamp: TimestampFormatter,
 }
 
 impl LineWriter {
-    /// Appends the envelope as one line. When it cannot be written as JSON (no event of ours is
-    /// like that), `out` is as before.
+    /// Appends the envelope as one line. If it cannot be serialized, which no event of this crate
+    /// causes, `out` is unchanged.
     ///
     /// # Errors
-    /// What the serialiser says.
+    /// The error of the serializer.
     pub(crate) fn push(
         &mut self,
         out: &mut Vec<u8>,
@@ -54,14 +54,14 @@ fn write_line(
             envelope.event.write_json(out)?;
             out.push(b'}');
         }
-        // What was read from elsewhere: rare, so the long way is good enough.
+        // An envelope from elsewhere: rare, so serde's slower way suffices.
         _ => serde_json::to_writer(&mut *out, envelope)?,
     }
     out.push(b'\n');
     Ok(())
 }
 
-/// The header line of a file; not part of the stream, so its number is 0.
+/// Returns the header line of a file. It is not part of the stream and has the number 0.
 pub(crate) fn header(
     execution_id: &ExecutionId,
     ts: Timestamp,
@@ -79,8 +79,8 @@ pub(crate) fn header(
     Envelope::new(Some(0), ts, event)
 }
 
-/// Reads one line, with or without its line feed. Lines of older logs are read too, and what this
-/// version does not know is kept.
+/// Parses one line, with or without its line feed. Accepts the lines of older logs, and keeps
+/// fields and events that this version does not know.
 ///
 /// ```
 /// let line = br#"{"ts":"2026-01-21T10:00:01Z","event":{"type":"IterationStarted","execution_id":"abc123","iteration":1}}"#;
@@ -88,7 +88,7 @@ pub(crate) fn header(
 /// ```
 ///
 /// # Errors
-/// When the line is not an envelope: torn, or written by somebody else.
+/// If the line is not an envelope, for example because it is incomplete.
 pub fn parse_line(line: &[u8]) -> Result<Envelope, serde_json::Error> {
     serde_json::from_slice(line.trim_ascii_end())
 }

@@ -1,4 +1,5 @@
-//! One writer a run: an advisory lock on a file of its own, which ends with the process that holds it.
+//! One writer per run: an advisory lock on a file of its own, which ends with the process that
+//! holds it.
 
 use std::fs::File;
 use std::io;
@@ -9,27 +10,26 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::{Error, Result};
-use crate::history::dir::{LOCK, RunDirectory, RunSlot};
-use crate::history::dir_handle::{DirHandle, FileId};
+use crate::history::dir::{RunDirectory, RunSlot};
+use crate::history::dir_handle::{DirHandle, FileId, LOCK};
 use crate::thread;
 
-/// How often the lock file may vanish between opening and locking it, or be asked about by others
-/// at just that moment, before that is an error.
+/// The number of attempts to lock a file that is removed between opening and locking it, or that
+/// another program probes at that moment.
 const TRIES_MAX: u32 = 100;
-/// How long to wait for those who only ask whether the run is being written: they hold the lock
-/// for microseconds.
-const ASKED_PAUSE: Duration = Duration::from_millis(1);
-/// Room for any pid and its line feed; what is longer was not written by us.
+/// The pause for other programs that only probe the lock: they hold it for microseconds.
+const PROBE_PAUSE: Duration = Duration::from_millis(1);
+/// The size of any process id and a line feed; longer text is not ours.
 const PID_BYTES_MAX: usize = 16;
 
-/// The right to write a run. Held until dropped, or until the process is gone.
+/// The right to write a run. Held until dropped or until the process ends.
 #[derive(Debug)]
 pub(super) struct RunLock {
     file: File,
     /// Counts this lock's file descriptor.
     #[expect(
         dead_code,
-        reason = "held for its drop, which gives the place to another run"
+        reason = "held for its drop, which frees the slot for another run"
     )]
     slot: RunSlot,
 }
@@ -38,14 +38,15 @@ impl RunLock {
     /// Takes the lock of a run.
     ///
     /// # Errors
-    /// [`Error::is_locked`] when another process, or another part of this one, holds it.
+    /// [`Error::is_locked`] if another process, or another part of this one, holds it.
     pub(super) fn take(run: &RunDirectory, dir: &DirHandle) -> Result<Self> {
         let slot = run.data().take_slot()?;
         let file = lock_file(dir)?;
         Ok(Self { file, slot })
     }
 
-    /// Takes the lock again when its file was removed, so that nobody else thinks the run is free.
+    /// Takes the lock again if its file was removed, so that no other writer considers the run
+    /// free.
     pub(super) fn retake(&mut self, dir: &DirHandle) -> Result<()> {
         if !self.is_in_place(dir) {
             self.file = lock_file(dir)?;
@@ -53,7 +54,7 @@ impl RunLock {
         Ok(())
     }
 
-    /// Whether the locked file is still the one that others would try to lock.
+    /// Returns `true` if the locked file is still the one that another writer would lock.
     pub(super) fn is_in_place(&self, dir: &DirHandle) -> bool {
         is_at(&self.file, dir).unwrap_or(false)
     }
@@ -61,8 +62,8 @@ impl RunLock {
 
 impl Drop for RunLock {
     fn drop(&mut self) {
-        // Closing alone is not enough: a child that another thread is just starting holds a copy of
-        // the descriptor until it runs its program. If this fails, closing has to do.
+        // Closing is not enough: a child that another thread is starting holds a copy of the
+        // descriptor until it executes its program. If unlocking fails, closing has to suffice.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
@@ -77,7 +78,7 @@ fn lock_file(dir: &DirHandle) -> Result<File> {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) if !is_held(&file).map_err(failed)? => {
-                thread::park(Some(ASKED_PAUSE));
+                thread::park(Some(PROBE_PAUSE));
                 continue;
             }
             Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -90,28 +91,28 @@ fn lock_file(dir: &DirHandle) -> Result<File> {
             Err(cause) => return Err(failed(cause.into())),
         }
         if is_at(&file, dir).map_err(failed)? {
-            // The text only helps a human: without room for it the lock is as good.
+            // The text only informs people; the lock works without it.
             let _ = file.set_len(0);
             let _ = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
             return Ok(file);
         }
-        // Somebody removed the file between our opening and locking it: what we hold is nothing.
+        // The file was removed between opening and locking it, so the lock protects nothing.
     }
     Err(failed(io::Error::other("it keeps vanishing")))
 }
 
 impl RunDirectory {
-    /// Whether somebody writes the run now.
+    /// Returns `true` if a writer has the run open.
     ///
     /// # Errors
-    /// When there is no such run, or that cannot be asked.
+    /// If there is no such run, or its lock cannot be probed.
     pub fn is_written(&self) -> Result<bool> {
         is_written(&self.open_dir()?)
             .map_err(|cause| Error::file("cannot ask who writes the run in", self.path(), cause))
     }
 }
 
-/// Whether somebody writes the run of a directory now.
+/// Returns `true` if a writer has the run of a directory open.
 pub(super) fn is_written(dir: &DirHandle) -> io::Result<bool> {
     match dir.file(LOCK, OFlags::RDONLY) {
         Ok(file) => is_held(&file),
@@ -120,8 +121,8 @@ pub(super) fn is_written(dir: &DirHandle) -> io::Result<bool> {
     }
 }
 
-/// Whether a writer holds the lock. There is no way to ask but to take it, as one of many, and to
-/// give it back at once.
+/// Returns `true` if a writer holds the lock. The only way to find out is to take a shared lock and
+/// release it at once.
 fn is_held(file: &File) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {
@@ -133,7 +134,7 @@ fn is_held(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether `file` is the lock file that stands in the directory now.
+/// Returns `true` if `file` is the lock file in the directory.
 fn is_at(file: &File, dir: &DirHandle) -> io::Result<bool> {
     Ok(dir.identity(LOCK)? == Some(FileId::of(file)?))
 }

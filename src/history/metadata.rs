@@ -1,4 +1,5 @@
-//! `metadata.json`: what a run is of, kept beside its events; read with suspicion, replaced whole.
+//! `metadata.json`: describes the run and its state. Reading expects damaged files; writing
+//! replaces the whole file.
 
 use std::io::{self, Read, Write};
 
@@ -8,106 +9,105 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::dir::{METADATA, RunDirectory};
-use crate::history::dir_handle::DirHandle;
+use crate::history::dir_handle::{DirHandle, METADATA};
 use crate::timestamp::Timestamp;
 
-/// A file beyond this is not ours; ours have some hundred bytes.
+/// The largest file that is read; ours have some hundred bytes.
 const METADATA_BYTES_MAX: u64 = 1024 * 1024;
 const TEMPORARY: &str = "metadata.json.tmp";
 
-/// Which tmux session a run is of, whatever the session is called now: these never change in its
-/// life, and no other session has the same.
+/// Identifies the tmux session of a run independently of its current name. The fields never change
+/// during the life of a session, and no other session has the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TmuxIdentity {
-    /// The server's socket.
+    /// The socket of the server.
     pub socket: String,
-    /// The server's process.
+    /// The process id of the server.
     pub server_pid: u32,
-    /// When the server started, in seconds since 1970: process ids come again.
+    /// The time when the server started, in seconds since 1970; process ids are reused.
     pub server_started: i64,
-    /// The session's id, as `$3`.
+    /// The id of the session, for example `$3`.
     pub session_id: String,
-    /// When the session was made, in seconds since 1970.
+    /// The time when the session was created, in seconds since 1970.
     pub session_created: i64,
 }
 
-/// How a run is doing.
+/// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
-    /// Somebody writes it, or died while writing it.
+    /// A writer has the run open, or died while it had.
     #[default]
     Running,
-    /// What was observed has ended.
+    /// The observed execution has ended.
     Completed,
-    /// What was observed has failed.
+    /// The observed execution has failed.
     Failed,
-    /// The observer stopped, and what it observed may go on.
+    /// The observer stopped; the observed execution may continue.
     Detached,
     /// A state that this version does not know.
     #[serde(untagged)]
     Other(String),
 }
 
-/// What whoever opens a run says about it.
+/// Describes a run when it is opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunInfo {
-    /// What kind of thing is observed: `tmux`, `process`, `loop`, `agents`.
+    /// The kind of execution: `tmux`, `process`, `loop` or `agents`.
     pub kind: String,
-    /// Its name for humans, at first sight.
+    /// The name of the execution when it was first observed, for people.
     pub label: String,
-    /// The tmux session, if it is one.
+    /// The tmux session, if the run has one.
     pub identity: Option<TmuxIdentity>,
-    /// Anything else that is worth keeping: command, target, directory.
+    /// Additional data: command, target, directory.
     pub extra: Map<String, Value>,
 }
 
 /// The content of `metadata.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Metadata {
-    /// The run's execution.
+pub struct RunMetadata {
+    /// The execution of the run.
     pub execution_id: ExecutionId,
-    /// What kind of thing is observed: `tmux`, `process`, `loop`, `agents`.
+    /// The kind of execution: `tmux`, `process`, `loop` or `agents`.
     #[serde(default)]
     pub kind: String,
-    /// Its name for humans, at first sight.
+    /// The name of the execution when it was first observed, for people.
     #[serde(default)]
     pub label: String,
-    /// The tmux session, if it is one.
+    /// The tmux session, if the run has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<TmuxIdentity>,
-    /// When the run began.
+    /// The time when the run began.
     #[serde(default)]
     pub created: Timestamp,
-    /// When this file was written.
+    /// The time when this file was written.
     #[serde(default)]
     pub updated: Timestamp,
-    /// The last writer's process.
+    /// The process id of the last writer.
     #[serde(default)]
     pub pid: u32,
-    /// The last writer's host.
+    /// The host of the last writer.
     #[serde(default)]
     pub host: String,
-    /// How the run is doing.
+    /// The state of the run.
     #[serde(default)]
     pub state: RunState,
-    /// What the observed thing exited with.
+    /// The exit status of the execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<i32>,
-    /// The number that the next event gets, as of a run's orderly end.
+    /// The number of the next event, set when the run ends in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_seq: Option<u64>,
-    /// Anything else: command, target, directory.
+    /// Additional data: command, target, directory.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
-    /// Fields that this version does not know, kept.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
 }
 
-impl Metadata {
-    /// For a run that begins.
+impl RunMetadata {
+    /// Returns the metadata of a new run.
     pub(super) fn new(execution_id: &ExecutionId, info: RunInfo, ts: Timestamp) -> Self {
         Self {
             execution_id: execution_id.clone(),
@@ -126,7 +126,8 @@ impl Metadata {
         }
     }
 
-    /// For a run that goes on: its beginning and first label stay, and what nobody replaces.
+    /// Returns the metadata of a resumed run. Keeps the beginning, the first label, and all data
+    /// that `info` does not replace.
     pub(super) fn resumed(self, info: RunInfo, ts: Timestamp) -> Self {
         let mut extra = self.extra;
         extra.extend(info.extra);
@@ -152,19 +153,6 @@ impl Metadata {
         }
     }
 
-    /// Reads the metadata of a run; `None` when there is none.
-    ///
-    /// # Errors
-    /// When it cannot be used: unreadable, not ours, too big, a link. A run without metadata is as
-    /// good as one with, so this is a warning to pass on, never a reason to stop.
-    pub fn read(run: &RunDirectory) -> Result<Option<Self>> {
-        match DirHandle::open(run.path()) {
-            Ok(dir) => Self::read_in(&dir),
-            Err(_) if !run.exists() => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     pub(super) fn read_in(dir: &DirHandle) -> Result<Option<Self>> {
         let failed = |cause| Error::file("cannot use", &dir.join(METADATA), cause);
         let file = match dir.file(METADATA, OFlags::RDONLY) {
@@ -187,8 +175,8 @@ impl Metadata {
             .map_err(|cause| failed(cause.into()))
     }
 
-    /// Replaces the file; whoever reads it sees the old or the new one, whole. For the holder of
-    /// the run's lock: there is one temporary file.
+    /// Replaces the file atomically. Requires the run's lock, because all writers share one
+    /// temporary file.
     pub(super) fn write_in(&self, dir: &DirHandle) -> Result<()> {
         let write = || {
             dir.remove(TEMPORARY)?;
@@ -197,7 +185,7 @@ impl Metadata {
             let mut text = serde_json::to_vec_pretty(self)?;
             text.push(b'\n');
             file.write_all(&text)?;
-            // Without this a power cut may leave the new name with nothing in it.
+            // Without this, a power cut may leave an empty file under the new name.
             file.sync_data()?;
             dir.rename(TEMPORARY, METADATA)
         };
@@ -205,7 +193,7 @@ impl Metadata {
     }
 }
 
-/// The name of this host.
+/// Returns the name of this host.
 pub(super) fn host() -> String {
     rustix::system::uname()
         .nodename()
@@ -219,7 +207,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::history::dir::DataDir;
+    use crate::history::dir::{DataDir, RunDirectory};
 
     fn run() -> (tempfile::TempDir, RunDirectory) {
         let temp = tempfile::tempdir().unwrap();
@@ -233,11 +221,11 @@ mod tests {
         let (_temp, run) = run();
         let text = r#"{"execution_id":"a","state":"paused","mood":{"is":"good"},"extra":{"x":1}}"#;
         fs::write(run.metadata_path(), text).unwrap();
-        let read = Metadata::read(&run).unwrap().unwrap();
+        let read = run.metadata().unwrap().unwrap();
         assert_eq!(read.state, RunState::Other("paused".into()));
         let resumed = read.resumed(RunInfo::default(), Timestamp::default());
         resumed.write_in(&run.open_dir().unwrap()).unwrap();
-        let again = Metadata::read(&run).unwrap().unwrap();
+        let again = run.metadata().unwrap().unwrap();
         assert_eq!(again, resumed);
         assert_eq!(again.unknown["mood"]["is"], "good");
         assert_eq!(again.extra["x"], 1);
@@ -247,25 +235,25 @@ mod tests {
     #[test]
     fn bad_files_are_an_error_to_tell_not_to_stop_at() {
         let (temp, run) = run();
-        assert!(Metadata::read(&run).unwrap().is_none());
+        assert!(run.metadata().unwrap().is_none());
         for text in ["", "{", "[]", "null", "{\"execution_id\":7}", "\u{0}\u{0}"] {
             fs::write(run.metadata_path(), text).unwrap();
-            assert!(Metadata::read(&run).is_err(), "{text:?}");
+            assert!(run.metadata().is_err(), "{text:?}");
         }
         fs::write(
             run.metadata_path(),
             vec![b' '; METADATA_BYTES_MAX as usize + 1],
         )
         .unwrap();
-        assert!(Metadata::read(&run).is_err());
+        assert!(run.metadata().is_err());
         fs::remove_file(run.metadata_path()).unwrap();
         fs::write(temp.path().join("secret"), "{\"execution_id\":\"a\"}").unwrap();
         symlink(temp.path().join("secret"), run.metadata_path()).unwrap();
-        assert!(Metadata::read(&run).is_err());
-        // Writing replaces the link and does not touch what it leads to.
-        let metadata = Metadata::new(&"a".into(), RunInfo::default(), Timestamp::default());
+        assert!(run.metadata().is_err());
+        // Writing replaces the link and does not touch its target.
+        let metadata = RunMetadata::new(&"a".into(), RunInfo::default(), Timestamp::default());
         metadata.write_in(&run.open_dir().unwrap()).unwrap();
-        assert_eq!(Metadata::read(&run).unwrap(), Some(metadata));
+        assert_eq!(run.metadata().unwrap(), Some(metadata));
         assert_eq!(
             fs::read(temp.path().join("secret")).unwrap(),
             b"{\"execution_id\":\"a\"}"

@@ -1,4 +1,5 @@
-//! The log: every event of a run as one line of JSON, in a directory of its own, kept by one writer.
+//! The history of runs: each run has a directory with all its events as JSON Lines, written by one
+//! writer.
 //!
 //! ```text
 //! any thread:      DataDir ─> RunDirectory::open ─> OpenRun (lock, file, next number)
@@ -8,19 +9,20 @@
 //! any thread:      LogReader, Follower: all files of a run as one log (td-read-N)
 //! ```
 //!
-//! The log knows no bus: whoever has batches calls the writer. It owns one thread, `td-sync`,
-//! described in `sync.rs`; the writer itself runs on the caller's thread and never waits for it,
-//! but for [`SyncPolicy::Always`].
+//! The module does not know the bus: the caller passes batches to [`LogWriter`]. The writer runs on
+//! its caller's thread, owns the threads `td-sync` and `td-chores`, and never waits for them,
+//! except with [`SyncPolicy::Always`].
 //!
-//! A run's files: `events.jsonl` is the newest; those before it are `events.000001.jsonl.gz` and
-//! so on, the oldest first, for a moment without `.gz`. Each begins with a header line.
+//! `events.jsonl` is the newest file of a run. Earlier files are `events.000001.jsonl.gz` and so
+//! on, oldest first; each one is without `.gz` until it is compressed. Each file begins with a
+//! header line.
 //!
-//! File descriptors, of which a process has 1024 unless its user says otherwise: at most
-//! [`RUNS_MAX`] locks, one for each open run, because a lock lives as long as its descriptor;
-//! [`FILES_MAX`] event files, the least recently used one is closed and opened again when it is
-//! written to; as many as stand in the queue of `td-sync`; and three of
-//! `td-chores`; and, with raw recordings, 64 files of theirs. Together that stays below 470. A run
-//! beyond [`RUNS_MAX`] is refused and observed without a log; the limit of the process is left alone.
+//! A process has 1024 file descriptors by default. The module and `recording` use fewer than 470:
+//! at most [`RUNS_MAX`] locks, one for each open run, because a lock lives as long as its
+//! descriptor; [`FILES_MAX`] event files, of which the least recently used one is closed and opened
+//! again when it is written to; one for each job in the queue of `td-sync`; three in `td-chores`;
+//! and 64 raw recordings. A run beyond [`RUNS_MAX`] is refused, and its execution is observed
+//! without a log. The limit of the process is not changed.
 
 mod dir_handle;
 mod name;
@@ -29,17 +31,17 @@ mod dir;
 
 mod rotate;
 
-mod find;
 mod line;
 mod metadata;
+mod run_index;
 
-mod file;
-mod files;
+mod events_file;
 mod lock;
-mod run;
+mod open_run;
+mod run_files;
 mod tail;
 
-mod active;
+mod active_run;
 mod chores;
 mod notice;
 mod pending;
@@ -49,25 +51,25 @@ mod writer;
 mod iteration;
 mod read;
 
-mod pace;
+mod replay_pace;
 mod runs;
 
 mod prune;
 
 pub use dir::{DataDir, RUNS_MAX, RunDirectory};
 pub(crate) use dir_handle::DirHandle;
-pub use find::{FoundRun, RunIndex};
 pub use iteration::{IterationDirectory, IterationFile, IterationText};
 pub use line::parse_line;
-pub use metadata::{Metadata, RunInfo, RunState, TmuxIdentity};
+pub use metadata::{RunInfo, RunMetadata, RunState, TmuxIdentity};
 pub use name::{decode_name, encode_name};
-pub use notice::{LogReport, LostRun, Notice, NoticeKind};
-pub use pace::Pace;
+pub use notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
+pub use open_run::OpenRun;
 pub use prune::{Pruned, Retention};
-pub use read::{Follower, LogReader, Query, ReadReport, Record};
+pub use read::{Follower, LogReader, LogRecord, Query, ReadReport};
+pub use replay_pace::ReplayPace;
 pub use rotate::Rotation;
-pub use run::OpenRun;
-pub use runs::{RunList, RunSummary, Standing};
+pub use run_index::{FoundRun, RunIndex};
+pub use runs::{RunList, RunStatus, RunSummary};
 pub use sync::SyncPolicy;
 pub use tail::{Repair, read_tail};
 pub use writer::{FILES_MAX, LogOptions, LogWriter};

@@ -1,21 +1,21 @@
-//! An execution's id as the name of its directory: one safe path component, one id a name (pure).
+//! Encodes an execution's id as a directory name: one safe path component, unique per id (pure).
 
 use std::fmt::Write;
 
-/// What Linux file systems take as one name.
+/// The longest name that Linux file systems accept.
 const NAME_BYTES_MAX: usize = 255;
-/// Stands before the hash of a name that was cut; no escape looks like it, so that a cut name is
-/// never the name of another id.
+/// Precedes the hash of a shortened name. No escape looks like it, so a shortened name is never the
+/// name of another id.
 const HASH_MARK: &str = "%~";
-/// The mark and 64 bits in hexadecimal.
+/// The length of the mark and of 64 bits in hexadecimal.
 const HASH_BYTES: usize = HASH_MARK.len() + 16;
-/// The name of the empty id; no escape is a `%` alone.
+/// The name of the empty id. No escape is a single `%`.
 const EMPTY: &str = "%";
 
-/// The directory name of an execution.
+/// Returns the directory name of an execution.
 ///
-/// What is unsafe or unreadable in a name (`/`, `%`, control and invisible characters, a leading
-/// dot) is written as percent escapes; a name that is too long is cut and ends with a hash.
+/// Unsafe or unreadable characters (`/`, `%`, control and invisible characters, a leading dot)
+/// become percent escapes. A name that is too long is shortened and ends with a hash.
 ///
 /// ```
 /// use td_observe::history::encode_name;
@@ -33,7 +33,7 @@ pub fn encode_name(id: &str) -> String {
             name.push(c);
         } else {
             for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-                // Writing to a string cannot fail.
+                // Writing to a string does not fail.
                 let _ = write!(name, "%{byte:02X}");
             }
         }
@@ -49,7 +49,7 @@ pub fn encode_name(id: &str) -> String {
     name
 }
 
-/// The id that a directory is named after; `None` for a name that was cut, or is none of ours.
+/// Returns the id that a directory name encodes; `None` for a shortened name and for other names.
 ///
 /// ```
 /// use td_observe::history::decode_name;
@@ -76,11 +76,12 @@ pub fn decode_name(name: &str) -> Option<String> {
         rest = tail;
     }
     let id = String::from_utf8(bytes).ok()?;
-    // Other spellings of an id are none of ours.
+    // Another spelling of an id is not a name of ours.
     (encode_name(&id) == name).then_some(id)
 }
 
-/// Whether a character stands for itself: it is no separator, and a terminal shows it as it is.
+/// Returns `true` for a character that is written as it is: it is no separator, and terminals show
+/// it unchanged.
 fn is_plain(c: char) -> bool {
     let invisible = matches!(
         c,
@@ -90,8 +91,8 @@ fn is_plain(c: char) -> bool {
     !(c.is_control() || invisible || matches!(c, '/' | '\\' | '%'))
 }
 
-/// FNV-1a: written by hand because the standard library's hash may differ between versions, and
-/// names on disk must not.
+/// FNV-1a, written by hand because the hash of the standard library may change between versions,
+/// and names on disk must not.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -133,7 +134,7 @@ mod tests {
         assert!(one.len() <= NAME_BYTES_MAX && other.len() <= NAME_BYTES_MAX);
         assert_ne!(one, other);
         assert_eq!(decode_name(&one), None);
-        // Names on disk: this must never change.
+        // This hash is part of names on disk and must never change.
         assert_eq!(&encode_name(&"x".repeat(256))[237..], "%~295fa478294e7725");
         assert_eq!(encode_name(&"x".repeat(255)).len(), 255);
     }

@@ -7,7 +7,7 @@ use crate::event::{ExecutionId, TdEvent};
 /// What kind of thing a notice tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NoticeKind {
+pub enum LogNoticeKind {
     /// Writing began to fail; said once, until it works again.
     Failing,
     /// Writing works again.
@@ -26,22 +26,22 @@ pub enum NoticeKind {
 
 /// Something about a run's log that its user should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct LogNotice {
     /// Whose log.
     pub execution_id: ExecutionId,
     /// What kind of thing it is.
-    pub kind: NoticeKind,
+    pub kind: LogNoticeKind,
     /// A sentence for a human.
-    pub what: String,
+    pub message: String,
 }
 
-impl Notice {
+impl LogNotice {
     /// The notice as an event of its execution.
     pub fn to_event(&self) -> TdEvent {
         let execution_id = self.execution_id.clone();
-        let (context, message) = ("log".to_owned(), self.what.clone());
+        let (context, message) = ("log".to_owned(), self.message.clone());
         match self.kind {
-            NoticeKind::Failing => TdEvent::Error {
+            LogNoticeKind::Failing => TdEvent::Error {
                 execution_id,
                 context,
                 message,
@@ -66,7 +66,7 @@ pub struct LogReport {
     /// Events of executions that had no open run.
     pub not_kept: u64,
     /// What went wrong at the very end: syncing, metadata, a disk that did not answer.
-    pub problems: Vec<Notice>,
+    pub problems: Vec<LogNotice>,
 }
 
 /// A run whose last events could not be written.
@@ -81,5 +81,5 @@ pub struct LostRun {
     /// The last number that was given.
     pub last_seq: u64,
     /// Why.
-    pub why: String,
+    pub cause: String,
 }

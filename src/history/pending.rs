@@ -5,20 +5,20 @@ use crate::event::{Envelope, ExecutionId, TdEvent};
 use crate::history::line::{LineWriter, parse_line};
 
 /// Buffers kept for the next batch; a batch seldom has more runs with much to say.
-const SPARES_MAX: usize = 4;
+const BUFFERS_MAX: usize = 4;
 /// A buffer that grew beyond this is given back to the system.
-const SPARE_BYTES_MAX: usize = 4 * 1024 * 1024;
+const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// How many bytes may wait, this run's lines included.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct PendingLimits {
     /// For output text.
     pub(super) text: usize,
     /// For life-cycle events, which have reserved room.
     pub(super) life: usize,
 }
 
-impl Limits {
+impl PendingLimits {
     /// While writing works, lines wait for the end of their batch only.
     pub(super) const NONE: Self = Self {
         text: usize::MAX,
@@ -28,15 +28,15 @@ impl Limits {
 
 /// Used buffers, so that a batch needs no new memory.
 #[derive(Debug, Default)]
-pub(super) struct Spares(Vec<Vec<u8>>);
+pub(super) struct BufferPool(Vec<Vec<u8>>);
 
-impl Spares {
+impl BufferPool {
     fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_default()
     }
 
     fn give(&mut self, mut buffer: Vec<u8>) {
-        if self.0.len() < SPARES_MAX && (1..=SPARE_BYTES_MAX).contains(&buffer.capacity()) {
+        if self.0.len() < BUFFERS_MAX && (1..=BUFFER_BYTES_MAX).contains(&buffer.capacity()) {
             buffer.clear();
             self.0.push(buffer);
         }
@@ -45,24 +45,24 @@ impl Spares {
 
 /// Lines that wait, in order; a gap stands for what came behind them and had no room.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingLines {
     lines: Vec<u8>,
     gap: Option<LogGapRange>,
     /// Text was dropped: all text is, until everything that waits is written. Else short texts
     /// would slip in between long ones, each with a gap before it.
-    shedding: bool,
+    is_dropping_text: bool,
     /// How many events were left out since that was last asked, here or on the way here.
     dropped: u64,
 }
 
 /// A gap that was put behind the lines for one try.
 #[derive(Debug)]
-pub(super) struct Sealed {
+pub(super) struct WriteAttempt {
     mark: usize,
     gap: Option<LogGapRange>,
 }
 
-impl Pending {
+impl PendingLines {
     pub(super) fn len(&self) -> usize {
         self.lines.len()
     }
@@ -79,18 +79,18 @@ impl Pending {
     pub(super) fn push(
         &mut self,
         writer: &mut LineWriter,
-        spares: &mut Spares,
+        buffers: &mut BufferPool,
         id: &ExecutionId,
         envelope: &Envelope,
-        limits: Limits,
+        limits: PendingLimits,
     ) {
         let is_text = envelope.event.is_text();
         if self.lines.capacity() == 0 {
-            self.lines = spares.take();
+            self.lines = buffers.take();
         }
         let start = self.lines.len();
         let limit = if is_text { limits.text } else { limits.life };
-        let written = if is_text && self.shedding {
+        let written = if is_text && self.is_dropping_text {
             false
         } else {
             self.write_gap(writer, id);
@@ -101,9 +101,9 @@ impl Pending {
         } else {
             self.lines.truncate(start);
             self.lines.shrink_to(limits.life);
-            self.shedding |= is_text;
+            self.is_dropping_text |= is_text;
             if let Some(gap) = LogGapRange::of(envelope) {
-                self.note_missing(gap);
+                self.add_missing(gap);
             }
         }
         self.dropped += match (&envelope.event, LogGapRange::of(envelope)) {
@@ -120,7 +120,7 @@ impl Pending {
 
     /// Numbers whose events will not be in the file. They follow on each other: a gap is written
     /// before the next line is.
-    pub(super) fn note_missing(&mut self, gap: LogGapRange) {
+    pub(super) fn add_missing(&mut self, gap: LogGapRange) {
         match &mut self.gap {
             Some(open) => open.widen(gap),
             None => self.gap = Some(gap),
@@ -151,39 +151,43 @@ impl Pending {
     }
 
     /// Writes the gap behind the lines, for one try: it may still grow if that fails.
-    pub(super) fn seal(&mut self, writer: &mut LineWriter, id: &ExecutionId) -> Sealed {
+    pub(super) fn begin_write(
+        &mut self,
+        writer: &mut LineWriter,
+        id: &ExecutionId,
+    ) -> WriteAttempt {
         let mark = self.lines.len();
         self.write_gap(writer, id);
-        Sealed {
+        WriteAttempt {
             mark,
             gap: self.gap.take(),
         }
     }
 
     /// After a try that wrote only the first `kept` bytes.
-    pub(super) fn unseal(&mut self, sealed: Sealed, kept: usize) {
-        if kept <= sealed.mark {
-            self.lines.truncate(sealed.mark);
-            self.gap = sealed.gap;
+    pub(super) fn write_failed(&mut self, attempt: WriteAttempt, kept: usize) {
+        if kept <= attempt.mark {
+            self.lines.truncate(attempt.mark);
+            self.gap = attempt.gap;
         }
         self.lines.drain(..kept.min(self.lines.len()));
     }
 
     /// After a try that wrote everything.
-    pub(super) fn clear(&mut self, spares: &mut Spares) {
-        spares.give(std::mem::take(&mut self.lines));
+    pub(super) fn write_done(&mut self, buffers: &mut BufferPool) {
+        buffers.give(std::mem::take(&mut self.lines));
         self.gap = None;
-        self.shedding = false;
+        self.is_dropping_text = false;
     }
 
     /// Drops what is beyond the limits: called when writing has begun to fail, because until then
     /// there were none.
-    pub(super) fn shed(
+    pub(super) fn drop_excess(
         &mut self,
         writer: &mut LineWriter,
-        spares: &mut Spares,
+        buffers: &mut BufferPool,
         id: &ExecutionId,
-        limits: Limits,
+        limits: PendingLimits,
     ) {
         if self.lines.len() <= limits.text {
             return;
@@ -200,12 +204,12 @@ impl Pending {
             };
             match (&envelope.event, LogGapRange::of(&envelope)) {
                 // Counted before; it is written again before the next line.
-                (TdEvent::LogGap { .. }, Some(gap)) => self.note_missing(gap),
-                _ => self.push(writer, spares, id, &envelope, limits),
+                (TdEvent::LogGap { .. }, Some(gap)) => self.add_missing(gap),
+                _ => self.push(writer, buffers, id, &envelope, limits),
             }
         }
         if let Some(gap) = before.gap {
-            self.note_missing(gap);
+            self.add_missing(gap);
         }
     }
 
@@ -271,38 +275,38 @@ mod tests {
         fn every_number_is_accounted_for(
             steps in proptest::collection::vec((0..10u8, any::<bool>(), 0..300usize), 1..120),
         ) {
-            let (mut pending, mut writer, mut spares) =
-                (Pending::default(), LineWriter::default(), Spares::default());
+            let (mut pending, mut writer, mut buffers) =
+                (PendingLines::default(), LineWriter::default(), BufferPool::default());
             let (id, mut file, mut seq) = (ExecutionId::from("a"), Vec::new(), 0);
-            let mut limits = Limits::NONE;
+            let mut limits = PendingLimits::NONE;
             for (what, is_text, size) in steps {
                 match what {
                     0..7 => {
                         seq += 1;
-                        pending.push(&mut writer, &mut spares, &id, &envelope(seq, is_text, size), limits);
+                        pending.push(&mut writer, &mut buffers, &id, &envelope(seq, is_text, size), limits);
                         prop_assert!(pending.len() <= limits.life);
                     }
                     7..9 => {
-                        let sealed = pending.seal(&mut writer, &id);
+                        let attempt = pending.begin_write(&mut writer, &id);
                         let lines = pending.lines();
                         let cut = (size * lines.len() / 300).min(lines.len());
                         let kept = lines[..cut].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
                         file.extend_from_slice(&lines[..kept]);
-                        pending.unseal(sealed, kept);
-                        limits = Limits { text: 1000, life: 1500 };
-                        pending.shed(&mut writer, &mut spares, &id, limits);
+                        pending.write_failed(attempt, kept);
+                        limits = PendingLimits { text: 1000, life: 1500 };
+                        pending.drop_excess(&mut writer, &mut buffers, &id, limits);
                         prop_assert!(pending.len() <= limits.life);
                     }
                     _ => {
-                        let _ = pending.seal(&mut writer, &id);
+                        let _ = pending.begin_write(&mut writer, &id);
                         file.extend_from_slice(pending.lines());
-                        pending.clear(&mut spares);
+                        pending.write_done(&mut buffers);
                         prop_assert!(pending.is_empty());
-                        limits = Limits::NONE;
+                        limits = PendingLimits::NONE;
                     }
                 }
             }
-            let _ = pending.seal(&mut writer, &id);
+            let _ = pending.begin_write(&mut writer, &id);
             file.extend_from_slice(pending.lines());
             prop_assert_eq!(accounted(&file), seq + 1);
         }
@@ -310,17 +314,20 @@ mod tests {
 
     #[test]
     fn life_has_room_where_text_has_none() {
-        let (mut pending, mut writer, mut spares) =
-            (Pending::default(), LineWriter::default(), Spares::default());
+        let (mut pending, mut writer, mut buffers) = (
+            PendingLines::default(),
+            LineWriter::default(),
+            BufferPool::default(),
+        );
         let id = ExecutionId::from("a");
-        let limits = Limits {
+        let limits = PendingLimits {
             text: 1000,
             life: 2000,
         };
         for seq in 1..=5 {
             pending.push(
                 &mut writer,
-                &mut spares,
+                &mut buffers,
                 &id,
                 &envelope(seq, true, 400),
                 limits,
@@ -329,12 +336,18 @@ mod tests {
         assert_eq!(pending.seq_range(), Some((1, 5)));
         pending.push(
             &mut writer,
-            &mut spares,
+            &mut buffers,
             &id,
             &envelope(6, false, 10),
             limits,
         );
-        pending.push(&mut writer, &mut spares, &id, &envelope(7, true, 1), limits);
+        pending.push(
+            &mut writer,
+            &mut buffers,
+            &id,
+            &envelope(7, true, 1),
+            limits,
+        );
         let text = String::from_utf8(pending.lines().to_vec()).unwrap();
         let gap = r#"{"seq":5,"ts":"1970-01-01T00:00:00.000000Z","event":{"type":"LogGap","execution_id":"a","first_seq":2,"last_seq":5}}"#;
         assert_eq!(text.lines().nth(1), Some(gap));

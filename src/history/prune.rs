@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::history::dir::DataDir;
 use crate::history::lock::RunLock;
-use crate::history::runs::{RunSummary, Standing};
+use crate::history::runs::{RunStatus, RunSummary};
 use crate::timestamp::Timestamp;
 
 /// What begins the name of a run that is being removed: no run's name begins with a dot.
@@ -47,7 +47,7 @@ impl Retention {
     pub(super) fn choose<'a>(&self, runs: &'a [RunSummary], now: Timestamp) -> Vec<&'a RunSummary> {
         let mut ended: Vec<&RunSummary> = runs
             .iter()
-            .filter(|run| run.state != Standing::Running)
+            .filter(|run| run.state != RunStatus::Running)
             .collect();
         ended.sort_by_key(|run| run.last_event);
         let mut count = runs.len();
@@ -104,25 +104,25 @@ impl DataDir {
     /// # Errors
     /// When the directory cannot be listed.
     pub fn prune(&self, retention: Retention, now: Timestamp) -> Result<Pruned> {
-        self.prune_unless(retention, now, &|| false)
+        self.prune_unless_cancelled(retention, now, &|| false)
     }
 
     /// The same, until it is to be given up, which it can be at any moment.
-    pub(super) fn prune_unless(
+    pub(super) fn prune_unless_cancelled(
         &self,
         retention: Retention,
         now: Timestamp,
-        gives_up: &dyn Fn() -> bool,
+        is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Pruned> {
-        self.remove_rests();
-        let list = self.runs_unless(now, gives_up)?;
+        self.remove_leftovers();
+        let list = self.runs_unless_cancelled(now, is_cancelled)?;
         let mut pruned = Pruned {
             runs: Vec::new(),
             problems: list.problems,
         };
         for run in retention.choose(&list.runs, now) {
             // With a part of the list, the oldest of it may be young.
-            if gives_up() {
+            if is_cancelled() {
                 break;
             }
             match self.remove(run) {
@@ -151,8 +151,8 @@ impl DataDir {
         fs::remove_dir_all(&going).map_err(failed)
     }
 
-    /// What an earlier pruning was cut off in.
-    fn remove_rests(&self) {
+    /// What an backlog pruning was cut off in.
+    fn remove_leftovers(&self) {
         let Ok(entries) = fs::read_dir(self.runs_path()) else {
             return;
         };
@@ -183,8 +183,8 @@ mod tests {
             kind: String::new(),
             label: String::new(),
             state: match is_running {
-                true => Standing::Running,
-                false => Standing::Ended(RunState::Completed),
+                true => RunStatus::Running,
+                false => RunStatus::Ended(RunState::Completed),
             },
             started: ts,
             last_event: ts,
@@ -213,10 +213,10 @@ mod tests {
             let now = Timestamp::from_micros(100_000_000);
             let retention = Retention { age_max: age_s.map(Duration::from_secs), runs_max, bytes_max };
             let gone = retention.choose(&runs, now);
-            prop_assert!(gone.iter().all(|run| run.state != Standing::Running));
+            prop_assert!(gone.iter().all(|run| run.state != RunStatus::Running));
             let is_gone = |run: &&RunSummary| gone.iter().any(|gone| gone.execution_id == run.execution_id);
             let stays: Vec<&RunSummary> = runs.iter().filter(|run| !is_gone(run)).collect();
-            let ended: Vec<_> = stays.iter().filter(|run| run.state != Standing::Running).collect();
+            let ended: Vec<_> = stays.iter().filter(|run| run.state != RunStatus::Running).collect();
             if let Some(youngest) = gone.iter().map(|run| run.last_event).max() {
                 prop_assert!(ended.iter().all(|run| run.last_event >= youngest));
             }

@@ -1,11 +1,11 @@
-//! When a log goes on in a new file, and what the closed ones are called (pure).
+//! Decides when a log continues in a new file, and names the closed files (pure).
 
 use std::time::Duration;
 
 use crate::timestamp::Timestamp;
 
-/// When `events.jsonl` is closed and a new one begun. The closed files stay beside it, numbered and
-/// compressed.
+/// The limits at which `events.jsonl` is closed and a new file begins. Closed files stay beside it,
+/// numbered and compressed.
 ///
 /// ```
 /// use td_observe::history::Rotation;
@@ -14,17 +14,15 @@ use crate::timestamp::Timestamp;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// The file is closed before a write that would make it longer than this, in bytes. A single
-    /// write may be longer, and then has a file of its own.
+    /// The maximum length of a file, in bytes. A single longer write has a file of its own.
     pub bytes_max: u64,
-    /// The file is closed before a write that comes so long after its first line. `None`: never for
-    /// its age.
+    /// The maximum age of a file, from its first line; `None` for no limit.
     pub age_max: Option<Duration>,
 }
 
 impl Default for Rotation {
-    /// 64 MiB, which compress within a second and are searched within a tenth of one; or a day, so
-    /// that "last night" is a file or two.
+    /// 64 MiB, which are compressed within a second and searched within a tenth of a second; or one
+    /// day, so that "last night" is in one or two files.
     fn default() -> Self {
         Self {
             bytes_max: 64 * 1024 * 1024,
@@ -34,14 +32,14 @@ impl Default for Rotation {
 }
 
 impl Rotation {
-    /// One file for ever.
+    /// Keeps everything in one file.
     pub const NEVER: Self = Self {
         bytes_max: u64::MAX,
         age_max: None,
     };
 
-    /// Whether a file of `len` bytes, whose first line is of `began`, is closed before `more` bytes
-    /// are written to it. A clock that went back closes nothing.
+    /// Returns `true` if a file of `len` bytes that began at `began` must be closed before `more`
+    /// bytes are written. A clock that is set back closes nothing.
     pub(super) fn is_due(
         &self,
         len: u64,
@@ -60,16 +58,16 @@ impl Rotation {
     }
 }
 
-/// A closed file of a run, as its name tells.
+/// A closed file of a run, identified by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Closed {
-    /// Counted from 1, the oldest first.
+pub(super) struct ClosedFile {
+    /// The number of the file; 1 is the oldest.
     pub(super) number: u32,
-    /// Whether it is compressed. A file may be there both ways for a moment.
+    /// The file is compressed. For a moment both forms of a file exist.
     pub(super) is_gzip: bool,
 }
 
-impl Closed {
+impl ClosedFile {
     pub(super) fn plain(number: u32) -> Self {
         Self {
             number,
@@ -84,14 +82,14 @@ impl Closed {
         }
     }
 
-    /// `events.000001.jsonl`, or `events.000001.jsonl.gz`: in the order of their numbers as long as
-    /// there are fewer than a million.
+    /// Returns `events.000001.jsonl` or `events.000001.jsonl.gz`. Names sort by number below one
+    /// million.
     pub(super) fn name(self) -> String {
         let gz = if self.is_gzip { ".gz" } else { "" };
         format!("events.{:06}.jsonl{gz}", self.number)
     }
 
-    /// The file of that name, if it is one.
+    /// Parses the name of a closed file.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         let rest = name.strip_prefix("events.")?;
         let (rest, is_gzip) = match rest.strip_suffix(".gz") {
@@ -100,13 +98,14 @@ impl Closed {
         };
         let number = rest.strip_suffix(".jsonl")?.parse().ok()?;
         let closed = Self { number, is_gzip };
-        // Other spellings of a number are none of ours.
+        // Another spelling of the number is not a name of ours.
         (number > 0 && closed.name() == name).then_some(closed)
     }
 }
 
-/// Closed files in the order of what they hold, each once: the compressed one of two.
-pub(super) fn in_order(mut files: Vec<Closed>) -> Vec<Closed> {
+/// Sorts closed files from the oldest, without duplicates. The compressed form of a file is
+/// preferred.
+pub(super) fn in_order(mut files: Vec<ClosedFile>) -> Vec<ClosedFile> {
     files.sort_by_key(|file| (file.number, !file.is_gzip));
     files.dedup_by_key(|file| file.number);
     files
@@ -121,13 +120,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_name_leads_back(number in 1..u32::MAX, is_gzip: bool) {
-            let closed = Closed { number, is_gzip };
-            prop_assert_eq!(Closed::of_name(&closed.name()), Some(closed));
+            let closed = ClosedFile { number, is_gzip };
+            prop_assert_eq!(ClosedFile::of_name(&closed.name()), Some(closed));
         }
 
         #[test]
         fn foreign_names_are_left_alone(name in "events\\.[0-9+]{0,8}\\.?(jsonl)?(\\.gz)?(\\.tmp)?") {
-            if let Some(closed) = Closed::of_name(&name) {
+            if let Some(closed) = ClosedFile::of_name(&name) {
                 prop_assert_eq!(closed.name(), name);
             }
         }
@@ -144,21 +143,25 @@ mod tests {
             "events.+00001.jsonl",
             "metadata.json",
         ] {
-            assert_eq!(Closed::of_name(name), None, "{name}");
+            assert_eq!(ClosedFile::of_name(name), None, "{name}");
         }
     }
 
     #[test]
     fn each_file_once_the_oldest_first() {
         let files = vec![
-            Closed::plain(10),
-            Closed::plain(2),
-            Closed::gzip(2),
-            Closed::gzip(1),
+            ClosedFile::plain(10),
+            ClosedFile::plain(2),
+            ClosedFile::gzip(2),
+            ClosedFile::gzip(1),
         ];
         assert_eq!(
             in_order(files),
-            [Closed::gzip(1), Closed::gzip(2), Closed::plain(10)]
+            [
+                ClosedFile::gzip(1),
+                ClosedFile::gzip(2),
+                ClosedFile::plain(10)
+            ]
         );
     }
 

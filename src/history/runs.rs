@@ -9,18 +9,18 @@ use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::dir::{DataDir, EVENTS, METADATA, RunDirectory};
-use crate::history::dir_handle::DirHandle;
-use crate::history::files::{Files, open_closed};
+use crate::history::dir::{DataDir, RunDirectory};
+use crate::history::dir_handle::{DirHandle, EVENTS, METADATA};
 use crate::history::lock::is_written;
-use crate::history::metadata::{Metadata, RunState};
+use crate::history::metadata::{RunMetadata, RunState};
 use crate::history::read::{LogReader, Query};
+use crate::history::run_files::{RunFiles, open_closed};
 use crate::history::tail;
 use crate::timestamp::Timestamp;
 
 /// How a run is doing, as far as can be told from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RunStatus {
     /// Somebody writes it.
     Running,
     /// Its writer is gone without a word: it crashed, or was killed.
@@ -29,9 +29,9 @@ pub enum Standing {
     Ended(RunState),
 }
 
-impl Standing {
+impl RunStatus {
     /// As it is shown: `running`, `cut off`, `completed`, `failed`, `detached`.
-    pub fn name(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Running | Self::Ended(RunState::Running) => "running",
             Self::CutOff => "cut off",
@@ -43,9 +43,9 @@ impl Standing {
     }
 }
 
-impl Serialize for Standing {
+impl Serialize for RunStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
+        serializer.serialize_str(self.as_str())
     }
 }
 
@@ -59,7 +59,7 @@ pub struct RunSummary {
     /// Its name for humans, at first sight.
     pub label: String,
     /// How it is doing.
-    pub state: Standing,
+    pub state: RunStatus,
     /// When it began.
     pub started: Timestamp,
     /// When its last event happened.
@@ -97,18 +97,18 @@ impl DataDir {
     /// # Errors
     /// When the directory cannot be listed.
     pub fn runs(&self, now: Timestamp) -> Result<RunList> {
-        self.runs_unless(now, &|| false)
+        self.runs_unless_cancelled(now, &|| false)
     }
 
     /// The same, as far as it comes until it is to be given up.
-    pub(super) fn runs_unless(
+    pub(super) fn runs_unless_cancelled(
         &self,
         now: Timestamp,
-        gives_up: &dyn Fn() -> bool,
+        is_cancelled: &dyn Fn() -> bool,
     ) -> Result<RunList> {
         let mut list = RunList::default();
         for directory in self.run_directories()? {
-            if gives_up() {
+            if is_cancelled() {
                 break;
             }
             match summary(&directory, now) {
@@ -137,7 +137,7 @@ impl DataDir {
         let mut latest: Option<(Timestamp, RunDirectory)> = None;
         for directory in self.run_directories()? {
             // What cannot be read has no name.
-            if let Ok(Some(metadata)) = Metadata::read(&directory)
+            if let Ok(Some(metadata)) = directory.metadata()
                 && metadata.label == name
                 && latest
                     .as_ref()
@@ -158,18 +158,18 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
     let dir = directory.open_dir()?;
     // Asked before the metadata are read, which its writer writes last.
     let is_written = is_written(&dir).map_err(failed)?;
-    let metadata = Metadata::read_in(&dir).unwrap_or_default();
-    let files = Files::list(&dir).map_err(failed)?;
+    let metadata = RunMetadata::read_in(&dir).unwrap_or_default();
+    let files = RunFiles::list(&dir).map_err(failed)?;
     if metadata.is_none() && files.newest.is_none() && files.closed.is_empty() {
         return Ok(None);
     }
-    let end = End::of(directory, &dir, &files).map_err(failed)?;
+    let end = LogEnd::of(directory, &dir, &files).map_err(failed)?;
     let state = match &metadata {
-        _ if is_written => Standing::Running,
+        _ if is_written => RunStatus::Running,
         // A log of another program has no word of its end; what it was is not known.
-        None => Standing::Ended(RunState::Other("unknown".to_owned())),
-        Some(metadata) if metadata.state == RunState::Running => Standing::CutOff,
-        Some(metadata) => Standing::Ended(metadata.state.clone()),
+        None => RunStatus::Ended(RunState::Other("unknown".to_owned())),
+        Some(metadata) if metadata.state == RunState::Running => RunStatus::CutOff,
+        Some(metadata) => RunStatus::Ended(metadata.state.clone()),
     };
     let created = metadata.as_ref().map(|metadata| metadata.created);
     let started = match created.or(end.first) {
@@ -179,7 +179,7 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
     let last_event = end.last.unwrap_or(started);
     let until = if is_written { now } else { last_event };
     let micros = until.micros().saturating_sub(started.micros());
-    let of = |text: fn(&Metadata) -> &String| metadata.as_ref().map(text).cloned();
+    let of = |text: fn(&RunMetadata) -> &String| metadata.as_ref().map(text).cloned();
     Ok(Some(RunSummary {
         execution_id: directory.execution_id().clone(),
         kind: of(|metadata| &metadata.kind).unwrap_or_default(),
@@ -197,14 +197,14 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
 
 /// What the ends of a run's log tell.
 #[derive(Default)]
-struct End {
+struct LogEnd {
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     events: u64,
 }
 
-impl End {
-    fn of(directory: &RunDirectory, dir: &DirHandle, files: &Files) -> io::Result<Self> {
+impl LogEnd {
+    fn of(directory: &RunDirectory, dir: &DirHandle, files: &RunFiles) -> io::Result<Self> {
         let mut end = Self::default();
         let mut seq = None;
         if let Some(newest) = &files.newest {

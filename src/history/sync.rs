@@ -3,13 +3,12 @@
 //! The log writer sends (it never waits for room, but for [`SyncPolicy::Always`] and at the end,
 //! with a deadline), `td-sync` receives; it blocks in `fdatasync` and on an empty queue. Problems
 //! go back through a bounded channel that it never waits for. It ends when the writer closes the
-//! queue. Closing a run is its work too, because that writes and syncs the metadata: the run's
+//! queue. ClosingRun a run is its work too, because that writes and syncs the metadata: the run's
 //! lock travels with the job and is given back last.
 
 use std::convert::Infallible;
 use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,10 +17,11 @@ use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::dir::{EVENTS, RunDirectory};
+use crate::history::dir::RunDirectory;
+use crate::history::dir_handle::{EVENTS, sync_directory};
 use crate::history::lock::RunLock;
-use crate::history::metadata::Metadata;
-use crate::history::notice::{Notice, NoticeKind};
+use crate::history::metadata::RunMetadata;
+use crate::history::notice::{LogNotice, LogNoticeKind};
 use crate::thread::{self, Handle};
 
 /// Jobs that wait. Each may keep a file open that the writer has closed, so this is part of the
@@ -51,7 +51,7 @@ impl Default for SyncPolicy {
 
 /// What `td-sync` is asked to do.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum SyncJob {
     /// Sync the lines of a run; `done` is dropped then.
     Data {
         id: ExecutionId,
@@ -63,21 +63,21 @@ pub(super) enum Job {
     /// Put new metadata in the place of the old.
     Metadata {
         directory: RunDirectory,
-        metadata: Box<Metadata>,
+        metadata: Box<RunMetadata>,
     },
     /// The last words of a run.
-    Close(Box<Closing>),
+    Close(Box<ClosingRun>),
 }
 
 /// A run that nobody writes to any more.
 #[derive(Debug)]
-pub(super) struct Closing {
+pub(super) struct ClosingRun {
     pub(super) directory: RunDirectory,
-    pub(super) metadata: Metadata,
+    pub(super) metadata: RunMetadata,
     /// Whether it has lines that are not synced.
     pub(super) is_dirty: bool,
     /// Whether its last words are to survive a power cut.
-    pub(super) is_to_last: bool,
+    pub(super) is_durable: bool,
     /// Given back when all of the above is done.
     #[expect(dead_code, reason = "held until the run is closed, then dropped")]
     pub(super) lock: RunLock,
@@ -86,8 +86,8 @@ pub(super) struct Closing {
 /// The writer's side.
 #[derive(Debug)]
 pub(super) struct Syncer {
-    jobs: Sender<Job>,
-    problems: Receiver<Notice>,
+    jobs: Sender<SyncJob>,
+    problems: Receiver<LogNotice>,
     thread: Handle<()>,
 }
 
@@ -104,7 +104,7 @@ impl Syncer {
     }
 
     /// Hands over a job if there is room for it; it comes back when there is none.
-    pub(super) fn offer(&self, job: Job) -> Result<(), Job> {
+    pub(super) fn offer(&self, job: SyncJob) -> Result<(), SyncJob> {
         self.jobs.try_send(job).map_err(TrySendError::into_inner)
     }
 
@@ -113,7 +113,7 @@ impl Syncer {
         let (done, all_done) = bounded::<Infallible>(0);
         for (id, file) in files {
             // A thread that is gone has said so; there is nothing to wait for then.
-            let _ = self.jobs.send(Job::Data {
+            let _ = self.jobs.send(SyncJob::Data {
                 id,
                 file,
                 done: Some(done.clone()),
@@ -125,13 +125,13 @@ impl Syncer {
     }
 
     /// What went wrong since the last question.
-    pub(super) fn problems(&self) -> impl Iterator<Item = Notice> + '_ {
+    pub(super) fn problems(&self) -> impl Iterator<Item = LogNotice> + '_ {
         self.problems.try_iter()
     }
 
     /// Hands over the last jobs and waits for the end, both until the deadline; says what went
     /// wrong, and whether all was done.
-    pub(super) fn finish(self, jobs: Vec<Job>, deadline: Instant) -> (Vec<Notice>, bool) {
+    pub(super) fn finish(self, jobs: Vec<SyncJob>, deadline: Instant) -> (Vec<LogNotice>, bool) {
         let mut all_sent = true;
         for job in jobs {
             all_sent &= self.jobs.send_deadline(job, deadline).is_ok();
@@ -146,17 +146,17 @@ impl Syncer {
     }
 }
 
-fn serve(queue: &Receiver<Job>, report: &Sender<Notice>) {
+fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
     for job in queue {
         let (id, outcome) = match job {
-            Job::Data { id, file, done } => {
+            SyncJob::Data { id, file, done } => {
                 let outcome = file
                     .sync_data()
                     .map_err(|cause| Error::other("cannot sync the log").because(cause));
                 drop(done);
                 (id, outcome)
             }
-            Job::Directory { id, path } => {
+            SyncJob::Directory { id, path } => {
                 let outcome = sync_directory(&path)
                     .and_then(|()| path.parent().map_or(Ok(()), sync_directory));
                 (
@@ -164,7 +164,7 @@ fn serve(queue: &Receiver<Job>, report: &Sender<Notice>) {
                     outcome.map_err(|cause| Error::file("cannot sync", &path, cause)),
                 )
             }
-            Job::Metadata {
+            SyncJob::Metadata {
                 directory,
                 metadata,
             } => {
@@ -172,13 +172,13 @@ fn serve(queue: &Receiver<Job>, report: &Sender<Notice>) {
                 let written = directory.open_dir().and_then(|dir| metadata.write_in(&dir));
                 (directory.execution_id().clone(), written)
             }
-            Job::Close(closing) => (closing.directory.execution_id().clone(), closing.run()),
+            SyncJob::Close(closing) => (closing.directory.execution_id().clone(), closing.run()),
         };
         if let Err(error) = outcome {
-            let notice = Notice {
+            let notice = LogNotice {
                 execution_id: id,
-                kind: NoticeKind::NotSafe,
-                what: format!("{error:?}"),
+                kind: LogNoticeKind::NotSafe,
+                message: format!("{error:?}"),
             };
             // When nobody listens so long, the first ones say it.
             let _ = report.try_send(notice);
@@ -186,25 +186,7 @@ fn serve(queue: &Receiver<Job>, report: &Sender<Notice>) {
     }
 }
 
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
-    match File::open(path).and_then(|directory| directory.sync_all()) {
-        // Some file systems have nothing to sync in a directory; and one that is gone has nothing
-        // either, which the writer finds out when it writes.
-        Err(cause)
-            if matches!(
-                cause.kind(),
-                io::ErrorKind::InvalidInput
-                    | io::ErrorKind::NotFound
-                    | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            Ok(())
-        }
-        outcome => outcome,
-    }
-}
-
-impl Closing {
+impl ClosingRun {
     fn run(self) -> Result<()> {
         // A directory that was removed is not made again for its metadata.
         let dir = self.directory.open_dir()?;
@@ -215,7 +197,7 @@ impl Closing {
             false => Ok(()),
         };
         let written = self.metadata.write_in(&dir);
-        if self.is_to_last {
+        if self.is_durable {
             // The new file in the place of the old one.
             sync_directory(dir.path())
                 .map_err(|cause| Error::file("cannot sync", dir.path(), cause))?;

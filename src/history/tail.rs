@@ -1,4 +1,5 @@
-//! The end of a log that somebody else left: repairing a torn last line, finding the last number, reading the last lines.
+//! The end of an existing log: repairs an incomplete last line, finds the last number and reads the
+//! last lines.
 
 use std::fs::File;
 use std::io;
@@ -11,30 +12,30 @@ use crate::event::{Envelope, TdEvent};
 use crate::history::line::{LINE_BYTES_MAX, parse_line};
 use crate::timestamp::Timestamp;
 
-/// What is read at a time; a few hundred lines.
+/// The size of one read: some hundred lines.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Numbers beyond this are nonsense, as from a damaged file: counting on from them would soon end.
-/// It is also the last whole number that every JSON reader keeps exactly.
+/// Larger numbers come from a damaged file; counting from them could overflow soon. This is also
+/// the largest integer that every JSON parser reads exactly.
 pub(super) const SEQ_MAX: u64 = 1 << 53;
 
-/// What was done to the last line of a log when it was opened.
+/// The repair of a log's last line when the log was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repair {
-    /// Nothing: it was whole.
+    /// The line was complete.
     #[default]
     Whole,
-    /// It was a whole event without its line feed, which it has now.
+    /// The line was a whole event without a line feed, which was added.
     Completed,
-    /// It was torn, and was cut off.
+    /// The line was incomplete and was removed.
     Cut {
-        /// How many bytes.
+        /// The number of bytes removed.
         bytes: u64,
     },
-    /// It is torn and could not be mended; the next line begins on a line of its own.
-    Left,
+    /// The line is incomplete and could not be repaired; the next event begins on a new line.
+    Failed,
 }
 
-/// Makes the file end with a whole line, or with nothing.
+/// Makes the file end with a whole line or be empty.
 pub(super) fn repair(file: &File) -> io::Result<Repair> {
     let len = file.metadata()?.len();
     let mut last = [0];
@@ -53,19 +54,19 @@ pub(super) fn repair(file: &File) -> io::Result<Repair> {
         file.set_len(start)
             .map(|()| Repair::Cut { bytes: len - start })
     };
-    // A full disk takes no line feed; the writer puts it before its first line then.
-    Ok(mended.unwrap_or(Repair::Left))
+    // A full disk may accept no line feed; the writer then adds it before its first line.
+    Ok(mended.unwrap_or(Repair::Failed))
 }
 
-/// The last number that the file accounts for; `None` when it has no numbered line. Broken lines
-/// are passed over.
+/// Returns the last number that the file accounts for; `None` without a numbered line. Skips
+/// invalid lines.
 pub(super) fn last_seq(file: &File) -> io::Result<Option<u64>> {
     last_of(file, |envelope| {
         accounted_for(envelope).filter(|&seq| seq < SEQ_MAX)
     })
 }
 
-/// When the last event of the file happened.
+/// Returns the time of the last event in the file.
 pub(super) fn last_ts(file: &File) -> io::Result<Option<Timestamp>> {
     last_of(file, |envelope| {
         let is_header = matches!(envelope.event, TdEvent::LogOpened { .. });
@@ -73,11 +74,11 @@ pub(super) fn last_ts(file: &File) -> io::Result<Option<Timestamp>> {
     })
 }
 
-/// What the last event tells that tells anything.
+/// Returns the first result of `read` among the events, from the last to the first.
 fn last_of<T>(file: &File, tell: impl Fn(&Envelope) -> Option<T>) -> io::Result<Option<T>> {
     let mut end = file.metadata()?.len();
     while end > 0 {
-        // The line feed before `end` belongs to the line that is looked for.
+        // The line feed before `end` belongs to the line.
         let start = line_start(file, end - 1)?;
         if let Some(line) = read_range(file, start, end)?
             && let Ok(envelope) = parse_line(&line)
@@ -92,15 +93,15 @@ fn last_of<T>(file: &File, tell: impl Fn(&Envelope) -> Option<T>) -> io::Result<
 
 fn accounted_for(envelope: &Envelope) -> Option<u64> {
     match &envelope.event {
-        // Nothing came after the header: the numbers before it are used.
+        // No event follows the header: the numbers before `first_seq` are used.
         TdEvent::LogOpened { first_seq, .. } => Some(first_seq.saturating_sub(1)),
         _ => LogGapRange::of(envelope).map(|gap| gap.last),
     }
 }
 
-/// When the first line of the file was written, if it is one.
+/// Returns the time of the file's first line, if it is valid.
 pub(super) fn first_ts(file: &File) -> io::Result<Option<Timestamp>> {
-    // A header has some hundred bytes; a log that begins with a longer line has no age.
+    // A header has some hundred bytes; a file that begins with a longer line has no age.
     let mut start = vec![0; CHUNK_BYTES];
     let read = file.read_at(&mut start, 0)?;
     start.truncate(read);
@@ -109,13 +110,13 @@ pub(super) fn first_ts(file: &File) -> io::Result<Option<Timestamp>> {
     Ok(envelope.map(|envelope| envelope.ts))
 }
 
-/// Where the line begins that `end` lies in: behind the last line feed before it.
+/// Returns the start of the line that contains `end`.
 pub(super) fn line_start(file: &File, end: u64) -> io::Result<u64> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut chunk_end = end;
     while chunk_end > 0 {
         let start = chunk_end.saturating_sub(CHUNK_BYTES as u64);
-        // At most CHUNK_BYTES, so it fits.
+        // At most `CHUNK_BYTES`, so it fits.
         let chunk = &mut buffer[..(chunk_end - start) as usize];
         file.read_exact_at(chunk, start)?;
         if let Some(at) = chunk.iter().rposition(|&byte| byte == b'\n') {
@@ -126,23 +127,23 @@ pub(super) fn line_start(file: &File, end: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// The bytes of a line, unless it is absurdly long.
+/// Reads a line; `None` if it exceeds the limit.
 fn read_range(file: &File, start: u64, end: u64) -> io::Result<Option<Vec<u8>>> {
     if end - start > LINE_BYTES_MAX {
         return Ok(None);
     }
-    // At most LINE_BYTES_MAX, which fits.
+    // At most `LINE_BYTES_MAX`, so it fits.
     let mut bytes = vec![0; (end - start) as usize];
     file.read_exact_at(&mut bytes, start)?;
     Ok(Some(bytes))
 }
 
-/// The last events of a log, in the order of the file, from at most its last `bytes_max` bytes.
-/// Headers are left out, and so are broken lines, the first one included when it is cut by the
-/// bound. A log that does not exist has no events.
+/// Reads the last events of a log in the order of the file, from at most its last `bytes_max`
+/// bytes. Omits headers and invalid lines, including a first line that the limit cuts. A log that
+/// does not exist has no events.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub fn read_tail(path: &Path, bytes_max: u64) -> Result<Vec<Envelope>> {
     let failed = |cause| Error::file("cannot read", path, cause);
     let file = match File::open(path) {
@@ -151,7 +152,7 @@ pub fn read_tail(path: &Path, bytes_max: u64) -> Result<Vec<Envelope>> {
         Err(cause) => return Err(failed(cause)),
     };
     let len = file.metadata().map_err(failed)?.len();
-    // One byte more shows whether the first line begins where the bound lies.
+    // One more byte shows whether a line begins exactly at the limit.
     let start = len.saturating_sub(bytes_max.saturating_add(1));
     let Some(bytes) = read_range(&file, start, len).map_err(failed)? else {
         return Err(Error::invalid("so many bytes are not read at once of").at(path));
@@ -224,7 +225,7 @@ mod tests {
                 Repair::Whole => assert_eq!(whole, cut),
                 Repair::Completed => assert_eq!(whole, cut + 1),
                 Repair::Cut { bytes } => assert_eq!(whole as u64, cut as u64 - bytes),
-                Repair::Left => panic!("left at {cut}"),
+                Repair::Failed => panic!("left at {cut}"),
             }
         }
     }

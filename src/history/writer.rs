@@ -15,22 +15,22 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{Envelope, ExecutionId};
-use crate::history::active::{ActiveRun, RETRY_INTERVAL, Tools};
+use crate::history::active_run::{ActiveRun, RETRY_INTERVAL, WriterContext};
 use crate::history::chores::{Chore, Chores};
 use crate::history::dir::DataDir;
 use crate::history::line::LineWriter;
 use crate::history::metadata::{RunState, host};
-use crate::history::notice::{LogReport, LostRun, Notice, NoticeKind};
-use crate::history::pending::Spares;
+use crate::history::notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
+use crate::history::open_run::OpenRun;
+use crate::history::pending::BufferPool;
 use crate::history::prune::Retention;
 use crate::history::rotate::Rotation;
-use crate::history::run::OpenRun;
-use crate::history::sync::{Closing, Job, SyncPolicy, Syncer};
+use crate::history::sync::{ClosingRun, SyncJob, SyncPolicy, Syncer};
 
 /// How many event files are open at once; see the module's first comment for the sum.
 pub const FILES_MAX: usize = 96;
 /// Executions without an open run that are told apart; beyond it they are counted only.
-const STRANGERS_MAX: usize = 1024;
+const UNKNOWN_MAX: usize = 1024;
 /// How often runs that begin make a look for those that are not kept: it reads all their metadata.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 /// How long the end may wait for a disk.
@@ -69,7 +69,7 @@ pub struct LogOptions {
 #[must_use = "a writer that is not finished loses what waits in it"]
 pub struct LogWriter {
     runs: FxHashMap<ExecutionId, ActiveRun>,
-    tools: Tools,
+    context: WriterContext,
     policy: SyncPolicy,
     sync_at: Option<Instant>,
     syncer: Syncer,
@@ -77,19 +77,19 @@ pub struct LogWriter {
     retention: Retention,
     /// When runs that are not kept were last looked for.
     pruned_at: Option<Instant>,
-    /// Closed runs that `td-sync` had no room for; at most as many as runs can be open.
-    closing: Vec<Closing>,
-    strangers: FxHashSet<ExecutionId>,
+    /// ClosedFile runs that `td-sync` had no room for; at most as many as runs can be open.
+    closing: Vec<ClosingRun>,
+    unknown_executions: FxHashSet<ExecutionId>,
     /// Executions that are observed without a log: their events are left out.
-    passed_over: FxHashSet<ExecutionId>,
+    skipped: FxHashSet<ExecutionId>,
     not_kept: u64,
     /// Some run fails, or waits for `td-sync` to close it: looking at all of them with every tick
     /// would make each batch dearer the more runs are open.
-    needs_look: bool,
+    needs_retry: bool,
     /// Counts uses of runs, to find the one that was used least recently.
     uses: u64,
     /// Runs that have lines of the batch; kept for its memory.
-    touched: Vec<ExecutionId>,
+    with_lines: Vec<ExecutionId>,
 }
 
 impl fmt::Debug for LogWriter {
@@ -108,12 +108,12 @@ impl LogWriter {
     pub fn start(options: LogOptions, clock: Clock) -> Result<Self> {
         Ok(Self {
             runs: FxHashMap::default(),
-            tools: Tools {
+            context: WriterContext {
                 writer: LineWriter::default(),
-                spares: Spares::default(),
+                buffers: BufferPool::default(),
                 clock,
                 host: host(),
-                held: 0,
+                pending_bytes: 0,
                 bytes_written: 0,
                 notices: Vec::new(),
                 rotation: options.rotation,
@@ -125,21 +125,21 @@ impl LogWriter {
             retention: options.retention,
             pruned_at: None,
             closing: Vec::new(),
-            strangers: FxHashSet::default(),
-            passed_over: FxHashSet::default(),
+            unknown_executions: FxHashSet::default(),
+            skipped: FxHashSet::default(),
             not_kept: 0,
-            needs_look: false,
+            needs_retry: false,
             uses: 0,
-            touched: Vec::new(),
+            with_lines: Vec::new(),
         })
     }
 
     /// Takes a run and writes its header line. Its events are written from now on.
     pub fn attach(&mut self, run: OpenRun, now: Instant) {
-        let run = ActiveRun::new(run, &self.tools.clock);
+        let run = ActiveRun::new(run, &self.context.clock);
         let id = run.id().clone();
-        self.strangers.remove(&id);
-        self.passed_over.remove(&id);
+        self.unknown_executions.remove(&id);
+        self.skipped.remove(&id);
         self.make_room_for_a_file();
         // What another writer had no time for.
         self.chores.offer(Chore::Compress(run.directory().clone()));
@@ -155,8 +155,8 @@ impl LogWriter {
 
     /// Leaves the events of an execution out, and does not count them as lost: it is observed
     /// without a log until a run of it is attached or closed.
-    pub fn pass_over(&mut self, execution_id: ExecutionId) {
-        self.passed_over.insert(execution_id);
+    pub fn skip_execution(&mut self, execution_id: ExecutionId) {
+        self.skipped.insert(execution_id);
     }
 
     /// Whether the execution has an open run here.
@@ -167,7 +167,7 @@ impl LogWriter {
     /// Writes a batch: one write for each run that it has events of. Events without a number are
     /// for viewers only and left out.
     pub fn append(&mut self, batch: &[Envelope], now: Instant) {
-        let mut touched = std::mem::take(&mut self.touched);
+        let mut with_lines = std::mem::take(&mut self.with_lines);
         let same_run =
             |a: &Envelope, b: &Envelope| a.event.execution_id() == b.event.execution_id();
         for group in batch.chunk_by(same_run) {
@@ -175,33 +175,33 @@ impl LogWriter {
             while let Some(first) = rest.first() {
                 let id = first.event.execution_id();
                 let Some(run) = self.runs.get_mut(id) else {
-                    self.count_strangers(rest);
+                    self.count_unknown(rest);
                     break;
                 };
-                if !std::mem::replace(&mut run.is_touched, true) {
-                    touched.push(run.id().clone());
+                if !std::mem::replace(&mut run.has_batch_lines, true) {
+                    with_lines.push(run.id().clone());
                 }
-                rest = run.push(&mut self.tools, rest);
+                rest = run.push(&mut self.context, rest);
                 if !rest.is_empty() {
                     self.flush(id, now);
                 }
             }
         }
-        for id in &touched {
+        for id in &with_lines {
             self.flush(id, now);
             if let Some(run) = self.runs.get_mut(id) {
-                run.is_touched = false;
+                run.has_batch_lines = false;
             }
         }
-        self.sync_written(&touched, now);
-        touched.clear();
-        self.touched = touched;
+        self.sync_written(&with_lines, now);
+        with_lines.clear();
+        self.with_lines = with_lines;
     }
 
     /// Does what is due: tries again what failed, syncs. The answer is when to call next; calls
     /// in between do no harm.
     pub fn tick(&mut self, now: Instant) -> Option<Instant> {
-        let retry_at = if self.needs_look {
+        let retry_at = if self.needs_retry {
             self.retry(now)
         } else {
             None
@@ -218,19 +218,19 @@ impl LogWriter {
     }
 
     /// What there is to say since the last question: for stderr, and as events.
-    pub fn take_notices(&mut self) -> Vec<Notice> {
+    pub fn take_notices(&mut self) -> Vec<LogNotice> {
         for notice in self.syncer.problems() {
             // Said once a run: a disk that does not sync does not sync every second.
             let told = self
                 .runs
                 .get_mut(&notice.execution_id)
-                .is_some_and(|run| std::mem::replace(&mut run.is_unsafe_told, true));
+                .is_some_and(|run| std::mem::replace(&mut run.is_sync_failure_reported, true));
             if !told {
-                self.tools
-                    .say(&notice.execution_id, notice.kind, notice.what);
+                self.context
+                    .notify(&notice.execution_id, notice.kind, notice.message);
             }
         }
-        std::mem::take(&mut self.tools.notices)
+        std::mem::take(&mut self.context.notices)
     }
 
     /// Writes what waits, syncs, closes all runs and ends `td-sync`. Runs that were not closed are
@@ -241,7 +241,7 @@ impl LogWriter {
         let mut jobs: Vec<_> = self
             .closing
             .drain(..)
-            .map(|closing| Job::Close(Box::new(closing)))
+            .map(|closing| SyncJob::Close(Box::new(closing)))
             .collect();
         for id in ids {
             if let Some(run) = self.runs.get_mut(&id) {
@@ -251,21 +251,21 @@ impl LogWriter {
             let Some(mut run) = self.runs.remove(&id) else {
                 continue;
             };
-            if let Some((first_seq, last_seq, why)) = run.unwritten() {
+            if let Some((first_seq, last_seq, cause)) = run.unwritten() {
                 let path = run.directory().path().to_owned();
                 lost.push(LostRun {
                     execution_id: id,
                     path,
                     first_seq,
                     last_seq,
-                    why,
+                    cause,
                 });
             }
             if !run.is_ending {
                 run.end(RunState::Detached, None);
             }
-            let closing = run.into_closing(&self.tools.clock, self.policy != SyncPolicy::Never);
-            jobs.push(Job::Close(Box::new(closing)));
+            let closing = run.into_closing(&self.context.clock, self.policy != SyncPolicy::Never);
+            jobs.push(SyncJob::Close(Box::new(closing)));
         }
         let mut problems = self.take_notices();
         let (last_problems, all_done) = self.syncer.finish(jobs, now + END_WAIT);
@@ -274,23 +274,23 @@ impl LogWriter {
         if !all_done {
             let what =
                 "the disk did not answer in time: the last lines may not be on it".to_owned();
-            problems.push(Notice {
+            problems.push(LogNotice {
                 execution_id: "".into(),
-                kind: NoticeKind::NotSafe,
-                what,
+                kind: LogNoticeKind::NotSafe,
+                message: what,
             });
         }
         LogReport {
-            bytes_written: self.tools.bytes_written,
+            bytes_written: self.context.bytes_written,
             lost,
             not_kept: self.not_kept,
             problems,
         }
     }
 
-    fn count_strangers(&mut self, group: &[Envelope]) {
+    fn count_unknown(&mut self, group: &[Envelope]) {
         let Some(first) = group.first() else { return };
-        if self.passed_over.contains(first.event.execution_id()) {
+        if self.skipped.contains(first.event.execution_id()) {
             return;
         }
         self.not_kept += group
@@ -298,14 +298,14 @@ impl LogWriter {
             .filter(|envelope| envelope.seq.is_some())
             .count() as u64;
         let id = first.event.execution_id();
-        if self.strangers.len() < STRANGERS_MAX && !self.strangers.contains(id) {
+        if self.unknown_executions.len() < UNKNOWN_MAX && !self.unknown_executions.contains(id) {
             let id = ExecutionId::from(id);
             let what = format!(
                 "the events of {:?} are not logged: it has no open run",
                 &*id
             );
-            self.tools.say(&id, NoticeKind::NotKept, what);
-            self.strangers.insert(id);
+            self.context.notify(&id, LogNoticeKind::NotKept, what);
+            self.unknown_executions.insert(id);
         }
     }
 
@@ -325,7 +325,7 @@ impl LogWriter {
         self.close_ended();
         let retry_at = self.runs.values().filter_map(ActiveRun::retry_at).min();
         // A run that ends and is still here fails too.
-        self.needs_look = retry_at.is_some() || !self.closing.is_empty();
+        self.needs_retry = retry_at.is_some() || !self.closing.is_empty();
         retry_at
     }
 
@@ -345,13 +345,13 @@ impl LogWriter {
         }
         self.uses += 1;
         run.used_at = self.uses;
-        run.flush(&mut self.tools, now);
-        self.needs_look |= run.retry_at().is_some();
+        run.flush(&mut self.context, now);
+        self.needs_retry |= run.retry_at().is_some();
         if let Some(file) = run.closed_file.take() {
             if self.policy != SyncPolicy::Never {
                 let (id, done) = (run.id().clone(), None);
                 // Without room the compressed file is synced, soon enough.
-                let _ = self.syncer.offer(Job::Data { id, file, done });
+                let _ = self.syncer.offer(SyncJob::Data { id, file, done });
             }
             let directory = run.directory().clone();
             self.prune(directory.data().clone(), now);
@@ -363,7 +363,7 @@ impl LogWriter {
     fn prune(&mut self, data: DataDir, now: Instant) {
         self.pruned_at = Some(now);
         if self.retention != Retention::EVERYTHING {
-            let chore = Chore::Prune(data, self.retention, self.tools.clock.wall());
+            let chore = Chore::Prune(data, self.retention, self.context.clock.wall());
             self.chores.offer(chore);
         }
     }
@@ -383,7 +383,7 @@ impl LogWriter {
             && run.is_dirty
             && self.policy != SyncPolicy::Never
         {
-            let job = Job::Data {
+            let job = SyncJob::Data {
                 id: run.id().clone(),
                 file,
                 done: None,
@@ -429,7 +429,7 @@ impl LogWriter {
         for run in self.runs.values_mut() {
             if run.is_directory_dirty {
                 let path = run.directory().path().to_owned();
-                let job = Job::Directory {
+                let job = SyncJob::Directory {
                     id: run.id().clone(),
                     path,
                 };
@@ -438,7 +438,7 @@ impl LogWriter {
             if run.is_dirty {
                 let sent = run.file_to_sync().is_none_or(|file| {
                     self.syncer
-                        .offer(Job::Data {
+                        .offer(SyncJob::Data {
                             id: run.id().clone(),
                             file,
                             done: None,
@@ -448,7 +448,7 @@ impl LogWriter {
                 run.is_dirty = !sent;
             }
             full |= run.is_directory_dirty || run.is_dirty;
-            full |= !closing::hand_remark(run, &self.syncer, &self.tools.clock);
+            full |= !closing::hand_remark(run, &self.syncer, &self.context.clock);
         }
         if full {
             self.sync_at = Some(now + RETRY_INTERVAL);

@@ -31,9 +31,9 @@ pub(super) struct ActiveRequest {
     evaluated_by: Option<u64>,
     /// Only a new listing can bring news.
     pub needs_listing_only: bool,
-    /// When a line settles, or a screen must be compared.
+    /// The time at which a line settles, or a screen must be compared.
     recheck: Option<Duration>,
-    /// How long screens that were found equal may wait for the next comparison.
+    /// The longest wait of equal screens for their next comparison.
     check_intervals: HashMap<PaneId, Duration>,
     /// The reply, once there is news, without the panes that remain to be captured.
     reply: Option<SessionReply>,
@@ -77,12 +77,12 @@ impl ActiveRequest {
         active
     }
 
-    /// Whether the requester still waits for the reply.
+    /// Returns true if the requester still waits for the reply.
     pub fn is_awaited(&self) -> bool {
         self.reply_to.is_awaited()
     }
 
-    /// Whether the request is to be replied to at once.
+    /// Returns true if the request is to be replied to at once.
     pub fn is_urgent(&self) -> bool {
         self.request.when == ReplyTime::Now
     }
@@ -102,7 +102,7 @@ impl ActiveRequest {
         }
     }
 
-    /// Whether the request needs current names.
+    /// Returns true if the request needs current names.
     pub fn needs_names(&self) -> bool {
         self.request.name.is_none()
     }
@@ -162,7 +162,7 @@ impl ActiveRequest {
             })
     }
 
-    /// Whether this listing cannot bring news: the request was evaluated by it.
+    /// Returns true if this listing cannot bring news: the request was evaluated by it.
     pub fn is_settled_by(&self, listing: u64) -> bool {
         self.evaluated_by == Some(listing) && self.needs_listing_only
     }
@@ -251,7 +251,7 @@ impl ActiveRequest {
             Comparison::Uncertain
                 if request.is_resting && !snapshot.shows_activity(known, listed) => {}
             Comparison::Unchanged => {}
-            Comparison::Uncertain => match snapshot.screens.get(&listed.pane_number()) {
+            Comparison::Uncertain => match snapshot.screens.get(&listed.pane) {
                 Some(screen)
                     if **screen == *known.screen && known.is_proved_by_screen(server_bytes) =>
                 {
@@ -343,7 +343,7 @@ impl ActiveRequest {
         if let SessionReply::Present { panes, .. } = &mut reply {
             panes.sort_by_key(|pane| {
                 let state = pane.state();
-                (state.window_index, state.pane_index, state.pane_number())
+                (state.window_index, state.pane_index, state.pane)
             });
         }
         self.reply_to.send(Ok(reply));

@@ -104,17 +104,39 @@ pub fn capture(
     known: &ServerIdentity,
     specs: &[CaptureSpec],
 ) -> Result<Vec<CaptureResult>> {
+    capture_with(server, clock, String::new(), (known, specs)).map(|(_, results)| results)
+}
+
+/// Captures panes after other commands, in the same process. Returns the output of the other commands, too.
+///
+/// # Errors
+/// As for [`capture`].
+pub(super) fn capture_with(
+    server: &Server,
+    clock: &Clock,
+    mut lines: String,
+    (known, specs): (&ServerIdentity, &[CaptureSpec]),
+) -> Result<(String, Vec<CaptureResult>)> {
     let nonce = Nonce::fresh();
-    let commands = commands(&nonce, known.tmux_version(), specs);
+    add_commands(&mut lines, &nonce, known.tmux_version(), specs);
     let counters = Counters::of(known.pid);
     let bytes_before = counters.bytes();
-    let output = server.batch(commands, clock)?;
-    let mut results = parse(&nonce, known, &output.text, specs);
-    set_bytes(&mut results, bytes_before, counters.bytes());
-    let unreadable = results
-        .iter()
-        .filter(|one| **one == CaptureResult::Unreadable)
-        .count();
+    let mut output = server.batch(lines, clock)?;
+    let bytes_after = counters.bytes();
+    let other = output.text.find(nonce.as_str());
+    let captured = output.text.split_off(other.unwrap_or(output.text.len()));
+    let mut results = parse(&nonce, known, &captured, specs);
+    let mut unreadable = 0;
+    for result in &mut results {
+        match result {
+            CaptureResult::Captured(pane) => {
+                pane.capture.bytes_before = bytes_before;
+                pane.capture.bytes_after = bytes_after;
+            }
+            CaptureResult::Gone => {}
+            CaptureResult::Unreadable => unreadable += 1,
+        }
+    }
     if unreadable > 0 {
         log::debug!(
             "{unreadable} of {} captures are unreadable (truncated: {}): {}",
@@ -123,21 +145,7 @@ pub fn capture(
             output.complaints.trim()
         );
     }
-    Ok(results)
-}
-
-/// Records the number of bytes that the server had read before and after the captures.
-pub(super) fn set_bytes(
-    results: &mut [CaptureResult],
-    bytes_before: Option<u64>,
-    bytes_after: Option<u64>,
-) {
-    for result in results {
-        if let CaptureResult::Captured(pane) = result {
-            pane.capture.bytes_before = bytes_before;
-            pane.capture.bytes_after = bytes_after;
-        }
-    }
+    Ok((output.text, results))
 }
 
 /// Returns the depth at which the output about a pane of this width surely fits, unless its rows are full
@@ -157,10 +165,9 @@ pub(super) fn capture_rows(version: TmuxVersion) -> &'static str {
     }
 }
 
-pub(super) fn commands(nonce: &Nonce, version: TmuxVersion, specs: &[CaptureSpec]) -> String {
+fn add_commands(lines: &mut String, nonce: &Nonce, version: TmuxVersion, specs: &[CaptureSpec]) {
     let mark = nonce.as_str();
     let capture_rows = capture_rows(version);
-    let mut lines = String::new();
     for CaptureSpec {
         pane,
         depth,
@@ -205,11 +212,10 @@ pub(super) fn commands(nonce: &Nonce, version: TmuxVersion, specs: &[CaptureSpec
         lines.push('\n');
     }
     let _ = writeln!(lines, "display-message -p '{mark}z'");
-    lines
 }
 
-/// Parses the output of [`commands`] into one result for each capture.
-pub(super) fn parse(
+/// Parses the output into one result for each capture.
+fn parse(
     nonce: &Nonce,
     known: &ServerIdentity,
     output: &str,
@@ -217,24 +223,20 @@ pub(super) fn parse(
 ) -> Vec<CaptureResult> {
     let sections = nonce.sections(output).unwrap_or_default();
     // Without its end the output is truncated, and the last pane may be incomplete.
-    let (sections, complete) = match sections.split_last() {
-        Some((last, rest)) if last.tag == b'z' => (rest, usize::MAX),
-        _ => (
-            sections.as_slice(),
-            sections
-                .iter()
-                .filter(|section| section.tag == b'h')
-                .count()
-                .max(1)
-                - 1,
-        ),
+    let (sections, is_complete) = match &sections[..] {
+        [rest @ .., (b'z', _)] => (rest, true),
+        all => (all, false),
     };
-    let mut groups = sections.chunk_by(|_, next| next.tag != b'h').take(complete);
+    let mut panes: Vec<&[Section<'_>]> = sections.chunk_by(|_, next| next.0 != b'h').collect();
+    if !is_complete {
+        panes.pop();
+    }
+    let mut panes = panes.into_iter();
     specs
         .iter()
         .map(|spec| {
-            let group = groups.next().unwrap_or_default();
-            parse_one(spec, known, group).unwrap_or(CaptureResult::Unreadable)
+            let sections = panes.next().unwrap_or_default();
+            parse_one(spec, known, sections).unwrap_or(CaptureResult::Unreadable)
         })
         .collect()
 }
@@ -245,17 +247,15 @@ fn parse_one(
     known: &ServerIdentity,
     sections: &[Section<'_>],
 ) -> Option<CaptureResult> {
-    let (header, sections) = sections.split_first()?;
-    let (first, sections) = sections.split_first()?;
-    let (words, text) = first.body.split_once('\n')?;
-    let (pid, second) = words.split_once(' ').unwrap_or((words, ""));
-    if header.tag != b'h' || first.tag != b'r' {
+    let [(b'h', header), (b'r', first), sections @ ..] = sections else {
         return None;
-    }
-    let Some(mut state) = PaneState::parse(header.body) else {
+    };
+    let (words, text) = first.split_once('\n')?;
+    let (pid, second) = words.split_once(' ').unwrap_or((words, ""));
+    let Some(mut state) = PaneState::parse(header) else {
         // For a missing pane, tmux prints the blanks between the fields only.
-        let missing = header.body.bytes().all(|byte| byte == b' ') && text.is_empty();
-        return (missing && sections.is_empty()).then_some(CaptureResult::Gone);
+        let is_missing = header.bytes().all(|byte| byte == b' ') && text.is_empty();
+        return (is_missing && sections.is_empty()).then_some(CaptureResult::Gone);
     };
     if pid.parse() != Ok(known.pid) {
         return Some(CaptureResult::Gone);
@@ -266,16 +266,16 @@ fn parse_one(
     // tmux never stops between the commands of one list, so no section is missing.
     let (saved, sections) = match (spec.saved, sections) {
         (false, rest) => (None, rest),
-        (true, [s, t, rest @ ..]) if (s.tag, t.tag) == (b's', b't') => (Some((s, t)), rest),
+        (true, [(b's', rows), (b't', joined), rest @ ..]) => (Some((rows, joined)), rest),
         _ => return None,
     };
     let resync = match (&spec.resync, sections) {
         (None, []) => None,
-        (Some(_), [m, c, p]) if (m.tag, c.tag, p.tag) == (b'm', b'c', b'p') => Some(ResyncData {
-            modes: Modes::read(m.body),
-            pending: unescape(body_of(c)?),
+        (Some(_), [(b'm', modes), (b'c', pending), (b'p', piped)]) => Some(ResyncData {
+            modes: Modes::read(modes),
+            pending: unescape(captured_text(pending)?),
             version: known.tmux_version(),
-            was_unpiped: p.body.trim_end() == "0",
+            was_unpiped: piped.trim_end() == "0",
         }),
         _ => return None,
     };
@@ -285,9 +285,9 @@ fn parse_one(
     let (rows, joined) = split_lines(text, (depth + state.height) as usize)?;
     let rows = joined::rows(chomp(rows), chomp(joined), state.width);
     let saved = match saved.filter(|_| state.alternate) {
-        Some((s, t)) => Some(SavedScreen {
+        Some((rows, joined)) => Some(SavedScreen {
             cursor: state.saved_cursor,
-            rows: joined::rows(body_of(s)?, body_of(t)?, state.width),
+            rows: joined::rows(captured_text(rows)?, captured_text(joined)?, state.width),
         }),
         None => None,
     };
@@ -324,9 +324,9 @@ fn split_lines(text: &str, lines: usize) -> Option<(&str, &str)> {
     rest.ends_with('\n').then_some((first, rest))
 }
 
-/// Returns the text of a section after the line feed of its mark.
-fn body_of<'a>(section: &Section<'a>) -> Option<&'a str> {
-    section.body.strip_prefix('\n').map(chomp)
+/// Returns captured text without the line feed of its mark.
+fn captured_text(body: &str) -> Option<&str> {
+    body.strip_prefix('\n').map(chomp)
 }
 
 /// Removes the line feed that `capture-pane` adds to its output.

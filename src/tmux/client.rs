@@ -70,12 +70,12 @@ struct TimedListing {
 }
 
 impl TimedListing {
-    /// Whether the server has read nothing since.
+    /// Returns true if the server has read nothing since.
     fn is_idle(&self, now: Freshness) -> bool {
         now.server_bytes.is_some() && now.server_bytes == self.server_bytes
     }
 
-    /// Whether its names are as old as its numbers.
+    /// Returns true if its names are as old as its numbers.
     fn is_named(&self) -> bool {
         self.named_at == self.at
     }
@@ -247,13 +247,13 @@ impl Client {
         self.holds(last, self.freshness()).then_some(last.number)
     }
 
-    /// Whether this listing is the last one and holds now.
+    /// Returns true if this listing is the last one and holds now.
     pub fn is_current(&self, listing: &Arc<Listing>) -> bool {
         let last = self.last.as_ref();
         last.is_some_and(|last| Arc::ptr_eq(&last.listing, listing)) && self.holding().is_some()
     }
 
-    /// Whether a listing holds, because the server has done nothing since.
+    /// Returns true if a listing holds, because the server has done nothing since.
     fn holds(&self, last: &TimedListing, now: Freshness) -> bool {
         let has_names = last.is_named() || now.at < last.named_at + NAMES_AGE_MAX;
         let cpu_time = self.counters.cpu_time();

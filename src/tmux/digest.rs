@@ -15,7 +15,7 @@ pub struct CaptureDigest {
     pub(super) window_activity: i64,
     /// The rows of the screen, as tmux wrote them.
     pub(super) screen: Arc<str>,
-    /// When the pane was last certain to show this: at the capture, or at a later confirmation.
+    /// The last time at which the pane was certain to show this: of the capture, or of a confirmation.
     pub(super) freshness: Freshness,
 }
 
@@ -64,7 +64,7 @@ impl CaptureDigest {
         }
     }
 
-    /// Whether a listing with the same numbers is enough to be certain.
+    /// Returns true if a listing with the same numbers is enough to be certain.
     pub(super) fn is_conclusive(&self, server_bytes: Option<u64>) -> bool {
         self.nothing_read(server_bytes) || self.was_quiet()
     }
@@ -85,7 +85,7 @@ impl CaptureDigest {
         self.freshness = freshness;
     }
 
-    /// Whether an equal screen proves that nothing was printed, given an equal listing. A full
+    /// Returns true if an equal screen proves that nothing was printed, given an equal listing. A full
     /// history may have been trimmed by as much as it grew, while lines that all read the same went
     /// through the screen.
     pub(super) fn is_proved_by_screen(&self, server_bytes: Option<u64>) -> bool {

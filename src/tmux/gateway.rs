@@ -67,7 +67,7 @@ impl Gateway {
         self.handle.clone()
     }
 
-    /// Whether the thread has ended.
+    /// Returns true if the thread has ended.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }

@@ -3,16 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Returns the first tick after `now` on the grid of multiples of `interval` since `epoch`.
-///
-/// ```
-/// use std::time::{Duration, Instant};
-/// use td_observe::tmux::next_tick;
-/// let epoch = Instant::now();
-/// let ms = Duration::from_millis;
-/// assert_eq!(next_tick(epoch + ms(450), epoch, ms(200)), epoch + ms(600));
-/// assert_eq!(next_tick(epoch + ms(600), epoch, ms(200)), epoch + ms(800));
-/// ```
-pub fn next_tick(now: Instant, epoch: Instant, interval: Duration) -> Instant {
+pub(super) fn next_tick(now: Instant, epoch: Instant, interval: Duration) -> Instant {
     // A zero interval would never advance.
     let interval_ns = interval.as_nanos().max(1);
     let Some(since) = now.checked_duration_since(epoch) else {
@@ -38,6 +29,14 @@ mod tests {
             prop_assert!(tick > now && tick - now <= Duration::from_nanos(interval));
             prop_assert_eq!((tick - epoch).as_nanos() % u128::from(interval), 0);
         }
+    }
+
+    #[test]
+    fn ticks_are_multiples_of_the_interval() {
+        let epoch = Instant::now();
+        let ms = Duration::from_millis;
+        assert_eq!(next_tick(epoch + ms(450), epoch, ms(200)), epoch + ms(600));
+        assert_eq!(next_tick(epoch + ms(600), epoch, ms(200)), epoch + ms(800));
     }
 
     #[test]

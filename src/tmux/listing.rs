@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::id::{SessionId, pane_number};
-use super::sections::{Nonce, Section};
+use super::sections::Nonce;
 use super::server::Server;
 use super::state::{FORMAT, PaneState, REFRESH_FORMAT, number};
 use crate::clock::Clock;
@@ -226,60 +226,39 @@ fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
     let sections = nonce.sections(output)?;
     let mut sections = sections.as_slice();
     let mut listing = Listing::default();
-    match *sections {
-        [
-            Section { tag: b's', body },
-            Section {
-                tag: b'k',
-                body: socket,
-            },
-            Section { tag: b'e', .. },
-            ref rest @ ..,
-        ] => {
-            let mut words = body.split(' ');
-            listing.server = ServerIdentity {
-                pid: words.next()?.parse().ok()?,
-                start_time: number(words.next()?),
-                version: words.next()?.to_owned(),
-                socket: socket.into(),
-            };
-            listing.second = words.next().and_then(parse_second);
-            sections = rest;
-        }
-        _ => return None,
-    }
+    let [(b's', server), (b'k', socket), (b'e', _), rest @ ..] = sections else {
+        return None;
+    };
+    sections = rest;
+    let mut words = server.split(' ');
+    listing.server = ServerIdentity {
+        pid: words.next()?.parse().ok()?,
+        start_time: number(words.next()?),
+        version: words.next()?.to_owned(),
+        socket: socket.into(),
+    };
+    listing.second = words.next().and_then(parse_second);
     while let [
-        Section { tag: b'p', body },
-        Section {
-            tag: b'n',
-            body: session,
-        },
-        Section {
-            tag: b'w',
-            body: window,
-        },
-        Section {
-            tag: b'c',
-            body: command,
-        },
-        Section {
-            tag: b't',
-            body: title,
-        },
-        Section { tag: b'e', .. },
+        (b'p', numbers),
+        (b'n', session),
+        (b'w', window),
+        (b'c', command),
+        (b't', title),
+        (b'e', _),
         rest @ ..,
     ] = sections
     {
-        let mut state = PaneState::parse(body)?;
-        state.session_name = (*session).to_owned();
-        state.window_name = (*window).to_owned();
-        state.command = (*command).to_owned();
-        state.title = (*title).to_owned();
-        listing.panes.push(state);
+        listing.panes.push(PaneState {
+            session_name: (*session).to_owned(),
+            window_name: (*window).to_owned(),
+            command: (*command).to_owned(),
+            title: (*title).to_owned(),
+            ..PaneState::parse(numbers)?
+        });
         sections = rest;
     }
     listing.sort();
-    matches!(sections, [Section { tag: b'z', .. }]).then_some(listing)
+    matches!(sections, [(b'z', _)]).then_some(listing)
 }
 
 #[cfg(test)]

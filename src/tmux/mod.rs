@@ -53,7 +53,6 @@ pub use depth::{BASELINE_ROWS, Margin};
 pub use digest::{CaptureDigest, Freshness};
 pub(crate) use foreground::foreground_program;
 pub use gateway::{Gateway, GatewayHandle};
-pub use grid::next_tick;
 pub use id::{SessionId, WindowId};
 #[cfg(test)]
 pub(crate) use listing::tests::listing_of;

@@ -15,7 +15,7 @@ pub(super) struct ReplySender<T> {
 }
 
 impl<T> ReplySender<T> {
-    /// Whether the requester still waits for the reply.
+    /// Returns true if the requester still waits for the reply.
     pub fn is_awaited(&self) -> bool {
         self.requester.strong_count() > 0
     }

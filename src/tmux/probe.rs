@@ -7,10 +7,9 @@
 
 use std::fmt::Write;
 
-use super::capture::{self, CaptureResult, CaptureSpec, capture_rows};
-use super::counters::Counters;
+use super::capture::{CaptureResult, CaptureSpec, capture_rows, capture_with};
 use super::listing::{Listing, ServerIdentity, refresh_commands};
-use super::sections::{Nonce, Section};
+use super::sections::Nonce;
 use super::server::Server;
 use crate::clock::Clock;
 use crate::error::Result;
@@ -48,24 +47,15 @@ pub(super) fn probe(
     screens: &[ScreenSpec],
     (identity, speculative): (&ServerIdentity, &[CaptureSpec]),
 ) -> Result<Probed> {
-    let (nonce, capture_nonce) = (Nonce::fresh(), Nonce::fresh());
-    let version = identity.tmux_version();
-    let mut lines = commands(&nonce, known.is_some(), version, screens);
-    if speculative.is_empty() {
-        let output = server.batch(lines, clock)?;
-        return Ok(parse(&nonce, &output.text, known, screens));
-    }
-    lines += &capture::commands(&capture_nonce, version, speculative);
-    let counters = Counters::of(identity.pid);
-    let bytes_before = counters.bytes();
-    let output = server.batch(lines, clock)?;
-    let end = output.text.find(capture_nonce.as_str());
-    let (probed, captured) = output.text.split_at(end.unwrap_or(output.text.len()));
-    let mut captures = capture::parse(&capture_nonce, identity, captured, speculative);
-    capture::set_bytes(&mut captures, bytes_before, counters.bytes());
+    let nonce = Nonce::fresh();
+    let lines = commands(&nonce, known.is_some(), identity.tmux_version(), screens);
+    let (output, captures) = match speculative.is_empty() {
+        true => (server.batch(lines, clock)?.text, Vec::new()),
+        false => capture_with(server, clock, lines, (identity, speculative))?,
+    };
     Ok(Probed {
         captures,
-        ..parse(&nonce, probed, known, screens)
+        ..parse(&nonce, &output, known, screens)
     })
 }
 
@@ -88,18 +78,7 @@ fn commands(nonce: &Nonce, lists: bool, version: TmuxVersion, screens: &[ScreenS
 
 fn parse(nonce: &Nonce, output: &str, known: Option<&Listing>, screens: &[ScreenSpec]) -> Probed {
     let sections = nonce.sections(output).unwrap_or_default();
-    let [
-        Section {
-            tag: b'l',
-            body: listed,
-        },
-        Section {
-            tag: b's',
-            body: captured,
-        },
-        Section { tag: b'z', .. },
-    ] = sections[..]
-    else {
+    let [(b'l', listed), (b's', captured), (b'z', _)] = sections[..] else {
         return Probed::default();
     };
     Probed {

@@ -22,7 +22,7 @@ pub enum SessionReply {
     Present {
         /// Its name now.
         name: String,
-        /// When it was created, in seconds since 1970.
+        /// The time of its creation, in seconds since 1970.
         created: i64,
         /// The panes that it owns now. Other panes are gone or belong to another session.
         panes: Vec<PaneReply>,
@@ -34,7 +34,7 @@ pub enum SessionReply {
 /// A pane that has left its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DepartedPane {
-    /// When the pane was last certain to show the known capture; `None` if no capture was known.
+    /// The last time at which the pane was certain to show the known capture; `None` if no capture was known.
     pub freshness: Option<Freshness>,
     /// The pane exists and belongs to another session.
     pub moved: bool,

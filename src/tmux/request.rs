@@ -61,7 +61,7 @@ pub enum PaneRequest {
 pub struct CaptureRequest {
     /// The digest of the last capture; without it, the pane is captured in any case.
     pub known: Option<CaptureDigest>,
-    /// How much of the history to capture beyond its growth.
+    /// The rows of the history to capture beyond its growth.
     pub margin: Margin,
     /// From this time on (the gateway's time), an unchanged pane is news, too.
     pub settles_at: Option<Duration>,
@@ -73,11 +73,11 @@ pub struct CaptureRequest {
 /// A request for a capture from which the poller continues with the pane's bytes.
 #[derive(Clone, Debug)]
 pub struct ResyncRequest {
-    /// How much of the history to capture.
+    /// The rows of the history to capture.
     pub margin: Margin,
     /// The digest of the last capture, from which the growth of the history is computed.
     pub known: Option<CaptureDigest>,
-    /// What to do besides the capture.
+    /// The steps besides the capture.
     pub spec: ResyncSpec,
 }
 
@@ -91,8 +91,8 @@ pub enum NewPanes {
     List,
 }
 
-/// Whether a listing names the programs in the foreground of the panes. The server reads these names
-/// from the kernel, one pane after the other, which takes as long as all the rest.
+/// The programs in the foreground of the panes of a listing. The server reads their names from the
+/// kernel, one pane after the other, which takes as long as all the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ForegroundPrograms {
     /// [`PaneState::command`](super::PaneState::command) is empty unless another request needed it,

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::schedule::AdaptivePolling;
 
-/// How long slow output may wait for a round, and how long a screen that may have been rewritten in
-/// place waits to be compared (`000…`: about 200 ms).
+/// The longest wait of slow output for a round, and of a screen that may have been rewritten in place
+/// for its comparison (`000…`: about 200 ms).
 pub(super) const UNHURRIED: Duration = Duration::from_millis(200);
 
 /// The longest time between two checks of a server that reads nothing: output is noticed that much
@@ -84,7 +84,7 @@ pub(super) struct AdaptiveRounds {
     server_bytes: Option<u64>,
     /// The number of further bytes that makes the next round urgent.
     urgent_bytes: u64,
-    /// How long the next round may wait, given the results of the last ones.
+    /// The longest wait for the next round, given the results of the last ones.
     wait: Duration,
 }
 
@@ -149,7 +149,7 @@ impl AdaptiveRounds {
         due.max(rested)
     }
 
-    /// Whether the server is known to have read nothing since the last round.
+    /// Returns true if the server is known to have read nothing since the last round.
     pub fn is_idle(&self, server_bytes: Option<u64>) -> bool {
         self.server_bytes.is_some() && self.server_bytes == server_bytes
     }

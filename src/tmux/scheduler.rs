@@ -29,11 +29,11 @@ use crate::thread::Stop;
 /// request at a time. Further requests only wait longer to be sent.
 pub(super) const INBOX_MESSAGES_MAX: usize = 1024;
 
-/// How long an urgent request waits for others. Threads that wake at the same moment send theirs within
-/// a fraction of this, and the delay is not noticeable.
+/// The time that an urgent request waits for others. Threads that wake at the same moment send theirs
+/// within a fraction of this, and the delay is not noticeable.
 const GATHER: Duration = Duration::from_millis(2);
 
-/// How much too early a request may be evaluated to share a round with others.
+/// The most by which a request is evaluated early, to share a round with others.
 const SHARE_WINDOW: Duration = Duration::from_millis(100);
 
 /// The interval at which a known listing is checked, the same as for the listings of streamed panes.
@@ -153,7 +153,7 @@ impl Scheduler {
         requests.any(|(request, _)| !self.is_current(request))
     }
 
-    /// Whether the requester of a listing already has the current one.
+    /// Returns true if the requester of a listing already has the current one.
     fn is_current(&self, request: &ListingRequest) -> bool {
         let known = request.known.as_ref();
         known.is_some_and(|known| self.client.is_current(known))

@@ -27,8 +27,8 @@ impl Nonce {
         &self.0
     }
 
-    /// Splits output into its sections, each of which begins with the mark and a tag letter. `None`
-    /// when text stands before the first one.
+    /// Splits output into its sections: after each mark a tag letter, then a text. `None` when text
+    /// stands before the first mark.
     pub(super) fn sections<'a>(&self, output: &'a str) -> Option<Vec<Section<'a>>> {
         let mut parts = output.split(self.as_str());
         if !parts.next()?.is_empty() {
@@ -37,21 +37,14 @@ impl Nonce {
         parts
             .map(|part| {
                 let tag = *part.as_bytes().first().filter(|byte| byte.is_ascii())?;
-                Some(Section {
-                    tag,
-                    body: &part[1..],
-                })
+                Some((tag, &part[1..]))
             })
             .collect()
     }
 }
 
-/// The text between two marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Section<'a> {
-    pub(super) tag: u8,
-    pub(super) body: &'a str,
-}
+/// The tag after a mark, and the text up to the next mark.
+pub(super) type Section<'a> = (u8, &'a str);
 
 #[cfg(test)]
 mod tests {
@@ -68,20 +61,7 @@ mod tests {
     fn output_is_split_at_its_marks_only() {
         let nonce = Nonce::fixed("NN");
         let sections = nonce.sections("NNh 1 2\nNMx\nNNe\n").unwrap();
-        assert_eq!(
-            sections[0],
-            Section {
-                tag: b'h',
-                body: " 1 2\nNMx\n"
-            }
-        );
-        assert_eq!(
-            sections[1],
-            Section {
-                tag: b'e',
-                body: "\n"
-            }
-        );
+        assert_eq!(sections, [(b'h', " 1 2\nNMx\n"), (b'e', "\n")]);
         assert_eq!(nonce.sections("xNNh"), None);
         assert_eq!(nonce.sections("NNäh"), None);
         assert_eq!(nonce.sections(""), Some(vec![]));

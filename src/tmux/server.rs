@@ -272,7 +272,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Whether nothing explains a missing end of the output.
+    /// Returns true if nothing explains a missing end of the output.
     pub(super) fn is_silent(&self) -> bool {
         self.complaints.is_empty() && !self.truncated && !self.killed
     }
@@ -289,7 +289,7 @@ const UNUSABLE: [&str; 3] = [
     "(Not a directory)",
 ];
 
-/// Whether an error message means that there is no server. Only its last line counts; the lines before
+/// Returns true if an error message means that there is no server. Only its last line counts; the lines before
 /// it concern single commands.
 fn is_gone(complaints: &str) -> bool {
     let last = complaints
@@ -300,7 +300,7 @@ fn is_gone(complaints: &str) -> bool {
     GONE.iter().any(|text| last.starts_with(text))
 }
 
-/// Whether an error message means that the socket can never be used.
+/// Returns true if an error message means that the socket can never be used.
 fn is_unusable(complaints: &str) -> bool {
     let connecting = complaints.starts_with("error connecting");
     connecting && UNUSABLE.iter().any(|cause| complaints.contains(cause))

@@ -80,7 +80,7 @@ impl ServerIdle {
         (self.query_ended, self.sample) = (None, cpu_time);
     }
 
-    /// Whether a listing of the time `listed` still holds.
+    /// Returns true if a listing of the time `listed` still holds.
     pub fn listing_holds(
         &self,
         cpu_time: Option<CpuTime>,

@@ -53,7 +53,7 @@ pub(super) fn share(requests: Vec<ActiveRequest>) -> (Requests, Vec<SharedCaptur
 }
 
 impl Requests {
-    /// Whether a requester still waits for the capture.
+    /// Returns true if a requester still waits for the capture.
     pub fn await_capture(&self, capture: &SharedCapture) -> bool {
         let mut requests = capture.requests.iter();
         requests.any(|at| self.0[*at].as_ref().is_some_and(ActiveRequest::is_awaited))

@@ -22,7 +22,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Whether the listing shows that a pane was active. It dates the activity of windows only.
+    /// Returns true if the listing shows that a pane was active. It dates the activity of windows only.
     pub fn shows_activity(&self, known: &CaptureDigest, listed: &PaneState) -> bool {
         let is_alone = || {
             let mut panes = self.listing.panes.iter();

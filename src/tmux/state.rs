@@ -32,9 +32,9 @@ pub struct PaneState {
     pub window_name: String,
     /// The pane's index in the window.
     pub pane_index: u32,
-    /// Whether the window is the current one of its session.
+    /// True if the window is the current one of its session.
     pub window_active: bool,
-    /// Whether the pane is the current one of its window.
+    /// True if the pane is the current one of its window.
     pub pane_active: bool,
     /// The width in columns.
     pub width: u32,
@@ -46,26 +46,26 @@ pub struct PaneState {
     pub history_limit: u32,
     /// The cursor.
     pub cursor: Cursor,
-    /// Whether the alternate screen is shown.
+    /// True if the alternate screen is shown.
     pub alternate: bool,
     /// The cursor of the normal screen behind the alternate one.
     pub saved_cursor: Cursor,
-    /// Whether the pane is in copy mode or the like; its program continues behind it.
+    /// True if the pane is in copy mode or the like; its program continues behind it.
     pub in_mode: bool,
-    /// How the program ended, if it has ended and tmux keeps the pane.
+    /// The end of the program, if it has ended and tmux keeps the pane.
     pub dead: Option<Death>,
     /// The process that tmux started in the pane.
     pub pid: u32,
-    /// Whether a `pipe-pane` is open.
+    /// True if a `pipe-pane` is open.
     pub piped: bool,
-    /// When something was last printed in the window, in seconds since 1970.
+    /// The last second, since 1970, in which something was printed in the window.
     pub window_activity: i64,
     /// The program in the foreground. Empty where it was not requested: to answer, the server reads
     /// files, and the bytes that it reads are a measure of the panes' output.
     pub command: String,
     /// The pane's title.
     pub(crate) title: String,
-    /// Whether this session owns the pane: a pane of a window that is linked several times belongs
+    /// True if this session owns the pane: a pane of a window that is linked several times belongs
     /// to the session with the lowest id.
     pub owned: bool,
 }
@@ -79,7 +79,7 @@ pub struct PaneShape {
     pub height: u32,
     /// The process that tmux started in the pane.
     pub pid: u32,
-    /// How that process ended, if it has.
+    /// The end of that process, if it has ended.
     pub dead: Option<Death>,
 }
 
@@ -96,9 +96,9 @@ pub struct PaneNumbers {
     pub history_limit: u32,
     /// The cursor.
     pub cursor: Cursor,
-    /// Whether the alternate screen is shown.
+    /// True if the alternate screen is shown.
     pub alternate: bool,
-    /// How the program ended, if it has.
+    /// The end of the program, if it has ended.
     pub dead: Option<Death>,
     /// The process that tmux started in the pane.
     pub pid: u32,
@@ -117,10 +117,6 @@ impl PaneState {
     /// Returns the pane's id, `%7`.
     pub fn pane(&self) -> PaneId {
         PaneId::from(format!("%{}", self.pane))
-    }
-
-    pub(super) fn pane_number(&self) -> u32 {
-        self.pane
     }
 
     /// Returns the part of the state that the pane's bytes do not carry.

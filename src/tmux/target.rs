@@ -1,4 +1,4 @@
-//! What a user means by `build:1.2`: exact names and ids, nothing by prefix or pattern (pure).
+//! Targets as users write them, such as `build:1.2`: exact names and ids, no prefixes or patterns (pure).
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,8 +13,8 @@ use crate::track::TmuxVersion;
 /// A session, a window or a pane of a tmux server, as a user names it: `build`, `build:1`,
 /// `build:editor.0`, `$3`, `@2`, `%7`.
 ///
-/// Names are exact: `job-1` never means `job-10`. A name may hold colons, dots and blanks: the
-/// whole text is tried as a session's name before it is split.
+/// Names are exact: `job-1` never means `job-10`. A name may contain colons, dots and blanks: the whole
+/// text is tried as the name of a session before it is split.
 ///
 /// ```
 /// use td_observe::tmux::Target;
@@ -26,11 +26,19 @@ use crate::track::TmuxVersion;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target(String);
 
+/// The kind of thing that a target names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TargetKind {
+    Session,
+    Window,
+    Pane,
+}
+
 impl Target {
-    /// Reads a target.
+    /// Parses a target.
     ///
     /// # Errors
-    /// `is_invalid_input()` when it is empty or has control characters.
+    /// `is_invalid_input()` when it is empty or contains control characters.
     pub fn parse(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Err(Error::invalid(
@@ -45,20 +53,20 @@ impl Target {
         Ok(Self(text.to_owned()))
     }
 
-    /// Whether it may mean less than a session, whose panes are then meant one by one: those that
-    /// come later are not. tmux 3.7 and newer lets names of sessions have colons and dots.
+    /// Returns true if the target may be less than a session. Its panes are then watched one by one, and
+    /// later ones are not. tmux 3.7 and newer allows colons and dots in names of sessions.
     pub(crate) fn may_be_part(&self, listing: &Listing) -> bool {
         let text = self.0.as_str();
         let is_id = pane_number(text).is_some() || WindowId::parse(text).is_some();
-        let is_whole = || listing.panes.iter().any(|state| is_session(text, state));
-        text.contains(['%', ':', '@', '.']) && (is_id || !is_whole())
+        let is_session = || listing.panes.iter().any(|state| is_session(text, state));
+        text.contains(['%', ':', '@', '.']) && (is_id || !is_session())
     }
 
-    /// Why nothing that comes later can be meant, and what to write instead; `None` where something
-    /// can. tmux reads such a text as something else than a name, too: a session that has it as its
-    /// name all the same is found by that name only while it is there. `version` is the server's.
+    /// Explains why the target can never match a later session, window or pane, and what to write
+    /// instead; `None` where it can. tmux interprets such a text in another way, too: an existing session
+    /// with this name is still found by it. `version` is the server's.
     #[cfg(feature = "cli")]
-    pub(crate) fn never_comes(&self, version: Option<TmuxVersion>) -> Option<String> {
+    pub(crate) fn never_matches(&self, version: Option<TmuxVersion>) -> Option<String> {
         let text = self.0.as_str();
         let session = text.split(':').next().unwrap_or_default();
         let is_id = pane_number(text).is_some()
@@ -84,7 +92,7 @@ impl Target {
         }
     }
 
-    /// Whether it begins with the name of one of these sessions.
+    /// Returns true if the target begins with the name of one of these sessions.
     #[cfg(feature = "cli")]
     pub(crate) fn names_session_of<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> bool {
         names.any(|name| {
@@ -93,57 +101,51 @@ impl Target {
         })
     }
 
-    /// What a target with more than one colon means, unless a session has all of it as its name.
+    /// Describes a target with more than one colon, unless a session has the whole text as its name.
     pub(crate) fn reading(&self) -> Option<String> {
         let (session, window) = self.0.split_once(':')?;
-        let is_hard = window.contains(':');
-        is_hard.then(|| format!("the window {window:?} of the session {session:?}"))
+        let is_ambiguous = window.contains(':');
+        is_ambiguous.then(|| format!("the window {window:?} of the session {session:?}"))
     }
 
-    /// The target as it was given.
+    /// Returns the target as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The panes that are meant, each once and as its owner has it; none when there is no such
-    /// thing (yet).
+    /// Finds the panes of the target, each once and as its owner has it. None while nothing matches.
     pub fn resolve(&self, listing: &Listing) -> Vec<PaneState> {
         let mut panes: Vec<PaneState> = Vec::new();
-        for state in self.meant(listing) {
-            if !panes
-                .iter()
-                .any(|known| known.pane_number() == state.pane_number())
-            {
-                let owner = listing
-                    .panes
-                    .iter()
-                    .find(|other| other.owned && other.pane_number() == state.pane_number());
+        for state in self.find(listing).1 {
+            if panes.iter().all(|known| known.pane != state.pane) {
+                let mut all = listing.panes.iter();
+                let owner = all.find(|other| other.owned && other.pane == state.pane);
                 panes.push(owner.unwrap_or(state).clone());
             }
         }
         panes
     }
 
-    /// What is meant by the target now, by ids: what stays the same when it is given another name.
-    /// The session, or each window that is meant as a whole, or each pane.
+    /// Returns the ids that the target stands for now, which survive a rename: of the session, or of each
+    /// window of which all panes match, or of each pane.
     pub(crate) fn identity(&self, listing: &Listing) -> Vec<Self> {
-        let text = self.0.as_str();
-        let meant = self.meant(listing);
-        let Some(first) = meant.first() else {
+        let (kind, found) = self.find(listing);
+        let Some(first) = found.first() else {
             return Vec::new();
         };
         let one = first.session_id;
-        let is_whole = is_session(text, first) || is_session(text.trim_end_matches(':'), first);
-        if is_whole && pane_number(text).is_none() && meant.iter().all(|it| it.session_id == one) {
+        if kind == TargetKind::Session && found.iter().all(|state| state.session_id == one) {
             return vec![Self(one.to_string())];
         }
-        let is_meant = |pane: u32| meant.iter().any(|state| state.pane_number() == pane);
-        let names_pane = pane_number(text).is_some() || self.names_pane(&meant, listing);
+        let names_pane =
+            kind == TargetKind::Pane && (found.len() == 1 || pane_number(&self.0).is_some());
+        let is_found = |other: &PaneState| found.iter().any(|state| state.pane == other.pane);
         let mut ids: Vec<Self> = Vec::new();
-        for state in &meant {
-            let window = listing.panes.iter();
-            let mut window = window.filter(|other| other.window_id == state.window_id);
-            let id = match !names_pane && window.all(|other| is_meant(other.pane_number())) {
+        for state in &found {
+            let mut window = listing.panes.iter();
+            let mut is_whole =
+                || window.all(|other| other.window_id != state.window_id || is_found(other));
+            let id = match !names_pane && is_whole() {
                 true => Self(state.window_id.to_string()),
                 false => Self(state.pane().to_string()),
             };
@@ -154,96 +156,74 @@ impl Target {
         ids
     }
 
-    /// Whether a pane of a window is named, and not the window: `build:1.0`.
-    fn names_pane(&self, meant: &[&PaneState], listing: &Listing) -> bool {
-        let [state] = meant else {
-            return false;
-        };
-        let mut places = self.0.match_indices(':');
-        let place = places.find_map(|(at, _)| {
-            let (session, place) = (&self.0[..at], &self.0[at + 1..]);
-            is_session(session, state).then_some(place)
-        });
-        let windows = |place: &str| {
-            let here = listing.panes_of(state.session_id);
-            here.into_iter()
-                .any(|other| is_index(place, other) || is_name(place, other))
-        };
-        place.is_some_and(|place| !windows(place))
-    }
-
-    fn meant<'a>(&self, listing: &'a Listing) -> Vec<&'a PaneState> {
+    fn find<'a>(&self, listing: &'a Listing) -> (TargetKind, Vec<&'a PaneState>) {
         let text = self.0.as_str();
-        let those = |test: &dyn Fn(&PaneState) -> bool| -> Vec<&'a PaneState> {
+        let all = |test: &dyn Fn(&PaneState) -> bool| -> Vec<&'a PaneState> {
             listing.panes.iter().filter(|state| test(state)).collect()
         };
         if let Some(pane) = pane_number(text) {
-            return those(&|state| state.pane_number() == pane);
+            return (TargetKind::Pane, all(&|state| state.pane == pane));
         }
         if let Some(window) = WindowId::parse(text) {
-            return those(&|state| state.window_id == window);
+            return (TargetKind::Window, all(&|state| state.window_id == window));
         }
-        let whole = those(&|state| is_session(text, state));
-        if !whole.is_empty() {
-            return whole;
+        let session = all(&|state| is_session(text, state));
+        if !session.is_empty() {
+            return (TargetKind::Session, session);
         }
-        // A session's name may hold colons: the first split that means something counts.
+        // A session's name may contain colons: the first split that matches counts.
         text.match_indices(':')
             .map(|(at, _)| {
-                let (session, place) = (&text[..at], &text[at + 1..]);
-                those(&|state| is_session(session, state) && is_place(place, state, listing))
+                find_in(
+                    &all(&|state| is_session(&text[..at], state)),
+                    &text[at + 1..],
+                )
             })
-            .find(|panes| !panes.is_empty())
-            .unwrap_or_default()
+            .find(|(_, panes)| !panes.is_empty())
+            .unwrap_or((TargetKind::Pane, Vec::new()))
     }
+}
+
+/// Finds the panes of a session that match the text after its colon: nothing (all of them), a window, or a
+/// window, a dot and a pane.
+fn find_in<'a>(session: &[&'a PaneState], text: &str) -> (TargetKind, Vec<&'a PaneState>) {
+    if text.is_empty() {
+        return (TargetKind::Session, session.to_vec());
+    }
+    // An index takes precedence over a window with that name.
+    let window = |text: &str| -> Vec<&'a PaneState> {
+        let matching = |test: fn(&str, &PaneState) -> bool| -> Vec<&'a PaneState> {
+            let panes = session.iter().copied();
+            panes.filter(|state| test(text, state)).collect()
+        };
+        let by_index = matching(is_index);
+        match by_index.is_empty() {
+            true => matching(|text, state| text == state.window_name),
+            false => by_index,
+        }
+    };
+    let panes = window(text);
+    if !panes.is_empty() {
+        return (TargetKind::Window, panes);
+    }
+    let Some((window_text, pane)) = text.rsplit_once('.') else {
+        return (TargetKind::Pane, Vec::new());
+    };
+    let mut panes = window(window_text);
+    panes.retain(|state| match pane_number(pane) {
+        Some(number) => state.pane == number,
+        None => decimal(pane) == Some(state.pane_index),
+    });
+    (TargetKind::Pane, panes)
 }
 
 fn is_session(text: &str, state: &PaneState) -> bool {
-    // What looks like an id is one, as in tmux.
+    // As in tmux, a text with the form of an id is one.
     SessionId::parse(text).map_or(text == state.session_name, |id| id == state.session_id)
-}
-
-/// Whether a pane is what stands behind the session's colon: nothing (all of it), a window, or a
-/// window, a dot and a pane.
-fn is_place(place: &str, state: &PaneState, listing: &Listing) -> bool {
-    if place.is_empty() {
-        return true;
-    }
-    let windows = |text: &str| {
-        let there = |by: fn(&str, &PaneState) -> bool| {
-            listing
-                .panes
-                .iter()
-                .any(|other| other.session_id == state.session_id && by(text, other))
-        };
-        // An index means that window even where another one is called so.
-        if there(is_index) {
-            Some(is_index(text, state))
-        } else if there(is_name) {
-            Some(is_name(text, state))
-        } else {
-            None
-        }
-    };
-    if let Some(meant) = windows(place) {
-        return meant;
-    }
-    let Some((window, pane)) = place.rsplit_once('.') else {
-        return false;
-    };
-    let is_pane = match pane_number(pane) {
-        Some(number) => state.pane_number() == number,
-        None => decimal(pane) == Some(state.pane_index),
-    };
-    is_pane && windows(window).unwrap_or(false)
 }
 
 fn is_index(text: &str, state: &PaneState) -> bool {
     decimal(text) == Some(state.window_index) || WindowId::parse(text) == Some(state.window_id)
-}
-
-fn is_name(text: &str, state: &PaneState) -> bool {
-    text == state.window_name
 }
 
 impl FromStr for Target {
@@ -279,7 +259,7 @@ mod tests {
             state(3, (5, "linked"), (3, 9, "my:win.2"), 0),
             state(4, (5, "linked"), (3, 9, "my:win.2"), 1),
         ]);
-        for (text, meant) in [
+        for (text, expected) in [
             ("job-1", &[][..]),
             ("job-10", &[1]),
             ("job*", &[]),
@@ -312,8 +292,8 @@ mod tests {
             (".", &[]),
         ] {
             let found = Target::parse(text).unwrap().resolve(&listing);
-            let found: Vec<u32> = found.iter().map(PaneState::pane_number).collect();
-            assert_eq!(found, meant, "{text:?}");
+            let found: Vec<u32> = found.iter().map(|state| state.pane).collect();
+            assert_eq!(found, expected, "{text:?}");
         }
         let linked = Target::parse("linked").unwrap().resolve(&listing);
         assert!(
@@ -323,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_is_known_by_ids() {
+    fn targets_have_ids_that_survive_a_rename() {
         let listing = listing(vec![
             state(1, (1, "a"), (1, 0, "sh"), 0),
             state(2, (1, "a"), (2, 1, "vi"), 0),
@@ -352,7 +332,7 @@ mod tests {
 
     #[cfg(feature = "cli")]
     #[test]
-    fn what_can_never_come_is_known_by_its_form() {
+    fn targets_that_can_never_match_are_explained() {
         let (old, new) = (TmuxVersion::new(3, 6), TmuxVersion::new(3, 7));
         for (text, on_old, on_new) in [
             ("%x", Some("as %7"), Some("as %7")),
@@ -375,7 +355,7 @@ mod tests {
         ] {
             let target = Target::parse(text).unwrap();
             for (version, expected) in [(old, on_old), (new, on_new)] {
-                let why = target.never_comes(Some(version));
+                let why = target.never_matches(Some(version));
                 let is_expected = match (&why, expected) {
                     (Some(why), Some(part)) => why.contains(part),
                     (why, expected) => why.is_none() && expected.is_none(),
@@ -384,14 +364,14 @@ mod tests {
             }
         }
         let dotted = Target::parse("my.app").unwrap();
-        assert_eq!(dotted.never_comes(None), None, "no server runs");
+        assert_eq!(dotted.never_matches(None), None, "no server runs");
         let odd = Target::parse("%x:1").unwrap();
         assert!(odd.names_session_of(["a", "%x"].into_iter()));
         assert!(!odd.names_session_of(["%", "%x:"].into_iter()));
     }
 
     #[test]
-    fn what_cannot_be_a_name_is_refused_in_one_line() {
+    fn invalid_names_are_refused_in_one_line() {
         for text in ["", "a\nb", "\u{1b}[31m", "\u{85}"] {
             let error = Target::parse(text).unwrap_err();
             assert!(error.is_invalid_input());

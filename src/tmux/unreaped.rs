@@ -24,16 +24,10 @@ fn zombie_exit(stat: &str) -> Option<Death> {
         return None;
     }
     let code: i32 = fields.nth(48)?.parse().ok()?;
-    let (status, signal) = (code >> 8 & 0xff, code & 0x7f);
-    Some(match signal {
-        0 => Death {
-            status: Some(status),
-            signal: None,
-        },
-        _ => Death {
-            status: None,
-            signal: Some(signal),
-        },
+    let signal = Some(code & 0x7f).filter(|&signal| signal != 0);
+    Some(Death {
+        status: signal.is_none().then_some(code >> 8 & 0xff),
+        signal,
     })
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use td_observe::history::{
-    DataDir, LogOptions, LogWriter, NoticeKind, Retention, Rotation, RunDirectory, RunInfo,
+    DataDir, LogNoticeKind, LogOptions, LogWriter, Retention, Rotation, RunDirectory, RunInfo,
     SyncPolicy,
 };
 use td_observe::{Envelope, FakeClock, TdEvent, Timestamp};
@@ -92,7 +92,7 @@ impl Bench {
     }
 
     /// What there was to say since the last question.
-    pub fn notices(&mut self) -> Vec<NoticeKind> {
+    pub fn notices(&mut self) -> Vec<LogNoticeKind> {
         let notices = self.log.take_notices();
         notices.into_iter().map(|notice| notice.kind).collect()
     }

@@ -20,7 +20,7 @@ pub fn read(run: &RunDirectory) -> Vec<Envelope> {
     let events = (&mut log).map(|record| record.envelope).collect();
     let report = log.report();
     assert!(
-        report.broken == 0 && report.torn == 0 && report.problems.is_empty(),
+        report.invalid == 0 && report.torn == 0 && report.problems.is_empty(),
         "{report:?}"
     );
     events

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use td_observe::history::{
-    DataDir, LogReader, Metadata, NoticeKind, Query, Repair, RunIndex, RunInfo, RunState,
-    SyncPolicy, TmuxIdentity, parse_line, read_tail,
+    DataDir, LogNoticeKind, LogReader, Query, Repair, RunIndex, RunInfo, RunState, SyncPolicy,
+    TmuxIdentity, parse_line, read_tail,
 };
 use td_observe::{Envelope, ExecutionId, FakeClock, TdEvent, Timestamp};
 
@@ -122,7 +122,7 @@ fn numbers_go_on_when_a_run_is_opened_again() {
             report.lost.is_empty() && report.problems.is_empty(),
             "{report:?}"
         );
-        let metadata = Metadata::read(&run).unwrap().unwrap();
+        let metadata = run.metadata().unwrap().unwrap();
         assert_eq!(metadata.next_seq, Some(seq + 1));
         let expected = if round == 1 {
             RunState::Completed
@@ -314,7 +314,7 @@ fn a_full_disk_is_told_once_counted_exactly_and_left_behind() {
     let first_life = push(&mut bench, 0, false);
     push(&mut bench, 1, true);
     let last_life = push(&mut bench, 0, false);
-    assert_eq!(bench.notices(), [NoticeKind::Failing]);
+    assert_eq!(bench.notices(), [LogNoticeKind::Failing]);
     // Others are not held up.
     bench.append(&[life("fine", 1)]);
     assert_eq!(lines(&elsewhere.events_path()).len(), 2);
@@ -332,7 +332,7 @@ fn a_full_disk_is_told_once_counted_exactly_and_left_behind() {
         .unwrap();
     assert!(status.success());
     bench.advance(Duration::from_millis(500));
-    assert_eq!(bench.notices(), [NoticeKind::Recovered]);
+    assert_eq!(bench.notices(), [LogNoticeKind::Recovered]);
     let last = push(&mut bench, 10, true);
     let lines = lines(&path);
     let (gaps, next) = accounted(&lines, 1);
@@ -366,7 +366,7 @@ fn what_a_full_disk_takes_for_good_is_reported_and_announced_later() {
         (report.lost[0].first_seq, report.lost[0].last_seq),
         (written, 40)
     );
-    assert!(report.lost[0].why.contains("No space"), "{report:?}");
+    assert!(report.lost[0].cause.contains("No space"), "{report:?}");
     let status = Command::new("mount")
         .args(["-o", "remount,size=4m"])
         .arg(&disk.0)
@@ -394,13 +394,13 @@ fn a_removed_directory_is_made_again() {
     bench.append(&[life("a", 3)]);
     bench.advance(LOOK);
     bench.append(&[life("a", 4)]);
-    assert_eq!(bench.notices(), [NoticeKind::Disturbed]);
+    assert_eq!(bench.notices(), [LogNoticeKind::Disturbed]);
     let found = lines(&run.events_path());
     assert_eq!(
         (accounted(&found, 4), first_seqs(&found)),
         ((vec![], 5), vec![4])
     );
-    assert!(Metadata::read(&run).unwrap().is_some());
+    assert!(run.metadata().unwrap().is_some());
     // The lock is ours again, too.
     let other = DataDir::new(temp.path()).run(&"a".into());
     assert!(
@@ -415,7 +415,7 @@ fn a_removed_directory_is_made_again() {
     bench.append(&[life("a", 5)]);
     bench.advance(Duration::from_secs(1));
     bench.append(&[life("a", 6)]);
-    assert_eq!(bench.notices(), [NoticeKind::Disturbed]);
+    assert_eq!(bench.notices(), [LogNoticeKind::Disturbed]);
     assert_eq!(first_seqs(&lines(&run.events_path())), [6]);
     assert_eq!(
         accounted(&lines(&temp.path().join("old/a/events.jsonl")), 4),
@@ -436,7 +436,7 @@ fn a_directory_that_cannot_be_made_again_is_waited_for() {
     bench.append(&[life("a", 2)]);
     bench.append(&[life("a", 3)]);
     bench.advance(Duration::from_secs(3));
-    assert_eq!(bench.notices(), [NoticeKind::Failing]);
+    assert_eq!(bench.notices(), [LogNoticeKind::Failing]);
     fs::remove_file(temp.path().join("runs")).unwrap();
     let due = bench.log.tick(bench.now()).unwrap();
     assert!(due > bench.now() && due <= bench.now() + Duration::from_millis(500));
@@ -445,7 +445,7 @@ fn a_directory_that_cannot_be_made_again_is_waited_for() {
     bench.advance(Duration::from_millis(500));
     assert_eq!(
         bench.notices(),
-        [NoticeKind::Disturbed, NoticeKind::Recovered]
+        [LogNoticeKind::Disturbed, LogNoticeKind::Recovered]
     );
     let found = lines(&run.events_path());
     assert_eq!(
@@ -477,7 +477,7 @@ fn a_file_that_others_cut_goes_on_behind_the_cut() {
     bench.append(&[life("a", 4)]);
     assert_eq!(
         bench.notices(),
-        [NoticeKind::Disturbed, NoticeKind::Disturbed]
+        [LogNoticeKind::Disturbed, LogNoticeKind::Disturbed]
     );
     let tail = read_tail(&path, u64::MAX).unwrap();
     assert_eq!(
@@ -496,7 +496,7 @@ fn a_file_that_others_cut_goes_on_behind_the_cut() {
         (accounted(&found, 5), first_seqs(&found)),
         ((vec![], 7), vec![6])
     );
-    assert_eq!(bench.notices(), [NoticeKind::Disturbed]);
+    assert_eq!(bench.notices(), [LogNoticeKind::Disturbed]);
 }
 
 #[test]
@@ -569,7 +569,10 @@ fn events_without_a_number_or_a_run_are_not_written() {
     for seq in 1..=3 {
         bench.append(&[life("b", seq), live.clone(), life("a", seq), life("c", seq)]);
     }
-    assert_eq!(bench.notices(), [NoticeKind::NotKept, NoticeKind::NotKept]);
+    assert_eq!(
+        bench.notices(),
+        [LogNoticeKind::NotKept, LogNoticeKind::NotKept]
+    );
     assert_eq!(
         accounted(&lines(&bench.run("a").events_path()), 1),
         (vec![], 4)
@@ -622,9 +625,7 @@ fn more_runs_than_open_files() {
         "{report:?}"
     );
     for id in &ids {
-        let metadata = Metadata::read(&data.run(&id.as_str().into()))
-            .unwrap()
-            .unwrap();
+        let metadata = data.run(&id.as_str().into()).metadata().unwrap().unwrap();
         assert_eq!(
             (metadata.state, metadata.exit_status),
             (RunState::Failed, Some(7))
@@ -762,7 +763,7 @@ fn a_clock_that_goes_back_is_said_once_and_numbers_order() {
         at(5, 6_401),
     ]);
     bench.append(&[at(6, 1)]);
-    assert_eq!(bench.notices(), [NoticeKind::ClockWentBack]);
+    assert_eq!(bench.notices(), [LogNoticeKind::ClockWentBack]);
     let now = bench.now();
     assert!(bench.log.finish(now).lost.is_empty());
     let run = bench.data.run(&"a".into());

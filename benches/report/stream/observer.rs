@@ -157,7 +157,7 @@ impl Observer {
                 let mut log = LogReader::open(&self.run(), Query::all()).unwrap();
                 (&mut log).for_each(|record| counted.take(&record.envelope));
                 let report = log.report();
-                if report.broken + report.torn > 0 || !report.problems.is_empty() {
+                if report.invalid + report.torn > 0 || !report.problems.is_empty() {
                     eprintln!("FAILED: the log: {report:?}");
                     counted.wrong += 1;
                 }

@@ -1,4 +1,4 @@
-//! The alternate screen of a full-screen program on a terminal that plays a cast (pure).
+//! The alternate screen of a full-screen program on a recording's terminal (pure).
 
 use std::fmt::Write;
 
@@ -9,21 +9,21 @@ use crate::face::clean::push_clean;
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
 
-/// The rows as they were drawn last.
+/// The rows that were drawn last.
 #[derive(Debug, Default)]
-pub(super) struct Canvas {
+pub(super) struct AlternateScreen {
     width: usize,
     rows: Vec<String>,
     is_shown: bool,
 }
 
-impl Canvas {
+impl AlternateScreen {
     pub fn is_shown(&self) -> bool {
         self.is_shown
     }
 
-    /// Back to the primary screen. What was drawn is remembered: lines that were printed before
-    /// the program began may settle while it runs, and then it only says what has changed.
+    /// Returns to the primary screen. The rows are kept: lines that were printed before the program
+    /// started may settle while it runs, and its next update has only changed rows.
     pub fn leave(&mut self, out: &mut String) {
         if std::mem::take(&mut self.is_shown) {
             out.push_str(LEAVE);
@@ -43,7 +43,7 @@ impl Canvas {
             out.push_str(ENTER);
         }
         let same_size = (self.width, self.rows.len()) == (width, height);
-        if !same_size || entered && self.is_another(changed) {
+        if !same_size || entered && self.is_new_screen(changed) {
             self.width = width;
             self.rows.clear();
             self.rows.resize(height, String::new());
@@ -75,10 +75,10 @@ impl Canvas {
         let _ = write!(out, "\x1b[{y};{x}H");
     }
 
-    /// Whether these rows begin a screen, which is said from blank, and do not go on with the one
-    /// before. Nothing says so: a screen that goes on never says what it said before, one that
-    /// begins never says an empty row, and mostly says many.
-    fn is_another(&self, changed: &[ScreenRow]) -> bool {
+    /// Guesses whether these rows begin a new screen, whose first update starts from blank. An update
+    /// of the same screen never repeats a row; a new screen never has an empty row, and mostly has many
+    /// rows.
+    fn is_new_screen(&self, changed: &[ScreenRow]) -> bool {
         let old = |row: &ScreenRow| self.rows.get(row.row as usize).map(String::as_str);
         if changed.iter().any(|row| row.text.is_empty()) {
             return false;

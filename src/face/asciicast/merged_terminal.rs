@@ -1,34 +1,33 @@
-//! All of a run on one terminal: panes' lines with labels, as the console prints them, and other
-//! text as it came, its open line below (pure).
+//! A terminal for the whole run: lines of panes with labels, as the console prints them, and other text
+//! unchanged, with its open line below (pure).
 
 use super::pane_terminal::DEFAULT_SIZE;
 use crate::event::{Envelope, TdEvent};
 use crate::face::console::Console;
-use crate::face::plain_text::{Flow, has_text};
+use crate::face::plain_text::{PlainText, has_text};
 use crate::recording::{Encoder, EventCode};
 
-/// Room for labels beside the lines of panes, and for several panes' last lines.
+/// The size with panes: room for labels, and for the last lines of several panes.
 const PANES_SIZE: (usize, usize) = (120, 40);
 
-/// Carriage return, and the rest of the line erased.
 const ERASE_LINE: &str = "\r\x1b[K";
 
-/// One terminal for all.
+/// One terminal for all panes and executions.
 #[derive(Debug)]
-pub(super) struct Merged {
+pub(super) struct MergedTerminal {
     console: Console,
-    flow: Flow,
-    /// What stands on the terminal's last row, as far as it may still change.
+    plain: PlainText,
+    /// The open line on the terminal's last row.
     live: String,
     size: (usize, usize),
     exit_status: Option<i32>,
 }
 
-impl Merged {
+impl MergedTerminal {
     pub fn new() -> Self {
         Self {
             console: Console::default(),
-            flow: Flow::new("\r\n"),
+            plain: PlainText::new("\r\n"),
             live: String::new(),
             size: DEFAULT_SIZE,
             exit_status: None,
@@ -49,12 +48,12 @@ impl Merged {
         let mut data = String::new();
         if is_of_tmux(event) {
             self.size = PANES_SIZE;
-            self.flow.make_way(&mut data);
+            self.plain.interrupt(&mut data);
             let mut lines = String::new();
             self.console.event(envelope, &mut lines);
             data.push_str(&lines.replace('\n', "\r\n"));
         } else {
-            self.flow.push(event, &mut data);
+            self.plain.push(event, &mut data);
         }
         if let TdEvent::ExecutionCompleted {
             exit_code,
@@ -63,31 +62,31 @@ impl Merged {
             ..
         } = event
         {
-            // As a shell tells it.
+            // As a shell reports a signal.
             self.exit_status = exit_code.or(signal.map(|signal| signal.saturating_add(128)));
         }
         if is_of_tmux(event) || has_text(event) {
             encoder.write_header(self.size, out);
         }
-        // The last column stays free: some terminals wrap as soon as it is written to.
-        let live = self.flow.live(self.size.0 - 1);
+        // The last column stays free, because some terminals wrap as soon as it is written.
+        let live = self.plain.live(self.size.0 - 1);
         self.write(data, live, encoder, out);
     }
 
-    /// Writes what is left: lines that were never ended.
+    /// Writes the lines that never ended.
     pub fn finish(&mut self, encoder: &mut Encoder, out: &mut String) {
         let (mut data, mut lines) = (String::new(), String::new());
-        self.flow.finish(&mut data);
+        self.plain.finish(&mut data);
         self.console.finish(&mut lines);
         data.push_str(&lines.replace('\n', "\r\n"));
         self.write(data, String::new(), encoder, out);
     }
 
-    /// Writes whole lines in the place of the open one, and that below them.
+    /// Writes complete lines in the place of the open line, and the open line below them.
     fn write(&mut self, lines: String, live: String, encoder: &mut Encoder, out: &mut String) {
         let shown = lines + &live;
         let before = std::mem::replace(&mut self.live, live);
-        // Text that goes on is written as it came.
+        // Text that continues the open line is written unchanged.
         let data = match shown.strip_prefix(before.as_str()) {
             Some(more) => more.to_owned(),
             None => [ERASE_LINE, shown.as_str()].concat(),

@@ -1,40 +1,39 @@
-//! One pane as a terminal: what of its events is drawn, and how (pure).
+//! The terminal of one pane: draws the pane's events (pure).
 
-use super::alternate_screen::Canvas;
-use super::primary_screen::Paper;
+use super::alternate_screen::AlternateScreen;
+use super::primary_screen::PrimaryScreen;
 use crate::event::{PaneId, TdEvent};
 use crate::recording::{Encoder, EventCode};
 
-/// What a terminal has where nothing is known of it.
+/// The size of a terminal whose size is not known.
 pub(super) const DEFAULT_SIZE: (usize, usize) = (80, 24);
 
-/// The largest side of a pane that tmux makes; the format's readers take no more than 65,535.
+/// The largest side of a tmux pane. Readers of the format accept at most 65,535.
 const SIDE_MAX: u32 = 10_000;
 
 /// The terminal of one pane.
 #[derive(Debug)]
-pub(super) struct PaneView {
+pub(super) struct PaneTerminal {
     pane: PaneId,
     size: (usize, usize),
-    paper: Paper,
-    canvas: Canvas,
-    /// The primary screen got another size while the alternate one was shown.
+    primary: PrimaryScreen,
+    alternate: AlternateScreen,
+    /// The size changed while the alternate screen was shown: the primary one needs a repaint.
     is_stale: bool,
-    /// Numbers below this one are spent.
+    /// Line numbers below this one are skipped.
     skipped_to: i64,
-    /// What the pane's program exited with.
     exit_status: Option<i32>,
-    /// What is to be written, built here and used again.
+    /// Output that is not written yet; reused.
     data: String,
 }
 
-impl PaneView {
+impl PaneTerminal {
     pub fn new(pane: PaneId) -> Self {
         Self {
             pane,
             size: DEFAULT_SIZE,
-            paper: Paper::new(DEFAULT_SIZE.0, DEFAULT_SIZE.1),
-            canvas: Canvas::default(),
+            primary: PrimaryScreen::new(DEFAULT_SIZE.0, DEFAULT_SIZE.1),
+            alternate: AlternateScreen::default(),
             is_stale: false,
             skipped_to: i64::MIN,
             exit_status: None,
@@ -51,22 +50,22 @@ impl PaneView {
     }
 
     pub fn unreached(&self) -> u64 {
-        self.paper.unreached()
+        self.primary.unreached()
     }
 
-    /// Whether the event is another pane's.
+    /// Whether the event belongs to another pane.
     pub fn is_foreign(&self, event: &TdEvent) -> bool {
         event.pane().is_some_and(|pane| *pane != self.pane)
     }
 
-    /// Writes what an event does to the terminal. Nothing is drawn before the size is known.
+    /// Writes the changes of an event. The first one with a size or with text opens the recording.
     pub fn push(&mut self, event: &TdEvent, encoder: &mut Encoder, out: &mut String) {
         if self.is_foreign(event) {
             return;
         }
         match event {
             TdEvent::PaneOpened { width, height, .. } => {
-                // Whoever looks anew says all that a full-screen program shows.
+                // A new observer reports the whole screen of a full-screen program.
                 self.draw_lines(encoder, out, |_, _| {});
                 self.set_size(size(*width, *height), encoder, out);
             }
@@ -83,14 +82,14 @@ impl PaneView {
                 if chunk.is_empty() {
                     self.skip_to(*first_line, encoder, out);
                 } else {
-                    self.draw_lines(encoder, out, |paper, data| {
-                        paper.settle(*first_line, chunk, data);
+                    self.draw_lines(encoder, out, |primary, data| {
+                        primary.settle(*first_line, chunk, data);
                     });
                 }
             }
             TdEvent::OutputRevised { line, text, .. } => {
-                self.draw_lines(encoder, out, |paper, data| {
-                    paper.revise(*line, text, data);
+                self.draw_lines(encoder, out, |primary, data| {
+                    primary.revise(*line, text, data);
                 });
             }
             TdEvent::OutputGap {
@@ -110,7 +109,8 @@ impl PaneView {
                 ..
             } => {
                 self.set_size(size(*width, *height), encoder, out);
-                self.canvas.draw(self.size, *cursor, rows, &mut self.data);
+                self.alternate
+                    .draw(self.size, *cursor, rows, &mut self.data);
                 self.write(encoder, out);
             }
             TdEvent::PaneClosed { exit_status, .. } => {
@@ -124,13 +124,13 @@ impl PaneView {
     fn set_size(&mut self, size: (usize, usize), encoder: &mut Encoder, out: &mut String) {
         if self.size != size {
             self.size = size;
-            self.paper.resize(size.0, size.1);
+            self.primary.resize(size.0, size.1);
             if encoder.has_header() {
                 encoder.event(EventCode::Resize, &format!("{}x{}", size.0, size.1), out);
-                if self.canvas.is_shown() {
+                if self.alternate.is_shown() {
                     self.is_stale = true;
                 } else {
-                    self.paper.repaint(&mut self.data);
+                    self.primary.repaint(&mut self.data);
                     self.write(encoder, out);
                 }
             }
@@ -138,27 +138,27 @@ impl PaneView {
         encoder.write_header(size, out);
     }
 
-    /// The numbers below this one are spent, which is nothing to leave a full-screen program for.
+    /// Skips the line numbers below this one. That alone does not end a full-screen program.
     fn skip_to(&mut self, next: i64, encoder: &mut Encoder, out: &mut String) {
         self.skipped_to = self.skipped_to.max(next);
-        if !self.canvas.is_shown() {
+        if !self.alternate.is_shown() {
             self.draw_lines(encoder, out, |_, _| {});
         }
     }
 
-    /// Draws on the primary screen: the full-screen program is gone.
+    /// Draws on the primary screen, and leaves the alternate one.
     fn draw_lines(
         &mut self,
         encoder: &mut Encoder,
         out: &mut String,
-        draw: impl FnOnce(&mut Paper, &mut String),
+        draw: impl FnOnce(&mut PrimaryScreen, &mut String),
     ) {
-        self.canvas.leave(&mut self.data);
+        self.alternate.leave(&mut self.data);
         if std::mem::take(&mut self.is_stale) {
-            self.paper.repaint(&mut self.data);
+            self.primary.repaint(&mut self.data);
         }
-        self.paper.skip_to(self.skipped_to, &mut self.data);
-        draw(&mut self.paper, &mut self.data);
+        self.primary.skip_to(self.skipped_to, &mut self.data);
+        draw(&mut self.primary, &mut self.data);
         self.write(encoder, out);
     }
 

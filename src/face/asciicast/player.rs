@@ -1,31 +1,30 @@
-//! For tests: reads casts strictly and plays them through an emulator.
+//! For tests: reads recordings strictly and plays them through an emulator.
 
 use avt::{ScreenKind, Terminal};
 
 use super::{AsciicastExport, AsciicastOptions};
-use crate::event::{Envelope, GapEvidence, TdEvent};
+use crate::event::Envelope;
 use crate::recording::strict_reader::{Event, Header, read};
-use crate::timestamp::Timestamp;
 
-/// A cast that was read.
+/// A recording that was read.
 #[derive(Debug)]
-pub struct Played {
+pub struct Recorded {
     pub header: Header,
     pub events: Vec<Event>,
 }
 
-impl Played {
-    /// Renders and reads.
+impl Recorded {
+    /// Renders and reads a recording; also returns the number of unreached changes.
     #[track_caller]
     pub fn of(options: AsciicastOptions, envelopes: &[Envelope]) -> (Self, u64) {
-        let (mut cast, mut text) = (AsciicastExport::new(options), String::new());
+        let (mut export, mut text) = (AsciicastExport::new(options), String::new());
         for envelope in envelopes {
             let before = text.len();
-            cast.push(envelope, &mut text);
+            export.push(envelope, &mut text);
             assert!(text.len() == before || text.ends_with('\n'));
         }
-        cast.finish(&mut text);
-        (Self::read(&text), cast.unreached())
+        export.finish(&mut text);
+        (Self::read(&text), export.unreached())
     }
 
     #[track_caller]
@@ -68,7 +67,7 @@ impl Played {
         trimmed(terminal.screen().visible_lines().map(|line| line.text()))
     }
 
-    /// The lines at the end, what scrolled off included.
+    /// The lines at the end, including those that scrolled off.
     pub fn text(&self) -> Vec<String> {
         let terminal = self.play(None);
         assert!(terminal.active_screen_kind() == ScreenKind::Primary);
@@ -76,7 +75,7 @@ impl Played {
     }
 }
 
-/// Without blanks at the ends of lines and empty lines at the end.
+/// Trims blanks at the ends of lines, and empty lines at the end.
 pub fn trimmed(lines: impl IntoIterator<Item = String>) -> Vec<String> {
     let lines = lines.into_iter().map(|line| line.trim_end().to_owned());
     let mut lines: Vec<String> = lines.collect();
@@ -84,93 +83,4 @@ pub fn trimmed(lines: impl IntoIterator<Item = String>) -> Vec<String> {
         lines.pop();
     }
     lines
-}
-
-/// A log of these events, a tenth of a second apart.
-pub fn log(events: impl IntoIterator<Item = TdEvent>) -> Vec<Envelope> {
-    let begin = 1_700_000_000_000_000;
-    (1..)
-        .zip(events)
-        .map(|(seq, event)| {
-            let ts = Timestamp::from_micros(begin + seq as i64 * 100_003);
-            Envelope::new(Some(seq), ts, event)
-        })
-        .collect()
-}
-
-pub fn opened(pane: &str, width: u32, height: u32) -> TdEvent {
-    TdEvent::PaneOpened {
-        execution_id: "x".into(),
-        pane: pane.into(),
-        width,
-        height,
-        command: "sh".into(),
-    }
-}
-
-pub fn resized(width: u32, height: u32) -> TdEvent {
-    TdEvent::PaneResized {
-        execution_id: "x".into(),
-        pane: "%1".into(),
-        width,
-        height,
-    }
-}
-
-pub fn update(first_line: i64, chunk: &str) -> TdEvent {
-    TdEvent::OutputUpdate {
-        execution_id: "x".into(),
-        pane: "%1".into(),
-        first_line,
-        chunk: chunk.into(),
-        is_complete: false,
-        reason: None,
-        exit_status: None,
-        styles: Default::default(),
-    }
-}
-
-pub fn revised(line: i64, text: &str) -> TdEvent {
-    TdEvent::OutputRevised {
-        execution_id: "x".into(),
-        pane: "%1".into(),
-        line,
-        text: text.into(),
-        styles: Default::default(),
-    }
-}
-
-pub fn screen(width: u32, height: u32, rows: &[(u32, &str)]) -> TdEvent {
-    let row = |(row, text): &(u32, &str)| crate::event::ScreenRow {
-        row: *row,
-        text: (*text).into(),
-    };
-    TdEvent::ScreenUpdate {
-        execution_id: "x".into(),
-        pane: "%1".into(),
-        width,
-        height,
-        cursor: crate::event::Cursor { x: 1, y: 0 },
-        rows: rows.iter().map(row).collect(),
-    }
-}
-
-pub fn gap(first_line: i64, lost_lines: Option<u64>, reason: &str) -> TdEvent {
-    TdEvent::OutputGap {
-        execution_id: "x".into(),
-        pane: "%1".into(),
-        first_line,
-        lost_lines,
-        reason: reason.into(),
-        evidence: GapEvidence::Confirmed,
-    }
-}
-
-pub fn closed(exit_status: Option<i32>) -> TdEvent {
-    TdEvent::PaneClosed {
-        execution_id: "x".into(),
-        pane: "%1".into(),
-        reason: "exited".into(),
-        exit_status,
-    }
 }

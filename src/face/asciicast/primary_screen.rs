@@ -1,27 +1,27 @@
-//! The lines of a pane as they stand on a terminal that plays a cast, and how to change them (pure).
+//! The lines of a pane on the primary screen of a recording's terminal, and how to change them (pure).
 //!
-//! Lines are printed in the order of their numbers. The cursor rests behind the last one: on an
-//! empty row below a settled line, or at the end of one that is not settled. Where it stands is
-//! always known, so that a line which reads differently is drawn anew in its place, with all that
-//! is below it. After a resize the screen is drawn anew: terminals differ in what they do then.
+//! Lines are printed in the order of their numbers. The cursor is after the last one: on an empty row
+//! below a settled line, or at the end of an open line. Its position is always known, so that a line
+//! that changes is redrawn in place, with everything below it. After a resize the whole screen is
+//! redrawn, because terminals differ in how they rearrange it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::wrapping::{from_row, rows, unsettled};
+use super::wrapping::{from_row, open_line, rows};
 use crate::event::lines_in;
 use crate::face::clean::push_clean;
 
-/// Rows above the screen that are remembered: a terminal that gets higher shows them again. More
-/// than the tallest terminals have.
+/// The rows above the screen that are kept, because a terminal that grows shows them again. More than
+/// the tallest terminals have.
 const KEPT_ROWS: usize = 1000;
 
-/// Bytes of lines beyond which nothing above the screen is remembered: with very long lines, few
-/// are enough.
+/// The bytes of lines beyond which nothing above the screen is kept: a few very long lines are
+/// enough to fill a screen.
 const KEPT_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
-struct Line {
+struct ScreenLine {
     /// Without control characters.
     text: String,
     rows: usize,
@@ -29,26 +29,26 @@ struct Line {
 
 /// The primary screen.
 #[derive(Debug)]
-pub(super) struct Paper {
+pub(super) struct PrimaryScreen {
     width: usize,
     height: usize,
-    lines: BTreeMap<i64, Line>,
-    /// Bytes of all lines.
+    lines: BTreeMap<i64, ScreenLine>,
+    /// The bytes of all lines.
     bytes: usize,
-    /// Rows of all lines, and the empty one of the cursor.
+    /// The rows of all lines, and the empty row of the cursor.
     total: usize,
-    /// How many of these are above the screen.
+    /// The number of these rows above the screen.
     top: usize,
     /// The cursor is on an empty row of its own.
     at_start: bool,
-    /// The number of the first line that is not settled.
+    /// The number of the first line that has not settled.
     next: i64,
-    /// The highest number that was forgotten.
-    forgotten: Option<i64>,
+    /// The highest number of a dropped line.
+    dropped: Option<i64>,
     unreached: u64,
 }
 
-impl Paper {
+impl PrimaryScreen {
     pub fn new(width: usize, height: usize) -> Self {
         Self {
             width,
@@ -59,62 +59,62 @@ impl Paper {
             top: 0,
             at_start: true,
             next: 1,
-            forgotten: None,
+            dropped: None,
             unreached: 0,
         }
     }
 
-    /// How many changes came to lines that were no longer on the screen.
+    /// The number of changes to lines that had left the screen.
     pub fn unreached(&self) -> u64 {
         self.unreached
     }
 
-    /// Lines have settled: `chunk` holds whole lines.
+    /// Settles the lines of `chunk`.
     pub fn settle(&mut self, first_line: i64, chunk: &str, out: &mut String) {
-        let news: Vec<(i64, String)> = (first_line..=i64::MAX)
+        let lines: Vec<(i64, String)> = (first_line..=i64::MAX)
             .zip(lines_in(chunk))
             .map(|(number, line)| (number, clean(line.trim_end_matches(' '))))
             .collect();
-        let after_last = news.last().map(|(last, _)| last.saturating_add(1));
+        let after_last = lines.last().map(|(last, _)| last.saturating_add(1));
         self.next = self.next.max(after_last.unwrap_or(first_line));
-        self.change(news, out);
+        self.change(lines, out);
     }
 
-    /// The numbers below this one are spent.
+    /// Skips the numbers below this one.
     pub fn skip_to(&mut self, next: i64, out: &mut String) {
         self.next = self.next.max(next);
         self.change(Vec::new(), out);
     }
 
-    /// A line reads differently, or is shown before it has settled.
+    /// Changes a line, or shows one that has not settled.
     pub fn revise(&mut self, number: i64, text: &str, out: &mut String) {
         if number < self.next {
-            // A row that nobody knew of, and that has vanished, is nothing to draw.
-            if !text.is_empty() || self.lines.contains_key(&number) || self.is_forgotten(number) {
+            // An unknown row that vanished needs no drawing.
+            if !text.is_empty() || self.lines.contains_key(&number) || self.is_dropped(number) {
                 self.change(vec![(number, clean(text.trim_end_matches(' ')))], out);
             }
             return;
         }
         let mut text = clean(text);
-        text.truncate(unsettled(&text, self.width).len());
-        // The lines before it that are still to be said have their rows already.
+        text.truncate(open_line(&text, self.width).len());
+        // Lines before it that are not reported yet have their rows already.
         let last = self
             .lines
             .last_key_value()
             .map_or(i64::MIN, |(last, _)| *last);
-        let hole = self.next.max(last.saturating_add(1));
-        let mut news = Vec::new();
+        let first_missing = self.next.max(last.saturating_add(1));
+        let mut lines = Vec::new();
         let is_on_screen = number
-            .checked_sub(hole)
+            .checked_sub(first_missing)
             .is_some_and(|rows| rows < self.height as i64);
         if is_on_screen && !text.is_empty() {
-            news.extend((hole..number).map(|number| (number, String::new())));
+            lines.extend((first_missing..number).map(|number| (number, String::new())));
         }
-        news.push((number, text));
-        self.change(news, out);
+        lines.push((number, text));
+        self.change(lines, out);
     }
 
-    /// Draws all that is on the screen.
+    /// Redraws the whole screen.
     pub fn repaint(&self, out: &mut String) {
         erase_from(0, out);
         let mut start = self.total - usize::from(self.at_start);
@@ -131,7 +131,7 @@ impl Paper {
             .lines
             .range(first..)
             .map(|(_, line)| line.text.as_str());
-        // Of the topmost line, perhaps not all.
+        // The topmost line may begin above the screen.
         let top = lines.next().unwrap_or_default();
         out.push_str(from_row(top, self.width, self.top.saturating_sub(start)));
         for line in lines {
@@ -143,14 +143,14 @@ impl Paper {
         }
     }
 
-    /// The terminal has another size. The text keeps its distance from the lower edge, and rows
-    /// below the text come and go first: so do terminals, tmux among them. Repaint after it.
+    /// Changes the terminal's size. As on terminals and in tmux, the text keeps its distance from the
+    /// lower edge, and empty rows below the text come and go first. Needs a repaint.
     pub fn resize(&mut self, width: usize, height: usize) {
         let below = self.below();
         if width != self.width {
             self.width = width;
             for line in self.lines.values_mut() {
-                // Terminals drop blanks at the end of a line that they break anew.
+                // Terminals drop trailing blanks when they wrap a line again.
                 let text = line.text.trim_end_matches(' ').len();
                 self.bytes -= line.text.len() - text;
                 line.text.truncate(text);
@@ -166,50 +166,50 @@ impl Paper {
             self.top -= self.top.min(height - self.height);
         }
         self.height = height;
-        self.forget();
+        self.drop_far();
     }
 
-    /// Empty rows below the cursor.
+    /// The empty rows below the cursor.
     fn below(&self) -> usize {
         (self.top + self.height).saturating_sub(self.total)
     }
 
-    /// The row in which a line begins, or would.
+    /// The row in which a line begins, or would begin.
     fn start_of(&self, number: i64) -> usize {
         let rest: usize = self.lines.range(number..).map(|(_, line)| line.rows).sum();
         self.total - usize::from(self.at_start) - rest
     }
 
-    fn is_forgotten(&self, number: i64) -> bool {
-        self.forgotten.is_some_and(|forgotten| number <= forgotten)
+    fn is_dropped(&self, number: i64) -> bool {
+        self.dropped.is_some_and(|dropped| number <= dropped)
     }
 
-    /// Takes lines in, in the order of their numbers, and draws what has changed.
-    fn change(&mut self, mut news: Vec<(i64, String)>, out: &mut String) {
-        news.retain(|(number, _)| {
-            let is_forgotten = self.is_forgotten(*number);
-            self.unreached += u64::from(is_forgotten);
-            !is_forgotten
+    /// Sets lines, in the order of their numbers, and draws the changes.
+    fn change(&mut self, mut lines: Vec<(i64, String)>, out: &mut String) {
+        lines.retain(|(number, _)| {
+            let is_dropped = self.is_dropped(*number);
+            self.unreached += u64::from(is_dropped);
+            !is_dropped
         });
-        let same = news.iter().take_while(|(number, text)| {
+        let same = lines.iter().take_while(|(number, text)| {
             self.lines
                 .get(number)
                 .is_some_and(|line| line.text == *text)
         });
-        news.drain(..same.count());
+        lines.drain(..same.count());
         let last = self.lines.last_key_value().map(|(last, _)| *last);
-        // With nothing new to read, a line may still have settled and be ended.
+        // Without changed lines, the last line may still have settled, which ends its row.
         let end = || last.map_or(i64::MIN, |last| last.saturating_add(1));
-        let mut from = news.first().map_or_else(end, |(number, _)| *number);
+        let mut from = lines.first().map_or_else(end, |(number, _)| *number);
         let mut start = self.start_of(from);
-        for (number, text) in news {
+        for (number, text) in lines {
             let rows = rows(&text, self.width);
             self.bytes += text.len();
-            if let Some(old) = self.lines.insert(number, Line { text, rows }) {
+            if let Some(old) = self.lines.insert(number, ScreenLine { text, rows }) {
                 self.bytes -= old.text.len();
             }
         }
-        // What is not settled, and empty below all text, has no row.
+        // Empty open lines below all text have no row.
         while let Some(entry) = self.lines.last_entry()
             && *entry.key() >= self.next
             && entry.get().text.is_empty()
@@ -220,7 +220,7 @@ impl Paper {
             }
         }
         let is_settled = match self.lines.last_key_value() {
-            // The cursor goes to the end of this one.
+            // The cursor goes to the end of the open line.
             Some((last, line)) if *last >= self.next => {
                 if *last < from {
                     (from, start) = (*last, start - line.rows);
@@ -236,10 +236,10 @@ impl Paper {
             is_settled,
             out,
         );
-        self.forget();
+        self.drop_far();
     }
 
-    /// Draws the lines from one on, which begins in the row `start`.
+    /// Draws the lines from the number `from` on; that line begins in the row `start`.
     fn draw(
         &mut self,
         from: i64,
@@ -251,7 +251,7 @@ impl Paper {
         let rows: usize = self.lines.range(from..).map(|(_, line)| line.rows).sum();
         let total = start + rows + usize::from(is_settled);
         if start < self.top {
-            // Rows that have scrolled off stay as they are; the screen is drawn as it should be.
+            // Rows that have scrolled off cannot be changed; the screen is redrawn.
             self.unreached += 1;
             let cursor = self.total - 1 - self.top;
             (self.total, self.at_start) = (total, is_settled);
@@ -278,8 +278,8 @@ impl Paper {
         self.top = self.top.max(total.saturating_sub(self.height));
     }
 
-    /// Forgets lines far above the screen.
-    fn forget(&mut self) {
+    /// Drops lines far above the screen.
+    fn drop_far(&mut self) {
         while let Some(entry) = self.lines.first_entry() {
             let rows = entry.get().rows;
             let is_far = rows <= self.top && self.top - rows >= KEPT_ROWS;
@@ -290,7 +290,7 @@ impl Paper {
             self.bytes -= line.text.len();
             self.total -= rows;
             self.top -= rows;
-            self.forgotten = Some(number);
+            self.dropped = Some(number);
         }
     }
 }
@@ -317,23 +317,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_is_remembered_however_much_is_printed() {
-        let (mut paper, mut out) = (Paper::new(80, 24), String::new());
+    fn memory_is_bounded_however_much_is_printed() {
+        let (mut screen, mut out) = (PrimaryScreen::new(80, 24), String::new());
         for number in 1..100_000 {
             out.clear();
-            paper.settle(number, "a line\n", &mut out);
+            screen.settle(number, "a line\n", &mut out);
             assert_eq!(out, "a line\r\n");
         }
-        assert_eq!(paper.lines.len(), KEPT_ROWS + 23);
-        assert_eq!((paper.total, paper.top), (KEPT_ROWS + 24, KEPT_ROWS));
-        // Long lines are forgotten as soon as they have scrolled off.
+        assert_eq!(screen.lines.len(), KEPT_ROWS + 23);
+        assert_eq!((screen.total, screen.top), (KEPT_ROWS + 24, KEPT_ROWS));
+        // Long lines are dropped as soon as they have scrolled off.
         let long = "x".repeat(KEPT_BYTES) + "\n";
         for number in 100_000..100_010 {
-            paper.settle(number, &long, &mut out);
+            screen.settle(number, &long, &mut out);
         }
-        assert_eq!(paper.lines.len(), 1);
-        assert!(paper.bytes <= KEPT_BYTES);
-        paper.revise(1, "x", &mut out);
-        assert_eq!(paper.unreached(), 1);
+        assert_eq!(screen.lines.len(), 1);
+        assert!(screen.bytes <= KEPT_BYTES);
+        screen.revise(1, "x", &mut out);
+        assert_eq!(screen.unreached(), 1);
     }
 }

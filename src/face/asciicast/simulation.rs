@@ -1,4 +1,4 @@
-//! A cast that is played ends at the recorded text, whatever happened on the way: a simulated pane.
+//! A simulated pane: a played recording ends with the recorded text, whatever happened before.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,19 @@ use proptest::prelude::*;
 use super::AsciicastOptions;
 use super::player::*;
 use super::primary_screen::clean;
-use super::wrapping::unsettled;
+use super::wrapping::open_line;
 use crate::event::TdEvent;
 use crate::face::clean::tests::nasty;
+use crate::face::samples::*;
 
-/// What can happen to a pane.
+/// A change of a pane.
 #[derive(Clone, Debug)]
 enum Step {
-    /// New lines settle, unsettled ones among them perhaps as they are.
-    Say(Vec<String>, bool),
-    /// A line is shown before it settles, so far below the settled ones.
+    /// New lines settle; true keeps the text of open lines among them.
+    Settle(Vec<String>, bool),
+    /// A line is shown before it settles, this far below the settled ones.
     Show(i64, String),
-    /// A line reads differently, so far back.
+    /// A settled line changes, this far back.
     Revise(i64, String),
     /// A line of the baseline.
     Baseline(i64, String),
@@ -42,7 +43,7 @@ fn line() -> impl Strategy<Value = String> {
 fn steps(sizes: bool) -> impl Strategy<Value = Vec<Step>> {
     let resize = (2_u32..40, 1_u32..12).prop_map(|(width, height)| Step::Resize(width, height));
     let one = prop_oneof![
-        6 => (prop::collection::vec(line(), 1..6), any::<bool>()).prop_map(|(lines, same)| Step::Say(lines, same)),
+        6 => (prop::collection::vec(line(), 1..6), any::<bool>()).prop_map(|(lines, same)| Step::Settle(lines, same)),
         4 => (0_i64..3, line()).prop_map(|(at, text)| Step::Show(at, text)),
         3 => (1_i64..8, line()).prop_map(|(back, text)| Step::Revise(back, text)),
         1 => (-5_i64..=0, line()).prop_map(|(number, text)| Step::Baseline(number, text)),
@@ -53,19 +54,19 @@ fn steps(sizes: bool) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(one, 1..40)
 }
 
-/// What a pane reads, as the wire contract has it.
+/// The lines of a pane, as the wire contract defines them.
 #[derive(Debug)]
-struct Truth {
+struct ExpectedPane {
     lines: BTreeMap<i64, String>,
     next: i64,
     size: (u32, u32),
     has_wide: bool,
 }
 
-impl Truth {
+impl ExpectedPane {
     fn step(&mut self, step: &Step) -> TdEvent {
         match step {
-            Step::Say(lines, same) => {
+            Step::Settle(lines, same) => {
                 let first = self.next;
                 let mut chunk = String::new();
                 for line in lines {
@@ -84,12 +85,12 @@ impl Truth {
             Step::Show(below, shown) => {
                 let number = self.next + below;
                 let mut text = clean(shown);
-                text.truncate(unsettled(&text, self.size.0 as usize).len());
-                // As many as a screen has rows.
+                text.truncate(open_line(&text, self.size.0 as usize).len());
+                // At most as many rows as the screen has.
                 let known = self.lines.last_key_value().map_or(0, |(last, _)| last + 1);
-                let hole = self.next.max(known);
-                if !text.is_empty() && number - hole < i64::from(self.size.1) {
-                    let rows = (hole..number).map(|number| (number, String::new()));
+                let first_missing = self.next.max(known);
+                if !text.is_empty() && number - first_missing < i64::from(self.size.1) {
+                    let rows = (first_missing..number).map(|number| (number, String::new()));
                     self.lines.extend(rows);
                 }
                 self.set(number, &text);
@@ -143,7 +144,7 @@ impl Truth {
         self.lines.insert(number, clean(text));
     }
 
-    /// A terminal on which all lines were printed once, as they read in the end.
+    /// A terminal on which all lines are printed once, with their final text.
     fn printed(&self) -> Terminal {
         let (width, height) = (self.size.0 as usize, self.size.1 as usize);
         let mut terminal = Terminal::with_scrollback(width, height, None).unwrap();
@@ -166,22 +167,22 @@ impl Truth {
 }
 
 fn check(steps: &[Step]) -> Result<(), TestCaseError> {
-    let mut truth = Truth {
+    let mut expected = ExpectedPane {
         lines: BTreeMap::new(),
         next: 1,
         size: (20, 8),
         has_wide: false,
     };
     let mut events = vec![opened("%1", 20, 8)];
-    events.extend(steps.iter().map(|step| truth.step(step)));
+    events.extend(steps.iter().map(|step| expected.step(step)));
     events.push(closed(None));
     let log = log(events);
     let options = AsciicastOptions {
         pane: Some("%1".into()),
         ..AsciicastOptions::default()
     };
-    let (cast, unreached) = Played::of(options, &log);
-    let printed = truth.printed();
+    let (recording, unreached) = Recorded::of(options, &log);
+    let printed = expected.printed();
     let to_cursor = |terminal: &Terminal| -> Vec<String> {
         let rows = terminal
             .screen()
@@ -199,7 +200,7 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
     rows.extend(to_cursor(&printed));
     // The screen of a terminal with scrollback, and of one without.
     for scrollback in [None, Some(0)] {
-        let terminal = cast.play(scrollback);
+        let terminal = recording.play(scrollback);
         prop_assert!(terminal.active_screen_kind() == ScreenKind::Primary);
         prop_assert_eq!(terminal.size(), printed.size());
         let shown = to_cursor(&terminal);
@@ -213,16 +214,16 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
         );
     }
     let resizes = steps.iter().any(|step| matches!(step, Step::Resize(..)));
-    if unreached == 0 && !(truth.has_wide && resizes) {
-        prop_assert_eq!(cast.text(), trimmed(printed.screen().text()));
+    if unreached == 0 && !(expected.has_wide && resizes) {
+        prop_assert_eq!(recording.text(), trimmed(printed.screen().text()));
     }
     let duration = log[log.len() - 1].ts.micros() - log[0].ts.micros();
-    prop_assert_eq!(cast.duration_micros(), duration as u64);
+    prop_assert_eq!(recording.duration_micros(), duration as u64);
     let sizes = steps
         .iter()
         .filter(|step| matches!(step, Step::Resize(..)))
         .count();
-    prop_assert!(cast.all('r').len() <= sizes);
+    prop_assert!(recording.all('r').len() <= sizes);
     Ok(())
 }
 
@@ -230,12 +231,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn played_it_ends_at_the_recorded_text(steps in steps(false)) {
+    fn a_played_recording_ends_with_the_recorded_text(steps in steps(false)) {
         check(&steps)?;
     }
 
     #[test]
-    fn resized_it_ends_at_the_recorded_text(steps in steps(true)) {
+    fn a_resized_recording_ends_with_the_recorded_text(steps in steps(true)) {
         check(&steps)?;
     }
 }

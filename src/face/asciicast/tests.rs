@@ -1,4 +1,4 @@
-//! What a cast has, case by case, and what a recorded pane and hostile text make of it.
+//! Recordings of sample events, of a real pane, and of hostile text.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use super::AsciicastOptions;
 use super::player::*;
 use crate::event::{Envelope, EventKind, TdEvent};
 use crate::face::clean::tests::nasty;
+use crate::face::samples::*;
 use crate::timestamp::Timestamp;
 
 fn pane() -> AsciicastOptions {
@@ -18,12 +19,12 @@ fn pane() -> AsciicastOptions {
     }
 }
 
-fn played(events: impl IntoIterator<Item = TdEvent>) -> Played {
-    Played::of(pane(), &log(events)).0
+fn played(events: impl IntoIterator<Item = TdEvent>) -> Recorded {
+    Recorded::of(pane(), &log(events)).0
 }
 
 #[test]
-fn lines_progress_and_revisions_end_at_the_text() {
+fn lines_progress_and_revisions_end_with_the_text() {
     for (events, expected) in [
         (vec![update(1, "a\nb\n")], vec!["a", "b"]),
         // Progress, and the line that it becomes.
@@ -36,12 +37,12 @@ fn lines_progress_and_revisions_end_at_the_text() {
             ],
             vec!["100%", "ok", "$"],
         ),
-        // Settled as it was shown.
+        // Settled with the text that it had while open.
         (
             vec![revised(1, "abc"), update(1, "abc\n"), update(2, "d\n")],
             vec!["abc", "d"],
         ),
-        // Earlier lines, some of which nobody knew of.
+        // Earlier lines, some of them unknown.
         (
             vec![
                 update(1, "a\nb\nc\n"),
@@ -51,7 +52,7 @@ fn lines_progress_and_revisions_end_at_the_text() {
             ],
             vec!["old", "a", "B", "c"],
         ),
-        // Lines below the one that is to be said next.
+        // Lines below the next settled one.
         (
             vec![
                 revised(1, "one"),
@@ -88,23 +89,19 @@ fn lines_progress_and_revisions_end_at_the_text() {
         ),
     ] {
         let shown = format!("{events:?}");
-        let cast = played([opened("%1", 10, 6)].into_iter().chain(events));
-        assert_eq!(cast.text(), expected, "{shown}");
-        assert_eq!(cast.screen(), expected, "{shown}");
+        let recording = played([opened("%1", 10, 6)].into_iter().chain(events));
+        assert_eq!(recording.text(), expected, "{shown}");
+        assert_eq!(recording.screen(), expected, "{shown}");
     }
 }
 
 #[test]
-fn the_header_has_the_size_of_the_pane_and_markers_tell_the_rest() {
+fn the_header_has_the_size_of_the_pane_and_markers_describe_events() {
     let options = AsciicastOptions {
         title: Some("a\u{1b}[31m \u{9b}title".into()),
         ..pane()
     };
-    let started = TdEvent::SessionStarted {
-        execution_id: "x".into(),
-        session: "job".into(),
-        panes: vec!["%1".into()],
-    };
+    let started = session_started("job", &["%1"]);
     let events = [
         started,
         opened("%2", 33, 11),
@@ -114,29 +111,38 @@ fn the_header_has_the_size_of_the_pane_and_markers_tell_the_rest() {
         update(1, "a\n"),
         closed(Some(3)),
     ];
-    let (cast, _) = Played::of(options, &log(events));
-    assert_eq!((cast.header.term.cols, cast.header.term.rows), (100, 30));
-    assert_eq!(cast.header.timestamp, Some(1_700_000_000));
-    assert_eq!(cast.header.title.as_deref(), Some("a^[[31m <9b>title"));
+    let (recording, _) = Recorded::of(options, &log(events));
     assert_eq!(
-        cast.all('m'),
+        (recording.header.term.cols, recording.header.term.rows),
+        (100, 30)
+    );
+    assert_eq!(recording.header.timestamp, Some(1_700_000_000));
+    assert_eq!(recording.header.title.as_deref(), Some("a^[[31m <9b>title"));
+    assert_eq!(
+        recording.all('m'),
         [
-            "watching job",
-            "%1 opened: sh",
-            "1 line lost: cleared",
-            "%1 exited: 3"
+            "watching 1 pane",
+            "pane %1 opened: sh, 100x30",
+            "1 line lost (cleared)",
+            "pane %1 exited, exit status 3"
         ]
     );
-    assert_eq!((cast.all('r'), cast.all('x')), (vec!["90x20"], vec!["3"]));
-    assert_eq!(cast.duration_micros(), 6 * 100_003);
-    // Nothing at all is a cast, too.
-    let (cast, _) = Played::of(pane(), &[]);
-    assert_eq!((cast.header.term.cols, cast.header.term.rows), (80, 24));
-    assert_eq!(cast.events, []);
+    assert_eq!(
+        (recording.all('r'), recording.all('x')),
+        (vec!["90x20"], vec!["3"])
+    );
+    assert_eq!(recording.duration_micros(), 6 * 100_003);
+    // A log without events is a recording, too.
+    let (recording, _) = Recorded::of(pane(), &[]);
+    assert_eq!(
+        (recording.header.term.cols, recording.header.term.rows),
+        (80, 24)
+    );
+    assert_eq!(recording.events, []);
 }
 
 #[test]
-fn a_full_screen_program_has_its_screen_and_gives_the_old_one_back() {
+fn a_full_screen_program_returns_to_the_primary_screen() {
     let begin = [opened("%1", 10, 4), update(1, "a\n"), revised(2, "$ vi")];
     let vi = [
         screen(
@@ -146,27 +152,27 @@ fn a_full_screen_program_has_its_screen_and_gives_the_old_one_back() {
         ),
         screen(10, 4, &[(1, "there")]),
     ];
-    let cast = played(begin.iter().chain(&vi).cloned());
-    assert_eq!(cast.screen(), ["hello", "there", "", "-- 漢字漢"]);
-    let terminal = cast.play(Some(0));
+    let recording = played(begin.iter().chain(&vi).cloned());
+    assert_eq!(recording.screen(), ["hello", "there", "", "-- 漢字漢"]);
+    let terminal = recording.play(Some(0));
     assert!(terminal.active_screen_kind() == ScreenKind::Alternate);
     assert_eq!((terminal.cursor().col, terminal.cursor().row), (1, 0));
-    // The line before it settles while it runs, and then only what changed is said.
+    // The line before it settles while it runs; the next update has only changed rows.
     let settled = [update(2, "$ vi\n"), screen(10, 4, &[(0, "")])];
-    let cast = played(begin.iter().chain(&vi).chain(&settled).cloned());
-    assert_eq!(cast.screen(), ["", "there", "", "-- 漢字漢"]);
-    // Its size, and the pane's while it runs.
+    let recording = played(begin.iter().chain(&vi).chain(&settled).cloned());
+    assert_eq!(recording.screen(), ["", "there", "", "-- 漢字漢"]);
+    // The pane is resized while it runs.
     let sized = [
         resized(12, 5),
         screen(12, 5, &[(4, "last")]),
         revised(2, "$ ls"),
     ];
-    let cast = played(begin.iter().chain(&vi).chain(&sized[..2]).cloned());
-    assert_eq!(cast.screen(), ["", "", "", "", "last"]);
-    let cast = played(begin.iter().chain(&vi).chain(&sized).cloned());
-    assert_eq!(cast.all('r'), ["12x5"]);
+    let recording = played(begin.iter().chain(&vi).chain(&sized[..2]).cloned());
+    assert_eq!(recording.screen(), ["", "", "", "", "last"]);
+    let recording = played(begin.iter().chain(&vi).chain(&sized).cloned());
+    assert_eq!(recording.all('r'), ["12x5"]);
     assert_eq!(
-        (cast.text(), cast.screen()),
+        (recording.text(), recording.screen()),
         (
             vec!["a".into(), "$ ls".into()],
             vec!["a".into(), "$ ls".into()]
@@ -177,13 +183,16 @@ fn a_full_screen_program_has_its_screen_and_gives_the_old_one_back() {
         revised(2, "$ top"),
         screen(10, 4, &[(0, "top"), (1, "there")]),
     ];
-    let cast = played(begin.iter().chain(&vi).chain(&other).cloned());
-    assert_eq!(cast.screen(), ["top", "there"]);
-    assert_eq!(cast.play(None).primary_screen().text()[..2], ["a", "$ top"]);
+    let recording = played(begin.iter().chain(&vi).chain(&other).cloned());
+    assert_eq!(recording.screen(), ["top", "there"]);
+    assert_eq!(
+        recording.play(None).primary_screen().text()[..2],
+        ["a", "$ top"]
+    );
 }
 
 #[test]
-fn what_has_scrolled_off_is_counted_and_stays() {
+fn changes_to_lines_that_scrolled_off_are_counted() {
     let chunk: String = (1..=5).map(|n| format!("{n}\n")).collect();
     let events = [
         opened("%1", 10, 4),
@@ -191,14 +200,14 @@ fn what_has_scrolled_off_is_counted_and_stays() {
         revised(1, "one"),
         revised(4, "four"),
     ];
-    let (cast, unreached) = Played::of(pane(), &log(events));
+    let (recording, unreached) = Recorded::of(pane(), &log(events));
     assert_eq!(unreached, 1);
-    assert_eq!(cast.text(), ["1", "2", "3", "four", "5"]);
-    assert_eq!(cast.screen(), ["3", "four", "5"]);
+    assert_eq!(recording.text(), ["1", "2", "3", "four", "5"]);
+    assert_eq!(recording.screen(), ["3", "four", "5"]);
 }
 
 #[test]
-fn times_are_the_recorded_ones() {
+fn intervals_are_those_of_the_log() {
     let at = |seconds: f64, event| {
         let ts = Timestamp::from_micros((seconds * 1e6) as i64);
         Envelope::new(None, ts, event)
@@ -207,42 +216,35 @@ fn times_are_the_recorded_ones() {
         at(10.0, opened("%1", 10, 4)),
         at(10.000001, update(1, "a\n")),
         at(70.0, update(2, "b\n")),
-        // The clock is set back, and goes on.
+        // The clock is set back, then advances.
         at(20.0, update(3, "c\n")),
         at(20.5, update(4, "d\n")),
         at(21.0, opened("%2", 10, 4)),
     ];
-    let (cast, _) = Played::of(pane(), &envelopes);
-    let times = |cast: &Played| -> Vec<u64> {
-        let drawn = cast.events.iter().filter(|(_, code, _)| *code == 'o');
+    let (recording, _) = Recorded::of(pane(), &envelopes);
+    let times = |recording: &Recorded| -> Vec<u64> {
+        let drawn = recording.events.iter().filter(|(_, code, _)| *code == 'o');
         drawn.map(|(interval, ..)| *interval).collect()
     };
-    assert_eq!(times(&cast), [1, 59_999_999, 0, 500_000, 500_000]);
+    assert_eq!(times(&recording), [1, 59_999_999, 0, 500_000, 500_000]);
     let limited = AsciicastOptions {
         idle_limit: Some(Duration::from_secs(2)),
         ..pane()
     };
-    let (cast, _) = Played::of(limited, &envelopes);
-    assert_eq!(times(&cast), [1, 2_000_000, 0, 500_000, 500_000]);
+    let (recording, _) = Recorded::of(limited, &envelopes);
+    assert_eq!(times(&recording), [1, 2_000_000, 0, 500_000, 500_000]);
 }
 
 #[test]
 fn several_panes_are_shown_as_the_console_shows_them() {
-    let other = TdEvent::OutputUpdate {
-        execution_id: "x".into(),
-        pane: "%2".into(),
-        first_line: 1,
-        chunk: "other\n".into(),
-        is_complete: false,
-        reason: None,
-        exit_status: None,
-        styles: Default::default(),
-    };
-    let started = TdEvent::SessionStarted {
-        execution_id: "x".into(),
-        session: "job".into(),
-        panes: vec!["%1".into(), "%2".into()],
-    };
+    let other = update_of(
+        "%2",
+        1,
+        "other
+",
+        Vec::new(),
+    );
+    let started = session_started("job", &["%1", "%2"]);
     let events = [
         started,
         update(1, "one\n"),
@@ -250,10 +252,13 @@ fn several_panes_are_shown_as_the_console_shows_them() {
         update(2, "two\n"),
         gap(3, None, "ambiguous"),
     ];
-    let (cast, _) = Played::of(AsciicastOptions::default(), &log(events));
-    assert_eq!((cast.header.term.cols, cast.header.term.rows), (120, 40));
+    let (recording, _) = Recorded::of(AsciicastOptions::default(), &log(events));
     assert_eq!(
-        cast.screen(),
+        (recording.header.term.cols, recording.header.term.rows),
+        (120, 40)
+    );
+    assert_eq!(
+        recording.screen(),
         [
             "job | [watching 2 panes]",
             "job %1 | one",
@@ -262,12 +267,15 @@ fn several_panes_are_shown_as_the_console_shows_them() {
             "job %1 | … lines lost (ambiguous)",
         ]
     );
-    assert_eq!(cast.all('m'), ["watching job", "lines lost: ambiguous"]);
+    assert_eq!(
+        recording.all('m'),
+        ["watching 2 panes", "lines lost (ambiguous)"]
+    );
 }
 
 #[test]
-fn what_has_no_pane_is_shown_as_it_came() {
-    // A log as it was before numbers.
+fn text_outside_of_panes_is_unchanged() {
+    // A log of a version without sequence numbers.
     let lines = r#"{"ts":"2026-01-21T10:00:00Z","event":{"type":"IterationStarted","execution_id":"a","iteration":1}}
 {"ts":"2026-01-21T10:00:01Z","event":{"type":"TokenReceived","execution_id":"a","iteration":1,"token":"he"}}
 {"ts":"2026-01-21T10:00:01Z","event":{"type":"TokenReceived","execution_id":"a","iteration":1,"token":"llo"}}
@@ -279,30 +287,28 @@ fn what_has_no_pane_is_shown_as_it_came() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let (cast, _) = Played::of(AsciicastOptions::default(), &log);
-    assert_eq!((cast.header.term.cols, cast.header.term.rows), (80, 24));
-    assert_eq!(cast.screen(), ["hello", "FAILED", "x", "y"]);
+    let (recording, _) = Recorded::of(AsciicastOptions::default(), &log);
     assert_eq!(
-        cast.all('m'),
+        (recording.header.term.cols, recording.header.term.rows),
+        (80, 24)
+    );
+    assert_eq!(recording.screen(), ["hello", "FAILED", "x", "y"]);
+    assert_eq!(
+        recording.all('m'),
         [
-            "iteration 1",
-            "iteration 1: check failed: 1",
-            "execution completed"
+            "iteration 1 begins",
+            "iteration 1: not done: the check failed with exit code 1",
+            "execution_status FAILURE: signal 9 (KILL) after 0.00 s"
         ]
     );
     assert_eq!(
-        (cast.all('x'), cast.duration_micros()),
+        (recording.all('x'), recording.duration_micros()),
         (vec!["137"], 6_000_000)
     );
 }
 
 #[test]
-fn a_line_that_is_open_is_shown_as_it_changes() {
-    let output = |stream: &str, text: &str| TdEvent::ExecutionOutput {
-        execution_id: "a".into(),
-        stream: stream.into(),
-        text: text.into(),
-    };
+fn an_open_line_is_shown_while_it_changes() {
     let wide = "x".repeat(100);
     let events = [
         output("stdout", "Compi"),
@@ -312,9 +318,9 @@ fn a_line_that_is_open_is_shown_as_it_changes() {
         output("stdout", "\r\u{1b}[1m100%\n"),
         output("stdout", &wide),
     ];
-    let (cast, _) = Played::of(AsciicastOptions::default(), &log(events.clone()));
+    let (recording, _) = Recorded::of(AsciicastOptions::default(), &log(events.clone()));
     assert_eq!(
-        cast.all('o'),
+        recording.all('o'),
         [
             "Compi",
             "ling\r\n10%",
@@ -326,9 +332,9 @@ fn a_line_that_is_open_is_shown_as_it_changes() {
             &format!("{}\r\n", &wide[79..]),
         ]
     );
-    assert_eq!(cast.text(), ["Compiling", "oh", "100%", &wide]);
-    let (cast, _) = Played::of(AsciicastOptions::default(), &log(events[..3].to_vec()));
-    assert_eq!(cast.screen(), ["Compiling", "50%"]);
+    assert_eq!(recording.text(), ["Compiling", "oh", "100%", &wide]);
+    let (recording, _) = Recorded::of(AsciicastOptions::default(), &log(events[..3].to_vec()));
+    assert_eq!(recording.screen(), ["Compiling", "50%"]);
 }
 
 /// A real pane on tmux 3.3a: `recorded/program.sh` in a session of 80x24 on a server of its own,
@@ -343,41 +349,41 @@ fn a_recorded_pane_ends_as_tmux_showed_it() {
         pane: Some("%0".into()),
         ..AsciicastOptions::default()
     };
-    let (cast, unreached) = Played::of(options, &log);
+    let (recording, unreached) = Recorded::of(options, &log);
     assert_eq!(unreached, 0);
-    // The first line stood there before.
+    // The first line is the baseline.
     let joined = trimmed(
         include_str!("recorded/joined.txt")
             .lines()
             .skip(1)
             .map(str::to_owned),
     );
-    assert_eq!(cast.text(), joined);
+    assert_eq!(recording.text(), joined);
     let screen = trimmed(
         include_str!("recorded/screen.txt")
             .lines()
             .map(str::to_owned),
     );
-    assert_eq!(cast.screen(), screen);
-    assert_eq!(cast.all('r'), ["50x12", "100x30"]);
+    assert_eq!(recording.screen(), screen);
+    assert_eq!(recording.all('r'), ["50x12", "100x30"]);
     let duration = log[log.len() - 1].ts.micros() - log[1].ts.micros();
-    assert_eq!(cast.duration_micros(), duration as u64);
-    // While the full-screen program ran.
+    assert_eq!(recording.duration_micros(), duration as u64);
+    // While the full-screen program runs.
     let until = log
         .iter()
         .position(|e| e.event.kind() == EventKind::ScreenUpdate)
         .unwrap();
-    let (cast, _) = Played::of(
+    let (recording, _) = Recorded::of(
         AsciicastOptions {
             pane: Some("%0".into()),
             ..AsciicastOptions::default()
         },
         &log[..until + 2],
     );
-    assert_eq!(cast.screen(), ["full screen", "second", "third"]);
+    assert_eq!(recording.screen(), ["full screen", "second", "third"]);
 }
 
-/// What is left of a cast's output when our own sequences are taken out.
+/// Removes our own sequences from a recording's output.
 fn text_only(mut data: &str) -> String {
     let mut text = String::new();
     while let Some(at) = data.find('\u{1b}') {
@@ -397,9 +403,9 @@ fn text_only(mut data: &str) -> String {
 }
 
 proptest! {
-    /// Whatever names and lines hold, all that orders the terminal is ours.
+    /// All sequences in a recording are our own, whatever names and lines contain.
     #[test]
-    fn hostile_text_orders_nothing(text in nasty(), name in nasty(), number in any::<i64>(), size in any::<(u32, u32)>()) {
+    fn hostile_text_adds_no_sequence(text in nasty(), name in nasty(), number in any::<i64>(), size in any::<(u32, u32)>()) {
         let started = TdEvent::SessionStarted { execution_id: "x".into(), session: name.clone(), panes: vec!["%1".into(), "%2".into()] };
         let output = TdEvent::ExecutionOutput { execution_id: "x".into(), stream: text.clone(), text: text.clone() };
         let warning = TdEvent::Warning { execution_id: "x".into(), context: text.clone(), message: text.clone() };
@@ -412,13 +418,13 @@ proptest! {
         ];
         for pane in [Some("%1".into()), None] {
             let title = Some(text.clone());
-            let (cast, _) = Played::of(AsciicastOptions { pane, title, ..AsciicastOptions::default() }, &log(events.clone()));
-            for data in cast.all('o') {
-                // A line end, and the beginning of a row that is written anew.
+            let (recording, _) = Recorded::of(AsciicastOptions { pane, title, ..AsciicastOptions::default() }, &log(events.clone()));
+            for data in recording.all('o') {
+                // Without line ends, and without the start of a rewritten row.
                 let text = text_only(&data.replace("\r\u{1b}[K", "")).replace("\r\n", "");
                 prop_assert!(!text.contains(char::is_control), "{:?}", data);
             }
-            for data in cast.all('m') {
+            for data in recording.all('m') {
                 prop_assert!(!data.contains(char::is_control), "{:?}", data);
             }
         }

@@ -1,9 +1,9 @@
-//! How a terminal breaks a line into rows (pure).
+//! Breaks lines into rows as a terminal does (pure).
 
 use unicode_width::UnicodeWidthChar;
 
-/// Cells that a character takes. A combining mark is counted for one: the emulators that play casts
-/// (`avt`, in asciinema's programs and its web player) give it a cell of its own.
+/// The cells of a character. A combining mark counts as one: the emulator of asciinema's programs and
+/// web player (`avt`) gives it a cell of its own.
 fn cells(c: char) -> usize {
     if c.width() == Some(2) { 2 } else { 1 }
 }
@@ -17,13 +17,13 @@ fn breaks(text: &str, width: usize) -> impl Iterator<Item = usize> {
         if is_full {
             column = 0;
         }
-        // What is wider than the terminal is not drawn.
+        // A character that is wider than the terminal is not drawn.
         column += if cells > width { 0 } else { cells };
         is_full.then_some(at)
     })
 }
 
-/// How many rows a line takes in a terminal so wide; an empty line takes one.
+/// The rows of a line in a terminal of this width; an empty line has one.
 pub(super) fn rows(text: &str, width: usize) -> usize {
     if text.is_ascii() {
         return text.len().div_ceil(width).max(1);
@@ -31,7 +31,7 @@ pub(super) fn rows(text: &str, width: usize) -> usize {
     1 + breaks(text, width).count()
 }
 
-/// What of a line stands in its rows from this one on, counted from 0.
+/// The part of a line from this row on, counted from 0.
 pub(super) fn from_row(text: &str, width: usize, row: usize) -> &str {
     match row.checked_sub(1) {
         None => text,
@@ -42,10 +42,9 @@ pub(super) fn from_row(text: &str, width: usize, row: usize) -> &str {
     }
 }
 
-/// What is drawn of a line that has not settled. Blanks at its end tell where the cursor is, but
-/// have no row of their own: terminals that get another width keep such a row or drop it, nobody
-/// knows which.
-pub(super) fn unsettled(text: &str, width: usize) -> &str {
+/// The part of an open line that is drawn. Trailing blanks show the position of the cursor, but get no
+/// row of their own: whether a terminal keeps such a row when its width changes is not defined.
+pub(super) fn open_line(text: &str, width: usize) -> &str {
     let end = text.trim_end_matches(' ').len();
     if end == 0 {
         return "";
@@ -54,7 +53,7 @@ pub(super) fn unsettled(text: &str, width: usize) -> &str {
     &text[..row_end.unwrap_or(text.len())]
 }
 
-/// What of a line stands in its first row.
+/// The part of a line in its first row.
 pub(super) fn first_row(text: &str, width: usize) -> &str {
     let end = breaks(text, width).next().unwrap_or(text.len());
     &text[..end]
@@ -81,7 +80,7 @@ mod tests {
             }
         }
         assert_eq!(from_row("abc", 3, 7), "");
-        // Blanks at the end as far as the row goes.
+        // Trailing blanks up to the end of the row.
         for (text, width, expected) in [
             ("", 3, ""),
             ("    ", 3, ""),
@@ -91,9 +90,9 @@ mod tests {
             ("a   b ", 3, "a   b "),
             ("漢漢  ", 5, "漢漢 "),
         ] {
-            assert_eq!(unsettled(text, width), expected, "{text:?}");
+            assert_eq!(open_line(text, width), expected, "{text:?}");
         }
-        // Nothing to be drawn, and an end all the same.
+        // Not drawn, but rows are counted.
         assert_eq!(rows("漢漢", 1), 3);
     }
 }

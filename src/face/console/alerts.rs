@@ -1,51 +1,50 @@
-//! What needs a person: agents that wait, programs that failed, the last error of each pane (pure).
+//! Alerts for the user: agents that wait, commands that failed, the last error message of each pane (pure).
 
-use super::super::words::{HUNG_UP, Outcome, duration};
 use crate::event::{PaneId, TdEvent};
+use crate::face::describe::{ExitOutcome, HUNG_UP, agent_and_detail, agent_phrase, duration};
 
-/// How long an error that a program printed is shown, in microseconds.
-const ERROR_STANDS: i64 = 30_000_000;
+/// The time, in microseconds, for which a printed error message is shown.
+const MESSAGE_SHOWN: i64 = 30_000_000;
 
-/// How long the failure of a command is shown, if no other one begins in its pane.
-const FAILURE_STANDS: i64 = 300_000_000;
+/// The time, in microseconds, for which a failed command is shown, unless another one starts in its
+/// pane.
+const FAILURE_SHOWN: i64 = 300_000_000;
 
-/// What is remembered: more than fits below a screen.
-const NEEDS_MAX: usize = 64;
+/// The alerts that are kept: more than fit on a screen.
+const ALERTS_MAX: usize = 64;
 
-/// How urgent it is: of one pane the most urgent is shown.
+/// The kind of an alert, in ascending urgency: the most urgent alert of a pane is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Urgency {
-    /// A line that reads like an error.
-    Error,
-    /// A program has failed.
-    Failed,
-    /// An agent cannot go on by itself.
-    Stuck,
-    /// Somebody is asked.
-    Waits,
+pub(super) enum AlertKind {
+    ErrorMessage,
+    CommandFailed,
+    /// An agent cannot continue by itself.
+    AgentStopped,
+    /// An agent asks its user.
+    AgentWaits,
 }
 
-/// Something that needs a person.
+/// An alert.
 #[derive(Clone, Debug)]
-pub(super) struct Need {
+pub(super) struct Alert {
     pub execution_id: String,
     pub pane: Option<PaneId>,
-    pub urgency: Urgency,
+    pub kind: AlertKind,
     pub text: String,
     since: i64,
     until: i64,
 }
 
-/// All of it.
+/// All alerts.
 #[derive(Debug, Default)]
-pub(super) struct Needs {
-    needs: Vec<Need>,
-    /// What the shells of panes run.
+pub(super) struct Alerts {
+    alerts: Vec<Alert>,
+    /// The commands that run in panes.
     commands: Vec<(String, PaneId, String)>,
 }
 
-impl Needs {
-    /// Takes in what an event says.
+impl Alerts {
+    /// Notes an event.
     pub fn note(&mut self, event: &TdEvent, at: i64) {
         let id = event.execution_id();
         match event {
@@ -54,28 +53,29 @@ impl Needs {
                 state,
                 ..
             } => {
-                self.drop_of(id, Some(pane), |urgency| urgency > Urgency::Failed);
-                let (agent, line) = told(event);
-                let (urgency, what) = match state.as_str() {
-                    "waiting" => (Urgency::Waits, "waits for you"),
-                    "error" => (Urgency::Stuck, "stopped with an error"),
-                    "limited" => (Urgency::Stuck, "reached a limit"),
-                    _ => return,
+                self.drop_of(id, Some(pane), |kind| kind > AlertKind::CommandFailed);
+                let (agent, detail) = agent_and_detail(event);
+                let Some(phrase) = agent_phrase(state) else {
+                    return;
                 };
-                let text = match line.is_empty() {
-                    true => format!("{agent} {what}"),
-                    false => format!("{agent} {what}: {line}"),
+                let kind = match state.as_str() {
+                    "waiting" => AlertKind::AgentWaits,
+                    _ => AlertKind::AgentStopped,
                 };
-                self.add(id, Some(pane), (urgency, text), (at, i64::MAX));
+                let text = match detail.is_empty() {
+                    true => format!("{agent} {phrase}"),
+                    false => format!("{agent} {phrase}: {detail}"),
+                };
+                self.add(id, Some(pane), (kind, text), (at, i64::MAX));
             }
             TdEvent::ExecutionStarted {
                 pane: Some(pane),
                 command,
                 ..
             } => {
-                self.drop_of(id, Some(pane), |urgency| urgency <= Urgency::Failed);
-                self.forget_command(id, pane);
-                if self.commands.len() < NEEDS_MAX {
+                self.drop_of(id, Some(pane), |kind| kind <= AlertKind::CommandFailed);
+                self.take_command(id, pane);
+                if self.commands.len() < ALERTS_MAX {
                     let command = (id.to_owned(), pane.clone(), command.clone());
                     self.commands.push(command);
                 }
@@ -87,67 +87,72 @@ impl Needs {
                 duration_ms,
                 ..
             } => {
-                let command = self.forget_command(id, pane);
-                let outcome = Outcome {
+                let command = self.take_command(id, pane);
+                let outcome = ExitOutcome {
                     exit_code: *exit_code,
                     signal: *signal,
                 };
-                // What was interrupted by hand is known to the person who did it.
-                let is_known = matches!(outcome.exit_code, None | Some(0 | HUNG_UP | 130));
-                if outcome.signal.is_none() && is_known {
+                // The user knows of a command that they interrupted.
+                let is_expected = matches!(outcome.exit_code, None | Some(0 | HUNG_UP | 130));
+                if outcome.signal.is_none() && is_expected {
                     return;
                 }
                 let command = command.unwrap_or_else(|| "a command".to_owned());
                 let (words, took) = (outcome.words(), duration(*duration_ms));
                 let text = format!("{command} failed: {words} after {took}");
-                let until = at.saturating_add(FAILURE_STANDS);
-                self.add(id, Some(pane), (Urgency::Failed, text), (at, until));
+                let until = at.saturating_add(FAILURE_SHOWN);
+                self.add(
+                    id,
+                    Some(pane),
+                    (AlertKind::CommandFailed, text),
+                    (at, until),
+                );
             }
             TdEvent::SessionEnded {
                 exit_status: Some(status @ 1..),
                 ..
             } if *status != HUNG_UP => {
-                self.forget(id, None);
+                self.remove(id, None);
                 let text = format!("failed: exit status {status}");
-                let until = at.saturating_add(FAILURE_STANDS);
-                self.add(id, None, (Urgency::Failed, text), (at, until));
+                let until = at.saturating_add(FAILURE_SHOWN);
+                self.add(id, None, (AlertKind::CommandFailed, text), (at, until));
             }
-            TdEvent::SessionEnded { .. } => self.forget(id, None),
-            TdEvent::PaneClosed { pane, .. } => self.forget(id, Some(pane)),
+            TdEvent::SessionEnded { .. } => self.remove(id, None),
+            TdEvent::PaneClosed { pane, .. } => self.remove(id, Some(pane)),
             _ => {}
         }
     }
 
-    /// A program printed a line that reads like an error.
-    pub fn printed_error(&mut self, id: &str, pane: &PaneId, line: &str, at: i64) {
-        self.drop_of(id, Some(pane), |urgency| urgency == Urgency::Error);
-        let until = at.saturating_add(ERROR_STANDS);
+    /// Adds an error message that a program printed.
+    pub fn add_error_message(&mut self, id: &str, pane: &PaneId, line: &str, at: i64) {
+        self.drop_of(id, Some(pane), |kind| kind == AlertKind::ErrorMessage);
+        let until = at.saturating_add(MESSAGE_SHOWN);
         let text = line.trim().to_owned();
-        self.add(id, Some(pane), (Urgency::Error, text), (at, until));
+        self.add(id, Some(pane), (AlertKind::ErrorMessage, text), (at, until));
     }
 
-    /// What needs a person now, of each pane the most urgent: the most urgent and newest first.
-    pub fn now(&self, at: i64) -> Vec<&Need> {
-        let mut now: Vec<&Need> = Vec::new();
-        for need in self.needs.iter().filter(|need| need.until > at) {
-            let same = |other: &&mut &Need| {
-                (&other.execution_id, &other.pane) == (&need.execution_id, &need.pane)
+    /// The most urgent alert of each pane, the most urgent and newest first.
+    pub fn current(&self, at: i64) -> Vec<&Alert> {
+        let mut now: Vec<&Alert> = Vec::new();
+        for alert in self.alerts.iter().filter(|alert| alert.until > at) {
+            let same = |other: &&mut &Alert| {
+                (&other.execution_id, &other.pane) == (&alert.execution_id, &alert.pane)
             };
             match now.iter_mut().find(same) {
-                Some(other) if (other.urgency, other.since) < (need.urgency, need.since) => {
-                    *other = need;
+                Some(other) if (other.kind, other.since) < (alert.kind, alert.since) => {
+                    *other = alert;
                 }
                 Some(_) => {}
-                None => now.push(need),
+                None => now.push(alert),
             }
         }
-        now.sort_by_key(|need| std::cmp::Reverse((need.urgency, need.since)));
+        now.sort_by_key(|alert| std::cmp::Reverse((alert.kind, alert.since)));
         now
     }
 
-    /// When something is not shown any more.
-    pub fn due(&self, at: i64) -> Option<i64> {
-        let ends = self.needs.iter().map(|need| need.until);
+    /// The next time when an alert expires.
+    pub fn deadline(&self, at: i64) -> Option<i64> {
+        let ends = self.alerts.iter().map(|alert| alert.until);
         ends.filter(|until| *until > at && *until < i64::MAX).min()
     }
 
@@ -155,65 +160,42 @@ impl Needs {
         &mut self,
         id: &str,
         pane: Option<&PaneId>,
-        (urgency, text): (Urgency, String),
+        (kind, text): (AlertKind, String),
         (since, until): (i64, i64),
     ) {
-        self.needs.retain(|need| need.until > since);
-        if self.needs.len() >= NEEDS_MAX {
-            self.needs.remove(0);
+        self.alerts.retain(|alert| alert.until > since);
+        if self.alerts.len() >= ALERTS_MAX {
+            self.alerts.remove(0);
         }
-        self.needs.push(Need {
+        self.alerts.push(Alert {
             execution_id: id.to_owned(),
             pane: pane.cloned(),
-            urgency,
+            kind,
             text,
             since,
             until,
         });
     }
 
-    fn drop_of(&mut self, id: &str, pane: Option<&PaneId>, is_over: impl Fn(Urgency) -> bool) {
-        self.needs.retain(|need| {
-            let is_its = need.execution_id == id && need.pane.as_ref() == pane;
-            !(is_its && is_over(need.urgency))
+    fn drop_of(&mut self, id: &str, pane: Option<&PaneId>, is_over: impl Fn(AlertKind) -> bool) {
+        self.alerts.retain(|alert| {
+            let is_of_it = alert.execution_id == id && alert.pane.as_ref() == pane;
+            !(is_of_it && is_over(alert.kind))
         });
     }
 
-    /// A pane, or all of an execution, is gone.
-    fn forget(&mut self, id: &str, pane: Option<&PaneId>) {
-        let is_its = |of: &str, its: Option<&PaneId>| of == id && (pane.is_none() || its == pane);
-        self.needs
-            .retain(|need| !is_its(&need.execution_id, need.pane.as_ref()));
-        self.commands.retain(|(of, its, _)| !is_its(of, Some(its)));
+    /// Drops everything of a closed pane, or of an ended execution.
+    fn remove(&mut self, id: &str, pane: Option<&PaneId>) {
+        let is_of_it = |of: &str, its: Option<&PaneId>| of == id && (pane.is_none() || its == pane);
+        self.alerts
+            .retain(|alert| !is_of_it(&alert.execution_id, alert.pane.as_ref()));
+        self.commands
+            .retain(|(of, its, _)| !is_of_it(of, Some(its)));
     }
 
-    fn forget_command(&mut self, id: &str, pane: &PaneId) -> Option<String> {
+    fn take_command(&mut self, id: &str, pane: &PaneId) -> Option<String> {
         let mut commands = self.commands.iter();
         let at = commands.position(|(of, its, _)| of == id && its == pane)?;
         Some(self.commands.swap_remove(at).2)
     }
-}
-
-/// The agent of a state, and what it asks or what shows the state. Logs of earlier versions have both in
-/// the evidence: `claude choice (confirmed): 1. Yes`.
-pub(super) fn told(event: &TdEvent) -> (&str, &str) {
-    let TdEvent::AgentState {
-        evidence,
-        agent,
-        asks,
-        detail,
-        ..
-    } = event
-    else {
-        return ("", "");
-    };
-    let Some(agent) = agent else {
-        let agent = evidence.split(' ').next().unwrap_or_default();
-        let line = evidence
-            .split_once("): ")
-            .map_or(evidence.as_str(), |(_, line)| line);
-        return (agent, line);
-    };
-    let line = asks.as_ref().or(detail.as_ref());
-    (agent, line.map_or("", |line| line.as_str()))
 }

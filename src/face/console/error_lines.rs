@@ -1,13 +1,13 @@
-//! Which lines of programs read like errors (pure).
+//! Recognizes lines of programs that report errors (pure).
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Longer lines are not read: nobody writes an error for people that way.
+/// Longer lines are not searched: errors for people are shorter.
 const LINE_BYTES_MAX: usize = 2000;
 
-/// Words of programs that failed, whatever language they are written in.
+/// The forms of error messages that compilers, loggers, test runners and language runtimes share.
 static ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)
@@ -25,8 +25,8 @@ static ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Whether a line reads like an error.
-pub(super) fn is_error(line: &str) -> bool {
+/// Whether a line looks like an error message.
+pub(super) fn is_error_line(line: &str) -> bool {
     line.len() <= LINE_BYTES_MAX && ERROR.as_ref().is_some_and(|error| error.is_match(line))
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_from_talk_about_errors() {
+    fn errors_differ_from_text_about_errors() {
         for line in [
             "error: could not compile `demo` (bin \"demo\") due to 1 previous error",
             "error[E0308]: mismatched types",
@@ -55,7 +55,7 @@ mod tests {
             "npm error code E404",
             "fatal: not a git repository",
         ] {
-            assert!(is_error(line), "{line}");
+            assert!(is_error_line(line), "{line}");
         }
         for line in [
             "",
@@ -69,8 +69,8 @@ mod tests {
             "GET /error 200",
             "=========== 4 passed in 0.12s ===========",
         ] {
-            assert!(!is_error(line), "{line}");
+            assert!(!is_error_line(line), "{line}");
         }
-        assert!(!is_error(&format!("error: {}", "x".repeat(3000))));
+        assert!(!is_error_line(&format!("error: {}", "x".repeat(3000))));
     }
 }

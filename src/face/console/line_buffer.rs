@@ -1,95 +1,100 @@
-//! The lines of one pane as a reader knows them: which are printed, which are open, and which of those
-//! printed read differently and wait until they rest (pure).
+//! Decides when the lines of one pane are printed, rewritten, or printed again (pure).
 //!
-//! A settled line is printed once. When it changes afterwards it is rewritten where it stands on a
-//! terminal's screen. Where it does not stand there any more it is printed again, but only after it
-//! has rested. Elsewhere than on a terminal, lines that are still on their pane's screen are held for
-//! a moment, and rows that a program rewrites until they rest: a progress display of several lines is
-//! printed once, as it reads at last. The lines of a pane that an agent draws wait in any case,
-//! because agents draw the same rows again and again at other places.
+//! A settled line is printed once. When it changes later, it is rewritten in place while it is on the
+//! terminal's screen. After that it is printed again, once it has stayed unchanged for a while. Without a
+//! terminal, lines that are still on their pane's screen are held for a moment, and rows that a program
+//! rewrites are held until they stay unchanged: a progress display of several lines is printed once, in
+//! its final state. Lines that an agent draws are always held, because agents draw the same rows again
+//! at other positions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::event::lines_in;
 
-/// Lines of a pane that are remembered: more than its screen has, which is what programs rewrite.
+/// The lines that are kept: more than a screen has, which is what programs rewrite.
 const LINES_MAX: usize = 300;
 
-/// How long a line that changes must stand to be printed again, in microseconds: longer than programs
-/// take from one state of a progress display to the next, and soon enough for a reader.
-pub(super) const REST: i64 = 1_500_000;
+/// The time, in microseconds, for which a changed line stays unchanged before it is printed again:
+/// longer than the steps of a progress display, and soon enough for a reader.
+const UNCHANGED: i64 = 1_500_000;
 
-/// How long a held line must stand that was not rewritten, in microseconds: most displays are
-/// rewritten ten times a second or more often, and no reader of a pipe notices a quarter of a second.
-const STANDS: i64 = 250_000;
+/// The time, in microseconds, for which a line is held that was never rewritten. Most displays are
+/// rewritten at least ten times a second, and no reader of a pipe notices a quarter of a second.
+const FIRST_HOLD: i64 = 250_000;
 
-/// How long rewritten rows must stand below which the program has gone on to print lines, in
-/// microseconds. A display that grows is rewritten sooner.
-const LEFT_BEHIND: i64 = 500_000;
+/// The time, in microseconds, for which rewritten rows stay unchanged while the program prints lines
+/// below them. A display that grows is rewritten sooner.
+const PASSED: i64 = 500_000;
 
-/// How long one of several rows must stand while the others are still rewritten, in microseconds: it
-/// may be a message that was put in above a display which runs for hours.
-const ROW_STANDS: i64 = 3_000_000;
+/// The time, in microseconds, for which one row stays unchanged while others are rewritten. It may be a
+/// message that was inserted above a display that runs for hours.
+const SINGLE_ROW: i64 = 3_000_000;
 
-/// Whether settled lines are printed at once.
+/// Which settled lines are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
-    No,
-    /// Those on a screen of so many rows are held, and printed in their order.
+pub(super) enum Hold {
+    None,
+    /// Lines on a screen of this many rows are held, and printed in their order.
     OnScreen(i64),
-    /// Each is held until it has rested, for [`REST`].
+    /// Each line is held until it has stayed unchanged for [`UNCHANGED`].
     Each,
 }
 
-/// What is to be printed.
+/// What is printed; lines have their number.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Print<'a> {
-    /// Settled lines, each ended by `\n`, and the number of the first.
+pub(super) enum LineOutput<'a> {
+    /// Lines that end with `\n`, and the number of the first.
     Chunk(i64, &'a str),
-    /// A line.
     Line(i64, &'a str),
-    /// A line that was printed before and reads differently.
-    Again(i64, &'a str),
-    /// The same, where it stands.
-    Over(i64, &'a str),
-    /// A line that was printed before and has vanished.
-    Gone(i64),
+    /// The new text of a line that was printed before.
+    Changed(i64, &'a str),
+    /// The new text of a printed line that is rewritten in place.
+    Replace(i64, &'a str),
+    /// A printed line that was removed.
+    Remove(i64),
 }
 
-/// The lines of one pane, at most [`LINES_MAX`].
+/// The receiver of the output.
+pub(super) struct LineSink<'a> {
+    /// Whether a row is shown, or left out as decoration.
+    pub is_shown: &'a dyn Fn(&str) -> bool,
+    pub emit: &'a mut dyn FnMut(LineOutput<'_>),
+}
+
+/// The lines of one pane, at most [`LINES_MAX`] of them.
 #[derive(Debug)]
-pub(super) struct Lines {
-    /// The number of the first line that is not settled.
+pub(super) struct LineBuffer {
+    /// The number of the first line that has not settled.
     next: i64,
-    known: BTreeMap<i64, Line>,
-    /// Settled lines that are not printed as they read now.
+    known: BTreeMap<i64, BufferedLine>,
+    /// Settled lines whose current text is not printed.
     waiting: BTreeSet<i64>,
-    /// What was printed of the last lines, and where it stood.
+    /// The hashes and numbers of the lines printed last.
     printed: VecDeque<(u64, i64)>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct BufferedLine {
     text: String,
-    /// What was printed of it.
+    /// The hash of its printed text.
     printed: Option<u64>,
-    /// When it was last changed.
+    /// The time of its last change.
     changed: i64,
-    /// It was there before it was seen to change.
+    /// It is older than this buffer, such as a line of the baseline.
     is_old: bool,
     /// It was rewritten after it had settled.
     is_redrawn: bool,
 }
 
-impl Line {
-    /// Whether it read differently before, as a row of a display does.
+impl BufferedLine {
+    /// Whether it had another text before, as rows of a display have.
     fn is_rewritten(&self) -> bool {
         self.is_redrawn || self.printed.is_some() || self.is_old
     }
 }
 
-impl Default for Lines {
+impl Default for LineBuffer {
     fn default() -> Self {
         Self {
             next: 1,
@@ -100,24 +105,23 @@ impl Default for Lines {
     }
 }
 
-impl Lines {
+impl LineBuffer {
     pub fn next(&self) -> i64 {
         self.next
     }
 
-    /// Lines below this number are spent.
+    /// Skips the line numbers below this one.
     pub fn skip_to(&mut self, next: i64) {
         self.next = self.next.max(next);
     }
 
-    /// Takes in settled lines.
+    /// Adds settled lines.
     pub fn settle(
         &mut self,
         first_line: i64,
         chunk: &str,
-        (at, holds): (i64, Holds),
-        is_shown: &dyn Fn(&str) -> bool,
-        print: &mut dyn FnMut(Print<'_>),
+        (at, hold): (i64, Hold),
+        sink: &mut LineSink<'_>,
     ) {
         let count = memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64;
         let end = first_line.saturating_add(count);
@@ -125,47 +129,47 @@ impl Lines {
         if count == 0 {
             return;
         }
-        let held = match holds {
-            Holds::No => end,
-            Holds::OnScreen(rows) => {
-                // The cursor is in the line behind these.
+        let held = match hold {
+            Hold::None => end,
+            Hold::OnScreen(rows) => {
+                // The cursor is in the row below these lines.
                 let top = end.saturating_sub(rows.saturating_sub(1));
-                self.release(top, is_shown, print);
+                self.release(top, sink);
                 top.clamp(first_line, end)
             }
-            Holds::Each => first_line,
+            Hold::Each => first_line,
         };
         let mut known = self.known.range(first_line..held);
         let is_known = known.any(|(_, line)| line.printed.is_some());
-        let (passes, _) = split(chunk, held - first_line);
+        let (passes, _) = split_lines(chunk, held - first_line);
         if !passes.is_empty() && !is_known {
-            print(Print::Chunk(first_line, passes));
+            (sink.emit)(LineOutput::Chunk(first_line, passes));
         }
-        // Of thousands of lines only the last can change.
+        // Of thousands of lines, only the last can change.
         let kept = end.saturating_sub(LINES_MAX as i64);
         for (number, text) in (first_line..end).zip(lines_in(chunk)) {
             if number >= held {
                 self.set(number, text, at, false);
-                self.waits(number, false);
+                self.set_waiting(number, false);
             } else if is_known {
                 self.set(number, text, at, false);
-                self.print(number, print);
+                self.print(number, sink);
             } else if number >= kept {
                 self.set(number, text, at, false);
-                self.is_printed(number);
+                self.mark_printed(number);
             }
         }
-        self.forget(is_shown, print);
+        self.drop_oldest(sink);
     }
 
-    /// Takes in what a line reads now; whether that is something else than it read before. `is_there`:
-    /// it can be rewritten where it stands.
+    /// Changes the text of a line; returns whether it is different. `is_printed` tells whether the line can
+    /// be rewritten in place.
     pub fn revise(
         &mut self,
         number: i64,
         text: &str,
-        (at, is_there): (i64, bool),
-        print: &mut dyn FnMut(Print<'_>),
+        (at, is_printed): (i64, bool),
+        sink: &mut LineSink<'_>,
     ) -> bool {
         if number >= self.next {
             return self.set(number, text, at, false);
@@ -173,70 +177,65 @@ impl Lines {
         if let Some(line) = self.known.get_mut(&number) {
             let is_held = line.printed.is_none() && !line.is_old;
             if is_held && text.is_empty() && !line.is_redrawn {
-                // It was printed as it reads, and its row erased: that takes no line back.
+                // The program printed the line and then erased its row: the line stays.
                 return false;
             }
             line.is_redrawn |= !text.is_empty() && line.text != text;
         }
-        let is_news = self.set(number, text, at, true);
+        let is_new = self.set(number, text, at, true);
         let line = self.known.get(&number);
         let was_printed = line.is_some_and(|line| line.printed.is_some());
-        if is_there && was_printed && !text.is_empty() {
+        if is_printed && was_printed && !text.is_empty() {
             self.waiting.remove(&number);
-            if self.print_news(number) {
-                print(Print::Over(number, text));
+            if self.mark_if_changed(number) {
+                (sink.emit)(LineOutput::Replace(number, text));
             }
-            return is_news;
+            return is_new;
         }
-        self.waits(number, is_there);
-        is_news
+        self.set_waiting(number, is_printed);
+        is_new
     }
 
-    /// Prints what has rested by now. `is_shown` says which rows are worth it.
-    pub fn rest(
-        &mut self,
-        (at, holds): (i64, Holds),
-        is_shown: &dyn Fn(&str) -> bool,
-        print: &mut dyn FnMut(Print<'_>),
-    ) {
-        if let Holds::OnScreen(_) = holds {
+    /// Prints the lines that are due.
+    pub fn release_due(&mut self, (at, hold): (i64, Hold), sink: &mut LineSink<'_>) {
+        if let Hold::OnScreen(_) = hold {
             while let Some((first, due)) = self.due_first() {
                 if due > at {
                     return;
                 }
-                self.print_held(first, is_shown, print);
+                self.print_held(first, sink);
             }
             return;
         }
-        if self.due(holds).is_none_or(|due| due > at) {
+        if self.deadline(hold).is_none_or(|due| due > at) {
             return;
         }
-        let rests = |number: &i64| {
+        let is_due = |number: &i64| {
             let line = self.known.get(number);
-            line.is_none_or(|line| line.changed.saturating_add(REST) <= at)
+            line.is_none_or(|line| line.changed.saturating_add(UNCHANGED) <= at)
         };
-        let due: Vec<i64> = self.waiting.iter().copied().filter(rests).collect();
+        let due: Vec<i64> = self.waiting.iter().copied().filter(is_due).collect();
         for number in due {
-            self.print_waiting(number, is_shown, print);
+            self.print_waiting(number, sink);
         }
     }
 
-    /// When a line will have rested.
-    pub fn due(&self, holds: Holds) -> Option<i64> {
-        if let Holds::OnScreen(_) = holds {
+    /// The next time when a line is due.
+    pub fn deadline(&self, hold: Hold) -> Option<i64> {
+        if let Hold::OnScreen(_) = hold {
             return Some(self.due_first()?.1);
         }
         let waiting = self.waiting.iter();
         let changed = waiting.filter_map(|number| Some(self.known.get(number)?.changed));
-        Some(changed.min()?.saturating_add(REST))
+        Some(changed.min()?.saturating_add(UNCHANGED))
     }
 
-    /// Of lines that are held in their order, the first, and when it has stood for long enough.
+    /// The first of the lines that are held in their order, and when it is due.
     fn due_first(&self) -> Option<(i64, i64)> {
         let waiting = self.waiting.iter();
         let waiting = waiting.filter_map(|number| Some((*number, self.known.get(number)?)));
         let (mut first, mut redrawn, mut behind) = (None, None, None);
-        // When any of them changed, and when the rows up to the last that was rewritten did.
+        // The last change of any line, and of the rows down to the last rewritten one.
         let (mut changed, mut display) = (i64::MIN, i64::MIN);
         for (number, line) in waiting {
             first = first.or(Some((number, line)));
@@ -248,38 +247,30 @@ impl Lines {
             }
         }
         let (number, line) = first?;
-        let rests = display.saturating_add(REST);
-        let left = behind.map_or(rests, |at| at.saturating_add(LEFT_BEHIND));
-        let rests = rests.min(left);
+        let unchanged = display.saturating_add(UNCHANGED);
+        let passed = behind.map_or(unchanged, |at| at.saturating_add(PASSED));
+        let unchanged = unchanged.min(passed);
         let due = match redrawn {
-            None => line.changed.saturating_add(STANDS),
-            Some(_) if line.is_rewritten() => rests.min(line.changed.saturating_add(ROW_STANDS)),
-            Some(_) => rests,
+            None => line.changed.saturating_add(FIRST_HOLD),
+            Some(_) if line.is_rewritten() => {
+                unchanged.min(line.changed.saturating_add(SINGLE_ROW))
+            }
+            Some(_) => unchanged,
         };
         Some((number, due))
     }
 
-    /// Prints the held lines below this number as they read now.
-    pub fn release(
-        &mut self,
-        end: i64,
-        is_shown: &dyn Fn(&str) -> bool,
-        print: &mut dyn FnMut(Print<'_>),
-    ) {
+    /// Prints the held lines below this number.
+    pub fn release(&mut self, end: i64, sink: &mut LineSink<'_>) {
         while let Some(first) = self.waiting.first().copied().filter(|first| *first < end) {
-            self.print_held(first, is_shown, print);
+            self.print_held(first, sink);
         }
     }
 
-    /// Prints what waits, and the open lines up to this number, as the last that they read.
-    pub fn flush(
-        &mut self,
-        last: i64,
-        is_shown: &dyn Fn(&str) -> bool,
-        print: &mut dyn FnMut(Print<'_>),
-    ) {
+    /// Prints all waiting lines, and the open lines up to this number.
+    pub fn flush(&mut self, last: i64, sink: &mut LineSink<'_>) {
         for number in std::mem::take(&mut self.waiting) {
-            self.print_waiting(number, is_shown, print);
+            self.print_waiting(number, sink);
         }
         if last < self.next {
             return;
@@ -291,19 +282,19 @@ impl Lines {
             let text = self.known.get(&number).map_or("", |line| &line.text);
             if text.is_empty() {
                 blanks.push(number);
-            } else if is_shown(text) {
-                // Blank lines are lines only above one that has text.
+            } else if (sink.is_shown)(text) {
+                // A blank open row is a line only above one with text.
                 for blank in std::mem::take(&mut blanks) {
-                    if is_shown("") {
-                        self.print(blank, print);
+                    if (sink.is_shown)("") {
+                        self.print(blank, sink);
                     }
                 }
-                self.print(number, print);
+                self.print(number, sink);
             }
         }
     }
 
-    /// What is open or changes: number, text, and when it changed.
+    /// The lines that are open or change: number, text, time of the last change.
     pub fn live(&self) -> impl Iterator<Item = (i64, &str, i64)> {
         let waiting = self.waiting.iter();
         let waiting = waiting.filter_map(|number| Some((*number, self.known.get(number)?)));
@@ -314,7 +305,7 @@ impl Lines {
             .map(|(number, line)| (number, line.text.as_str(), line.changed))
     }
 
-    /// The number of the last open line that has text.
+    /// The number of the last open line with text.
     pub fn last_open(&self) -> Option<i64> {
         let mut open = self.known.range(self.next..).rev();
         let last = open.find(|(_, line)| !line.text.is_empty())?;
@@ -323,17 +314,17 @@ impl Lines {
 
     fn set(&mut self, number: i64, text: &str, at: i64, is_old: bool) -> bool {
         let line = self.known.entry(number);
-        let mut is_news = false;
+        let mut is_new = false;
         line.and_modify(|line| {
             if line.text != text {
                 text.clone_into(&mut line.text);
                 line.changed = at;
-                is_news = true;
+                is_new = true;
             }
         })
         .or_insert_with(|| {
-            is_news = !text.is_empty();
-            Line {
+            is_new = !text.is_empty();
+            BufferedLine {
                 text: text.to_owned(),
                 printed: None,
                 changed: at,
@@ -341,34 +332,34 @@ impl Lines {
                 is_redrawn: false,
             }
         });
-        is_news
+        is_new
     }
 
-    fn waits(&mut self, number: i64, is_there: bool) {
+    fn set_waiting(&mut self, number: i64, is_printed: bool) {
         let Some(line) = self.known.get(&number) else {
             return;
         };
-        // A row that vanished is nothing to read, but for a blank line between others, and nothing to
-        // take away unless its program rewrote it: what was printed stays.
+        // An erased row is not printed, and it is not removed unless its program rewrote it: a printed
+        // line stays.
         let is_gone = line.text.is_empty() && (line.printed.is_some() || line.is_old);
-        let stays = is_gone && !(is_there && line.is_redrawn);
+        let stays = is_gone && !(is_printed && line.is_redrawn);
         match stays || line.printed == Some(hash(&line.text)) {
             true => self.waiting.remove(&number),
             false => self.waiting.insert(number),
         };
     }
 
-    /// Whether a line reads differently than it was printed; it counts as printed now.
-    fn print_news(&mut self, number: i64) -> bool {
+    /// Marks a line as printed; returns whether its text is new.
+    fn mark_if_changed(&mut self, number: i64) -> bool {
         let line = self.known.get(&number);
-        let is_news = line.is_some_and(|line| line.printed != Some(hash(&line.text)));
-        if is_news {
-            self.is_printed(number);
+        let is_new = line.is_some_and(|line| line.printed != Some(hash(&line.text)));
+        if is_new {
+            self.mark_printed(number);
         }
-        is_news
+        is_new
     }
 
-    fn is_printed(&mut self, number: i64) {
+    fn mark_printed(&mut self, number: i64) {
         let Some(line) = self.known.get_mut(&number) else {
             return;
         };
@@ -380,8 +371,8 @@ impl Lines {
         }
     }
 
-    /// Prints a line that was printed before only if it reads differently.
-    fn print(&mut self, number: i64, print: &mut dyn FnMut(Print<'_>)) {
+    /// Prints a line, unless its text is printed already.
+    fn print(&mut self, number: i64, sink: &mut LineSink<'_>) {
         self.waiting.remove(&number);
         let Some(line) = self.known.get(&number) else {
             return;
@@ -389,51 +380,41 @@ impl Lines {
         let text = line.text.as_str();
         match line.printed {
             Some(printed) if printed == hash(text) => return,
-            // A row of a display that its program took away.
+            // A row of a display that its program removed.
             None if line.is_redrawn && text.is_empty() => {}
-            None if !line.is_old => print(Print::Line(number, text)),
-            Some(_) if text.is_empty() => print(Print::Gone(number)),
+            None if !line.is_old => (sink.emit)(LineOutput::Line(number, text)),
+            Some(_) if text.is_empty() => (sink.emit)(LineOutput::Remove(number)),
             _ if text.is_empty() => {}
-            _ => print(Print::Again(number, text)),
+            _ => (sink.emit)(LineOutput::Changed(number, text)),
         }
-        self.is_printed(number);
+        self.mark_printed(number);
     }
 
-    /// Prints a line that was held: as all others, but for those that were printed before.
-    fn print_held(
-        &mut self,
-        number: i64,
-        is_shown: &dyn Fn(&str) -> bool,
-        print: &mut dyn FnMut(Print<'_>),
-    ) {
+    /// Prints a held line; decoration is left out only when the line was printed before.
+    fn print_held(&mut self, number: i64, sink: &mut LineSink<'_>) {
         let line = self.known.get(&number);
         match line.is_some_and(|line| line.printed.is_none() && !line.is_old) {
-            true => self.print(number, print),
-            false => self.print_waiting(number, is_shown, print),
+            true => self.print(number, sink),
+            false => self.print_waiting(number, sink),
         }
     }
 
-    fn print_waiting(
-        &mut self,
-        number: i64,
-        is_shown: &dyn Fn(&str) -> bool,
-        print: &mut dyn FnMut(Print<'_>),
-    ) {
+    fn print_waiting(&mut self, number: i64, sink: &mut LineSink<'_>) {
         self.waiting.remove(&number);
         let Some(line) = self.known.get(&number) else {
             return;
         };
-        if !is_shown(&line.text) {
+        if !(sink.is_shown)(&line.text) {
             return;
         }
-        match self.stood_elsewhere(number, hash(&line.text)) {
-            true => self.is_printed(number),
-            false => self.print(number, print),
+        match self.has_moved(number, hash(&line.text)) {
+            true => self.mark_printed(number),
+            false => self.print(number, sink),
         }
     }
 
-    /// Whether the text was printed of another line, which does not read so any more: it has moved.
-    fn stood_elsewhere(&self, number: i64, text: u64) -> bool {
+    /// Whether the text was printed as another line that has a different text now: it has moved.
+    fn has_moved(&self, number: i64, text: u64) -> bool {
         let mut printed = self.printed.iter().rev();
         printed.any(|(old, at)| {
             let now = self.known.get(at).map(|line| hash(&line.text));
@@ -441,23 +422,23 @@ impl Lines {
         })
     }
 
-    /// What waits and is forgotten will not change any more.
-    fn forget(&mut self, is_shown: &dyn Fn(&str) -> bool, print: &mut dyn FnMut(Print<'_>)) {
+    /// Drops the oldest lines, which do not change any more, and prints those that wait.
+    fn drop_oldest(&mut self, sink: &mut LineSink<'_>) {
         while self.known.len() > LINES_MAX {
             let Some((number, _)) = self.known.first_key_value() else {
                 return;
             };
             let number = *number;
             if self.waiting.contains(&number) {
-                self.print_waiting(number, is_shown, print);
+                self.print_waiting(number, sink);
             }
             self.known.remove(&number);
         }
     }
 }
 
-/// So many lines of a chunk, and those behind them.
-pub(super) fn split(chunk: &str, count: i64) -> (&str, &str) {
+/// Splits a chunk after `count` lines.
+pub(super) fn split_lines(chunk: &str, count: i64) -> (&str, &str) {
     let Some(last) = usize::try_from(count).ok().and_then(|n| n.checked_sub(1)) else {
         return ("", chunk);
     };

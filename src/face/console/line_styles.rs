@@ -1,25 +1,23 @@
-//! The programs' own colours of a pane's lines: kept by number, painted on their text (pure).
+//! The colours in which programs wrote a pane's lines, kept by line number (pure).
 
 use std::collections::BTreeMap;
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::event::{Style, Styles};
+use crate::face::ansi::RESET;
 use crate::face::clean::push_clean_at;
 
-/// Lines that may be written again, or are open: more than a screen has.
+/// The lines that are kept: more than a screen has, which is what programs rewrite.
 const LINES_MAX: usize = 300;
 
-/// Back to how the terminal writes by itself.
-const RESET: &str = "\x1b[0m";
-
-/// The colours of the lines that are known.
+/// The styles of lines.
 #[derive(Debug, Default)]
-pub(super) struct Paints(BTreeMap<i64, Vec<Style>>);
+pub(super) struct LineStyles(BTreeMap<i64, Vec<Style>>);
 
-impl Paints {
-    /// Takes in how so many lines are painted now, from this one on.
-    pub fn take(&mut self, first_line: i64, lines: i64, styles: &Styles) {
+impl LineStyles {
+    /// Sets the styles of `lines` lines from `first_line` on.
+    pub fn set(&mut self, first_line: i64, lines: i64, styles: &Styles) {
         if self.0.is_empty() && styles.is_empty() {
             return;
         }
@@ -40,8 +38,8 @@ impl Paints {
         }
     }
 
-    /// Of many lines, only the last may be written again.
-    pub fn forget(&mut self) {
+    /// Drops the styles of lines that are not written again.
+    pub fn truncate(&mut self) {
         while self.0.len() > LINES_MAX {
             self.0.pop_first();
         }
@@ -51,21 +49,21 @@ impl Paints {
         self.0.is_empty()
     }
 
-    /// The line as it may be shown, in its colours; nothing for a line without any, or one that they
-    /// do not fit. Whatever is painted is ended where it ends.
+    /// The line for display in its colours, which end with it. Returns `None` for a line without styles,
+    /// or with styles that do not fit its text.
     pub fn paint(&self, line: i64, text: &str) -> Option<String> {
         let styles = self.0.get(&line)?;
         let mut out = String::with_capacity(2 * text.len());
         let (mut column, mut done) = (0, 0);
-        let mut places = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-        // The place of the character with this number; numbers only grow.
-        let (mut place, mut number) = (places.next()?, 0);
+        let mut positions = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+        // Finds the byte position of a character; called with growing numbers.
+        let (mut position, mut number) = (positions.next()?, 0);
         let mut at = |char: u32| {
             while number < char {
-                place = places.next()?;
+                position = positions.next()?;
                 number += 1;
             }
-            (number == char).then_some(place)
+            (number == char).then_some(position)
         };
         for style in styles {
             let (from, to) = (at(style.from)?, at(style.to)?);
@@ -107,19 +105,19 @@ mod tests {
     }
 
     fn painted(text: &str, styles: Vec<Style>) -> Option<String> {
-        let mut paints = Paints::default();
-        paints.take(7, 1, &Styles::new(styles));
-        paints.paint(7, text)
+        let mut line_styles = LineStyles::default();
+        line_styles.set(7, 1, &Styles::new(styles));
+        line_styles.paint(7, text)
     }
 
     #[test]
-    fn only_the_runs_are_painted() {
+    fn only_styled_text_is_painted() {
         let styles = vec![style(0, 3, "31"), style(5, 6, "1;4")];
         assert_eq!(
             painted("röd plain", styles).unwrap(),
             "\x1b[31mröd\x1b[0m p\x1b[1;4ml\x1b[0main"
         );
-        // Tabs count from the beginning of the line.
+        // Tab stops depend on the beginning of the line.
         assert_eq!(
             painted("ab\tc", vec![style(1, 4, "7")]).unwrap(),
             "a\x1b[7mb      c\x1b[0m"
@@ -127,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_painted() {
+    fn styles_that_do_not_fit_are_not_painted() {
         for styles in [
             vec![style(2, 9, "31")],
             vec![style(1, 3, "31"), style(0, 2, "32")],
@@ -139,24 +137,24 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_written_again_has_its_new_colours_only() {
-        let mut paints = Paints::default();
-        paints.take(7, 2, &Styles::new(vec![style(0, 1, "31")]));
-        paints.take(6, 3, &Styles::default());
-        assert!(paints.is_empty());
+    fn a_rewritten_line_has_only_its_new_colours() {
+        let mut line_styles = LineStyles::default();
+        line_styles.set(7, 2, &Styles::new(vec![style(0, 1, "31")]));
+        line_styles.set(6, 3, &Styles::default());
+        assert!(line_styles.is_empty());
         let many: Vec<Style> = (0..1000)
             .map(|line| Style {
                 line,
                 ..style(0, 1, "31")
             })
             .collect();
-        paints.take(1, 1000, &Styles::new(many));
-        paints.forget();
-        assert!(paints.paint(1000, "x").is_some() && paints.paint(700, "x").is_none());
+        line_styles.set(1, 1000, &Styles::new(many));
+        line_styles.truncate();
+        assert!(line_styles.paint(1000, "x").is_some() && line_styles.paint(700, "x").is_none());
     }
 
     proptest! {
-        /// Without the colours it reads as it does without colours, and it ends without one.
+        /// Painting adds only the styles, and a reset for each.
         #[test]
         fn paint_changes_no_text(
             text in nasty(),
@@ -168,7 +166,7 @@ mod tests {
                 at = from + length;
                 Style { line: 0, from, to: at, sgr }
             }).collect();
-            let sound = styles.iter().filter(|style| style.is_valid()).count();
+            let valid = styles.iter().filter(|style| style.is_valid()).count();
             let mut plain = String::new();
             push_clean(&mut plain, &text.replace('\t', " "));
             if let Some(painted) = painted(&text.replace('\t', " "), styles.clone()) {
@@ -177,7 +175,7 @@ mod tests {
                     without = without.replacen(&format!("\x1b[{}m", style.sgr), "", 1);
                 }
                 prop_assert_eq!(without, plain);
-                prop_assert_eq!(painted.matches(RESET).count() >= sound, true);
+                prop_assert_eq!(painted.matches(RESET).count() >= valid, true);
             }
         }
     }

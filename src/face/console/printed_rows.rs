@@ -1,105 +1,104 @@
-//! The rows above the foot of a terminal that still stand on its screen: lines of panes among them are
-//! rewritten in place (pure).
+//! The printed rows that are still on the terminal's screen: lines of panes among them are rewritten in
+//! place (pure).
 
 use std::collections::VecDeque;
 
-use crate::face::sgr::columns_of;
+use crate::face::ansi::columns_of;
 
-/// A line of a pane that was printed: the pane's number and its own.
-pub(super) type Key = (u64, i64);
+/// Identifies a line: the pane's number and the line's number.
+pub(super) type LineKey = (u64, i64);
 
-/// What stands on the terminal, as far as it can be reached with the cursor.
+/// The printed rows that the cursor can reach.
 #[derive(Debug, Default)]
-pub(super) struct Body {
-    /// Columns and rows; without a terminal nothing is remembered.
+pub(super) struct PrintedRows {
+    /// Columns and rows; `None` without a terminal, when nothing is kept.
     size: Option<(usize, usize)>,
-    items: VecDeque<Item>,
-    /// So many items at the end are rendered but not written yet.
+    items: VecDeque<PrintedItem>,
+    /// The number of items at the end that are rendered but not written yet.
     unwritten: usize,
-    /// Where the lines of panes stand in the text that is being rendered.
-    marks: Vec<Mark>,
+    /// The lines of panes in the text that is being rendered.
+    spans: Vec<LineSpan>,
 }
 
-/// A line of a pane, which may take several rows, or another row.
+/// A line of a pane, which may have several rows, or another row.
 #[derive(Debug)]
-struct Item {
-    of: Option<Key>,
-    /// Its rows, joined by line ends; none where its row was taken away.
+struct PrintedItem {
+    key: Option<LineKey>,
+    /// Its rows, joined by line ends; `None` when its line was removed.
     rows: Option<String>,
-    /// The rows that it takes on the terminal.
+    /// The number of rows on the terminal.
     height: usize,
     is_stale: bool,
 }
 
-/// Where a line stands in rendered text, its line end included.
+/// The position of a line in rendered text, including its line end.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct LineSpan {
     start: usize,
     end: usize,
-    of: Key,
+    key: LineKey,
 }
 
-impl Body {
-    /// The terminal has so many columns and rows. In another size than before, rows stand where the
-    /// terminal has put them.
+impl PrintedRows {
+    /// Sets the terminal's columns and rows. After a change all rows are dropped, because the terminal
+    /// has moved them.
     pub fn fit(&mut self, size: (usize, usize)) {
         if self.size.replace(size) != Some(size) {
-            self.forget();
+            self.clear();
         }
     }
 
-    /// Whether there is a terminal.
-    pub fn is_shown(&self) -> bool {
+    fn is_terminal(&self) -> bool {
         self.size.is_some()
     }
 
-    /// A line stands in the rendered text from `start` to `end`.
-    pub fn mark(&mut self, start: usize, end: usize, of: Key) {
-        if self.is_shown() {
-            self.marks.push(Mark { start, end, of });
+    /// Notes that the rendered text from `start` to `end` is a line of a pane.
+    pub fn mark_line(&mut self, start: usize, end: usize, key: LineKey) {
+        if self.is_terminal() {
+            self.spans.push(LineSpan { start, end, key });
         }
     }
 
-    /// The text from `start` on will be written next.
+    /// Records the text from `start` on, which is written next.
     pub fn record(&mut self, out: &str, start: usize) {
         let Some((_, rows)) = self.size else {
             return;
         };
         if out.len() > start && !out.ends_with('\n') {
-            // Nothing renders half a row; what follows it would stand elsewhere.
-            self.marks.clear();
-            return self.forget();
+            // Renderers add whole rows. After half a row, positions would be wrong.
+            self.spans.clear();
+            return self.clear();
         }
         let mut items = VecDeque::new();
         let mut end = out.len();
-        // More than a screen of rows cannot be reached.
+        // Only one screen of rows can be reached.
         while end > start && items.len() < rows {
-            let mark = self.marks.pop_if(|mark| mark.end == end);
-            let from = match mark {
-                Some(mark) => mark.start,
+            let span = self.spans.pop_if(|span| span.end == end);
+            let from = match span {
+                Some(span) => span.start,
                 None => {
-                    let before = self.marks.last().map_or(start, |mark| mark.end.max(start));
+                    let before = self.spans.last().map_or(start, |span| span.end.max(start));
                     let end = out[before..end - 1].rfind('\n');
                     end.map_or(before, |end| before + end + 1)
                 }
             };
             let rows = out[from..end].strip_suffix('\n').map(str::to_owned);
-            items.push_front(Item {
-                of: mark.map(|mark| mark.of),
+            items.push_front(PrintedItem {
+                key: span.map(|span| span.key),
                 height: self.height(rows.as_deref()),
                 rows,
                 is_stale: false,
             });
             end = from;
         }
-        self.marks.clear();
+        self.spans.clear();
         self.unwritten += items.len();
         self.items.append(&mut items);
     }
 
-    /// What was rendered has been written. The cursor stands in the row below, or in the last of so
-    /// many rows at the foot.
-    pub fn is_written(&mut self, foot_rows: usize) {
+    /// Notes that everything is written. The cursor is in the row below, or in the last of `foot_rows`
+    /// live rows.
+    pub fn set_written(&mut self, foot_rows: usize) {
         self.unwritten = 0;
         let Some((_, rows)) = self.size else {
             return;
@@ -111,27 +110,27 @@ impl Body {
         }
     }
 
-    /// Whether the line can be rewritten where it stands.
-    pub fn has(&self, of: Key) -> bool {
+    /// Whether the line can be rewritten in place.
+    pub fn can_rewrite(&self, key: LineKey) -> bool {
         let written = self.items.len() - self.unwritten;
         let mut items = self.items.iter().take(written);
-        items.any(|item| item.of == Some(of))
+        items.any(|item| item.key == Some(key))
     }
 
-    /// The line has these rows now, each ended by a line end; or none. Nothing where it cannot be
-    /// rewritten.
-    pub fn replace(&mut self, of: Key, rows: Option<&str>) {
+    /// Sets the rows of a line, each with its line end, or removes the line. Does nothing for a line that
+    /// cannot be rewritten.
+    pub fn replace(&mut self, key: LineKey, rows: Option<&str>) {
         let written = self.items.len() - self.unwritten;
         let mut items = self.items.iter_mut().take(written).rev();
-        if let Some(item) = items.find(|item| item.of == Some(of)) {
+        if let Some(item) = items.find(|item| item.key == Some(key)) {
             let rows = rows.map(|rows| rows.strip_suffix('\n').unwrap_or(rows));
             item.is_stale |= item.rows.as_deref() != rows;
             item.rows = rows.map(str::to_owned);
         }
     }
 
-    /// What rewrites the lines that read differently than they stand there, where the cursor is at the
-    /// beginning of the row below all of them.
+    /// Rewrites the lines that have changed. The cursor must be at the start of the row below them all,
+    /// and returns there.
     pub fn rewrite(&mut self) -> Option<String> {
         let written = self.items.len() - self.unwritten;
         let first = self.items.iter().take(written).position(|it| it.is_stale)?;
@@ -140,12 +139,12 @@ impl Body {
         if up > 0 {
             out.push_str(&format!("\x1b[{up}A"));
         }
-        let (mut passed, mut moves) = (0, false);
+        let (mut passed, mut is_moved) = (0, false);
         for at in first..written {
             let height = self.height(self.items[at].rows.as_deref());
             let item = &mut self.items[at];
             let is_stale = std::mem::take(&mut item.is_stale);
-            if !is_stale && !moves {
+            if !is_stale && !is_moved {
                 passed += item.height;
                 continue;
             }
@@ -153,14 +152,14 @@ impl Body {
                 out.push_str(&format!("\x1b[{passed}B"));
                 passed = 0;
             }
-            if item.height != height && !moves {
-                // All that follows moves.
+            if item.height != height && !is_moved {
+                // All rows below move.
                 out.push_str("\x1b[J");
-                moves = true;
+                is_moved = true;
             }
             item.height = height;
             for row in item.rows.iter().flat_map(|rows| rows.split('\n')) {
-                if !moves {
+                if !is_moved {
                     out.push_str("\x1b[2K");
                 }
                 out.push_str(row);
@@ -173,7 +172,7 @@ impl Body {
         Some(out)
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.items.clear();
         self.unwritten = 0;
     }
@@ -190,78 +189,79 @@ impl Body {
 mod tests {
     use super::*;
 
-    fn body(lines: &[&str]) -> Body {
-        let mut body = Body::default();
-        body.fit((20, 6));
+    fn rows(lines: &[&str]) -> PrintedRows {
+        let mut rows = PrintedRows::default();
+        rows.fit((20, 6));
         let mut out = String::new();
         for (number, line) in (1..).zip(lines) {
             let start = out.len();
             out.push_str(line);
             out.push('\n');
             if !line.starts_with('[') {
-                body.mark(start, out.len(), (1, number));
+                rows.mark_line(start, out.len(), (1, number));
             }
         }
-        body.record(&out, 0);
-        body.is_written(0);
-        body
+        rows.record(&out, 0);
+        rows.set_written(0);
+        rows
     }
 
     #[test]
-    fn rows_are_rewritten_where_they_stand() {
-        let mut body = body(&["a 1", "b 1", "[note]", "c 1"]);
-        assert_eq!(body.rewrite(), None);
-        assert!(body.has((1, 2)) && !body.has((1, 3)) && !body.has((2, 1)));
-        body.replace((1, 1), Some("a 2\n"));
-        body.replace((1, 4), Some("c 2\n"));
+    fn rows_are_rewritten_in_place() {
+        let mut rows = rows(&["a 1", "b 1", "[note]", "c 1"]);
+        assert_eq!(rows.rewrite(), None);
+        assert!(rows.can_rewrite((1, 2)) && !rows.can_rewrite((1, 3)) && !rows.can_rewrite((2, 1)));
+        rows.replace((1, 1), Some("a 2\n"));
+        rows.replace((1, 4), Some("c 2\n"));
         assert_eq!(
-            body.rewrite().unwrap(),
+            rows.rewrite().unwrap(),
             "\r\x1b[4A\x1b[2Ka 2\n\x1b[2B\x1b[2Kc 2\n"
         );
-        assert_eq!(body.rewrite(), None);
-        // What is the same is left alone.
-        body.replace((1, 1), Some("a 2\n"));
-        assert_eq!(body.rewrite(), None);
+        assert_eq!(rows.rewrite(), None);
+        // Unchanged rows are not written.
+        rows.replace((1, 1), Some("a 2\n"));
+        assert_eq!(rows.rewrite(), None);
         // The cursor ends below all rows.
-        body.replace((1, 2), Some("b 2\n"));
-        assert_eq!(body.rewrite().unwrap(), "\r\x1b[3A\x1b[2Kb 2\n\x1b[2B");
+        rows.replace((1, 2), Some("b 2\n"));
+        assert_eq!(rows.rewrite().unwrap(), "\r\x1b[3A\x1b[2Kb 2\n\x1b[2B");
     }
 
     #[test]
-    fn rows_move_when_a_line_grows_or_is_taken_away() {
-        let mut body = body(&["a", "b", "c"]);
-        body.replace((1, 2), Some("b\ngoes on\n"));
-        assert_eq!(body.rewrite().unwrap(), "\r\x1b[2A\x1b[Jb\ngoes on\nc\n");
-        body.replace((1, 2), None);
-        assert_eq!(body.rewrite().unwrap(), "\r\x1b[3A\x1b[Jc\n");
-        body.replace((1, 1), Some("A\n"));
-        body.replace((1, 2), Some("again\n"));
+    fn rows_move_when_a_line_grows_or_is_removed() {
+        let mut rows = rows(&["a", "b", "c"]);
+        rows.replace((1, 2), Some("b\ngoes on\n"));
+        assert_eq!(rows.rewrite().unwrap(), "\r\x1b[2A\x1b[Jb\ngoes on\nc\n");
+        rows.replace((1, 2), None);
+        assert_eq!(rows.rewrite().unwrap(), "\r\x1b[3A\x1b[Jc\n");
+        rows.replace((1, 1), Some("A\n"));
+        rows.replace((1, 2), Some("again\n"));
         assert_eq!(
-            body.rewrite().unwrap(),
+            rows.rewrite().unwrap(),
             "\r\x1b[2A\x1b[2KA\n\x1b[Jagain\nc\n"
         );
     }
 
     #[test]
     fn only_what_is_on_the_screen_can_be_reached() {
-        let reached = |body: &Body| (1..=9).filter(|line| body.has((1, *line))).count();
+        let reached =
+            |rows: &PrintedRows| (1..=9).filter(|line| rows.can_rewrite((1, *line))).count();
         let lines = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
-        let mut shown = body(&lines);
+        let mut shown = rows(&lines);
         assert_eq!(reached(&shown), 5);
-        shown.is_written(3);
+        shown.set_written(3);
         assert_eq!(reached(&shown), 3);
-        // What scrolled off does not come back with a lower foot.
-        shown.is_written(0);
+        // Rows that scrolled off do not return when there are fewer live rows.
+        shown.set_written(0);
         assert_eq!(reached(&shown), 3);
-        // A row that the terminal wraps takes two; a screen of another size is another one.
-        let mut shown = body(&["1", "0123456789012345678901234", "3", "4", "5"]);
+        // A wrapped row counts twice; a new size drops all rows.
+        let mut shown = rows(&["1", "0123456789012345678901234", "3", "4", "5"]);
         assert_eq!(reached(&shown), 4);
         shown.fit((30, 6));
         assert_eq!(reached(&shown), 0);
-        // What is not written yet cannot be rewritten.
-        let mut fresh = Body::default();
+        // Rows that are not written yet cannot be rewritten.
+        let mut fresh = PrintedRows::default();
         fresh.fit((20, 6));
-        fresh.mark(0, 2, (1, 1));
+        fresh.mark_line(0, 2, (1, 1));
         fresh.record("a\n", 0);
         assert_eq!(reached(&fresh), 0);
     }

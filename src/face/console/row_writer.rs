@@ -1,25 +1,24 @@
-//! How the console writes a row: a label in its colour, a mark, text in its tone (pure).
+//! Writes the console's rows: a label in its colour, a mark, text in its tone (pure).
 
 use anstyle::{AnsiColor, Color, Style};
 use unicode_width::UnicodeWidthStr;
 
-use super::ConsoleOptions;
+use super::options::ConsoleOptions;
+use crate::face::ansi::{cut_painted, wrap_painted};
 use crate::face::clean::{cut, push_clean};
 use crate::face::session_labels::{COLOURS, Label};
-use crate::face::sgr::{cut_painted, wrap_painted};
 use crate::face::tone::{Tone, push_styled};
-use crate::face::words::{Outcome, duration};
 
-/// Labels are padded to the widest one so far, up to this: more would leave no room for lines.
+/// Labels are padded to the widest one so far, up to this width, which leaves room for lines.
 const LABEL_COLUMNS_MAX: usize = 20;
 
-/// What stands between a label and the rest of a line that is longer than the terminal.
-const GOES_ON: char = '┆';
+/// The mark between the label and the continuation of a line that is wider than the terminal.
+const CONTINUES: char = '┆';
 
-/// Less is no room for text: such a terminal wraps by itself.
+/// With fewer columns for text, wrapping is left to the terminal.
 const TEXT_COLUMNS_MIN: usize = 10;
 
-/// No red, which is for errors, and neither black nor white, which are backgrounds.
+/// Without red, which marks errors, and without black and white, which are backgrounds.
 const PALETTE: [AnsiColor; COLOURS] = [
     AnsiColor::Cyan,
     AnsiColor::Green,
@@ -33,33 +32,32 @@ const PALETTE: [AnsiColor; COLOURS] = [
     AnsiColor::BrightYellow,
 ];
 
-/// Writes rows, whose labels are as wide as each other where that is wanted.
+/// Writes rows, with labels of equal width if the options ask for it.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
-    pub look: ConsoleOptions,
-    /// Where there is a terminal: how many columns may be written to.
+pub(super) struct RowWriter {
+    pub options: ConsoleOptions,
+    /// The columns of the terminal; `None` without one.
     pub columns: Option<usize>,
     label_columns: usize,
 }
 
-impl Rows {
-    pub fn new(look: ConsoleOptions) -> Self {
+impl RowWriter {
+    pub fn new(options: ConsoleOptions) -> Self {
         Self {
-            look,
-            columns: None,
-            label_columns: 0,
+            options,
+            ..Self::default()
         }
     }
 
-    /// A label is used from now on.
+    /// Widens the column of labels for a label that is used from now on.
     pub fn make_room(&mut self, label: &Label) {
-        if self.look.aligned {
+        if self.options.aligned {
             let columns = label.text.width().min(LABEL_COLUMNS_MAX);
             self.label_columns = self.label_columns.max(columns);
         }
     }
 
-    /// A row, or more where the terminal is not wide enough: each has the label, and its tone.
+    /// Adds a row, or several on a narrow terminal, each with the label and the tone.
     pub fn row(&self, label: &Label, mark: char, tone: Tone, text: &str, out: &mut String) {
         let room = self.text_columns(label);
         if room.is_some_and(|room| text.len() > room) {
@@ -67,7 +65,7 @@ impl Rows {
             push_clean(&mut plain, text);
             return self.wrapped(label, mark, tone, &plain, out);
         }
-        self.within(label, mark, tone, text, out);
+        self.push_row(label, mark, tone, text, out);
         out.push('\n');
     }
 
@@ -77,38 +75,38 @@ impl Rows {
         loop {
             let mut row = cut(rest, room);
             if row.is_empty() {
-                // A character that is wider than the room.
+                // The first character is wider than the terminal.
                 row = rest;
             }
-            self.within(label, mark, tone, row, out);
+            self.push_row(label, mark, tone, row, out);
             out.push('\n');
             rest = &rest[row.len()..];
             if rest.is_empty() {
                 return;
             }
-            mark = GOES_ON;
+            mark = CONTINUES;
         }
     }
 
-    /// The same for text that is painted: its own colours end with it.
+    /// Adds the rows of painted text.
     pub fn painted(&self, label: &Label, mark: char, painted: &str, out: &mut String) {
         let room = self.text_columns(label).unwrap_or(usize::MAX);
         for (at, row) in wrap_painted(painted, room).iter().enumerate() {
-            self.push_label(label, if at == 0 { mark } else { GOES_ON }, out);
+            self.push_label(label, if at == 0 { mark } else { CONTINUES }, out);
             out.push(' ');
             out.push_str(row);
             out.push('\n');
         }
     }
 
-    /// How many columns there are for text, where that matters.
+    /// The columns for text; `None` when text is not wrapped.
     pub fn text_columns(&self, label: &Label) -> Option<usize> {
         let room = self.columns?.checked_sub(self.before_columns(label))?;
         (room >= TEXT_COLUMNS_MIN).then_some(room)
     }
 
-    /// Puts the label before the rows of painted lines that are too long for the terminal; `out` ends
-    /// with them, from `start` on, each behind `before`.
+    /// Wraps the painted lines that `out` has from `start` on, each after `before`, and adds the label to
+    /// the new rows.
     pub fn wrap_painted(&self, label: &Label, before: &str, start: usize, out: &mut String) {
         let Some(room) = self.text_columns(label) else {
             return;
@@ -119,9 +117,9 @@ impl Rows {
         {
             return;
         }
-        let mut goes_on = String::new();
-        self.push_label(label, GOES_ON, &mut goes_on);
-        goes_on.push(' ');
+        let mut continued = String::new();
+        self.push_label(label, CONTINUES, &mut continued);
+        continued.push(' ');
         let lines = out.split_off(start);
         for line in lines.lines() {
             let Some(text) = line.strip_prefix(before) else {
@@ -130,14 +128,14 @@ impl Rows {
                 continue;
             };
             for (at, row) in wrap_painted(text, room).iter().enumerate() {
-                out.push_str(if at == 0 { before } else { &goes_on });
+                out.push_str(if at == 0 { before } else { &continued });
                 out.push_str(row);
                 out.push('\n');
             }
         }
     }
 
-    /// A row of so many columns at most, without its line end; none where not even the label fits.
+    /// A row cut to `columns`, without its line end; `None` when the label does not fit.
     pub fn fitting(
         &self,
         label: &Label,
@@ -149,11 +147,11 @@ impl Rows {
         let room = columns.checked_sub(self.before_columns(label))?;
         let (mut plain, mut shown) = (String::new(), String::new());
         push_clean(&mut plain, text);
-        self.within(label, mark, tone, cut(&plain, room), &mut shown);
+        self.push_row(label, mark, tone, cut(&plain, room), &mut shown);
         Some(shown)
     }
 
-    /// The same for text that is painted.
+    /// Like [`RowWriter::fitting`], for painted text.
     pub fn fitting_painted(&self, label: &Label, painted: &str, columns: usize) -> Option<String> {
         let room = columns.checked_sub(self.before_columns(label))?;
         let mut shown = self.before(label);
@@ -168,35 +166,25 @@ impl Rows {
         heading.extend(std::iter::repeat_n('─', columns.saturating_sub(used)));
         let mut shown = String::new();
         let heading = cut(&heading, columns);
-        push_styled(&mut shown, self.look.coloured, Tone::Dim.style(), heading);
+        push_styled(
+            &mut shown,
+            self.options.coloured,
+            Tone::Dim.style(),
+            heading,
+        );
         shown
     }
 
-    /// A row about what happens.
-    pub fn note(&self, label: &Label, tone: Tone, text: &str, out: &mut String) {
-        self.row(label, '|', tone, text, out);
-    }
-
-    /// A row about the end of a program.
-    pub fn ended(&self, label: &Label, what: &str, outcome: Outcome, ms: u64, out: &mut String) {
-        let tone = match outcome.is_good() {
-            true => Tone::Dim,
-            false => Tone::Caution,
-        };
-        let text = format!("[{what}{} after {}]", outcome.words(), duration(ms));
-        self.note(label, tone, &text, out);
-    }
-
-    /// A row without its line end.
-    pub fn within(&self, label: &Label, mark: char, tone: Tone, text: &str, out: &mut String) {
+    /// Adds a row without its line end.
+    fn push_row(&self, label: &Label, mark: char, tone: Tone, text: &str, out: &mut String) {
         self.push_label(label, mark, out);
         if !text.is_empty() {
             out.push(' ');
-            push_styled(out, self.look.coloured, tone.style(), text);
+            push_styled(out, self.options.coloured, tone.style(), text);
         }
     }
 
-    /// What stands before the text of a row.
+    /// The label and the mark before the text of a row.
     pub fn before(&self, label: &Label) -> String {
         let mut before = String::new();
         self.push_label(label, '|', &mut before);
@@ -204,16 +192,16 @@ impl Rows {
         before
     }
 
-    /// How wide that is.
+    /// The columns before the text of a row.
     pub fn before_columns(&self, label: &Label) -> usize {
         label.text.width().max(self.label_columns) + 3
     }
 
-    /// Adds what stands before the text of a row, but for the blank between them.
+    /// Adds the label and the mark, without the blank after it.
     pub fn push_label(&self, label: &Label, mark: char, out: &mut String) {
         let colour = Color::Ansi(PALETTE[label.colour % COLOURS]);
         let style = Style::new().fg_color(Some(colour));
-        push_styled(out, self.look.coloured, style, &label.text);
+        push_styled(out, self.options.coloured, style, &label.text);
         let padding = self.label_columns.saturating_sub(label.text.width());
         out.extend(std::iter::repeat_n(' ', padding));
         out.push(' ');

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::history::line::LINE_BYTES_MAX;
 
-/// How much is looked at in one piece: it stays in a core's own cache between being copied out of
+/// How much is looked at in one source: it stays in a core's own cache between being copied out of
 /// the kernel and being searched.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
@@ -119,7 +119,7 @@ fn append(file: &File, start: u64, end: u64, out: &mut Vec<u8>) -> io::Result<()
 }
 
 /// Blocks of a stream, one after the other.
-pub(super) struct Stream {
+pub(super) struct BlockStream {
     from: Box<dyn Read + Send>,
     /// The start of a line whose end has not come yet.
     carry: Vec<u8>,
@@ -131,7 +131,7 @@ pub(super) struct Stream {
     failed: Option<io::Error>,
 }
 
-impl Stream {
+impl BlockStream {
     pub(super) fn new(from: Box<dyn Read + Send>) -> Self {
         Self {
             from,
@@ -245,7 +245,7 @@ mod tests {
 
         #[test]
         fn so_do_blocks(text in "[ab\n]{0,60}", sizes in proptest::collection::vec(1..9_usize, 0..40)) {
-            let mut stream = Stream::new(Box::new(Pieces(text.clone().into_bytes(), sizes)));
+            let mut stream = BlockStream::new(Box::new(Pieces(text.clone().into_bytes(), sizes)));
             let (mut all, mut block) = (String::new(), Block::default());
             while stream.next(&mut block).unwrap() {
                 prop_assert_eq!(block.offset, all.len() as u64);
@@ -283,7 +283,7 @@ mod tests {
             ("one\n", &["one\n"]),
             ("one\ntwo", &["one\n", "two"]),
         ] {
-            let mut stream = Stream::new(Box::new(text.as_bytes().chain(Broken(false))));
+            let mut stream = BlockStream::new(Box::new(text.as_bytes().chain(Broken(false))));
             let mut block = Block::default();
             for lines in blocks {
                 assert!(stream.next(&mut block).unwrap());
@@ -306,7 +306,7 @@ mod tests {
             }
         }
         let from = Endless(LINE_BYTES_MAX + 2 * BLOCK_BYTES as u64).chain(&b"\nshort\n"[..]);
-        let mut stream = Stream::new(Box::new(from));
+        let mut stream = BlockStream::new(Box::new(from));
         let mut block = Block::default();
         assert!(stream.next(&mut block).unwrap());
         assert!(block.lines() == b"short\n" && block.too_long == 1);

@@ -5,15 +5,15 @@ use std::io;
 use std::sync::Arc;
 
 use super::block::BLOCK_BYTES;
-use super::pool::{Piece, Scratch};
+use super::parse::{BlockParser, LogRecord, ParsedRecords};
+use super::pool::{BlockBuffer, BlockSource};
 use super::query::Query;
 use super::reader::{LogReader, ReadReport};
-use super::sift::{Record, Records, Sifter};
 use crate::error::{Error, Result};
-use crate::history::dir::{EVENTS, RunDirectory};
-use crate::history::dir_handle::{DirHandle, FileId};
-use crate::history::files::Files;
+use crate::history::dir::RunDirectory;
+use crate::history::dir_handle::{DirHandle, EVENTS, FileId};
 use crate::history::lock::is_written;
+use crate::history::run_files::RunFiles;
 use crate::history::tail::line_start;
 
 /// Follows the log of a run, from another process than its writer's too.
@@ -34,7 +34,7 @@ use crate::history::tail::line_start;
 ///     if !is_written {
 ///         break;
 ///     }
-///     // Woken earlier, it looks earlier.
+///     // Woken backlog, it looks backlog.
 ///     std::thread::park_timeout(std::time::Duration::from_millis(50));
 /// }
 /// # Ok::<(), td_observe::Error>(())
@@ -43,21 +43,21 @@ use crate::history::tail::line_start;
 pub struct Follower {
     run: RunDirectory,
     dir: DirHandle,
-    sifter: Arc<Sifter>,
+    parser: Arc<BlockParser>,
     /// What was there at first; gone when it has been read.
-    earlier: Option<LogReader>,
+    backlog: Option<LogReader>,
     /// The file that is being written, if there is one already.
-    newest: Option<Newest>,
+    newest: Option<NewestFile>,
     /// The number of the last closed file that is read, or being read; the newest's own, as soon as
     /// it is closed.
     number: u32,
-    scratch: Scratch,
-    ready: Records,
+    buffer: BlockBuffer,
+    ready: ParsedRecords,
     report: ReadReport,
 }
 
 #[derive(Debug)]
-struct Newest {
+struct NewestFile {
     file: Arc<File>,
     id: FileId,
     /// What has been read, in bytes; the start of a line.
@@ -72,11 +72,11 @@ impl Follower {
     pub fn open(run: &RunDirectory, query: Query) -> Result<Self> {
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
-        let files = Files::list(&dir).map_err(failed)?;
+        let files = RunFiles::list(&dir).map_err(failed)?;
         let mut number = files.next_number();
-        let sifter = Arc::new(Sifter::new(query, true));
+        let parser = Arc::new(BlockParser::new(query, true));
         let newest = match files.newest {
-            Some(file) => Some(Newest::open(file).map_err(failed)?),
+            Some(file) => Some(NewestFile::open(file).map_err(failed)?),
             None => {
                 number -= 1;
                 None
@@ -90,16 +90,16 @@ impl Follower {
             None => None,
         };
         let closed = files.closed.iter().map(|closed| closed.number);
-        let earlier = LogReader::up_to(closed, there, run.open_dir()?, Arc::clone(&sifter));
+        let backlog = LogReader::up_to(closed, there, run.open_dir()?, Arc::clone(&parser));
         Ok(Self {
             run: run.clone(),
             dir,
-            sifter,
-            earlier: Some(earlier),
+            parser,
+            backlog: Some(backlog),
             newest,
             number,
-            scratch: Scratch::default(),
-            ready: Records::default(),
+            buffer: BlockBuffer::default(),
+            ready: ParsedRecords::default(),
             report: ReadReport::default(),
         })
     }
@@ -118,17 +118,17 @@ impl Follower {
     /// # Errors
     /// When the log cannot be read any more.
     #[allow(clippy::should_implement_trait, reason = "it is not over with a None")]
-    pub fn next(&mut self) -> Result<Option<Record>> {
+    pub fn next(&mut self) -> Result<Option<LogRecord>> {
         loop {
             // Asked again each time: files that were closed between two looks stand before the
             // newest.
-            if let Some(earlier) = &mut self.earlier {
-                if let Some(record) = earlier.next() {
+            if let Some(backlog) = &mut self.backlog {
+                if let Some(record) = backlog.next() {
                     return Ok(Some(record));
                 }
                 // Gone, its threads and files with it.
                 self.report = self
-                    .earlier
+                    .backlog
                     .take()
                     .map(LogReader::into_report)
                     .unwrap_or_default();
@@ -147,7 +147,7 @@ impl Follower {
 
     /// What there is to say beside the events, so far.
     pub fn report(&self) -> &ReadReport {
-        self.earlier
+        self.backlog
             .as_ref()
             .map_or(&self.report, LogReader::report)
     }
@@ -166,7 +166,7 @@ impl Follower {
         if self.read_newest()? {
             return Ok(true);
         }
-        let files = Files::list(&self.dir)?;
+        let files = RunFiles::list(&self.dir)?;
         let number = files.next_number();
         let Some(file) = files.newest else {
             return Ok(false);
@@ -175,7 +175,7 @@ impl Follower {
             return Ok(false);
         }
         let before = std::mem::replace(&mut self.number, number);
-        // Closed ones between the two, when many were filled since the last look. One that was
+        // ClosedFile ones between the two, when many were filled since the last look. One that was
         // never closed but removed has left no number behind it.
         let between = files
             .closed
@@ -183,24 +183,24 @@ impl Follower {
             .map(|closed| closed.number)
             .filter(|&closed| closed > before);
         let between: Vec<u32> = between.collect();
-        self.newest = Some(Newest {
+        self.newest = Some(NewestFile {
             id: FileId::of(&file)?,
             file: Arc::new(file),
             offset: 0,
         });
         if !between.is_empty() {
             let dir = self.run.open_dir().map_err(io::Error::other)?;
-            let sifter = Arc::clone(&self.sifter);
-            let reader = LogReader::up_to(between.into_iter(), None, dir, sifter);
+            let parser = Arc::clone(&self.parser);
+            let reader = LogReader::up_to(between.into_iter(), None, dir, parser);
             self.read_between(reader);
         }
         Ok(true)
     }
 
-    /// Files that were closed between two looks: they are read as what was there at first is.
+    /// RunFiles that were closed between two looks: they are read as what was there at first is.
     fn read_between(&mut self, reader: LogReader) {
         let so_far = std::mem::take(&mut self.report);
-        self.earlier = Some(reader.after(so_far));
+        self.backlog = Some(reader.after(so_far));
     }
 
     fn read_newest(&mut self) -> io::Result<bool> {
@@ -223,20 +223,20 @@ impl Follower {
                 _ => return Ok(false),
             },
         };
-        let piece = Piece::Part {
+        let source = BlockSource::Part {
             file: Arc::clone(&newest.file),
             part: newest.offset..end,
             len: end,
         };
-        let sifted = self.scratch.sift(piece, &self.sifter)?;
+        let parsed = self.buffer.parse(source, &self.parser)?;
         newest.offset = end;
-        self.report.account(&sifted, &self.dir.join(EVENTS));
-        self.ready = sifted.into_records();
+        self.report.account(&parsed, &self.dir.join(EVENTS));
+        self.ready = parsed.into_records();
         Ok(true)
     }
 }
 
-impl Newest {
+impl NewestFile {
     /// At the end of its last whole line.
     fn open(file: File) -> io::Result<Self> {
         let len = file.metadata()?.len();

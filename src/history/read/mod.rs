@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! query (pure):      what is wanted
-//! sieve, raw (pure): which lines may hold it, by their bytes
+//! filter, raw (pure): which lines may hold it, by their bytes
 //! block:             whole lines out of parts of files, and out of compressed ones
 //! sift (pure):       a block ─> the events that are wanted
 //! pool (td-read-N):  many blocks at once
@@ -10,19 +10,19 @@
 //! follow:            the same, and then what is written
 //! ```
 
-mod raw;
+mod json_regex;
 
+mod line_filter;
 mod query;
-mod sieve;
 
 mod block;
-mod sift;
+mod parse;
 
 mod follow;
 mod pool;
 mod reader;
 
 pub use follow::Follower;
+pub use parse::LogRecord;
 pub use query::Query;
 pub use reader::{LogReader, ReadReport};
-pub use sift::Record;

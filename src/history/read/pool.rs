@@ -1,7 +1,7 @@
 //! `td-read-N`: threads that read and sift blocks, so that a large log is searched on all cores.
 //!
-//! The reader hands out jobs and gets each answer through a channel of its own, in the order in
-//! which it asked; both queues are bounded by [`Pool::ahead`]. A thread blocks on the queue of jobs
+//! The reader hands out jobs and gets each sender through a channel of its own, in the order in
+//! which it asked; both queues are bounded by [`ReaderPool::ahead`]. A thread blocks on the queue of jobs
 //! and on the disk. It ends when the reader drops the pool, which joins it.
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::block::{Block, read_part};
-use super::sift::{Sifted, Sifter};
+use super::parse::{BlockParser, ParsedBlock};
 use crate::thread::{self, Handle};
 
 /// More of them wait for the memory, not for each other.
@@ -20,7 +20,7 @@ const THREADS_MAX: usize = 8;
 
 /// What is to be looked at.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(super) enum BlockSource {
     /// The lines that begin in a part of a file.
     Part {
         file: Arc<File>,
@@ -33,21 +33,25 @@ pub(super) enum Piece {
 
 /// Memory that is used again.
 #[derive(Debug, Default)]
-pub(super) struct Scratch(Block);
+pub(super) struct BlockBuffer(Block);
 
-impl Scratch {
-    pub(super) fn sift(&mut self, piece: Piece, sifter: &Sifter) -> io::Result<Sifted> {
-        match piece {
-            Piece::Part { file, part, len } => {
+impl BlockBuffer {
+    pub(super) fn parse(
+        &mut self,
+        source: BlockSource,
+        parser: &BlockParser,
+    ) -> io::Result<ParsedBlock> {
+        match source {
+            BlockSource::Part { file, part, len } => {
                 read_part(&file, part, len, &mut self.0)?;
-                Ok(sifter.sift(&self.0))
+                Ok(parser.parse(&self.0))
             }
-            Piece::Block(block) => Ok(sifter.sift(&block)),
+            BlockSource::Block(block) => Ok(parser.parse(&block)),
         }
     }
 }
 
-impl Piece {
+impl BlockSource {
     /// Its lines, in memory of their own.
     pub(super) fn read(self) -> io::Result<Block> {
         match self {
@@ -61,27 +65,27 @@ impl Piece {
     }
 }
 
-type Answer = Sender<io::Result<Sifted>>;
+type ParsedSender = Sender<io::Result<ParsedBlock>>;
 
 /// The threads.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct ReaderPool {
     /// Gone when the threads are to end.
-    jobs: Option<Sender<(Piece, Answer)>>,
+    jobs: Option<Sender<(BlockSource, ParsedSender)>>,
     threads: Vec<Handle<()>>,
 }
 
-impl Pool {
+impl ReaderPool {
     /// As many threads as there are cores, and none when there is one only or the system gives none.
-    pub(super) fn start(sifter: &Arc<Sifter>) -> Option<Self> {
+    pub(super) fn start(parser: &Arc<BlockParser>) -> Option<Self> {
         let wanted = thread::cores().min(THREADS_MAX);
         if wanted < 2 {
             return None;
         }
-        let (jobs, queue) = bounded::<(Piece, Answer)>(wanted * 2);
+        let (jobs, queue) = bounded::<(BlockSource, ParsedSender)>(wanted * 2);
         let threads = (0..wanted).map_while(|n| {
-            let (queue, sifter) = (queue.clone(), Arc::clone(sifter));
-            thread::spawn(format!("td-read-{n}"), move || serve(&queue, &sifter)).ok()
+            let (queue, parser) = (queue.clone(), Arc::clone(parser));
+            thread::spawn(format!("td-read-{n}"), move || serve(&queue, &parser)).ok()
         });
         let threads: Vec<_> = threads.collect();
         (!threads.is_empty()).then_some(Self {
@@ -95,19 +99,19 @@ impl Pool {
         self.threads.len() * 2
     }
 
-    /// Hands out a piece.
-    pub(super) fn ask(&self, piece: Piece) -> Receiver<io::Result<Sifted>> {
-        // Room for the one answer, so that a thread never waits for a reader that is gone.
-        let (answer, answered) = bounded(1);
+    /// Hands out a source.
+    pub(super) fn parse(&self, source: BlockSource) -> Receiver<io::Result<ParsedBlock>> {
+        // Room for the one sender, so that a thread never waits for a reader that is gone.
+        let (sender, receiver) = bounded(1);
         if let Some(jobs) = &self.jobs {
-            // The threads live as long as the pool; if one panics its answer is missed below.
-            let _ = jobs.send((piece, answer));
+            // The threads live as long as the pool; if one panics its sender is missed below.
+            let _ = jobs.send((source, sender));
         }
-        answered
+        receiver
     }
 }
 
-impl Drop for Pool {
+impl Drop for ReaderPool {
     fn drop(&mut self) {
         self.jobs = None;
         for thread in self.threads.drain(..) {
@@ -118,10 +122,10 @@ impl Drop for Pool {
     }
 }
 
-fn serve(queue: &Receiver<(Piece, Answer)>, sifter: &Sifter) {
-    let mut scratch = Scratch::default();
-    for (piece, answer) in queue {
-        // A reader that is gone wants no answer.
-        let _ = answer.send(scratch.sift(piece, sifter));
+fn serve(queue: &Receiver<(BlockSource, ParsedSender)>, parser: &BlockParser) {
+    let mut buffer = BlockBuffer::default();
+    for (source, sender) in queue {
+        // A reader that is gone wants no sender.
+        let _ = sender.send(buffer.parse(source, parser));
     }
 }

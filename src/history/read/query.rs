@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use regex_syntax::ParserBuilder;
 
-use super::raw;
+use super::json_regex;
 use crate::error::{Error, Result};
 use crate::event::{Envelope, TdEvent};
 use crate::timestamp::Timestamp;
@@ -91,7 +91,7 @@ impl Query {
             .parse(pattern)
             .map_err(|error| invalid(error.to_string()))?;
         // Without it all lines are parsed: slower, and as right.
-        let raw = raw::of_json(&hir);
+        let raw = json_regex::json_regex(&hir);
         self.text = Some(TextQuery { regex, raw });
         Ok(self)
     }

@@ -11,22 +11,22 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 use flate2::bufread::MultiGzDecoder;
 
-use super::block::{BLOCK_BYTES, Block, Stream};
-use super::pool::{Piece, Pool, Scratch};
+use super::block::{BLOCK_BYTES, Block, BlockStream};
+use super::parse::{BlockLines, BlockParser, LogRecord, ParsedBlock, ParsedRecords};
+use super::pool::{BlockBuffer, BlockSource, ReaderPool};
 use super::query::Query;
-use super::sift::{Lines, Record, Records, Sifted, Sifter};
 use crate::error::{Error, Result};
-use crate::history::dir::{EVENTS, RunDirectory};
-use crate::history::dir_handle::DirHandle;
-use crate::history::files::{Files, open_closed};
+use crate::history::dir::RunDirectory;
+use crate::history::dir_handle::{DirHandle, EVENTS};
+use crate::history::run_files::{RunFiles, open_closed};
 use crate::timestamp::Timestamp;
 
 /// A log that is smaller is read before threads for it would have begun.
-const ALONE_BYTES_MAX: u64 = 2 * 1024 * 1024;
+const SEQUENTIAL_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// How much is read in one piece where events are parsed and handed on by one thread: with all that
+/// How much is read in one source where events are parsed and handed on by one thread: with all that
 /// is made of it, it stays in the core's own cache.
-const ALONE_BLOCK_BYTES: u64 = 32 * 1024;
+const SEQUENTIAL_BLOCK_BYTES: u64 = 32 * 1024;
 
 /// A file whose last write was so long before the time from which events are wanted is not read:
 /// events are written some seconds after they happened, and the clock may have jumped by some.
@@ -51,49 +51,49 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// for record in &mut log {
 ///     println!("{}", record.envelope.ts);
 /// }
-/// println!("{} broken lines", log.report().broken);
+/// println!("{} broken lines", log.report().invalid);
 /// # Ok::<(), td_observe::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct LogReader {
-    inputs: VecDeque<Input>,
+    inputs: VecDeque<LogFile>,
     /// Where closed files are.
     dir: Option<DirHandle>,
-    current: Current,
-    sifter: Arc<Sifter>,
-    /// How much of a file is looked at in one piece.
-    piece_bytes: u64,
-    work: Work,
-    /// Answers that have been asked for, in order, and the file that each is about.
-    asked: VecDeque<(Receiver<io::Result<Sifted>>, Arc<Path>)>,
-    ready: Records,
+    current: CurrentFile,
+    parser: Arc<BlockParser>,
+    /// How much of a file is looked at in one source.
+    block_bytes: u64,
+    mode: ParseMode,
+    /// Answers that have been pending for, in order, and the file that each is about.
+    pending: VecDeque<(Receiver<io::Result<ParsedBlock>>, Arc<Path>)>,
+    ready: ParsedRecords,
     /// The lines that are being parsed, where all are wanted, and their file.
-    lines: Option<(Lines, Arc<Path>)>,
+    lines: Option<(BlockLines, Arc<Path>)>,
     report: ReadReport,
 }
 
 /// What a reader has to say beside the events.
 #[derive(Debug, Default)]
 pub struct ReadReport {
-    /// Lines that are no events; of those that were looked at, which a filter makes fewer.
-    pub broken: u64,
+    /// BlockLines that are no events; of those that were looked at, which a filter makes fewer.
+    pub invalid: u64,
     /// The file that has the first of them, and where it begins there, in bytes (unpacked).
-    pub first_broken: Option<(PathBuf, u64)>,
-    /// Files whose last line is cut off.
+    pub first_invalid: Option<(PathBuf, u64)>,
+    /// RunFiles whose last line is cut off.
     pub torn: u64,
-    /// Files, or parts of them, that could not be read.
+    /// RunFiles, or parts of them, that could not be read.
     pub problems: Vec<Error>,
 }
 
 #[derive(Debug)]
-enum Input {
+enum LogFile {
     Closed(u32),
     /// As far as it is to be read.
     Open(File, PathBuf, u64),
 }
 
 /// What is being read.
-enum Current {
+enum CurrentFile {
     Nothing,
     File {
         file: Arc<File>,
@@ -101,19 +101,19 @@ enum Current {
         next: u64,
         len: u64,
     },
-    Stream(Stream, Arc<Path>),
+    BlockStream(BlockStream, Arc<Path>),
 }
 
-impl std::fmt::Debug for Current {
+impl std::fmt::Debug for CurrentFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Current")
+        f.write_str("CurrentFile")
     }
 }
 
 #[derive(Debug)]
-enum Work {
-    Alone(Scratch),
-    Together(Pool),
+enum ParseMode {
+    Sequential(BlockBuffer),
+    Parallel(ReaderPool),
 }
 
 impl LogReader {
@@ -147,21 +147,21 @@ impl LogReader {
     fn new(run: &RunDirectory, query: Query, keeps_lines: bool) -> Result<Self> {
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
-        let files = Files::list(&dir).map_err(failed)?;
+        let files = RunFiles::list(&dir).map_err(failed)?;
         let mut newest = Vec::new();
         if let Some(file) = files.newest {
             let len = file.metadata().map_err(failed)?.len();
-            newest.push(Input::Open(file, run.path().join(EVENTS), len));
+            newest.push(LogFile::Open(file, run.path().join(EVENTS), len));
         }
         let closed = files
             .closed
             .iter()
-            .map(|closed| Input::Closed(closed.number));
+            .map(|closed| LogFile::Closed(closed.number));
         let inputs = closed.chain(newest).collect();
         Ok(Self::over(
             inputs,
             Some(dir),
-            Arc::new(Sifter::new(query, keeps_lines)),
+            Arc::new(BlockParser::new(query, keeps_lines)),
         ))
     }
 
@@ -176,13 +176,14 @@ impl LogReader {
         if about.is_dir() {
             return Err(Error::invalid("this is a directory, not a log:").at(path));
         }
-        let sifter = Arc::new(Sifter::new(query, true));
-        let mut reader = Self::over(VecDeque::new(), None, sifter);
+        let parser = Arc::new(BlockParser::new(query, true));
+        let mut reader = Self::over(VecDeque::new(), None, parser);
         if about.is_file() {
-            let input = Input::Open(file, path.to_owned(), about.len());
-            reader = Self::over([input].into(), None, reader.sifter);
+            let input = LogFile::Open(file, path.to_owned(), about.len());
+            reader = Self::over([input].into(), None, reader.parser);
         } else {
-            reader.current = Current::Stream(Stream::new(Box::new(file)), path.into());
+            reader.current =
+                CurrentFile::BlockStream(BlockStream::new(Box::new(file)), path.into());
         }
         Ok(reader)
     }
@@ -192,14 +193,14 @@ impl LogReader {
         closed: impl Iterator<Item = u32>,
         newest: Option<(File, u64)>,
         dir: DirHandle,
-        sifter: Arc<Sifter>,
+        parser: Arc<BlockParser>,
     ) -> Self {
         let path = dir.join(EVENTS);
-        let newest = newest.map(|(file, len)| Input::Open(file, path, len));
+        let newest = newest.map(|(file, len)| LogFile::Open(file, path, len));
         Self::over(
-            closed.map(Input::Closed).chain(newest).collect(),
+            closed.map(LogFile::Closed).chain(newest).collect(),
             Some(dir),
-            sifter,
+            parser,
         )
     }
 
@@ -209,30 +210,33 @@ impl LogReader {
         self
     }
 
-    fn over(inputs: VecDeque<Input>, dir: Option<DirHandle>, sifter: Arc<Sifter>) -> Self {
+    fn over(inputs: VecDeque<LogFile>, dir: Option<DirHandle>, parser: Arc<BlockParser>) -> Self {
         let is_small = match (inputs.len(), inputs.front()) {
-            (1, Some(Input::Open(_, _, len))) => *len <= ALONE_BYTES_MAX,
+            (1, Some(LogFile::Open(_, _, len))) => *len <= SEQUENTIAL_BYTES_MAX,
             (count, _) => count == 0,
         };
         // Threads pay where they pass lines over. What they parse has to go to another core, which
         // costs more than it saves when all of it is wanted.
-        let pool = match is_small || sifter.wants_all() {
+        let pool = match is_small || parser.wants_all() {
             true => None,
-            false => Pool::start(&sifter),
+            false => ReaderPool::start(&parser),
         };
-        let piece_bytes = match pool {
+        let block_bytes = match pool {
             Some(_) => BLOCK_BYTES as u64,
-            None => ALONE_BLOCK_BYTES,
+            None => SEQUENTIAL_BLOCK_BYTES,
         };
         Self {
-            piece_bytes,
+            block_bytes,
             inputs,
             dir,
-            current: Current::Nothing,
-            sifter,
-            work: pool.map_or_else(|| Work::Alone(Scratch::default()), Work::Together),
-            asked: VecDeque::new(),
-            ready: Records::default(),
+            current: CurrentFile::Nothing,
+            parser,
+            mode: pool.map_or_else(
+                || ParseMode::Sequential(BlockBuffer::default()),
+                ParseMode::Parallel,
+            ),
+            pending: VecDeque::new(),
+            ready: ParsedRecords::default(),
             lines: None,
             report: ReadReport::default(),
         }
@@ -248,87 +252,87 @@ impl LogReader {
         self.report
     }
 
-    /// What the next piece of the log held.
-    fn next_sifted(&mut self) -> Option<(io::Result<Sifted>, Arc<Path>)> {
-        if matches!(self.work, Work::Alone(_)) {
-            let (piece, path) = self.next_piece()?;
-            let Work::Alone(scratch) = &mut self.work else {
+    /// What the next source of the log pending_bytes.
+    fn next_parsed(&mut self) -> Option<(io::Result<ParsedBlock>, Arc<Path>)> {
+        if matches!(self.mode, ParseMode::Sequential(_)) {
+            let (source, path) = self.next_source()?;
+            let ParseMode::Sequential(buffer) = &mut self.mode else {
                 return None;
             };
-            return Some((scratch.sift(piece, &self.sifter), path));
+            return Some((buffer.parse(source, &self.parser), path));
         }
-        while let Work::Together(pool) = &self.work
-            && self.asked.len() < pool.ahead()
+        while let ParseMode::Parallel(pool) = &self.mode
+            && self.pending.len() < pool.ahead()
         {
-            let Some((piece, path)) = self.next_piece() else {
+            let Some((source, path)) = self.next_source() else {
                 break;
             };
-            if let Work::Together(pool) = &self.work {
-                self.asked.push_back((pool.ask(piece), path));
+            if let ParseMode::Parallel(pool) = &self.mode {
+                self.pending.push_back((pool.parse(source), path));
             }
         }
-        let (answered, path) = self.asked.pop_front()?;
+        let (answered, path) = self.pending.pop_front()?;
         let gone = || io::Error::other("the thread that read it has panicked");
         Some((answered.recv().unwrap_or_else(|_| Err(gone())), path))
     }
 
-    /// The next piece, of the next file where one is at its end.
-    fn next_piece(&mut self) -> Option<(Piece, Arc<Path>)> {
+    /// The next source, of the next file where one is at its end.
+    fn next_source(&mut self) -> Option<(BlockSource, Arc<Path>)> {
         loop {
             match &mut self.current {
-                Current::Nothing => {
+                CurrentFile::Nothing => {
                     let input = self.inputs.pop_front()?;
                     match self.begin(input) {
                         Ok(current) => self.current = current,
                         Err(error) => self.report.problem(error),
                     }
                 }
-                Current::File {
+                CurrentFile::File {
                     file,
                     path,
                     next,
                     len,
                 } => {
                     if *next < *len {
-                        let part = *next..*next + self.piece_bytes;
+                        let part = *next..*next + self.block_bytes;
                         *next = part.end;
                         let (file, len) = (Arc::clone(file), *len);
-                        return Some((Piece::Part { file, part, len }, Arc::clone(path)));
+                        return Some((BlockSource::Part { file, part, len }, Arc::clone(path)));
                     }
-                    self.current = Current::Nothing;
+                    self.current = CurrentFile::Nothing;
                 }
-                Current::Stream(stream, path) => {
+                CurrentFile::BlockStream(stream, path) => {
                     let mut block = Block::default();
                     match stream.next(&mut block) {
-                        Ok(true) => return Some((Piece::Block(block), Arc::clone(path))),
+                        Ok(true) => return Some((BlockSource::Block(block), Arc::clone(path))),
                         Ok(false) => {}
                         Err(cause) => {
                             let error = Error::file("cannot read the rest of", path, cause);
                             self.report.problem(error);
                         }
                     }
-                    self.current = Current::Nothing;
+                    self.current = CurrentFile::Nothing;
                 }
             }
         }
     }
 
-    fn begin(&self, input: Input) -> Result<Current> {
+    fn begin(&self, input: LogFile) -> Result<CurrentFile> {
         let (file, path, len) = match input {
-            Input::Open(file, path, len) => (file, path, len),
-            Input::Closed(number) => {
-                // Closed files are listed in a directory only.
+            LogFile::Open(file, path, len) => (file, path, len),
+            LogFile::Closed(number) => {
+                // ClosedFile files are listed in a directory only.
                 let Some(dir) = &self.dir else {
-                    return Ok(Current::Nothing);
+                    return Ok(CurrentFile::Nothing);
                 };
                 let name = |cause| {
-                    let name = crate::history::rotate::Closed::plain(number).name();
+                    let name = crate::history::rotate::ClosedFile::plain(number).name();
                     Error::file("cannot read", &dir.join(&name), cause)
                 };
                 let (file, closed) = open_closed(dir, number).map_err(name)?;
                 let about = file.metadata().map_err(name)?;
                 if self.is_too_old(about.mtime()) {
-                    return Ok(Current::Nothing);
+                    return Ok(CurrentFile::Nothing);
                 }
                 (file, dir.join(&closed.name()), about.len())
             }
@@ -338,9 +342,12 @@ impl LogReader {
         let path = path.into();
         if read.is_ok_and(|read| read == magic.len()) && magic == GZIP_MAGIC {
             let unpacked = MultiGzDecoder::new(BufReader::with_capacity(BLOCK_BYTES, file));
-            return Ok(Current::Stream(Stream::new(Box::new(unpacked)), path));
+            return Ok(CurrentFile::BlockStream(
+                BlockStream::new(Box::new(unpacked)),
+                path,
+            ));
         }
-        Ok(Current::File {
+        Ok(CurrentFile::File {
             file: Arc::new(file),
             path,
             next: 0,
@@ -350,7 +357,7 @@ impl LogReader {
 
     /// Whether a file that was last written in that second has nothing of the wanted time.
     fn is_too_old(&self, written_s: i64) -> bool {
-        self.sifter.since().is_some_and(|since: Timestamp| {
+        self.parser.since().is_some_and(|since: Timestamp| {
             let slack_s = i64::try_from(WRITTEN_SLACK.as_secs()).unwrap_or(i64::MAX);
             written_s.saturating_add(slack_s) < since.micros() / 1_000_000
         })
@@ -364,22 +371,22 @@ impl ReadReport {
         }
     }
 
-    /// Takes in what a piece held beside events.
-    pub(super) fn account(&mut self, sifted: &Sifted, path: &Path) {
-        self.broken += sifted.broken;
-        self.torn += u64::from(sifted.is_torn);
-        if let (None, Some(at)) = (&self.first_broken, sifted.first_broken) {
-            self.first_broken = Some((path.to_owned(), at));
+    /// Takes in what a source pending_bytes beside events.
+    pub(super) fn account(&mut self, parsed: &ParsedBlock, path: &Path) {
+        self.invalid += parsed.invalid;
+        self.torn += u64::from(parsed.is_torn);
+        if let (None, Some(at)) = (&self.first_invalid, parsed.first_invalid) {
+            self.first_invalid = Some((path.to_owned(), at));
         }
     }
 }
 
 impl LogReader {
     /// The next event where all are wanted.
-    fn next_of_all(&mut self) -> Option<Record> {
+    fn next_of_all(&mut self) -> Option<LogRecord> {
         loop {
             if let Some((lines, path)) = &mut self.lines {
-                let mut noted = Sifted::default();
+                let mut noted = ParsedBlock::default();
                 let record = lines.next(&mut noted);
                 self.report.account(&noted, path);
                 if record.is_some() {
@@ -387,13 +394,13 @@ impl LogReader {
                 }
                 self.lines = None;
             }
-            let (piece, path) = self.next_piece()?;
-            match piece.read() {
+            let (source, path) = self.next_source()?;
+            match source.read() {
                 Ok(block) => {
-                    let noted = Sifted::too_long(&block);
+                    let noted = ParsedBlock::too_long(&block);
                     self.report.account(&noted, &path);
-                    let keeps_lines = self.sifter.keeps_lines();
-                    self.lines = Some((Lines::of(block, keeps_lines), path));
+                    let keeps_lines = self.parser.keeps_lines();
+                    self.lines = Some((BlockLines::of(block, keeps_lines), path));
                 }
                 Err(cause) => {
                     let error = Error::file("cannot read a part of", &path, cause);
@@ -405,20 +412,20 @@ impl LogReader {
 }
 
 impl Iterator for LogReader {
-    type Item = Record;
+    type Item = LogRecord;
 
-    fn next(&mut self) -> Option<Record> {
-        if self.sifter.wants_all() {
+    fn next(&mut self) -> Option<LogRecord> {
+        if self.parser.wants_all() {
             return self.next_of_all();
         }
         loop {
             if let Some(record) = self.ready.next() {
                 return Some(record);
             }
-            match self.next_sifted()? {
-                (Ok(sifted), path) => {
-                    self.report.account(&sifted, &path);
-                    self.ready = sifted.into_records();
+            match self.next_parsed()? {
+                (Ok(parsed), path) => {
+                    self.report.account(&parsed, &path);
+                    self.ready = parsed.into_records();
                 }
                 (Err(cause), path) => {
                     self.report

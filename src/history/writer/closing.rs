@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::LogWriter;
 use crate::clock::Clock;
-use crate::history::active::ActiveRun;
+use crate::history::active_run::ActiveRun;
 use crate::history::metadata::RunState;
-use crate::history::sync::{Job, SyncPolicy, Syncer};
+use crate::history::sync::{SyncJob, SyncPolicy, Syncer};
 
 /// Hands what is new in the metadata to `td-sync`; false where there is no room for it.
 pub(super) fn hand_remark(run: &mut ActiveRun, syncer: &Syncer, clock: &Clock) -> bool {
@@ -24,10 +24,10 @@ pub(super) fn hand_remark(run: &mut ActiveRun, syncer: &Syncer, clock: &Clock) -
 
 impl LogWriter {
     /// Adds to what the metadata of a run say; what has the same name is replaced.
-    pub fn remark(&mut self, execution_id: &str, extra: Map<String, Value>, now: Instant) {
+    pub fn add_metadata(&mut self, execution_id: &str, extra: Map<String, Value>, now: Instant) {
         if let Some(run) = self.runs.get_mut(execution_id) {
-            run.remark(extra);
-            if !hand_remark(run, &self.syncer, &self.tools.clock) {
+            run.add_metadata(extra);
+            if !hand_remark(run, &self.syncer, &self.context.clock) {
                 self.sync_at.get_or_insert(now);
             }
         }
@@ -43,12 +43,12 @@ impl LogWriter {
         exit_status: Option<i32>,
         now: Instant,
     ) {
-        self.passed_over.remove(execution_id);
+        self.skipped.remove(execution_id);
         if let Some(run) = self.runs.get_mut(execution_id) {
             run.end(state, exit_status);
             self.flush(execution_id, now);
             self.close_ended();
-            self.needs_look = true;
+            self.needs_retry = true;
         }
     }
 
@@ -56,11 +56,12 @@ impl LogWriter {
     pub(super) fn close_ended(&mut self) {
         let sync = self.policy != SyncPolicy::Never;
         for (_, run) in self.runs.extract_if(|_, run| run.is_done()) {
-            self.closing.push(run.into_closing(&self.tools.clock, sync));
+            self.closing
+                .push(run.into_closing(&self.context.clock, sync));
         }
         while let Some(closing) = self.closing.pop() {
-            if let Err(job) = self.syncer.offer(Job::Close(Box::new(closing))) {
-                if let Job::Close(closing) = job {
+            if let Err(job) = self.syncer.offer(SyncJob::Close(Box::new(closing))) {
+                if let SyncJob::Close(closing) = job {
                     self.closing.push(*closing);
                 }
                 break;

@@ -1,28 +1,28 @@
-//! The command line of a drain, as tmux takes it: through its parser, its formats and a shell (pure).
+//! The command line of a drain, quoted for the parser of tmux, its formats and a shell (pure).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The hidden subcommand.
+/// The hidden subcommand of the drain program.
 pub(super) const SUBCOMMAND: &str = "drain";
 
-/// The tmux command that opens the pipe of a pane.
+/// Returns the tmux command that opens the pipe of a pane.
 pub(super) fn pipe_pane(pane: &str, program: &Path, socket: &Path, token: &str) -> String {
     let mut shell = b"exec ".to_vec();
     shell.extend(quoted_for_shell(program.as_os_str()));
     let address = hex(socket.as_os_str().as_bytes());
     shell.extend(format!(" {SUBCOMMAND} {address} {token}").into_bytes());
-    // -I: tmux reads from the drain too, which never says anything: so tmux sees at once when it
-    // has ended, and not with the pane's next output only.
+    // -I: tmux also reads from the drain, which never writes. So tmux notices the drain's end at once
+    // instead of with the pane's next output.
     format!(
         "pipe-pane -I -O -t {pane} {}",
         quoted_for_tmux(&as_format(&shell))
     )
 }
 
-/// A word for `sh`.
+/// Quotes a word for `sh`.
 fn quoted_for_shell(word: &OsStr) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for &byte in word.as_bytes() {
@@ -35,7 +35,7 @@ fn quoted_for_shell(word: &OsStr) -> Vec<u8> {
     quoted
 }
 
-/// Text that tmux's formats, and `strftime` after them, expand to this.
+/// Escapes text so that the formats of tmux, and `strftime` after them, expand to it.
 fn as_format(text: &[u8]) -> Vec<u8> {
     let mut format = Vec::with_capacity(text.len());
     for &byte in text {
@@ -47,7 +47,7 @@ fn as_format(text: &[u8]) -> Vec<u8> {
     format
 }
 
-/// A word for tmux's parser, which may stand between single quotes.
+/// Quotes a word for the parser of tmux, also inside of single quotes.
 fn quoted_for_tmux(word: &[u8]) -> String {
     let mut quoted = String::with_capacity(word.len() + 2);
     quoted.push('"');
@@ -66,16 +66,16 @@ fn quoted_for_tmux(word: &[u8]) -> String {
 fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        // As above.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text
 }
 
-/// The path behind [`hex`].
+/// Decodes a path encoded by [`hex`].
 pub(super) fn path_of_hex(text: &str) -> Option<PathBuf> {
     let digits = text.as_bytes();
-    // `from_str_radix` takes a sign.
+    // `from_str_radix` accepts a sign.
     let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_path_means_anything_to_anybody() {
+    fn no_character_of_a_path_is_interpreted() {
         let command = pipe_pane(
             "%7",
             Path::new("/a b/#S%Y'\"$x\n;é"),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_read_as_it_was_written() {
+    fn an_encoded_path_decodes_to_itself() {
         for path in ["/tmp/x", "/\u{e9} '#"] {
             let text = hex(path.as_bytes());
             assert_eq!(path_of_hex(&text), Some(path.into()));

@@ -1,55 +1,56 @@
-//! The drain itself: what `pipe-pane` hands the bytes of a pane to.
+//! The drain process: `pipe-pane` writes the bytes of a pane to it, and it sends them to the observer.
 //!
-//! It blocks in `poll` alone, on its standard input and the socket. It ends when the observer is
-//! gone; when the observer has said that it wants no more, and has been given what was there; or
-//! when the pane is gone and the observer has taken everything.
+//! It blocks in `poll` only, on its standard input and the socket. It ends when the observer is gone,
+//! when the observer has finished it and has received the rest, or when the pane is gone and the observer
+//! has received everything.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
+use super::backlog::Backlog;
 use super::command::path_of_hex;
-use super::frame::Frame;
-use super::place;
-use super::ring::{PIECE_BYTES, Ring};
+use super::frame::{Frame, PAYLOAD_BYTES_MAX};
+use super::poll::{readable, wait};
+use super::socket;
 use crate::error::{Error, Result};
 
-/// What is still read of a pane that prints without end, after its observer wants no more: more than
-/// sockets hold.
-const LAST_BYTES_MAX: usize = 1 << 20;
+/// The most bytes read from a pane that prints endlessly, after the observer has finished the drain: more
+/// than sockets hold.
+const REST_BYTES_MAX: usize = 1 << 20;
 
-/// So many bytes read at a time are a flood: tmux hands on some 4 KiB at a time.
+/// The bytes of one read from which on the output is a flood: tmux passes on some 4 KiB at a time.
 const FLOOD_BYTES: usize = 2048;
 
-/// How long a flood is let come before more of it is read, so that neither the drain nor tmux, which
-/// wakes it, is busy with each piece: as fast as tmux prints, that is less than the pipe holds.
-const PAUSE: Timespec = Timespec {
+/// The pause between two reads of a flood, so that neither the drain nor tmux, which wakes it, handles
+/// each piece by itself. At its fastest, tmux prints less in that time than the pipe holds.
+const FLOOD_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 2_000_000,
 };
 
-/// Runs as the drain of a pane: hands what comes over standard input to the observer, and comes back
-/// when one of the two is gone. For programs that are named as a
-/// [`DrainProgram`](super::DrainProgram): tmux starts them with the arguments `drain`, `address` and
-/// `token`. Nothing may have been printed before, nor be printed afterwards.
+/// Runs as the drain of a pane: sends the standard input to the observer, and returns when one of the two
+/// is gone. For programs that are named as a [`DrainProgram`](super::DrainProgram): tmux starts them with
+/// the arguments `drain`, `address` and `token`. The program must print nothing before or afterwards.
 ///
 /// # Errors
-/// When this is no command line of a drain, or nobody listens there.
+/// When the arguments are not those of a drain, or no observer listens at the address.
 pub fn drain(address: &str, token: &str) -> Result<()> {
-    let socket = path_of_hex(address)
-        .ok_or_else(|| Error::invalid("a drain is started by td-observe only"))?;
-    let observer = UnixStream::connect(&socket).map_err(|cause| {
-        // Its observer has been killed.
-        place::remove(&socket);
-        Error::file("cannot reach the observer at", &socket, cause)
+    let path = path_of_hex(address)
+        .ok_or_else(|| Error::invalid("only td-observe itself starts drains"))?;
+    let observer = UnixStream::connect(&path).map_err(|cause| {
+        // The observer was killed.
+        socket::remove(&path);
+        Error::file("cannot reach the observer at", &path, cause)
     })?;
-    let _output = mute().map_err(|cause| Error::other("cannot keep quiet").because(cause))?;
-    // So that it is known in a list of processes; nothing depends on it.
+    let _output = silence_stdout()
+        .map_err(|cause| Error::other("cannot redirect standard output").because(cause))?;
+    // Names the process in process listings; nothing depends on it.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"td-drain");
     let input = io::stdin();
@@ -57,173 +58,164 @@ pub fn drain(address: &str, token: &str) -> Result<()> {
         .map_err(|cause| Error::other("cannot drain the pane").because(cause))
 }
 
-/// Keeps standard output open, because tmux takes its end for the drain's, but where nobody writes
-/// to it: what stood there would be typed into the pane.
-fn mute() -> io::Result<OwnedFd> {
+/// Keeps standard output open, because tmux takes its end for the drain's, and redirects writes to
+/// `/dev/null`, because tmux would type them into the pane.
+fn silence_stdout() -> io::Result<OwnedFd> {
     let output = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?;
-    let nowhere = File::options().write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdout(&nowhere)?;
+    let null = File::options().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&null)?;
     Ok(output)
 }
 
-/// Hands what comes in to the observer, until one of the two is gone.
+/// Sends the input to the observer until one of the two is gone.
 fn serve(input: BorrowedFd<'_>, observer: &UnixStream, token: &str) -> io::Result<()> {
     observer.set_nonblocking(true)?;
-    let mut drain = Drain {
-        ring: Ring::default(),
+    let mut drain = DrainProcess {
+        backlog: Backlog::default(),
         out: Frame::Hello(token.to_owned()).encode(),
         sent: 0,
-        input: Input::Open,
+        input: InputState::Open,
         marks: 0,
-        has_said_end: false,
+        has_sent_end: false,
     };
     drain.run(input, observer)
 }
 
-struct Drain {
-    ring: Ring,
-    /// The frame that is being sent, and how much of it was.
+struct DrainProcess {
+    backlog: Backlog,
+    /// The encoded frame that is being sent, and the number of its bytes that were.
     out: Vec<u8>,
     sent: usize,
-    input: Input,
-    /// So often the observer wants to know when all has come that was there then.
+    input: InputState,
+    /// The number of marks that the observer has requested and not received.
     marks: usize,
-    has_said_end: bool,
+    has_sent_end: bool,
 }
 
-/// What is still to come in.
+/// The state of the input.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Input {
+enum InputState {
     Open,
-    /// What has come by now, and no more: the observer does not want it. So many bytes at most.
-    LastOnes(usize),
+    /// The observer has finished the drain: only the available bytes are read, at most this number.
+    Rest(usize),
     Ended,
 }
 
-impl Input {
-    /// After so many bytes have been read.
-    fn without(self, read: usize) -> Self {
+impl InputState {
+    /// Returns the state after a read.
+    fn after_read(self, bytes: usize) -> Self {
         match self {
-            Self::LastOnes(left) if left <= read => Self::Ended,
-            Self::LastOnes(left) => Self::LastOnes(left - read),
+            Self::Rest(left) if left <= bytes => Self::Ended,
+            Self::Rest(left) => Self::Rest(left - bytes),
             other => other,
         }
     }
 }
 
-/// What there is to do.
-struct Ready {
-    to_read: bool,
-    to_send: bool,
-    /// The observer has something to say.
-    is_told: bool,
+/// The result of a wait.
+struct ReadyFds {
+    can_read: bool,
+    can_send: bool,
+    /// The observer has sent something.
+    has_orders: bool,
     is_gone: bool,
 }
 
-impl Drain {
+impl DrainProcess {
     fn run(&mut self, input: BorrowedFd<'_>, observer: &UnixStream) -> io::Result<()> {
-        let mut buffer = vec![0; PIECE_BYTES];
-        let mut floods = false;
-        while self.input != Input::Ended || !self.is_done() {
-            if floods {
+        let mut buffer = vec![0; PAYLOAD_BYTES_MAX];
+        let mut is_flood = false;
+        while self.input != InputState::Ended || !self.is_done() {
+            if is_flood {
                 self.pause(observer)?;
             }
-            floods = false;
+            is_flood = false;
             let ready = self.wait(input, observer)?;
             if ready.is_gone {
                 return Ok(());
             }
-            if ready.is_told && self.input == Input::Open {
-                match heard(observer)? {
+            if ready.has_orders && self.input == InputState::Open {
+                match read_orders(observer)? {
                     Some(marks) => self.marks += marks,
-                    None => self.input = Input::LastOnes(LAST_BYTES_MAX),
+                    None => self.input = InputState::Rest(REST_BYTES_MAX),
                 }
             }
-            if ready.to_read {
+            if ready.can_read {
                 match rustix::io::read(input, &mut buffer) {
-                    Ok(0) => self.input = Input::Ended,
+                    Ok(0) => self.input = InputState::Ended,
                     Ok(read) => {
-                        floods = (FLOOD_BYTES..buffer.len()).contains(&read);
-                        self.ring.push(&buffer[..read]);
-                        self.input = self.input.without(read);
+                        is_flood = (FLOOD_BYTES..buffer.len()).contains(&read);
+                        self.backlog.push(&buffer[..read]);
+                        self.input = self.input.after_read(read);
                     }
                     Err(Errno::INTR | Errno::AGAIN) => {}
-                    // The server's end of a socket that was reset: there is no more to come.
-                    Err(Errno::CONNRESET) => self.input = Input::Ended,
+                    // The server has reset its end of the socket.
+                    Err(Errno::CONNRESET) => self.input = InputState::Ended,
                     Err(cause) => return Err(cause.into()),
                 }
-            } else if matches!(self.input, Input::LastOnes(_)) {
-                self.input = Input::Ended;
-            } else if self.marks > 0 && self.is_dry(input)? {
-                self.ring.mark();
+            } else if matches!(self.input, InputState::Rest(_)) {
+                self.input = InputState::Ended;
+            } else if self.marks > 0 && is_empty(input)? {
+                self.backlog.mark();
                 self.marks -= 1;
             }
-            // What has just come is sent at once: there is nearly always room.
-            if (ready.to_send || ready.to_read) && !self.send(observer)? {
+            // New bytes are sent at once, because the socket nearly always has room.
+            if (ready.can_send || ready.can_read) && !self.send(observer)? {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// Lets more of a flood come, unless the observer has something to say or there is something to send.
-    fn pause(&self, observer: &UnixStream) -> io::Result<()> {
-        let mut asked = PollFlags::IN;
-        if !self.is_done() {
-            asked |= PollFlags::OUT;
-        }
-        match poll(
-            &mut [PollFd::from_borrowed_fd(observer.as_fd(), asked)],
-            Some(&PAUSE),
-        ) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(cause) => Err(cause.into()),
+    /// Returns `POLLOUT` if frames wait to be sent.
+    fn output_flag(&self) -> PollFlags {
+        match self.is_done() {
+            true => PollFlags::empty(),
+            false => PollFlags::OUT,
         }
     }
 
+    /// Pauses during a flood, until the observer sends something or the socket has room.
+    fn pause(&self, observer: &UnixStream) -> io::Result<()> {
+        let flags = PollFlags::IN | self.output_flag();
+        let socket = PollFd::from_borrowed_fd(observer.as_fd(), flags);
+        wait(&mut [socket], Some(&FLOOD_PAUSE)).map(drop)
+    }
+
     /// Waits until there is something to do.
-    fn wait(&self, input: BorrowedFd<'_>, observer: &UnixStream) -> io::Result<Ready> {
-        let mut asked = PollFlags::empty();
-        if !self.is_done() {
-            asked |= PollFlags::OUT;
+    fn wait(&self, input: BorrowedFd<'_>, observer: &UnixStream) -> io::Result<ReadyFds> {
+        let mut flags = self.output_flag();
+        if self.input == InputState::Open {
+            flags |= PollFlags::IN;
         }
-        if self.input == Input::Open {
-            asked |= PollFlags::IN;
-        }
-        let socket = PollFd::from_borrowed_fd(observer.as_fd(), asked);
-        let reads = self.input != Input::Ended;
-        let input = PollFd::from_borrowed_fd(input, PollFlags::IN);
-        let mut fds = [socket, input];
-        let fds = if reads { &mut fds[..] } else { &mut fds[..1] };
+        let socket = PollFd::from_borrowed_fd(observer.as_fd(), flags);
+        let mut fds = [socket, readable(input)];
+        let fds = match self.input {
+            InputState::Ended => &mut fds[..1],
+            _ => &mut fds[..],
+        };
         let at_once = Timespec::default();
-        let hurries = matches!(self.input, Input::LastOnes(_)) || self.marks > 0;
-        let timeout = hurries.then_some(&at_once);
-        loop {
-            match poll(fds, timeout) {
-                Ok(_) => break,
-                Err(Errno::INTR) => {}
-                Err(cause) => return Err(cause.into()),
-            }
-        }
+        let is_urgent = matches!(self.input, InputState::Rest(_)) || self.marks > 0;
+        wait(fds, is_urgent.then_some(&at_once))?;
         let socket = fds[0].revents();
         let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-        Ok(Ready {
-            to_read: fds.get(1).is_some_and(|fd| !fd.revents().is_empty()),
-            to_send: socket.contains(PollFlags::OUT),
-            is_told: socket.contains(PollFlags::IN),
+        Ok(ReadyFds {
+            can_read: fds.get(1).is_some_and(|fd| !fd.revents().is_empty()),
+            can_send: socket.contains(PollFlags::OUT),
+            has_orders: socket.contains(PollFlags::IN),
             is_gone: socket.intersects(gone),
         })
     }
 
-    /// Sends what the socket takes; false when the observer is gone.
-    fn send(&mut self, mut to: &UnixStream) -> io::Result<bool> {
+    /// Sends as much as the socket takes. Returns false when the observer is gone.
+    fn send(&mut self, mut socket: &UnixStream) -> io::Result<bool> {
         loop {
             if self.sent == self.out.len() {
                 self.sent = 0;
-                self.out = match self.ring.pop() {
-                    Some(piece) => Frame::from(piece).encode(),
-                    None if self.input == Input::Ended && !self.has_said_end => {
-                        self.has_said_end = true;
+                self.out = match self.backlog.pop() {
+                    Some(frame) => frame.encode(),
+                    None if self.input == InputState::Ended && !self.has_sent_end => {
+                        self.has_sent_end = true;
                         Frame::End.encode()
                     }
                     None => {
@@ -232,86 +224,71 @@ impl Drain {
                     }
                 };
             }
-            match to.write(&self.out[self.sent..]) {
+            match socket.write(&self.out[self.sent..]) {
                 Ok(sent) => self.sent += sent,
-                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-                Err(cause)
-                    if matches!(
-                        cause.kind(),
-                        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-                    ) =>
-                {
-                    return Ok(false);
-                }
-                Err(cause) => return Err(cause),
+                Err(cause) => match cause.kind() {
+                    ErrorKind::WouldBlock => return Ok(true),
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => return Ok(false),
+                    _ => return Err(cause),
+                },
             }
         }
     }
 
-    /// Whether nothing is there to be read at this moment, after the observer has asked.
-    fn is_dry(&self, input: BorrowedFd<'_>) -> io::Result<bool> {
-        let mut fd = [PollFd::from_borrowed_fd(input, PollFlags::IN)];
-        match poll(&mut fd, Some(&Timespec::default())) {
-            Ok(ready) => Ok(ready == 0),
-            Err(Errno::INTR) => Ok(false),
-            Err(cause) => Err(cause.into()),
-        }
-    }
-
-    /// Nothing waits to be sent; at the end that has been said, too.
+    /// Returns true if nothing waits to be sent, not even the end.
     fn is_done(&self) -> bool {
         self.sent == self.out.len()
-            && self.ring.is_empty()
-            && (self.input != Input::Ended || self.has_said_end)
+            && self.backlog.is_empty()
+            && (self.input != InputState::Ended || self.has_sent_end)
     }
 }
 
-/// How often the observer asks for a mark; `None` when it wants no more.
-fn heard(mut observer: &UnixStream) -> io::Result<Option<usize>> {
+/// Returns true if no input is available.
+fn is_empty(input: BorrowedFd<'_>) -> io::Result<bool> {
+    wait(&mut [readable(input)], Some(&Timespec::default())).map(|ready| ready == 0)
+}
+
+/// Reads how many marks the observer requests; `None` when it has finished the drain.
+fn read_orders(mut observer: &UnixStream) -> io::Result<Option<usize>> {
     let mut bytes = [0; 16];
     match observer.read(&mut bytes) {
         Ok(0) => Ok(None),
         Ok(marks) => Ok(Some(marks)),
-        Err(cause)
-            if matches!(
-                cause.kind(),
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-            ) =>
-        {
-            Ok(Some(0))
-        }
-        Err(cause) if cause.kind() == io::ErrorKind::ConnectionReset => Ok(None),
-        Err(cause) => Err(cause),
+        Err(cause) => match cause.kind() {
+            ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(Some(0)),
+            ErrorKind::ConnectionReset => Ok(None),
+            _ => Err(cause),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::Frames;
-    use super::super::ring;
+    use super::super::backlog;
+    use super::super::frame::FrameParser;
     use super::*;
 
-    /// A drain on a thread: its input, and the observer's end.
-    struct Bench {
+    /// A drain on a thread, with its input and the observer's end of the socket.
+    struct RunningDrain {
         input: Option<OwnedFd>,
         observer: UnixStream,
         thread: crate::thread::Handle<io::Result<()>>,
     }
 
-    fn bench() -> Bench {
+    fn start() -> RunningDrain {
         let (observer, socket) = UnixStream::pair().unwrap();
         let (read, write) = UnixStream::pair().unwrap();
         let thread =
             crate::thread::spawn("drain", move || serve(read.as_fd(), &socket, "abc")).unwrap();
-        Bench {
+        RunningDrain {
             input: Some(write.into()),
             observer,
             thread,
         }
     }
 
-    impl Bench {
+    impl RunningDrain {
         fn print(&self, bytes: &[u8]) {
             let mut rest = bytes;
             while !rest.is_empty() {
@@ -321,7 +298,7 @@ mod tests {
         }
 
         fn frames(&mut self) -> Vec<Frame> {
-            let (mut frames, mut found) = (Frames::default(), Vec::new());
+            let (mut frames, mut found) = (FrameParser::default(), Vec::new());
             let mut buffer = vec![0; 1 << 20];
             loop {
                 let read = self.observer.read(&mut buffer).unwrap();
@@ -337,22 +314,22 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_comes_and_then_the_end() {
-        let mut bench = bench();
+    fn all_input_arrives_and_then_the_end() {
+        let mut drain = start();
         let text = "line\n".repeat(100_000);
-        bench.print(b"first ");
-        bench.print(&text.as_bytes()[..1000]);
-        // From another thread: the socket takes less than that.
-        let input = bench.input.take().unwrap();
+        drain.print(b"first ");
+        drain.print(&text.as_bytes()[..1000]);
+        // On another thread, because the socket takes less.
+        let input = drain.input.take().unwrap();
         let rest = text.as_bytes()[1000..].to_vec();
         let writer = crate::thread::spawn("writer", move || {
             let mut file = std::fs::File::from(input);
             file.write_all(&rest).unwrap();
         })
         .unwrap();
-        let frames = bench.frames();
+        let frames = drain.frames();
         writer.join().unwrap();
-        bench.thread.join().unwrap().unwrap();
+        drain.thread.join().unwrap().unwrap();
         assert_eq!(frames.first(), Some(&Frame::Hello("abc".into())));
         assert_eq!(frames.last(), Some(&Frame::End));
         let bytes: Vec<u8> = frames
@@ -366,17 +343,17 @@ mod tests {
     }
 
     #[test]
-    fn an_observer_that_reads_nothing_holds_nobody_up_and_the_count_is_exact() {
-        let mut bench = bench();
-        // More than the ring and the socket hold; that this comes to an end is the first thing.
+    fn an_observer_that_reads_nothing_blocks_no_one_and_the_count_is_exact() {
+        let mut drain = start();
+        // More than the backlog and the socket hold: the loop must end all the same.
         let block = "0123456\n".repeat(8 << 10);
-        let blocks = 2 * (ring::BYTES_MAX / block.len());
+        let blocks = 2 * (backlog::BYTES_MAX / block.len());
         for _ in 0..blocks {
-            bench.print(block.as_bytes());
+            drain.print(block.as_bytes());
         }
-        bench.input = None;
-        let (mut bytes, mut line_ends, mut holes) = (0, 0, 0);
-        for frame in bench.frames() {
+        drain.input = None;
+        let (mut bytes, mut line_ends, mut gaps) = (0, 0, 0);
+        for frame in drain.frames() {
             match frame {
                 Frame::Bytes(part) => {
                     bytes += part.len() as u64;
@@ -385,38 +362,38 @@ mod tests {
                 Frame::Dropped(dropped) => {
                     bytes += dropped.bytes;
                     line_ends += dropped.line_ends;
-                    holes += 1;
+                    gaps += 1;
                 }
                 Frame::Hello(_) | Frame::Mark | Frame::End => {}
             }
         }
-        bench.thread.join().unwrap().unwrap();
-        assert_eq!(holes, 1);
+        drain.thread.join().unwrap().unwrap();
+        assert_eq!(gaps, 1);
         assert_eq!(bytes, (blocks * block.len()) as u64);
         assert_eq!(line_ends, bytes / 8);
     }
 
     #[test]
-    fn an_observer_that_wants_no_more_gets_what_was_there() {
-        let mut bench = bench();
-        bench.print(b"something");
-        bench.observer.shutdown(std::net::Shutdown::Write).unwrap();
-        let frames = bench.frames();
-        bench.thread.join().unwrap().unwrap();
+    fn a_finished_drain_sends_the_available_input() {
+        let mut drain = start();
+        drain.print(b"something");
+        drain.observer.shutdown(std::net::Shutdown::Write).unwrap();
+        let frames = drain.frames();
+        drain.thread.join().unwrap().unwrap();
         let something = Frame::Bytes(b"something".into());
         assert_eq!(frames, [Frame::Hello("abc".into()), something, Frame::End]);
-        drop(bench.input);
+        drop(drain.input);
     }
 
     #[test]
-    fn a_mark_comes_behind_all_that_was_there() {
-        let mut bench = bench();
+    fn a_mark_follows_the_available_input() {
+        let mut drain = start();
         let text = "0123456\n".repeat(1 << 14);
-        bench.print(&text.as_bytes()[..100_000]);
-        (&bench.observer).write_all(&[0]).unwrap();
-        let (mut frames, mut bytes, mut buffer) = (Frames::default(), 0, vec![0; 1 << 16]);
+        drain.print(&text.as_bytes()[..100_000]);
+        (&drain.observer).write_all(&[0]).unwrap();
+        let (mut frames, mut bytes, mut buffer) = (FrameParser::default(), 0, vec![0; 1 << 16]);
         'mark: loop {
-            let read = bench.observer.read(&mut buffer).unwrap();
+            let read = drain.observer.read(&mut buffer).unwrap();
             frames.push(&buffer[..read]);
             while let Some(frame) = frames.next().unwrap() {
                 match frame {
@@ -428,16 +405,16 @@ mod tests {
             }
         }
         assert_eq!(bytes, 100_000);
-        bench.input = None;
-        bench.frames();
-        bench.thread.join().unwrap().unwrap();
+        drain.input = None;
+        drain.frames();
+        drain.thread.join().unwrap().unwrap();
     }
 
     #[test]
-    fn it_ends_with_its_observer() {
-        let bench = bench();
-        bench.print(b"something");
-        drop(bench.observer);
-        bench.thread.join().unwrap().unwrap();
+    fn a_drain_ends_with_its_observer() {
+        let drain = start();
+        drain.print(b"something");
+        drop(drain.observer);
+        drain.thread.join().unwrap().unwrap();
     }
 }

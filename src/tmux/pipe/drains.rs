@@ -1,92 +1,88 @@
-//! The observer's side: one thread a session, `td-drains`, reads all of its drains.
+//! The observer's side: one thread for each session, `td-drains`, reads all of its drains.
 //!
-//! It gets [`Order`]s from the session's poller, woken by a byte on a socket, and sends it
+//! The thread receives [`DrainOrder`]s from the session's poller, woken by a byte on a socket, and sends it
 //! [`DrainMessage`]s over a bounded channel. It blocks in `poll`, and on that channel while the poller is
-//! behind: then the drains keep what comes. It reads a little of each drain in turn, so that one
-//! that floods does not keep the others waiting. It ends when its [`Drains`] are dropped.
+//! behind; the drains keep their output then. It reads a little of each drain in turn, so that a flood
+//! does not delay the others. It ends when its [`Drains`] are dropped.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Once;
 
 use crossbeam_channel::{Receiver, Select, Sender, TrySendError, bounded};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::event::PollFd;
 use rustix::time::Timespec;
 
 use super::super::sections::Nonce;
 use super::command::pipe_pane;
-use super::frame::{Frame, Frames};
-use super::place::{self, Place};
+use super::frame::{DroppedBytes, Frame, FrameParser, PAYLOAD_BYTES_MAX};
+use super::poll::{readable, wait};
 use super::program::DrainProgram;
-use super::ring::DroppedBytes;
+use super::socket::{self, DrainSocket};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, is_stopped, stop_pair};
 
-/// What is read of a drain at a time: a piece, as the drain sends it.
-const READ_BYTES: usize = 64 * 1024;
-
-/// So many bytes of a drain in one round are a flood: tmux hands on some 4 KiB at a time.
+/// The bytes of one read from which on a drain floods: tmux passes on some 4 KiB at a time.
 const FLOOD_BYTES: usize = 4096;
 
-/// How long a flood is let come before it is read: about as long as a picture stands on a display.
-/// Measured: a million short lines cost 110 ms of processor time so, 180 with a millisecond, 270 without.
-const PAUSE: Timespec = Timespec {
+/// The pause between two reads of a flood, about as long as one frame of a display. Measured: a million
+/// short lines cost 110 ms of CPU time with it, 180 ms with a pause of 1 ms, 270 ms without.
+const FLOOD_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 16_000_000,
 };
 
-/// Arrivals that wait for the poller: a megabyte at most, which is worked on in some 20 ms, so that a
-/// quiet pane's line is not behind more than that.
-const ARRIVALS_MAX: usize = 16;
+/// The bound of the messages to the poller: a megabyte at most, which the poller handles in some 20 ms, so
+/// that the line of a quiet pane waits no longer than that.
+const MESSAGES_MAX: usize = 16;
 
-/// Orders that wait for the thread, which takes them at once, also while it waits for the poller.
+/// The bound of the orders to the thread, which takes them at once, also while it waits for the poller.
 const ORDERS_MAX: usize = 1024;
 
-/// Connections that have not said whom they drain: only our own user can connect, so that more are a
-/// mistake, and are let go.
-const STRANGERS_MAX: usize = 1024;
+/// The most connections without a token. Only processes of the same user can connect, so more are an
+/// error, and are closed.
+const UNIDENTIFIED_MAX: usize = 1024;
 
-/// Which opening of a pipe something belongs to.
+/// The identity of one opened pipe.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PipeToken(String);
 
-/// Something that came of a drain.
+/// A message from a drain.
 #[derive(Debug)]
 pub(crate) struct DrainMessage {
     pub token: PipeToken,
     pub output: DrainOutput,
 }
 
-/// What came.
+/// The content of a message from a drain.
 #[derive(Debug)]
 pub(crate) enum DrainOutput {
-    /// The drain is there.
+    /// The drain has connected.
     Connected,
     /// Bytes of the pane.
     Bytes(Vec<u8>),
-    /// Bytes of the pane that are missing here.
+    /// A gap in the bytes of the pane.
     Dropped(DroppedBytes),
-    /// All that was there when [`Drains::mark`] was called has come by now.
+    /// All bytes up to the call of [`Drains::mark`] have arrived.
     Mark,
-    /// The pane's output has ended, or goes elsewhere: all that came by then has come here.
+    /// The pane's output has ended, or goes to another pipe; all bytes until then have arrived.
     Ended,
-    /// The drain is gone, and with it what it had.
+    /// The drain is gone, and its backlog with it.
     Lost,
 }
 
-enum Order {
-    /// A drain will come to this place.
-    Expect(PipeToken, Place),
-    /// It was not opened, or nothing more of it is wanted.
+enum DrainOrder {
+    /// A drain will connect to this socket.
+    Expect(PipeToken, DrainSocket),
+    /// The pipe was not opened, or its bytes are no longer needed.
     Forget(PipeToken),
-    /// To say when it has said what it has by now.
+    /// The drain is to send a mark after its present input.
     Mark(PipeToken),
-    /// What it has by now, and no more.
+    /// The drain is to send its present input and to end.
     Finish(PipeToken),
 }
 
@@ -94,9 +90,9 @@ enum Order {
 #[derive(Debug)]
 pub(crate) struct Drains {
     program: DrainProgram,
-    orders: Sender<Order>,
-    wake: UnixStream,
-    arrivals: Receiver<DrainMessage>,
+    orders: Sender<DrainOrder>,
+    waker: UnixStream,
+    messages: Receiver<DrainMessage>,
     thread: Handle<()>,
     _running: StopGuard,
 }
@@ -105,259 +101,245 @@ impl Drains {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system has no more threads or files to give.
+    /// When the system cannot start a thread or open a socket.
     pub fn start(program: DrainProgram, clock: &Clock) -> Result<Self> {
-        static ABANDONED: Once = Once::new();
-        ABANDONED.call_once(|| place::remove_abandoned(clock.wall()));
-        let (wake, woken) = UnixStream::pair()
-            .and_then(|(wake, woken)| {
-                wake.set_nonblocking(true)?;
-                woken.set_nonblocking(true)?;
-                Ok((wake, woken))
+        static CLEAN_UP: Once = Once::new();
+        CLEAN_UP.call_once(|| socket::remove_abandoned(clock.wall()));
+        let (waker, wakes) = UnixStream::pair()
+            .and_then(|(waker, wakes)| {
+                waker.set_nonblocking(true)?;
+                wakes.set_nonblocking(true)?;
+                Ok((waker, wakes))
             })
-            .map_err(|cause| Error::other("cannot make a pair of sockets").because(cause))?;
-        let (orders, ordered) = bounded(ORDERS_MAX);
-        let (arrived, arrivals) = bounded(ARRIVALS_MAX);
+            .map_err(|cause| Error::other("cannot create a pair of sockets").because(cause))?;
+        let (orders, received_orders) = bounded(ORDERS_MAX);
+        let (sender, messages) = bounded(MESSAGES_MAX);
         let (running, stop) = stop_pair();
-        let reader = Reader {
-            woken,
-            orders: ordered,
-            arrived,
+        let reader = DrainReader {
+            wakes,
+            orders: received_orders,
+            messages: sender,
             stop,
             expected: Vec::new(),
-            drains: Vec::new(),
+            connections: Vec::new(),
         };
         let thread = thread::spawn("td-drains", move || reader.run())?;
         Ok(Self {
             program,
             orders,
-            wake,
-            arrivals,
+            waker,
+            messages,
             thread,
             _running: running,
         })
     }
 
-    /// Prepares an opening: its token, and the tmux command for it. What becomes of it must be said
-    /// by [`Drains::forget`], unless the drain comes.
+    /// Prepares a pipe: returns its token, and the tmux command that opens it. Unless the drain connects,
+    /// the caller must call [`Drains::forget`].
     ///
     /// # Errors
-    /// When no place can be made for the drain to come to.
+    /// When no socket can be created for the drain.
     pub fn prepare(&self, pane: &PaneId) -> Result<(PipeToken, String)> {
         let token = PipeToken(Nonce::fresh().as_str().to_owned());
-        let place = Place::new()?;
-        let command = pipe_pane(
-            pane.as_str(),
-            self.program.path(),
-            &place.socket(),
-            &token.0,
-        );
-        self.order(Order::Expect(token.clone(), place));
+        let socket = DrainSocket::new()?;
+        let program = self.program.path();
+        let command = pipe_pane(pane.as_str(), program, &socket.path(), &token.0);
+        self.order(DrainOrder::Expect(token.clone(), socket));
         Ok((token, command))
     }
 
-    /// Nothing will come of this opening, or what comes is not wanted.
+    /// Forgets a pipe that was not opened, or whose bytes are no longer needed.
     pub fn forget(&self, token: PipeToken) {
-        self.order(Order::Forget(token));
+        self.order(DrainOrder::Forget(token));
     }
 
-    /// Asks a drain to say when all has come that it has by now.
+    /// Requests a mark after the present input of a drain.
     pub fn mark(&self, token: PipeToken) {
-        self.order(Order::Mark(token));
+        self.order(DrainOrder::Mark(token));
     }
 
-    /// Takes what a drain has by now, until it says that it has ended.
+    /// Requests the present input of a drain and its end.
     pub fn finish(&self, token: PipeToken) {
-        self.order(Order::Finish(token));
+        self.order(DrainOrder::Finish(token));
     }
 
-    /// Where arrivals come.
+    /// Returns the channel of the messages.
     pub fn messages(&self) -> &Receiver<DrainMessage> {
-        &self.arrivals
+        &self.messages
     }
 
-    /// Ends all of it.
+    /// Ends the thread and the drains.
     ///
     /// # Errors
     /// When the thread had panicked.
     pub fn shutdown(self) -> Result<(), Panicked> {
         let Self {
             orders,
-            wake,
-            arrivals,
+            waker,
+            messages,
             thread,
             _running: running,
             ..
         } = self;
-        drop((running, orders, arrivals, wake));
+        drop((running, orders, messages, waker));
         thread.join()
     }
 
-    fn order(&self, order: Order) {
-        // An error is the thread's end, which its arrivals tell.
+    fn order(&self, order: DrainOrder) {
+        // An error means that the thread has ended, which closes the channel of the messages.
         let _ = self.orders.send(order);
-        // Full: it is awake.
-        let _ = (&self.wake).write(&[0]);
+        // If the socket is full, the thread is awake.
+        let _ = (&self.waker).write(&[0]);
     }
 }
 
-/// A drain that is there.
-struct Drain {
+/// A connected process, usually a drain.
+struct Connection {
     socket: UnixStream,
-    frames: Frames,
-    /// Whose it is, once it has said it.
+    frames: FrameParser,
+    /// The token, once it has arrived.
     token: Option<PipeToken>,
-    /// How much was read of it in the last round.
+    /// The bytes read in the last round.
     read: usize,
 }
 
-impl Drain {
-    /// Whether it is let come: it floods, and all that was there has been read.
-    fn floods(&self) -> bool {
-        (FLOOD_BYTES..READ_BYTES).contains(&self.read)
+impl Connection {
+    /// Returns true during a flood of which all available bytes have been read.
+    fn is_flood(&self) -> bool {
+        (FLOOD_BYTES..PAYLOAD_BYTES_MAX).contains(&self.read)
     }
 }
 
-struct Reader {
-    woken: UnixStream,
-    orders: Receiver<Order>,
-    arrived: Sender<DrainMessage>,
+struct DrainReader {
+    wakes: UnixStream,
+    orders: Receiver<DrainOrder>,
+    messages: Sender<DrainMessage>,
     stop: Stop,
-    expected: Vec<(PipeToken, Place)>,
-    drains: Vec<Drain>,
+    expected: Vec<(PipeToken, DrainSocket)>,
+    connections: Vec<Connection>,
 }
 
-/// Nobody listens any more.
+/// The poller no longer receives messages.
 struct Stopped;
 
-impl Reader {
+impl DrainReader {
     fn run(mut self) {
-        let mut buffer = vec![0; READ_BYTES];
+        let mut buffer = vec![0; PAYLOAD_BYTES_MAX];
         while !is_stopped(&self.stop) {
-            let ready = self.pause().and_then(|()| self.wait());
-            let ready = match ready {
+            let (ready, has_connections) = match self.pause().and_then(|()| self.wait()) {
                 Ok(ready) => ready,
                 Err(cause) => return log::error!("cannot wait for drains: {cause}"),
             };
             self.take_orders();
-            // New ones come behind those of which it is known whether they are ready.
-            let known = self.drains.len().min(ready.drains.len());
+            self.connections.iter_mut().for_each(|it| it.read = 0);
             let mut ended = Vec::new();
-            self.drains.iter_mut().for_each(|drain| drain.read = 0);
-            for at in (0..known).filter(|at| ready.drains[*at]) {
+            for at in ready {
                 match self.read(at, &mut buffer) {
-                    Ok(Some(bytes)) => self.drains[at].read = bytes,
+                    Ok(Some(bytes)) => self.connections[at].read = bytes,
                     Ok(None) => ended.push(at),
                     Err(Stopped) => return,
                 }
             }
             for at in ended.into_iter().rev() {
-                self.drains.remove(at);
+                self.connections.remove(at);
             }
-            if ready.places {
+            if has_connections {
                 self.accept();
             }
         }
     }
 
-    /// Lets some more come of those that flood, so that thousands of small pieces are not each worked on.
-    /// An order ends the pause, and so does another pane that prints.
+    /// Pauses during floods, so that thousands of small pieces are not handled one by one. An order ends
+    /// the pause, and so does the output of another pane.
     fn pause(&self) -> io::Result<()> {
-        if !self.drains.iter().any(Drain::floods) {
+        if !self.connections.iter().any(Connection::is_flood) {
             return Ok(());
         }
-        let of = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-        let mut fds = vec![of(self.woken.as_fd())];
-        let others = self.drains.iter().filter(|drain| !drain.floods());
-        fds.extend(others.map(|drain| of(drain.socket.as_fd())));
-        match poll(&mut fds, Some(&PAUSE)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(cause) => Err(cause.into()),
-        }
+        let others = self.connections.iter().filter(|it| !it.is_flood());
+        let others = others.map(|it| readable(it.socket.as_fd()));
+        let mut fds: Vec<PollFd<'_>> = others.collect();
+        fds.push(readable(self.wakes.as_fd()));
+        wait(&mut fds, Some(&FLOOD_PAUSE)).map(drop)
     }
 
-    fn wait(&self) -> io::Result<Ready> {
-        let of = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-        let mut fds = vec![of(self.woken.as_fd())];
-        fds.extend(self.drains.iter().map(|drain| of(drain.socket.as_fd())));
-        let places = self.expected.iter();
-        fds.extend(places.map(|(_, place)| of(place.listener.as_fd())));
-        loop {
-            match poll(&mut fds, None) {
-                Ok(_) => break,
-                Err(Errno::INTR) => {}
-                Err(cause) => return Err(cause.into()),
-            }
-        }
+    /// Waits until there is something to do. Returns the indexes of the ready connections, and whether
+    /// there are new ones.
+    fn wait(&self) -> io::Result<(Vec<usize>, bool)> {
+        let connections = self.connections.iter().map(|it| it.socket.as_fd());
+        let sockets = self.expected.iter();
+        let sockets = sockets.map(|(_, socket)| socket.listener.as_fd());
+        let all = connections.chain(sockets).chain([self.wakes.as_fd()]);
+        let mut fds: Vec<PollFd<'_>> = all.map(readable).collect();
+        wait(&mut fds, None)?;
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let (drains, places) = fds[1..].split_at(self.drains.len());
-        Ok(Ready {
-            drains: drains.iter().map(is_ready).collect(),
-            places: places.iter().any(is_ready),
-        })
+        let (connections, rest) = fds.split_at(self.connections.len());
+        let ready = connections.iter().enumerate();
+        let ready = ready.filter(|(_, fd)| is_ready(fd)).map(|(at, _)| at);
+        let has_connections = rest[..self.expected.len()].iter().any(is_ready);
+        Ok((ready.collect(), has_connections))
     }
 
     fn take_orders(&mut self) {
-        // However many orders there are, one look at them is enough.
+        // One check serves all wakes.
         let mut bytes = [0; 256];
-        while matches!((&self.woken).read(&mut bytes), Ok(read) if read > 0) {}
+        while matches!((&self.wakes).read(&mut bytes), Ok(read) if read > 0) {}
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Expect(token, place) => self.expected.push((token, place)),
-                Order::Forget(token) => {
+                DrainOrder::Expect(token, socket) => self.expected.push((token, socket)),
+                DrainOrder::Forget(token) => {
                     self.expected.retain(|(expected, _)| *expected != token);
                     self.end(&token, Shutdown::Both);
                 }
-                Order::Mark(token) => {
+                DrainOrder::Mark(token) => {
                     if let Some(mut socket) = self.socket(&token) {
-                        // One that is gone, or does not read, is told of otherwise.
+                        // A drain that is gone, or does not read, is reported as lost.
                         let _ = socket.write(&[0]);
                     }
                 }
-                Order::Finish(token) => self.end(&token, Shutdown::Write),
+                DrainOrder::Finish(token) => self.end(&token, Shutdown::Write),
             }
         }
     }
 
     fn end(&self, token: &PipeToken, how: Shutdown) {
         if let Some(socket) = self.socket(token) {
-            // One that is gone already needs no end.
+            // An error means that the drain has ended already.
             let _ = socket.shutdown(how);
         }
     }
 
     fn socket(&self, token: &PipeToken) -> Option<&UnixStream> {
-        let mut drains = self.drains.iter();
-        let drain = drains.find(|drain| drain.token.as_ref() == Some(token))?;
+        let mut connections = self.connections.iter();
+        let drain = connections.find(|it| it.token.as_ref() == Some(token))?;
         Some(&drain.socket)
     }
 
     fn accept(&mut self) {
-        let mut strangers = self
-            .drains
-            .iter()
-            .filter(|drain| drain.token.is_none())
-            .count();
-        let drains = &mut self.drains;
-        self.expected.retain(|(_, place)| {
+        let connections = &mut self.connections;
+        let unidentified = connections.iter().filter(|it| it.token.is_none());
+        let mut unidentified = unidentified.count();
+        self.expected.retain(|(_, expected)| {
             loop {
-                match place.listener.accept() {
-                    Ok((socket, _)) if strangers < STRANGERS_MAX && set_up(&socket) => {
-                        strangers += 1;
-                        drains.push(Drain {
+                match expected.listener.accept() {
+                    Ok((socket, _))
+                        if unidentified < UNIDENTIFIED_MAX
+                            && socket.set_nonblocking(true).is_ok() =>
+                    {
+                        unidentified += 1;
+                        connections.push(Connection {
                             socket,
-                            frames: Frames::default(),
+                            frames: FrameParser::default(),
                             token: None,
                             read: 0,
                         });
                     }
                     Ok(_) => {}
-                    Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return true,
-                    Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                    Err(cause) if cause.kind() == ErrorKind::WouldBlock => return true,
+                    Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
                     Err(cause) => {
-                        // No descriptor is left, most likely: the drain finds nobody and ends, and
-                        // its pane is polled.
-                        log::warn!("a drain cannot be heard: {cause}");
+                        // Most likely no descriptor is left. The drain finds no observer and ends,
+                        // and its pane is polled.
+                        log::warn!("cannot accept the connection of a drain: {cause}");
                         return false;
                     }
                 }
@@ -365,100 +347,93 @@ impl Reader {
         });
     }
 
-    /// Reads a little of a drain; how much, or `None` when there is no more to come.
+    /// Reads from a connection once. Returns the number of bytes, or `None` at its end.
     fn read(&mut self, at: usize, buffer: &mut [u8]) -> Result<Option<usize>, Stopped> {
-        let read = match (&self.drains[at].socket).read(buffer) {
+        let read = match (&self.connections[at].socket).read(buffer) {
             Ok(read) => read,
-            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(Some(0)),
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => return Ok(Some(0)),
+            Err(cause)
+                if matches!(cause.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                return Ok(Some(0));
+            }
             Err(_) => 0,
         };
         if read == 0 {
             return self.lost(at);
         }
-        self.drains[at].frames.push(&buffer[..read]);
-        // Many small pieces are worked on as one.
+        self.connections[at].frames.push(&buffer[..read]);
+        // Joins the bytes of small frames.
         let mut bytes = Vec::new();
         loop {
-            let frame = self.drains[at].frames.next();
-            if let (Ok(Some(Frame::Bytes(more))), Some(_)) = (&frame, &self.drains[at].token) {
+            let Connection { frames, token, .. } = &mut self.connections[at];
+            let frame = frames.next();
+            if let (Ok(Some(Frame::Bytes(more))), Some(_)) = (&frame, &token) {
                 bytes.extend_from_slice(more);
                 continue;
             }
             if !bytes.is_empty() {
-                self.tell(at, DrainOutput::Bytes(std::mem::take(&mut bytes)))?;
+                self.send(at, DrainOutput::Bytes(std::mem::take(&mut bytes)))?;
             }
             let frame = match frame {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return Ok(Some(read)),
-                Err(wrong) => {
-                    log::warn!("{wrong}");
+                Err(invalid) => {
+                    log::warn!("{invalid}");
                     return self.lost(at);
                 }
             };
-            let what = match (frame, &self.drains[at].token) {
+            let output = match (frame, &self.connections[at].token) {
                 (Frame::Hello(token), None) => {
                     let token = PipeToken(token);
-                    let place = self.expected.iter().position(|(known, _)| *known == token);
-                    let Some(place) = place else {
+                    let Some(expected) = self.expected.iter().position(|(it, _)| *it == token)
+                    else {
                         return Ok(None);
                     };
-                    self.expected.remove(place);
-                    self.drains[at].token = Some(token);
+                    self.expected.remove(expected);
+                    self.connections[at].token = Some(token);
                     DrainOutput::Connected
                 }
                 (Frame::Dropped(dropped), Some(_)) => DrainOutput::Dropped(dropped),
                 (Frame::Mark, Some(_)) => DrainOutput::Mark,
                 (Frame::End, Some(_)) => {
-                    self.tell(at, DrainOutput::Ended)?;
+                    self.send(at, DrainOutput::Ended)?;
                     return Ok(None);
                 }
                 _ => {
-                    log::warn!("a drain said something out of place");
+                    log::warn!("a drain sent a frame out of order");
                     return self.lost(at);
                 }
             };
-            self.tell(at, what)?;
+            self.send(at, output)?;
         }
     }
 
     fn lost(&mut self, at: usize) -> Result<Option<usize>, Stopped> {
-        if self.drains[at].token.is_some() {
-            self.tell(at, DrainOutput::Lost)?;
-        }
+        self.send(at, DrainOutput::Lost)?;
         Ok(None)
     }
 
-    /// Tells the poller, when it has room. It may give orders meanwhile: neither waits for the other.
-    fn tell(&mut self, at: usize, output: DrainOutput) -> Result<(), Stopped> {
-        let Some(token) = self.drains[at].token.clone() else {
+    /// Sends a message of an identified drain once the poller has room. The thread takes orders meanwhile,
+    /// so that neither side waits for the other.
+    fn send(&mut self, at: usize, output: DrainOutput) -> Result<(), Stopped> {
+        let Some(token) = self.connections[at].token.clone() else {
             return Ok(());
         };
-        let mut arrival = DrainMessage { token, output };
+        let mut message = DrainMessage { token, output };
         loop {
-            arrival = match self.arrived.try_send(arrival) {
+            message = match self.messages.try_send(message) {
                 Ok(()) => return Ok(()),
                 Err(TrySendError::Disconnected(_)) => return Err(Stopped),
-                Err(TrySendError::Full(arrival)) => arrival,
+                Err(TrySendError::Full(message)) => message,
             };
-            let mut waiting = Select::new();
-            let stop = waiting.recv(&self.stop);
-            waiting.recv(&self.orders);
-            waiting.send(&self.arrived);
-            if waiting.ready() == stop {
+            let mut ready = Select::new();
+            let stop = ready.recv(&self.stop);
+            ready.recv(&self.orders);
+            ready.send(&self.messages);
+            if ready.ready() == stop {
                 return Err(Stopped);
             }
             self.take_orders();
         }
     }
-}
-
-/// Whether a connection can be read without waiting for it.
-fn set_up(socket: &UnixStream) -> bool {
-    socket.set_nonblocking(true).is_ok()
-}
-
-struct Ready {
-    drains: Vec<bool>,
-    places: bool,
 }

@@ -1,117 +1,110 @@
-//! What a drain says to its observer: a kind, a length, and so many bytes (pure).
+//! The frames that a drain sends to its observer: a kind, a length, and a payload (pure).
 
-use super::ring::{DroppedBytes, PIECE_BYTES, Piece};
-
-/// Kind and length.
+/// The bytes of a kind and a length.
 const HEAD_BYTES: usize = 5;
 
-/// What a drain says.
+/// The most bytes of a payload: as many as a drain reads and writes at a time.
+pub(super) const PAYLOAD_BYTES_MAX: usize = 64 << 10;
+
+/// A message of a drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// Whom it drains: what it was given on its command line, so that no other process is believed.
+    /// The token of the drain's command line, which proves that the sender is this drain.
     Hello(String),
     /// Bytes of the pane.
     Bytes(Vec<u8>),
-    /// Bytes that are missing here.
+    /// A gap in the bytes of the pane.
     Dropped(DroppedBytes),
-    /// All that was there when the observer asked has come by now.
+    /// All bytes up to the observer's last request for a mark have been sent.
     Mark,
     /// The pane's output has ended.
     End,
 }
 
-impl From<Piece> for Frame {
-    fn from(piece: Piece) -> Self {
-        match piece {
-            Piece::Bytes(bytes) => Self::Bytes(bytes),
-            Piece::Dropped(dropped) => Self::Dropped(dropped),
-            Piece::Mark => Self::Mark,
-        }
-    }
+/// Bytes that the drain had no room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DroppedBytes {
+    /// The number of bytes.
+    pub bytes: u64,
+    /// The number of line feeds among them.
+    pub line_ends: u64,
 }
 
 impl Frame {
-    /// As it is sent.
+    /// Encodes the frame for the socket.
     pub fn encode(&self) -> Vec<u8> {
+        let numbers;
         let (kind, payload): (u8, &[u8]) = match self {
             Self::Hello(token) => (0, token.as_bytes()),
             Self::Bytes(bytes) => (1, bytes),
             Self::Dropped(dropped) => {
-                let mut frame = head(2, 16);
-                frame.extend_from_slice(&dropped.bytes.to_le_bytes());
-                frame.extend_from_slice(&dropped.line_ends.to_le_bytes());
-                return frame;
+                numbers = [dropped.bytes.to_le_bytes(), dropped.line_ends.to_le_bytes()].concat();
+                (2, &numbers)
             }
             Self::End => (3, &[]),
             Self::Mark => (4, &[]),
         };
-        let mut frame = head(kind, payload.len());
+        let mut frame = Vec::with_capacity(HEAD_BYTES + payload.len());
+        frame.push(kind);
+        // No payload is longer than `PAYLOAD_BYTES_MAX`.
+        let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        frame.extend_from_slice(&len.to_le_bytes());
         frame.extend_from_slice(payload);
         frame
     }
 }
 
-fn head(kind: u8, len: usize) -> Vec<u8> {
-    let mut frame = Vec::with_capacity(HEAD_BYTES + len);
-    frame.push(kind);
-    // No payload is longer than a piece.
-    frame.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
-    frame
-}
-
-/// Reads frames from bytes that come cut anywhere.
+/// Parses frames from bytes that arrive in any pieces.
 #[derive(Debug, Default)]
-pub(crate) struct Frames {
+pub(crate) struct FrameParser {
     bytes: Vec<u8>,
-    /// How much of them has been read.
+    /// The number of bytes that have been parsed.
     at: usize,
 }
 
-/// Bytes that are no frames: whoever sent them is no drain.
+/// Bytes that are not frames: their sender is no drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("what came over the socket is not what a drain says")]
-pub(crate) struct NoFrame;
+#[error("a process that is not a drain sent bytes to the socket for drains")]
+pub(crate) struct InvalidFrame;
 
-impl Frames {
-    /// Takes bytes.
+impl FrameParser {
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.at);
         self.at = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next frame that is complete.
+    /// Returns the next complete frame.
     ///
     /// # Errors
-    /// When there can be none.
-    pub fn next(&mut self) -> Result<Option<Frame>, NoFrame> {
+    /// When the bytes are not a frame.
+    pub fn next(&mut self) -> Result<Option<Frame>, InvalidFrame> {
         let rest = &self.bytes[self.at..];
         let Some((head, rest)) = rest.split_first_chunk::<HEAD_BYTES>() else {
             return Ok(None);
         };
         let [kind, len @ ..] = *head;
         let len = u32::from_le_bytes(len) as usize;
-        if len > PIECE_BYTES {
-            return Err(NoFrame);
+        if len > PAYLOAD_BYTES_MAX {
+            return Err(InvalidFrame);
         }
         let Some(payload) = rest.get(..len) else {
             return Ok(None);
         };
         let frame = match kind {
-            0 => Frame::Hello(String::from_utf8(payload.to_vec()).map_err(|_| NoFrame)?),
+            0 => Frame::Hello(String::from_utf8(payload.to_vec()).map_err(|_| InvalidFrame)?),
             1 => Frame::Bytes(payload.to_vec()),
-            2 => {
-                let payload: [u8; 16] = payload.try_into().map_err(|_| NoFrame)?;
-                let [bytes, line_ends] = [0, 8].map(|at| {
-                    let mut number = [0; 8];
-                    number.copy_from_slice(&payload[at..at + 8]);
-                    u64::from_le_bytes(number)
-                });
-                Frame::Dropped(DroppedBytes { bytes, line_ends })
-            }
+            2 => match payload.as_chunks::<8>() {
+                ([bytes, line_ends], []) => Frame::Dropped(DroppedBytes {
+                    bytes: u64::from_le_bytes(*bytes),
+                    line_ends: u64::from_le_bytes(*line_ends),
+                }),
+                _ => return Err(InvalidFrame),
+            },
             3 if len == 0 => Frame::End,
             4 if len == 0 => Frame::Mark,
-            _ => return Err(NoFrame),
+            _ => return Err(InvalidFrame),
         };
         self.at += HEAD_BYTES + len;
         Ok(Some(frame))
@@ -138,18 +131,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_come_as_they_were_sent_however_they_are_cut(
+        fn frames_arrive_as_sent_in_any_pieces(
             frames in prop::collection::vec(frame(), 0..10),
             cuts in prop::collection::vec(1usize..60, 1..20),
         ) {
             let sent: Vec<u8> = frames.iter().flat_map(Frame::encode).collect();
-            let (mut reader, mut found) = (Frames::default(), Vec::new());
+            let (mut parser, mut found) = (FrameParser::default(), Vec::new());
             let (mut rest, mut cuts) = (sent.as_slice(), cuts.iter().cycle());
             while !rest.is_empty() {
                 let cut = cuts.next().map_or(1, |cut| *cut).min(rest.len());
-                reader.push(&rest[..cut]);
+                parser.push(&rest[..cut]);
                 rest = &rest[cut..];
-                while let Some(frame) = reader.next().unwrap() {
+                while let Some(frame) = parser.next().unwrap() {
                     found.push(frame);
                 }
             }
@@ -157,10 +150,10 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_are_too_much(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let mut reader = Frames::default();
-            reader.push(&bytes);
-            while let Ok(Some(_)) = reader.next() {}
+        fn any_bytes_are_handled(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut parser = FrameParser::default();
+            parser.push(&bytes);
+            while let Ok(Some(_)) = parser.next() {}
         }
     }
 }

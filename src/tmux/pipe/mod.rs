@@ -1,26 +1,29 @@
-//! Every byte of a pane: `pipe-pane` into a drain of ours, and from there over a socket.
+//! The bytes of a pane: `pipe-pane` into a drain, and from there over a socket to the poller.
 //!
 //! ```text
 //! tmux server ─socketpair─> td-observe drain ─Unix socket─> td-drains ─channel─> poller
 //!                             (always reads)    frames      (a thread a session)
 //! ```
 //!
-//! tmux keeps without limit what its command does not read (`streaming.md`), so the drain always
-//! reads: it is a child of the tmux server, goes on while the observer is stopped or slow, and
-//! counts what it has no room for. A pipe is opened only where there is none, in one command list
-//! with the capture that it goes on from. It is never closed by a tmux command, which might meet
-//! somebody else's pipe: the drain ends, and tmux, which has been told to read from it too (`-I`),
-//! sees that at once.
+//! tmux buffers without limit what its command does not read, so the drain always reads. It is a child of
+//! the tmux server, continues while the observer is stopped or slow, and counts the bytes that it has no
+//! room for. A pipe is opened only where there is none, in one command list with the capture from which
+//! it continues. No tmux command closes it, because that command might hit the pipe of another program.
+//! Instead the drain ends, which tmux notices at once, because it reads from the drain, too (`-I`).
 
-mod command;
-mod drain;
-mod drains;
 mod frame;
-mod place;
+
+mod backlog;
+mod command;
+mod poll;
 mod program;
-mod ring;
+mod socket;
+
+mod drain;
+
+mod drains;
 
 pub use drain::drain;
 pub(crate) use drains::{DrainMessage, DrainOutput, Drains, PipeToken};
+pub(crate) use frame::DroppedBytes;
 pub use program::DrainProgram;
-pub(crate) use ring::DroppedBytes;

@@ -1,4 +1,4 @@
-//! Which program drains panes: named by the caller, or found.
+//! The program that drains panes: named by the caller, or searched for.
 
 use std::path::{Path, PathBuf};
 
@@ -6,32 +6,32 @@ use rustix::fs::Access;
 
 use crate::error::{Error, Result};
 
-/// The program that can drain panes, unless another one is named.
+/// The default program.
 const PROGRAM: &str = "td-observe";
 
-/// The program that drains panes: `td-observe`, or another one that hands its second and third
+/// The program that drains panes: `td-observe`, or another one that passes its second and third
 /// argument to [`drain`](super::drain) when its first is `drain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainProgram(PathBuf);
 
 impl DrainProgram {
-    /// This process's own program; also when its file has been replaced or removed meanwhile, where
-    /// the system allows it (Linux). Only for programs that can be drains.
+    /// Returns the program of this process, which must be able to drain panes. On Linux this works also
+    /// after its file has been replaced or removed.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// When the path of the program is unknown.
     pub fn this() -> Result<Self> {
         let running = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
         if running.exists() {
             return Ok(Self(running));
         }
-        let path = std::env::current_exe()
-            .map_err(|cause| Error::other("cannot find the own program").because(cause))?;
+        let path = std::env::current_exe().map_err(|cause| {
+            Error::other("cannot find the program of this process").because(cause)
+        })?;
         Ok(Self(path))
     }
 
-    /// The `td-observe` of this machine: this process's own program, if it is that, or else the one
-    /// beside it, or in `PATH`.
+    /// Finds `td-observe`: the program of this process, one beside it, or one in `PATH`.
     ///
     /// # Errors
     /// When there is none.
@@ -51,17 +51,17 @@ impl DrainProgram {
         });
         found.map(Self).ok_or_else(|| {
             Error::other(format!(
-                "no {PROGRAM} is installed beside this program or in PATH, which drains panes"
+                "no {PROGRAM}, which drains panes, is installed beside this program or in PATH"
             ))
         })
     }
 
-    /// The program at a path.
+    /// Names the program at a path.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// Where it is.
+    /// Returns the path of the program.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }

@@ -30,7 +30,7 @@ pub fn run(bytes: &[u8]) {
         Repair::Whole => assert_eq!(after, bytes),
         Repair::Completed => assert_eq!(after, [bytes, b"\n"].concat()),
         Repair::Cut { bytes: cut } => assert_eq!(after, bytes[..bytes.len() - cut as usize]),
-        Repair::Left => panic!("the disk is not full"),
+        Repair::Failed => panic!("the disk is not full"),
     }
     assert!(after.is_empty() || after.ends_with(b"\n"));
     assert_eq!(

@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use td_observe::history::{
-    Follower, LogReader, Query, ReadReport, Record, RunDirectory, parse_line,
+    Follower, LogReader, LogRecord, Query, ReadReport, RunDirectory, parse_line,
 };
 use td_observe::{Envelope, TdEvent, Timestamp};
 
@@ -161,14 +161,14 @@ impl Truth {
     }
 }
 
-fn found(record: Record) -> Found {
+fn found(record: LogRecord) -> Found {
     let line = record.line().to_vec();
     Found(record.envelope, record.is_wanted, line)
 }
 
 /// A filter looks at fewer lines, so it counts fewer.
 fn check_counts(asked: &Asked, report: &ReadReport, truth: &Truth) {
-    let counted = (report.broken, report.torn);
+    let counted = (report.invalid, report.torn);
     if asked.query.wants_all() {
         assert_eq!(counted, (truth.broken, truth.torn));
     } else {
@@ -210,7 +210,7 @@ fn one_file(asked: &Asked, log: &[u8]) {
     assert_eq!(events, truth.events);
     check_counts(asked, &report, &truth);
     if asked.query.wants_all() {
-        let first = report.first_broken.as_ref().map(|(_, at)| *at);
+        let first = report.first_invalid.as_ref().map(|(_, at)| *at);
         assert_eq!(first, truth.first_broken);
     }
     assert!(report.problems.is_empty(), "{report:?}");

@@ -42,7 +42,7 @@ fn to_the_end(run: &RunDirectory) -> Vec<Envelope> {
         }
     });
     assert!(
-        log.report().broken == 0 && log.report().problems.is_empty(),
+        log.report().invalid == 0 && log.report().problems.is_empty(),
         "{:?}",
         log.report()
     );
@@ -210,7 +210,7 @@ fn a_line_that_is_being_written_is_waited_for() {
     file.write_all(b"\n").unwrap();
     for log in [&mut log, &mut late] {
         assert_eq!(there(log), [3]);
-        assert_eq!((log.report().broken, log.report().torn), (0, 0));
+        assert_eq!((log.report().invalid, log.report().torn), (0, 0));
     }
     bench.finish();
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use td_observe::FakeClock;
-use td_observe::history::{LogReader, NoticeKind, Query, Rotation};
+use td_observe::history::{LogNoticeKind, LogReader, Query, Rotation};
 
 use super::{accounted, events_of, files, plain_files, read};
 use crate::bench::{Bench, token};
@@ -226,7 +226,7 @@ fn where_no_new_file_can_be_begun_the_old_one_goes_on_and_that_is_said_once() {
     fs::create_dir(&last).unwrap();
     bench.fill("a", 50..1000);
     let kinds = bench.notices();
-    assert_eq!(kinds, [NoticeKind::NotRotated]);
+    assert_eq!(kinds, [LogNoticeKind::NotRotated]);
     let grown = fs::metadata(run.events_path()).unwrap().len();
     assert!(grown > 3 * SMALL.bytes_max, "{grown}");
     fs::remove_dir(&last).unwrap();
@@ -237,7 +237,7 @@ fn where_no_new_file_can_be_begun_the_old_one_goes_on_and_that_is_said_once() {
     fs::create_dir(&last).unwrap();
     bench.fill("a", 1300..1800);
     let kinds = bench.notices();
-    assert_eq!(kinds, [NoticeKind::NotRotated]);
+    assert_eq!(kinds, [LogNoticeKind::NotRotated]);
     fs::remove_dir(&last).unwrap();
     bench.finish();
     assert_eq!(accounted(&read(&run), 1), 1800);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use td_observe::history::{DataDir, Metadata, RunDirectory};
+use td_observe::history::{DataDir, RunDirectory, RunMetadata};
 use td_observe::{Envelope, IterationOutcome, TdEvent};
 
 use crate::cli::{Running, assert_code, program, text};
@@ -76,8 +76,8 @@ impl Place {
         DataDir::new(self.data()).run(&"it".into())
     }
 
-    fn metadata(&self) -> Metadata {
-        Metadata::read(&self.directory()).unwrap().unwrap()
+    fn metadata(&self) -> RunMetadata {
+        self.directory().metadata().unwrap().unwrap()
     }
 
     #[track_caller]

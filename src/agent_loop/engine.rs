@@ -1,0 +1,339 @@
+//! The loop engine: runs phase after phase, iteration after iteration, until each check has passed.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::select_biased;
+
+use super::LlmClient;
+use super::loop_agent::LoopAgent;
+use super::loop_reporter::{LoopReporter, LoopStore};
+use super::model::Cancel;
+use super::progress::{LoopEnd, LoopOutcome, Progress};
+use super::running_command::RunningCommand;
+use super::spec::{Phase, Spec};
+use super::tool::Toolbox;
+use crate::bus::EventEmitter;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::event::IterationOutcome;
+use crate::thread::{self, Handle, StopGuard, stop_pair};
+
+/// The type of loop in `LoopStarted`, as TaskDaemon names it.
+const LOOP_TYPE: &str = "Phase";
+
+/// Default maximum number of iterations.
+const ITERATIONS_MAX: u32 = 10;
+
+/// Number of successive failures of the model after which the loop ends: the cause is then one that
+/// no further attempt removes, such as a wrong key, a broken network or a missing program.
+const FAILURES_MAX: u32 = 5;
+
+/// Delay of the next attempt after a failure of the model; it doubles each time.
+const BACK_OFF: Duration = Duration::from_secs(1);
+const BACK_OFF_MAX: Duration = Duration::from_secs(60);
+
+/// Works on a task until its check passes: prompts a model, runs its tools, runs the check, and
+/// prompts again with the failure.
+///
+/// With an emitter, everything is reported as events.
+///
+/// ```
+/// use td_observe::agent_loop::{CommandClient, LoopEngine, Spec};
+/// # let directory = tempfile::tempdir().unwrap();
+///
+/// let spec = Spec::of_task("Write a file").check("test -e done");
+/// let agent = CommandClient::shell("touch done");
+/// let mut engine = LoopEngine::of_command(spec, agent)
+///     .directory(directory.path())
+///     .max_iterations(3);
+/// let outcome = engine.run(None);
+/// assert!(outcome.success);
+/// assert_eq!(outcome.iterations, 1);
+/// ```
+#[must_use = "a loop does nothing until it is run"]
+pub struct LoopEngine {
+    pub(super) spec: Spec,
+    pub(super) agent: LoopAgent,
+    pub(super) toolbox: Toolbox,
+    pub(super) directory: PathBuf,
+    max_iterations: u32,
+    pub(super) max_turns: Option<u32>,
+    timeout: Option<Duration>,
+    pub(super) check_timeout: Option<Duration>,
+    pub(super) ignored: Option<PathBuf>,
+    pub(super) cancel: Cancel,
+    pub(super) running_check: RunningCommand,
+    pub(super) clock: Clock,
+    pub(super) progress: Progress,
+}
+
+impl LoopEngine {
+    /// Creates a loop with this model.
+    pub fn new(spec: Spec, client: impl LlmClient + 'static) -> Self {
+        Self::of(spec, LoopAgent::Client(Box::new(client)))
+    }
+
+    /// Creates a loop that runs this command in the loop's directory. Its standard error is stored
+    /// together with the check's.
+    pub fn of_command(spec: Spec, command: super::CommandClient) -> Self {
+        Self::of(spec, LoopAgent::command(command))
+    }
+
+    fn of(spec: Spec, agent: LoopAgent) -> Self {
+        Self {
+            spec,
+            agent,
+            toolbox: Toolbox::new(),
+            directory: PathBuf::from("."),
+            max_iterations: ITERATIONS_MAX,
+            max_turns: None,
+            timeout: None,
+            check_timeout: None,
+            ignored: None,
+            cancel: Cancel::new(),
+            running_check: RunningCommand::default(),
+            clock: Clock::system(),
+            progress: Progress::default(),
+        }
+    }
+
+    /// Sets the tools that the model may call.
+    pub fn tools(mut self, toolbox: Toolbox) -> Self {
+        self.toolbox = toolbox;
+        self
+    }
+
+    /// Sets the directory in which the agent works and checks run; defaults to the current directory.
+    pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.directory = path.into();
+        self.agent = self.agent.directory(&self.directory);
+        self
+    }
+
+    /// Sets the maximum number of iterations; defaults to 10.
+    pub fn max_iterations(mut self, iterations: u32) -> Self {
+        self.max_iterations = iterations;
+        self
+    }
+
+    /// Sets the maximum number of answers in an iteration, after which the check decides; defaults
+    /// to 50. For a command that works on its own, it is the number of messages in its records, and
+    /// defaults to no limit.
+    pub fn max_turns(mut self, turns: u32) -> Self {
+        self.max_turns = Some(turns);
+        self.agent = self.agent.max_turns(turns);
+        self
+    }
+
+    /// Sets the timeout of the loop; defaults to none.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the timeout of a check, which then fails with exit code 124; defaults to none.
+    pub fn check_timeout(mut self, timeout: Duration) -> Self {
+        self.check_timeout = Some(timeout);
+        self
+    }
+
+    /// Ignores changes in a directory that other programs write, such as the log's.
+    pub fn ignore_changes_in(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ignored = Some(path.into());
+        self
+    }
+
+    /// Continues an earlier loop; see [`Progress::of_run`].
+    pub fn resume(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Returns a handle that ends the loop from another thread.
+    #[must_use]
+    pub fn cancel(&self) -> Cancel {
+        self.cancel.clone()
+    }
+
+    /// Returns a function that cancels the loop and kills its commands, for a program that must end
+    /// at once.
+    #[cfg(feature = "cli")]
+    pub(crate) fn killer(&self) -> impl FnOnce() + Send + use<> {
+        let cancel = self.cancel.clone();
+        let running = [Some(self.running_check.clone()), self.agent.running()];
+        move || {
+            cancel.cancel();
+            running.iter().flatten().for_each(RunningCommand::kill);
+        }
+    }
+
+    /// Runs the loop in the calling thread until its end. Nothing is stored, except by the emitter's
+    /// bus.
+    ///
+    /// A failure in an iteration is its outcome; the next iteration follows.
+    pub fn run(&mut self, emitter: Option<&EventEmitter>) -> LoopOutcome {
+        self.run_stored(emitter, None)
+    }
+
+    pub(super) fn run_stored(
+        &mut self,
+        emitter: Option<&EventEmitter>,
+        store: Option<Arc<dyn LoopStore>>,
+    ) -> LoopOutcome {
+        let deadline = self
+            .timeout
+            .and_then(|timeout| self.clock.now().checked_add(timeout));
+        let reporter = LoopReporter::new(emitter, store);
+        if !self.progress.is_resumed {
+            reporter.loop_started(LOOP_TYPE, &self.spec.task);
+        }
+        let end = match self.timer(deadline) {
+            Ok(timer) => {
+                let end = self.run_phases(&reporter, deadline);
+                timer.stop();
+                end
+            }
+            Err(error) => LoopEnd::Failed(format!("{error:?}")),
+        };
+        reporter.loop_completed(LoopOutcome {
+            success: end == LoopEnd::Passed,
+            iterations: self.progress.iteration,
+            end,
+        })
+    }
+
+    /// Starts a thread that cancels the loop at the deadline.
+    fn timer(&self, deadline: Option<Instant>) -> Result<LoopTimer> {
+        let (guard, stop) = stop_pair();
+        let Some(deadline) = deadline else {
+            return Ok(LoopTimer {
+                guard,
+                thread: None,
+            });
+        };
+        let (cancel, clock) = (self.cancel.clone(), self.clock.clone());
+        let thread = thread::spawn("td-loop-timer", move || {
+            select_biased! {
+                recv(stop) -> _ => {}
+                recv(clock.at(deadline)) -> _ => cancel.cancel(),
+            }
+        })?;
+        Ok(LoopTimer {
+            guard,
+            thread: Some(thread),
+        })
+    }
+
+    fn run_phases(&mut self, reporter: &LoopReporter<'_>, deadline: Option<Instant>) -> LoopEnd {
+        let total = self.spec.phases.len();
+        let mut failures = 0;
+        while let Some(phase) = self.spec.phases.get(self.progress.phase).cloned() {
+            if self.progress.in_phase == 0 {
+                reporter.phase_started(self.progress.phase, &phase.name, total);
+            }
+            loop {
+                if let Some(end) = self.limit_reached(&phase, deadline) {
+                    return end;
+                }
+                self.progress.iteration += 1;
+                self.progress.in_phase += 1;
+                let attempt = self.attempt(reporter, &phase);
+                reporter.iteration_completed(&self.progress, &attempt.outcome);
+                if matches!(attempt.outcome, IterationOutcome::ValidationPassed) {
+                    break;
+                }
+                if let Some(reason) = attempt.fatal {
+                    return LoopEnd::Failed(reason);
+                }
+                failures = match attempt.outcome {
+                    IterationOutcome::LlmError { .. } => failures + 1,
+                    _ => 0,
+                };
+                if failures > 0
+                    && let Some(end) = self.back_off(failures, reporter)
+                {
+                    return end;
+                }
+            }
+            failures = 0;
+            self.progress = self.progress.next_phase();
+        }
+        LoopEnd::Passed
+    }
+
+    /// Returns the limit that forbids a further iteration, if one is reached.
+    fn limit_reached(&self, phase: &Phase, deadline: Option<Instant>) -> Option<LoopEnd> {
+        if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
+            return Some(LoopEnd::Timeout);
+        }
+        if self.cancel.is_cancelled() {
+            return Some(LoopEnd::Cancelled);
+        }
+        let in_phase = phase.max_iterations.unwrap_or(u32::MAX);
+        let is_max =
+            self.progress.iteration >= self.max_iterations || self.progress.in_phase >= in_phase;
+        is_max.then_some(LoopEnd::MaxIterations)
+    }
+
+    /// Waits after a failure of the model; returns an end after too many failures.
+    fn back_off(&self, failures: u32, reporter: &LoopReporter<'_>) -> Option<LoopEnd> {
+        if self.cancel.is_cancelled() || self.progress.iteration >= self.max_iterations {
+            return None;
+        }
+        if failures >= FAILURES_MAX {
+            let reason = format!("the model failed {failures} times in succession");
+            return Some(LoopEnd::Failed(reason));
+        }
+        let wait = BACK_OFF.saturating_mul(1 << (failures - 1).min(16));
+        let wait = wait.min(BACK_OFF_MAX);
+        reporter.warning(&format!(
+            "the model failed; the next iteration starts in {wait:?}"
+        ));
+        select_biased! {
+            recv(self.cancel.stop()) -> _ => {}
+            recv(self.clock.after(wait)) -> _ => {}
+        }
+        None
+    }
+
+    /// Checks that the directory exists.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if it does not.
+    pub(super) fn ready(&self) -> Result<()> {
+        let path: &Path = &self.directory;
+        match path.is_dir() {
+            true => Ok(()),
+            false => Err(Error::invalid("the working directory does not exist:").at(path)),
+        }
+    }
+}
+
+impl fmt::Debug for LoopEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoopEngine")
+            .field("spec", &self.spec)
+            .field("directory", &self.directory)
+            .field("progress", &self.progress)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A thread that waits for the loop's deadline.
+struct LoopTimer {
+    guard: StopGuard,
+    thread: Option<Handle<()>>,
+}
+
+impl LoopTimer {
+    fn stop(self) {
+        drop(self.guard);
+        if let Some(thread) = self.thread {
+            // The thread contains no code that panics.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Reports a loop: its events, and its progress in the metadata of its run.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::iteration_files::{IterationFiles, warn};
+use super::progress::{LoopEnd, LoopOutcome, Progress};
+use crate::bus::EventEmitter;
+use crate::error::Result;
+use crate::event::{ExecutionId, IterationOutcome, TdEvent};
+use crate::history::IterationDirectory;
+
+/// The context of a loop's errors.
+const CONTEXT: &str = "loop";
+
+/// The storage of a loop's run.
+pub(super) trait LoopStore: Send + Sync {
+    /// Returns the directory of an iteration, if the run is stored.
+    fn iteration(&self, iteration: u32) -> Option<Result<IterationDirectory>>;
+
+    /// Adds fields to the metadata of the run.
+    fn add_metadata(&self, extra: Map<String, Value>);
+}
+
+/// Reports the progress of a loop.
+pub(super) struct LoopReporter<'a> {
+    pub emitter: Option<&'a EventEmitter>,
+    store: Option<Arc<dyn LoopStore>>,
+}
+
+impl<'a> LoopReporter<'a> {
+    pub fn new(emitter: Option<&'a EventEmitter>, store: Option<Arc<dyn LoopStore>>) -> Self {
+        Self { emitter, store }
+    }
+
+    pub fn loop_started(&self, loop_type: &str, task: &str) {
+        if let Some(emitter) = self.emitter {
+            emitter.loop_started(loop_type, task);
+        }
+    }
+
+    pub fn phase_started(&self, index: usize, name: &str, total: usize) {
+        if let Some(emitter) = self.emitter {
+            emitter.phase_started(index, name, total);
+        }
+    }
+
+    /// Reports the beginning of an iteration, and creates its files.
+    pub fn iteration_started(&self, progress: &Progress) -> IterationFiles {
+        let iteration = progress.iteration;
+        if let Some(emitter) = self.emitter {
+            emitter.iteration_started(iteration);
+        }
+        self.store_progress(progress, Value::Null);
+        let directory = self
+            .store
+            .as_ref()
+            .and_then(|store| store.iteration(iteration));
+        IterationFiles::new(directory, self.emitter)
+    }
+
+    /// Reports the end of an iteration.
+    pub fn iteration_completed(&self, progress: &Progress, outcome: &IterationOutcome) {
+        if let Some(emitter) = self.emitter {
+            emitter.emit(TdEvent::IterationCompleted {
+                execution_id: ExecutionId::clone(emitter.execution_id()),
+                iteration: progress.iteration,
+                outcome: outcome.clone(),
+            });
+        }
+        // An enum of names and texts always serializes.
+        let outcome = serde_json::to_value(outcome).unwrap_or_default();
+        self.store_progress(progress, outcome);
+    }
+
+    pub fn loop_completed(&self, outcome: LoopOutcome) -> LoopOutcome {
+        if let Some(emitter) = self.emitter {
+            match &outcome.end {
+                LoopEnd::Passed => {}
+                LoopEnd::Failed(why) => {
+                    emitter.error(CONTEXT, why);
+                }
+                end => {
+                    emitter.warning(CONTEXT, &format!("the loop ends: {}", end.words()));
+                }
+            }
+            emitter.loop_completed(outcome.success, outcome.iterations);
+        }
+        outcome
+    }
+
+    pub fn warning(&self, message: &str) {
+        warn(self.emitter, message);
+    }
+
+    pub fn error(&self, context: &str, message: &str) {
+        match self.emitter {
+            Some(emitter) => {
+                emitter.error(context, message);
+            }
+            None => log::error!("{context}: {message}"),
+        }
+    }
+
+    fn store_progress(&self, progress: &Progress, outcome: Value) {
+        let Some(store) = &self.store else { return };
+        let mut extra = Map::new();
+        let value = json!({
+            "phase": progress.phase,
+            "iteration": progress.iteration,
+            "outcome": outcome,
+        });
+        extra.insert("progress".to_owned(), value);
+        store.add_metadata(extra);
+    }
+}

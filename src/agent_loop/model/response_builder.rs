@@ -1,0 +1,316 @@
+//! Builds a response from a stream: sends each chunk on, and keeps the whole.
+
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, Sender, TrySendError, never, select_biased};
+use serde_json::{Map, Value};
+
+use super::cancel::Cancel;
+use super::error::LlmError;
+use super::response::{BrokenInput, Response, StopReason, StreamChunk, ToolCall, Usage};
+use crate::agent::AgentEvent;
+
+/// Maximum size of an answer's text, and of its tools' inputs: far more than any model writes.
+pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Maximum number of tool calls in an answer; a model that calls more is stuck.
+const CALLS_MAX: usize = 256;
+
+/// Separator between the messages of an agent in the response's text.
+const SEPARATOR: &str = "\n\n";
+
+/// Builds a response from the parts that a reader finds.
+pub(super) struct ResponseBuilder<'a> {
+    chunks: &'a Sender<StreamChunk>,
+    cancel: &'a Cancel,
+    /// Fires when the answer must have ended; a receiver that takes no chunks delays it no longer.
+    deadline: Receiver<Instant>,
+    is_late: bool,
+    response: Response,
+    /// True if the next text belongs to another message.
+    is_between: bool,
+    calls: Vec<PendingCall>,
+    input_bytes: usize,
+    has_warned: bool,
+    /// Number of complete messages of an agent that works on its own.
+    turns: u32,
+    turns_started: u32,
+    #[cfg(feature = "http")]
+    key: Option<super::http::Secret>,
+}
+
+/// A tool call whose input may be incomplete.
+struct PendingCall {
+    id: String,
+    name: String,
+    json: String,
+    is_done: bool,
+}
+
+impl<'a> ResponseBuilder<'a> {
+    pub fn new(chunks: &'a Sender<StreamChunk>, cancel: &'a Cancel) -> Self {
+        Self {
+            chunks,
+            cancel,
+            deadline: never(),
+            is_late: false,
+            response: Response::default(),
+            is_between: false,
+            calls: Vec::new(),
+            input_bytes: 0,
+            has_warned: false,
+            turns: 0,
+            turns_started: 0,
+            #[cfg(feature = "http")]
+            key: None,
+        }
+    }
+
+    /// Sets a deadline, after which no more chunks are sent.
+    pub fn deadline(mut self, deadline: Receiver<Instant>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Sends a chunk. Waits for room until the deadline, a cancellation, or the receiver's end.
+    pub fn send(&mut self, chunk: StreamChunk) {
+        if self.is_late || self.cancel.is_cancelled() {
+            return;
+        }
+        let chunk = match self.chunks.try_send(chunk) {
+            // Without a receiver, the response is still built.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => return,
+            Err(TrySendError::Full(chunk)) => chunk,
+        };
+        select_biased! {
+            recv(self.cancel.stop()) -> _ => {}
+            recv(self.deadline) -> _ => self.is_late = true,
+            send(self.chunks, chunk) -> _ => {}
+        }
+    }
+
+    /// Notes that a message of an agent is complete.
+    pub fn end_turn(&mut self) {
+        self.turns = self.turns.saturating_add(1);
+    }
+
+    /// Notes that a message of an agent has begun.
+    pub fn begin_turn(&mut self) {
+        self.turns_started = self.turns.saturating_add(1);
+    }
+
+    /// Returns the number of messages that have begun.
+    pub fn turns_started(&self) -> u32 {
+        self.turns_started
+    }
+
+    /// Sends a warning.
+    pub fn warn(&mut self, context: &str, message: String) {
+        self.send(StreamChunk::Agent(AgentEvent::Warning {
+            context: context.to_owned(),
+            message,
+        }));
+    }
+
+    /// Redacts the key from the text, in case a server sends it back.
+    #[cfg(feature = "http")]
+    pub fn redact(mut self, key: super::http::Secret) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Adds text.
+    pub fn text(&mut self, text: String) {
+        if text.is_empty() {
+            return;
+        }
+        #[cfg(feature = "http")]
+        let text = match &self.key {
+            Some(key) => key.redact(&text),
+            None => text,
+        };
+        let kept = &mut self.response.text;
+        if std::mem::take(&mut self.is_between) && !kept.is_empty() {
+            kept.push_str(SEPARATOR);
+        }
+        let has_room = kept.len() + text.len() <= ANSWER_BYTES_MAX;
+        if has_room {
+            kept.push_str(&text);
+        }
+        self.send(StreamChunk::TextDelta(text));
+        if !has_room && !std::mem::replace(&mut self.has_warned, true) {
+            let message = format!("the answer's text is cut after {ANSWER_BYTES_MAX} bytes");
+            self.warn("model", message);
+        }
+    }
+
+    /// Ends a message; another one may follow.
+    pub fn end_message(&mut self) {
+        self.is_between = true;
+    }
+
+    /// Begins a tool call and returns its index; `None` if there are too many.
+    pub fn begin_call(&mut self, id: &str, name: &str) -> Option<usize> {
+        if self.calls.len() >= CALLS_MAX {
+            return None;
+        }
+        // Some servers send no ids, or equal ones, but results are paired by id.
+        let is_taken = id.is_empty() || self.calls.iter().any(|call| call.id == id);
+        let id = match is_taken {
+            true => format!("call_{}_{id}", self.calls.len()),
+            false => id.to_owned(),
+        };
+        let name = name.to_owned();
+        self.calls.push(PendingCall {
+            id: id.clone(),
+            name: name.clone(),
+            json: String::new(),
+            is_done: false,
+        });
+        self.send(StreamChunk::ToolUseStart { id, name });
+        Some(self.calls.len() - 1)
+    }
+
+    /// Adds to a call's input; returns false if the inputs are too large.
+    pub fn add_input(&mut self, index: usize, json: &str) -> bool {
+        self.input_bytes += json.len();
+        let Some(call) = self.calls.get_mut(index).filter(|call| !call.is_done) else {
+            return true;
+        };
+        if self.input_bytes > ANSWER_BYTES_MAX {
+            return false;
+        }
+        if !json.is_empty() {
+            call.json.push_str(json);
+            let (id, json) = (call.id.clone(), json.to_owned());
+            self.send(StreamChunk::ToolUseDelta { id, json });
+        }
+        true
+    }
+
+    /// Ends a tool call.
+    pub fn end_call(&mut self, index: usize) {
+        let call = self.calls.get_mut(index).filter(|call| !call.is_done);
+        if let Some(call) = call {
+            call.is_done = true;
+            let id = call.id.clone();
+            self.send(StreamChunk::ToolUseEnd { id });
+        }
+    }
+
+    /// Returns the answer's usage, to be changed.
+    pub fn usage(&mut self) -> &mut Usage {
+        &mut self.response.usage
+    }
+
+    /// Sets the reason why the answer ends.
+    pub fn stop(&mut self, reason: StopReason) {
+        self.response.stop_reason = reason;
+    }
+
+    /// Returns true if there is text.
+    pub fn has_text(&self) -> bool {
+        !self.response.text.is_empty()
+    }
+
+    /// Finishes a complete answer.
+    pub fn finish(mut self) -> Response {
+        let done = StreamChunk::MessageDone {
+            stop_reason: self.response.stop_reason.clone(),
+            usage: self.response.usage,
+        };
+        self.send(done);
+        self.into_response()
+    }
+
+    /// Adds the incomplete answer to its error.
+    pub fn fail(self, error: LlmError) -> LlmError {
+        error.with_partial(self.into_response())
+    }
+
+    fn into_response(self) -> Response {
+        let mut response = self.response;
+        let done = self.calls.into_iter().filter(|call| call.is_done);
+        response.tool_calls = done
+            .map(|call| ToolCall {
+                id: call.id,
+                name: call.name,
+                input: parse_input(call.json),
+            })
+            .collect();
+        response
+    }
+}
+
+/// Parses a call's input.
+fn parse_input(text: String) -> Result<Value, BrokenInput> {
+    if text.trim().is_empty() {
+        // The input of a tool without parameters may be empty.
+        return Ok(Value::Object(Map::new()));
+    }
+    match serde_json::from_str::<Value>(&text) {
+        Ok(value) if value.is_object() => Ok(value),
+        Ok(_) => Err(BrokenInput {
+            text,
+            why: "it is another kind of value".to_owned(),
+        }),
+        Err(error) => Err(BrokenInput {
+            text,
+            why: error.to_string(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::bounded;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn inputs_are_objects_or_errors() {
+        assert_eq!(parse_input(String::new()), Ok(json!({})));
+        assert_eq!(parse_input("{\"a\": [1]}".into()), Ok(json!({"a": [1]})));
+        for broken in ["{\"a\":", "[1]", "null", "{} {}", "{\"a\":1"] {
+            let error = parse_input(broken.into()).unwrap_err();
+            assert_eq!(error.text, broken);
+            assert!(error.to_string().contains("not a JSON object"), "{error}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(parse_input(deep).is_err());
+    }
+
+    #[test]
+    fn calls_get_unique_ids_and_count_when_complete() {
+        let (chunks, _) = bounded(0);
+        let cancel = Cancel::new();
+        let mut response = ResponseBuilder::new(&chunks, &cancel);
+        for id in ["a", "a", "", ""] {
+            let index = response.begin_call(id, "read").unwrap();
+            assert!(response.add_input(index, "{}"));
+            if index != 1 {
+                response.end_call(index);
+            }
+        }
+        let response = response.finish();
+        let ids: Vec<&str> = response.tool_calls.iter().map(|call| &*call.id).collect();
+        assert_eq!(ids, ["a", "call_2_", "call_3_"]);
+    }
+
+    #[test]
+    fn a_receiver_that_takes_no_chunks_does_not_delay_the_end() {
+        let (full, _kept) = bounded(0);
+        let cancel = Cancel::new();
+        let clock = crate::clock::Clock::system();
+        let mut response = ResponseBuilder::new(&full, &cancel).deadline(clock.at(clock.now()));
+        response.text("late".into());
+        response.text("r".into());
+        assert_eq!(response.finish().text, "later");
+
+        let mut response = ResponseBuilder::new(&full, &cancel);
+        cancel.cancel();
+        response.text("cancelled".into());
+        assert_eq!(response.finish().text, "cancelled");
+    }
+}

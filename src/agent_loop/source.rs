@@ -1,0 +1,94 @@
+//! A loop as a source of an engine: a thread runs it, and opens and closes its run.
+
+use std::sync::Arc;
+
+use crossbeam_channel::select_biased;
+use serde_json::{Map, Value};
+
+use super::engine::LoopEngine;
+use super::loop_reporter::LoopStore;
+use super::model::Cancel;
+use super::progress::{LoopEnd, LoopOutcome};
+use crate::error::{Error, Result};
+use crate::event::ExecutionId;
+use crate::history::{IterationDirectory, RunInfo, RunState};
+use crate::observe::{Context, Job, JobHandle, RunName, Runs, Source};
+use crate::thread::{self, stop_pair};
+
+/// Creates the job that runs a loop; `extra` is added to the run's metadata.
+pub(crate) fn loop_job(
+    name: RunName,
+    mut engine: LoopEngine,
+    extra: Map<String, Value>,
+) -> (impl Source, JobHandle<LoopOutcome, Cancel>) {
+    let cancel = engine.cancel();
+    Job::new("td-loop".to_owned(), cancel, move |context: &Context| {
+        engine.clock = context.clock.clone();
+        engine.ready()?;
+        let info = RunInfo {
+            kind: "loop".to_owned(),
+            label: "loop".to_owned(),
+            identity: None,
+            extra,
+        };
+        run(&mut engine, name, info, context)
+    })
+}
+
+fn run(
+    engine: &mut LoopEngine,
+    name: RunName,
+    info: RunInfo,
+    context: &Context,
+) -> Result<LoopOutcome> {
+    let opened = context.runs.open(name, info)?;
+    let emitter = opened.emitter;
+    if engine.progress.iteration > 0 && opened.history.is_none() {
+        let id = emitter.execution_id().clone();
+        context.runs.close(&id, RunState::Detached, None);
+        return Err(Error::locked(format!(
+            "another process continues the run {id}"
+        )));
+    }
+    let id = emitter.execution_id().clone();
+    // The engine's end cancels the loop; the watcher ends with this call.
+    let (guard, done) = stop_pair();
+    let (stop, cancel) = (context.stop.clone(), engine.cancel());
+    let watcher = thread::spawn("td-loop-stop", move || {
+        select_biased! {
+            recv(done) -> _ => {}
+            recv(stop) -> _ => cancel.cancel(),
+        }
+    })?;
+    let store = RunStore {
+        runs: Arc::clone(&context.runs),
+        id: id.clone(),
+    };
+    let outcome = engine.run_stored(Some(&emitter), Some(Arc::new(store)));
+    drop(guard);
+    // The thread contains no code that panics.
+    let _ = watcher.join();
+    let (state, exit_status) = match &outcome.end {
+        LoopEnd::Passed => (RunState::Completed, Some(0)),
+        LoopEnd::Cancelled => (RunState::Detached, None),
+        _ => (RunState::Failed, Some(1)),
+    };
+    context.runs.close(&id, state, exit_status);
+    Ok(outcome)
+}
+
+/// The run of a loop, stored by an engine.
+struct RunStore {
+    runs: Arc<dyn Runs>,
+    id: ExecutionId,
+}
+
+impl LoopStore for RunStore {
+    fn iteration(&self, iteration: u32) -> Option<Result<IterationDirectory>> {
+        self.runs.iteration(&self.id, iteration)
+    }
+
+    fn add_metadata(&self, extra: Map<String, Value>) {
+        self.runs.remark(&self.id, extra);
+    }
+}

@@ -1,0 +1,294 @@
+//! The log's thread: takes batches off the bus and has them written.
+//!
+//! `td-log` reads the lossless lane, whose sender never waits, and gets [`LogCommand`]s from whoever opens
+//! and closes runs and nudges it then. It blocks on the lane, until something comes, it is nudged or
+//! the writer has something to do, and on the disk. It ends when the bus is closed and all has been read.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use serde_json::{Map, Value};
+
+use crate::bus::{EventBus, LaneInterrupt, LosslessLane, RecvTimeoutError};
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::ExecutionId;
+use crate::history::{LogNoticeKind, LogOptions, LogReport, LogWriter, OpenRun, RunState};
+use crate::thread::{self, Handle, Panicked};
+
+/// LogCommands that wait: one for each run that is opened or closed while a batch is written.
+const COMMANDS_MAX: usize = 256;
+
+/// A run is closed this long after its last user let go of it, when all that the bus has sent by
+/// then is written: what was emitted before is long on its way.
+const CLOSE_AFTER: Duration = Duration::from_secs(1);
+
+/// What the log's thread is told.
+#[derive(Debug)]
+pub(super) enum LogCommand {
+    /// Write this run's events.
+    Attach(Box<OpenRun>),
+    /// This execution has no log: leave its events out, and say nothing of it.
+    Skip(ExecutionId),
+    /// Say this in the run's metadata.
+    AddMetadata {
+        id: ExecutionId,
+        extra: Map<String, Value>,
+    },
+    /// Nothing more comes for this run, or for this execution without one.
+    Close {
+        id: ExecutionId,
+        state: RunState,
+        exit_status: Option<i32>,
+    },
+}
+
+/// Where commands are given, from any thread.
+#[derive(Clone)]
+pub(super) struct LogCommands {
+    queue: Sender<LogCommand>,
+    /// Without it an command would wait for the next event, which may never come.
+    interrupt: LaneInterrupt,
+}
+
+impl LogCommands {
+    pub fn send(&self, command: LogCommand) {
+        // The log's thread lives as long as the bus; if it has panicked, the report says so.
+        let _ = self.queue.send(command);
+        self.interrupt.interrupt();
+    }
+}
+
+/// The log's thread.
+pub(super) struct LogThread {
+    commands: LogCommands,
+    thread: Handle<LogReport>,
+}
+
+impl LogThread {
+    pub fn start(bus: Arc<EventBus>, options: LogOptions, clock: Clock) -> Result<Self> {
+        let writer = LogWriter::start(options, clock.clone())?;
+        let lane = bus.subscribe_lossless()?;
+        let (queue, inbox) = bounded(COMMANDS_MAX);
+        let interrupt = lane.interrupt();
+        let work = LogThreadState {
+            writer,
+            inbox,
+            bus,
+            clock,
+            closing: Vec::new(),
+        };
+        let thread = thread::spawn("td-log", move || work.run(lane))?;
+        let commands = LogCommands { queue, interrupt };
+        Ok(Self { commands, thread })
+    }
+
+    pub fn commands(&self) -> LogCommands {
+        self.commands.clone()
+    }
+
+    /// Waits for the end; the bus must be closed.
+    pub fn finish(self) -> Result<LogReport, Panicked> {
+        drop(self.commands);
+        self.thread.join()
+    }
+}
+
+struct LogThreadState {
+    writer: LogWriter,
+    inbox: Receiver<LogCommand>,
+    bus: Arc<EventBus>,
+    clock: Clock,
+    closing: Vec<PendingClose>,
+}
+
+struct PendingClose {
+    at: Instant,
+    id: ExecutionId,
+    state: RunState,
+    exit_status: Option<i32>,
+}
+
+impl LogThreadState {
+    fn run(mut self, mut lane: LosslessLane) -> LogReport {
+        loop {
+            let now = self.clock.now();
+            self.handle_commands(now);
+            // On a slow disk events are on their way for longer than that: the next batch wakes us.
+            let close_at = match lane.is_caught_up() {
+                true => self.close_due(now),
+                false => None,
+            };
+            let due = [self.writer.tick(now), close_at];
+            let due = due.into_iter().flatten().min();
+            self.pass_notices();
+            match lane.recv_deadline(due) {
+                Ok(batch) => {
+                    // A run is attached before its first event is emitted: the command is there.
+                    let now = self.clock.now();
+                    self.handle_commands(now);
+                    self.writer.append(&batch, now);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Closed) => break,
+            }
+        }
+        let now = self.clock.now();
+        self.handle_commands(now);
+        for PendingClose {
+            id,
+            state,
+            exit_status,
+            ..
+        } in std::mem::take(&mut self.closing)
+        {
+            self.writer.close_run(&id, state, exit_status, now);
+        }
+        self.pass_notices();
+        self.writer.finish(now)
+    }
+
+    fn handle_commands(&mut self, now: Instant) {
+        for command in self.inbox.try_iter() {
+            match command {
+                // Opened again before it was closed: it goes on.
+                LogCommand::Attach(run) => {
+                    self.closing
+                        .retain(|closing| closing.id != *run.execution_id());
+                    self.writer.attach(*run, now);
+                }
+                LogCommand::Skip(id) => {
+                    self.closing.retain(|closing| closing.id != id);
+                    self.writer.skip_execution(id);
+                }
+                LogCommand::AddMetadata { id, extra } => self.writer.add_metadata(&id, extra, now),
+                LogCommand::Close {
+                    id,
+                    state,
+                    exit_status,
+                } => {
+                    self.closing.push(PendingClose {
+                        at: now + CLOSE_AFTER,
+                        id,
+                        state,
+                        exit_status,
+                    });
+                }
+            }
+        }
+    }
+
+    fn close_due(&mut self, now: Instant) -> Option<Instant> {
+        let (due, later) = std::mem::take(&mut self.closing)
+            .into_iter()
+            .partition(|closing: &PendingClose| closing.at <= now);
+        self.closing = later;
+        for PendingClose {
+            id,
+            state,
+            exit_status,
+            ..
+        } in due
+        {
+            self.writer.close_run(&id, state, exit_status, now);
+        }
+        self.closing.iter().map(|closing| closing.at).min()
+    }
+
+    /// Says what the log has to say, on stderr and as events.
+    fn pass_notices(&mut self) {
+        for notice in self.writer.take_notices() {
+            log::warn!("log of {}: {}", notice.execution_id, notice.message);
+            if notice.kind != LogNoticeKind::NotKept {
+                // A bus that is being closed takes no more; it has been said on stderr.
+                let _ = self.bus.emit(notice.to_event());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::BusOptions;
+    use crate::clock::FakeClock;
+    use crate::event::TdEvent;
+    use crate::history::{DataDir, LogReader, Query, RunInfo};
+
+    #[test]
+    fn a_run_is_not_closed_before_what_was_emitted_is_written() {
+        let temp = tempfile::tempdir().unwrap();
+        let fake = FakeClock::new();
+        let clock = fake.clock();
+        let bus = Arc::new(
+            EventBus::with_options(BusOptions {
+                clock: clock.clone(),
+                ..BusOptions::default()
+            })
+            .unwrap(),
+        );
+        let log_thread =
+            LogThread::start(Arc::clone(&bus), LogOptions::default(), clock.clone()).unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        let open = run.open(RunInfo::default(), clock.wall()).unwrap();
+        log_thread
+            .commands()
+            .send(LogCommand::Attach(Box::new(open)));
+        let emitter = bus.emitter_for("a");
+        // Some 30 MB, which take the log longer than the bus.
+        for _ in 0..500 {
+            let event = TdEvent::ExecutionOutput {
+                execution_id: "a".into(),
+                stream: "stdout".into(),
+                text: "x".repeat(64 * 1024),
+            };
+            emitter.emit_deadline(event, clock.now() + Duration::from_secs(3600));
+        }
+        log_thread.commands().send(LogCommand::Close {
+            id: "a".into(),
+            state: RunState::Completed,
+            exit_status: None,
+        });
+        // As on a slow disk, much time passes while it writes.
+        let system = Clock::system();
+        let ceiling = system.now() + Duration::from_secs(30);
+        while run.is_written().unwrap() {
+            assert!(system.now() < ceiling, "the run was never closed");
+            fake.advance(Duration::from_millis(500));
+            thread::park(Some(Duration::from_millis(2)));
+        }
+        bus.close();
+        let report = log_thread.finish().unwrap();
+        assert!(report.lost.is_empty(), "{report:?}");
+        let kept = LogReader::open(&run, Query::all()).unwrap().count();
+        assert_eq!(kept, 500);
+    }
+
+    #[test]
+    fn orders_are_followed_though_nothing_happens() {
+        let temp = tempfile::tempdir().unwrap();
+        let clock = Clock::system();
+        let bus = Arc::new(EventBus::new(16));
+        let log_thread =
+            LogThread::start(Arc::clone(&bus), LogOptions::default(), clock.clone()).unwrap();
+        let run = DataDir::new(temp.path()).run(&"a".into());
+        let open = run.open(RunInfo::default(), clock.wall()).unwrap();
+        log_thread
+            .commands()
+            .send(LogCommand::Attach(Box::new(open)));
+        log_thread.commands().send(LogCommand::Close {
+            id: "a".into(),
+            state: RunState::Completed,
+            exit_status: None,
+        });
+        // The lock is given back without any event, and without the end of the bus.
+        let deadline = clock.now() + Duration::from_secs(30);
+        while run.open(RunInfo::default(), clock.wall()).is_err() {
+            assert!(clock.now() < deadline, "the run was never closed");
+            thread::park(Some(Duration::from_millis(20)));
+        }
+        bus.close();
+        assert!(log_thread.finish().unwrap().lost.is_empty());
+    }
+}

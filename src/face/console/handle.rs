@@ -1,0 +1,227 @@
+//! Handles one event: adds its lines, and changes the state of its pane or session (pure).
+
+use super::pane_display::{PaneDisplay, PaneOutput, PanePolicy};
+use super::{Console, earliest};
+use crate::event::{Envelope, PaneId, Styles, TdEvent, lines_in};
+use crate::face::conversation::conversation_lines;
+use crate::face::describe::{agent_and_detail, describe};
+use crate::face::execution_lines::ExecutionText;
+use crate::face::session_labels::Label;
+
+/// The name that the rules give to a program that is no agent.
+const SHELL: &str = "shell";
+
+impl Console {
+    pub(super) fn handle(&mut self, envelope: &Envelope, out: &mut String) {
+        let event = &envelope.event;
+        let at = envelope.ts.micros();
+        self.labels.note(event);
+        let (id, pane) = (event.execution_id(), event.pane());
+        let label = self.labels.label(id, pane);
+        self.rows.make_room(&label);
+        if self.rows.columns.is_some() {
+            self.alerts.note(event, at);
+        }
+        if let Some(pane) = pane {
+            if follows_held_lines(event) {
+                self.with_pane(id, pane, at, out, |display, policy, emit| {
+                    display.release(at, policy, emit);
+                });
+            }
+            match event {
+                TdEvent::TurnCompleted { .. } => self.display(id, pane).is_turn_over = true,
+                TdEvent::PromptSent { .. } => self.display(id, pane).is_turn_over = false,
+                _ => {}
+            }
+        }
+        if let Some(lines) = conversation_lines(event, self.rows.options.verbose) {
+            for line in lines {
+                self.rows.row(&label, '|', line.tone, &line.text, out);
+            }
+            return;
+        }
+        if self.add_text(event, &label, out) {
+            return;
+        }
+        match event {
+            TdEvent::OutputUpdate {
+                pane,
+                first_line,
+                chunk,
+                styles,
+                is_complete,
+                ..
+            } => {
+                self.set_styles(id, pane, *first_line, chunk, styles);
+                self.with_pane(id, pane, at, out, |display, policy, emit| {
+                    display.settle(*first_line, chunk, at, policy, emit);
+                    if *is_complete {
+                        display.release(at, policy, emit);
+                    }
+                });
+            }
+            TdEvent::OutputRevised {
+                pane,
+                line,
+                text,
+                styles,
+                ..
+            } => {
+                self.set_styles(id, pane, *line, text, styles);
+                let number = self.panes.get(id, pane).number;
+                let is_printed = self.printed.can_rewrite((number, *line));
+                self.with_pane(id, pane, at, out, |display, policy, emit| {
+                    display.revise(*line, text, (at, is_printed), policy, emit);
+                });
+            }
+            TdEvent::ScreenUpdate { pane, .. } => {
+                self.with_pane(id, pane, at, out, |display, _, _| display.draw_screen(at));
+            }
+            TdEvent::OutputGap {
+                pane,
+                first_line,
+                lost_lines,
+                ..
+            } => {
+                let lost = lost_lines.and_then(|lost| i64::try_from(lost).ok());
+                let next = first_line.saturating_add(lost.unwrap_or(0));
+                self.with_pane(id, pane, at, out, |display, _, _| display.skip_to(next));
+            }
+            TdEvent::AgentState {
+                pane: Some(pane),
+                state,
+                ..
+            } => {
+                let agent = Some(agent_and_detail(event).0).filter(|agent| *agent != SHELL);
+                self.with_pane(id, pane, at, out, |display, _, _| display.set_agent(agent));
+                let is_shown = state == "done" && self.display(id, pane).is_turn_over;
+                if is_shown && !self.rows.options.verbose {
+                    return;
+                }
+            }
+            TdEvent::PaneOpened {
+                pane,
+                command,
+                height,
+                ..
+            } => {
+                self.display(id, pane).set_rows(*height);
+                if command != SHELL && self.policy.is_agent(command) {
+                    self.with_pane(id, pane, at, out, |display, _, _| {
+                        display.set_agent(Some(command));
+                    });
+                }
+            }
+            TdEvent::PaneResized { pane, height, .. } => self.display(id, pane).set_rows(*height),
+            TdEvent::SessionStarted { session, .. }
+            | TdEvent::SessionRenamed { to: session, .. } => {
+                let label = self.labels.label_of_session(id, session);
+                return self.add_description(event, &label, out);
+            }
+            TdEvent::SessionEnded { session, .. } => {
+                let label = self.labels.label_of_session(id, session);
+                for pane in self.labels.panes_of(id, session) {
+                    self.end_pane(id, &pane, out);
+                }
+                self.labels.remove(id, session);
+                return self.add_description(event, &label, out);
+            }
+            TdEvent::PaneClosed { pane, .. } => {
+                self.end_pane(id, pane, out);
+                self.labels.remove_pane(id, pane);
+            }
+            TdEvent::LogGap { .. } => self.end_lines(out),
+            _ => {}
+        }
+        self.add_description(event, &label, out);
+    }
+
+    fn add_description(&self, event: &TdEvent, label: &Label, out: &mut String) {
+        let is_verbose = self.rows.options.verbose;
+        let description = describe(event, is_verbose).filter(|it| is_verbose || !it.is_detail);
+        if let Some(it) = description {
+            self.rows.row(label, '|', it.tone, &it.marked(), out);
+        }
+    }
+
+    /// Adds the text of an execution; returns whether the event needs no description.
+    fn add_text(&mut self, event: &TdEvent, label: &Label, out: &mut String) -> bool {
+        let rows = &self.rows;
+        // Rendered once for the thousands of lines that an event may have.
+        let mut before = None;
+        self.executions.push(event, &mut |text| {
+            let before = before.get_or_insert_with(|| rows.before(label));
+            let start = out.len();
+            text.push(out, before, rows.options.coloured);
+            rows.wrap_painted(label, before, start, out);
+        })
+    }
+
+    /// Adds the open lines of executions.
+    pub(super) fn end_lines(&mut self, out: &mut String) {
+        let (rows, labels) = (&self.rows, &self.labels);
+        self.executions.end_all(&mut |line| {
+            let label = labels.label(line.execution_id, None);
+            let (before, start) = (rows.before(&label), out.len());
+            ExecutionText::Line(line).push(out, &before, rows.options.coloured);
+            rows.wrap_painted(&label, &before, start, out);
+        });
+    }
+
+    /// Keeps the colours of lines, if colours are shown.
+    fn set_styles(&mut self, id: &str, pane: &PaneId, first: i64, text: &str, styles: &Styles) {
+        if self.rows.options.coloured {
+            // A revision to blank text is still one line.
+            let lines = lines_in(text).count().max(1) as i64;
+            self.panes.get(id, pane).styles.set(first, lines, styles);
+        }
+    }
+
+    fn display(&mut self, id: &str, pane: &PaneId) -> &mut PaneDisplay {
+        &mut self.panes.get(id, pane).display
+    }
+
+    /// Writes what a pane's display emits during `act`.
+    fn with_pane(
+        &mut self,
+        id: &str,
+        pane: &PaneId,
+        at: i64,
+        out: &mut String,
+        act: impl FnOnce(&mut PaneDisplay, &PanePolicy, &mut dyn FnMut(PaneOutput<'_>)),
+    ) {
+        let label = self.labels.label(id, Some(pane));
+        let (known, policy) = (self.panes.get(id, pane), &self.policy);
+        let printed = &mut self.printed;
+        let error = known.write(&self.rows, &label, printed, out, |display, emit| {
+            act(display, policy, emit);
+        });
+        known.styles.truncate();
+        self.deadline = earliest(self.deadline, known.display.deadline(policy));
+        if let (Some(error), Some(_)) = (error, self.rows.columns) {
+            self.alerts.add_error_message(id, pane, &error, at);
+        }
+    }
+
+    /// Adds the last lines of a pane that has ended.
+    pub(super) fn end_pane(&mut self, id: &str, pane: &PaneId, out: &mut String) {
+        let label = self.labels.label(id, Some(pane));
+        if let Some(mut known) = self.panes.remove(id, pane) {
+            let (printed, policy) = (&mut self.printed, &self.policy);
+            known.write(&self.rows, &label, printed, out, |display, emit| {
+                display.finish(policy, emit);
+            });
+        }
+    }
+}
+
+/// Whether the event's text follows the lines that its pane printed before.
+fn follows_held_lines(event: &TdEvent) -> bool {
+    match event {
+        TdEvent::OutputGap { .. } | TdEvent::AgentState { .. } | TdEvent::TurnCompleted { .. } => {
+            true
+        }
+        TdEvent::ExecutionCompleted { exit_code, .. } => !matches!(exit_code, None | Some(0)),
+        _ => false,
+    }
+}

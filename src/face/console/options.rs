@@ -1,0 +1,21 @@
+//! The console's options and inputs (pure).
+
+use crate::event::PaneId;
+
+/// The appearance of the console.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ConsoleOptions {
+    pub coloured: bool,
+    /// Pads labels to equal width, for people; programs get no padding.
+    pub aligned: bool,
+    /// Adds the opening and closing of panes, the decoration of agents' screens, and possible gaps.
+    pub verbose: bool,
+}
+
+/// The content of a pane when observation began.
+#[derive(Debug)]
+pub(crate) struct BaselineLines {
+    pub session: String,
+    pub pane: PaneId,
+    pub lines: Vec<String>,
+}

@@ -1,0 +1,87 @@
+//! The panes that are displayed (pure).
+
+use std::collections::BTreeMap;
+
+use super::line_styles::LineStyles;
+use super::pane_display::{PaneDisplay, PaneOutput};
+use super::pane_writer::PaneWriter;
+use super::printed_rows::PrintedRows;
+use super::row_writer::RowWriter;
+use crate::event::PaneId;
+use crate::face::session_labels::Label;
+
+/// The execution and the id of a pane.
+pub(super) type PaneKey = (String, PaneId);
+
+/// A displayed pane.
+#[derive(Debug, Default)]
+pub(super) struct KnownPane {
+    /// Identifies the pane's lines on the terminal; never reused.
+    pub number: u64,
+    pub display: PaneDisplay,
+    pub styles: LineStyles,
+}
+
+/// All displayed panes.
+#[derive(Debug, Default)]
+pub(super) struct Panes {
+    panes: BTreeMap<PaneKey, KnownPane>,
+    /// The number of panes so far.
+    count: u64,
+}
+
+impl Panes {
+    /// Returns a pane, and adds it when it is new.
+    pub fn get(&mut self, id: &str, pane: &PaneId) -> &mut KnownPane {
+        let panes = self.panes.entry((id.to_owned(), pane.clone()));
+        panes.or_insert_with(|| {
+            self.count += 1;
+            KnownPane {
+                number: self.count,
+                ..KnownPane::default()
+            }
+        })
+    }
+
+    pub fn remove(&mut self, id: &str, pane: &PaneId) -> Option<KnownPane> {
+        self.panes.remove(&(id.to_owned(), pane.clone()))
+    }
+
+    pub fn first_key(&self) -> Option<PaneKey> {
+        self.panes.keys().next().cloned()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&PaneKey, &KnownPane)> {
+        self.panes.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&PaneKey, &mut KnownPane)> {
+        self.panes.iter_mut()
+    }
+}
+
+impl KnownPane {
+    /// Writes what the display emits during `act`; returns the last error message in it.
+    pub fn write(
+        &mut self,
+        rows: &RowWriter,
+        label: &Label,
+        printed: &mut PrintedRows,
+        out: &mut String,
+        act: impl FnOnce(&mut PaneDisplay, &mut dyn FnMut(PaneOutput<'_>)),
+    ) -> Option<String> {
+        let is_for_people = rows.options.coloured || rows.columns.is_some();
+        let mut writer = PaneWriter {
+            rows,
+            label,
+            number: self.number,
+            styles: &self.styles,
+            printed,
+            finds_errors: is_for_people && !self.display.is_agents(),
+            error: None,
+            out,
+        };
+        act(&mut self.display, &mut |output| writer.write(output));
+        writer.error
+    }
+}

@@ -1,0 +1,49 @@
+//! What the console shows for events.
+
+use super::*;
+use crate::face::samples::*;
+
+mod agents;
+mod lines;
+mod pipe;
+mod terminal;
+
+fn coloured() -> Console {
+    Console::new(ConsoleOptions {
+        coloured: true,
+        ..ConsoleOptions::default()
+    })
+}
+
+fn verbose() -> Console {
+    Console::new(ConsoleOptions {
+        verbose: true,
+        ..ConsoleOptions::default()
+    })
+}
+
+fn show(console: &mut Console, event: TdEvent) -> String {
+    let mut out = String::new();
+    console.event(&envelope(0, event), &mut out);
+    out
+}
+
+/// The last live row.
+fn live(console: &Console, columns: usize) -> Option<String> {
+    console.live((columns, 24), 0).pop()
+}
+
+/// What a console shows for events at these milliseconds, and at the end.
+fn play(mut console: Console, events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
+    let mut out = String::new();
+    for (ms, event) in events {
+        console.event(&envelope(ms * 1000, event), &mut out);
+    }
+    console.finish(&mut out);
+    out
+}
+
+/// An update of a full-screen program.
+fn drawn() -> TdEvent {
+    screen(80, 24, &[])
+}

@@ -1,0 +1,190 @@
+//! What agents do: prompts, tools, turns, states (pure).
+
+use super::description::{Description, with_text};
+use super::phrases::duration;
+use crate::event::TdEvent;
+use crate::face::tone::Tone;
+
+/// Whether an event ends a model's answer, which has no end event of its own.
+pub(in crate::face) fn ends_answer(event: &TdEvent) -> bool {
+    !matches!(
+        event,
+        TdEvent::TokenReceived { .. }
+            | TdEvent::Warning { .. }
+            | TdEvent::AgentState { .. }
+            | TdEvent::LogOpened { .. }
+            | TdEvent::Unknown(_)
+    )
+}
+
+pub(super) fn describe(event: &TdEvent, is_verbose: bool) -> Option<Description> {
+    let labelled = Description::labelled;
+    Some(match event {
+        TdEvent::PromptSent { prompt_summary, .. } => {
+            labelled("prompt", Tone::Plain, prompt_summary.clone())
+        }
+        TdEvent::ResponseCompleted {
+            input_tokens,
+            output_tokens,
+            ..
+        } => {
+            let text = match (input_tokens, output_tokens) {
+                // Agents that print plain text do not report a count.
+                (0, 0) => "complete".to_owned(),
+                _ => format!("{input_tokens} tokens read, {output_tokens} written"),
+            };
+            labelled("response", Tone::Dim, text)
+        }
+        TdEvent::ToolCallStarted {
+            tool_name,
+            tool_args_summary,
+            ..
+        } => labelled("tool", Tone::Plain, with_text(tool_name, tool_args_summary)),
+        TdEvent::ToolCallCompleted {
+            tool_name,
+            success,
+            result_summary,
+            duration_ms,
+            ..
+        } => {
+            let (tone, text) = tool_result(tool_name, *success, *duration_ms);
+            labelled("tool", tone, with_text(&text, result_summary))
+        }
+        TdEvent::TurnCompleted {
+            marker,
+            pane: None,
+            agent_id,
+            ..
+        } => {
+            let agent = agent_id.as_deref().map(|id| format!("{id} "));
+            let text = format!("{}ended: {marker}", agent.unwrap_or_default());
+            labelled("turn", Tone::Good, text)
+        }
+        TdEvent::TurnCompleted { evidence, .. } => {
+            // The agent's own report needs no evidence.
+            let evidence = evidence.as_deref();
+            let evidence = evidence.filter(|it| !matches!(*it, "transcript" | "status"));
+            let evidence = evidence.map(|evidence| format!(" ({evidence})"));
+            let text = format!("turn completed{}", evidence.unwrap_or_default());
+            Description::statement(Tone::Good, text)
+        }
+        TdEvent::AgentRegistered {
+            agent_id,
+            output_file,
+            ..
+        } => labelled("agent", Tone::Dim, format!("{agent_id}: {output_file}")),
+        TdEvent::AgentCompleted {
+            agent_id,
+            result,
+            evidence,
+            ..
+        } => {
+            let text = format!("{agent_id} COMPLETED ({evidence})");
+            labelled("agent", Tone::Good, with_text(&text, result))
+        }
+        TdEvent::AgentFailed {
+            agent_id,
+            error,
+            evidence,
+            ..
+        } => {
+            let text = format!("{agent_id} FAILED ({evidence})");
+            labelled("agent", Tone::Alarm, with_text(&text, error))
+        }
+        TdEvent::AgentState { .. } => describe_state(event, is_verbose)?,
+        _ => return None,
+    })
+}
+
+fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
+    let TdEvent::AgentState {
+        state,
+        agent,
+        evidence,
+        source,
+        asks,
+        detail,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let tone = match state.as_str() {
+        "waiting" => Tone::Caution,
+        "error" | "limited" => Tone::Alarm,
+        "done" => Tone::Good,
+        // Other states show in what the agent prints.
+        _ => Tone::Dim,
+    };
+    let source = source.as_deref();
+    // A transcript's turn ends and errors are events of their own.
+    let has_own_event = source.is_some_and(|source| *source == "transcript")
+        && matches!(state.as_str(), "done" | "error" | "limited");
+    let text = match agent {
+        // Logs of earlier versions name the agent in the evidence.
+        None => format!("agent {state}: {evidence}"),
+        Some(agent) => {
+            let reason = asks
+                .as_ref()
+                .or(detail.as_ref().filter(|_| state != "done"));
+            let reason = reason.map(|reason| format!(": {reason}"));
+            let source = source.filter(|_| is_verbose);
+            let evidence = source.map(|source| format!(" ({source}, {evidence})"));
+            let phrase = agent_phrase(state).unwrap_or(state);
+            let evidence = evidence.unwrap_or_default();
+            format!("{agent} {phrase}{evidence}{}", reason.unwrap_or_default())
+        }
+    };
+    let is_detail = tone == Tone::Dim || has_own_event;
+    Some(Description::statement(tone, text).detail_if(is_detail))
+}
+
+/// The phrase for a state in which an agent needs its user.
+pub(in crate::face) fn agent_phrase(state: &str) -> Option<&'static str> {
+    Some(match state {
+        "waiting" => "waits for you",
+        "error" => "stopped with an error",
+        "limited" => "reached a limit",
+        _ => return None,
+    })
+}
+
+/// The agent of an `AgentState`, and what it asks or what shows the state. Logs of earlier versions
+/// have both in the evidence: `claude choice (confirmed): 1. Yes`.
+pub(in crate::face) fn agent_and_detail(event: &TdEvent) -> (&str, &str) {
+    let TdEvent::AgentState {
+        evidence,
+        agent,
+        asks,
+        detail,
+        ..
+    } = event
+    else {
+        return ("", "");
+    };
+    match agent {
+        Some(agent) => {
+            let detail = asks.as_ref().or(detail.as_ref());
+            (agent, detail.map_or("", |detail| detail.as_str()))
+        }
+        None => {
+            let agent = evidence.split(' ').next().unwrap_or_default();
+            let detail = evidence.split_once("): ").map(|(_, detail)| detail);
+            (agent, detail.unwrap_or(evidence))
+        }
+    }
+}
+
+/// How a tool call ended, and after what time.
+pub(in crate::face) fn tool_result(name: &str, success: bool, duration_ms: u64) -> (Tone, String) {
+    let (tone, word) = match success {
+        true => (Tone::Dim, "done"),
+        false => (Tone::Caution, "FAILED"),
+    };
+    let text = match duration_ms {
+        // A tool call that was read off a screen has no duration.
+        0 => format!("{name} {word}"),
+        _ => format!("{name} {word} after {}", duration(duration_ms)),
+    };
+    (tone, text)
+}

@@ -1,0 +1,120 @@
+//! The description of an event, and how a face writes it (pure).
+
+use super::phrases::duration;
+use crate::face::tone::Tone;
+
+/// Characters of a prompt, a result or an error that are shown; the event has the whole.
+const TEXT_CHARS_MAX: usize = 300;
+
+/// How a description begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// With what it is about: `[tool] Bash`.
+    Labelled(&'static str),
+    /// It is a statement of its own: `[turn completed]`.
+    Statement,
+    /// It reports something missing: `… 3 lines lost`.
+    Missing,
+}
+
+/// An event in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::face) struct Description {
+    form: Form,
+    pub tone: Tone,
+    pub text: String,
+    duration_ms: Option<u64>,
+    /// For readers who ask for more.
+    pub is_detail: bool,
+}
+
+impl Description {
+    pub fn labelled(label: &'static str, tone: Tone, text: String) -> Self {
+        Self::new(Form::Labelled(label), tone, text)
+    }
+
+    pub fn statement(tone: Tone, text: String) -> Self {
+        Self::new(Form::Statement, tone, text)
+    }
+
+    pub fn missing(text: String) -> Self {
+        Self::new(Form::Missing, Tone::Caution, text)
+    }
+
+    fn new(form: Form, tone: Tone, text: String) -> Self {
+        Self {
+            form,
+            tone,
+            text,
+            duration_ms: None,
+            is_detail: false,
+        }
+    }
+
+    pub fn after(mut self, duration_ms: u64) -> Self {
+        self.duration_ms = Some(duration_ms);
+        self
+    }
+
+    pub fn detail_if(mut self, is_detail: bool) -> Self {
+        self.is_detail = is_detail;
+        self
+    }
+
+    /// A gap that nothing points to.
+    pub fn is_possible_gap(&self) -> bool {
+        self.form == Form::Missing && self.is_detail
+    }
+
+    /// The mark before the text, for faces that set it apart; `None` for a statement.
+    pub fn label(&self) -> Option<&'static str> {
+        match self.form {
+            Form::Labelled(label) => Some(label),
+            Form::Statement => None,
+            Form::Missing => Some("missing"),
+        }
+    }
+
+    pub fn text_with_duration(&self) -> String {
+        match self.duration_ms {
+            None => self.text.clone(),
+            Some(ms) => format!("{} after {}", self.text, duration(ms)),
+        }
+    }
+
+    /// `[tool] Bash`, `[turn completed]`, `… 3 lines lost`.
+    pub fn marked(&self) -> String {
+        let text = self.text_with_duration();
+        match self.form {
+            Form::Labelled(label) => format!("[{label}] {text}"),
+            Form::Statement => format!("[{text}]"),
+            Form::Missing => format!("… {text}"),
+        }
+    }
+
+    /// The same without marks, for titles and markers.
+    pub fn plain(&self) -> String {
+        let text = self.text_with_duration();
+        match self.form {
+            Form::Labelled(label) => format!("{label} {text}"),
+            Form::Statement | Form::Missing => text,
+        }
+    }
+}
+
+/// `subject: text`, with the beginning of a long text; `subject` alone where there is no text.
+pub(super) fn with_text(subject: &str, text: &str) -> String {
+    let text = text.trim();
+    if text.is_empty() {
+        return subject.to_owned();
+    }
+    format!("{subject}: {}", beginning(text, TEXT_CHARS_MAX))
+}
+
+/// At most `chars_max` characters of a text, with an ellipsis where it is cut.
+pub(in crate::face) fn beginning(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}

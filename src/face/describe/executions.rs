@@ -1,0 +1,44 @@
+//! Commands and checks: what runs, and how it ended (pure).
+
+use super::description::Description;
+use super::phrases::ExitOutcome;
+use crate::event::TdEvent;
+use crate::face::tone::Tone;
+
+pub(super) fn describe(event: &TdEvent) -> Option<Description> {
+    let labelled = Description::labelled;
+    Some(match event {
+        TdEvent::ExecutionStarted { command, .. } => {
+            labelled("command", Tone::Plain, command.clone())
+        }
+        TdEvent::ExecutionCompleted {
+            exit_code,
+            signal,
+            duration_ms,
+            ..
+        } => {
+            let outcome = ExitOutcome {
+                exit_code: *exit_code,
+                signal: *signal,
+            };
+            let (tone, verdict) = outcome.verdict("SUCCESS", "FAILURE");
+            labelled("execution_status", tone, verdict).after(*duration_ms)
+        }
+        TdEvent::ValidationStarted { command, .. } => {
+            labelled("validation", Tone::Plain, command.clone())
+        }
+        TdEvent::ValidationCompleted {
+            exit_code,
+            duration_ms,
+            ..
+        } => {
+            let outcome = ExitOutcome {
+                exit_code: Some(*exit_code),
+                signal: None,
+            };
+            let (tone, verdict) = outcome.verdict("PASSED", "FAILED");
+            labelled("validation", tone, verdict).after(*duration_ms)
+        }
+        _ => return None,
+    })
+}

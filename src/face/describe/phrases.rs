@@ -1,0 +1,138 @@
+//! Phrases that several descriptions share: outcomes, durations, counts (pure).
+
+use crate::face::tone::Tone;
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::face) struct ExitOutcome {
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+}
+
+impl ExitOutcome {
+    pub fn is_success(self) -> bool {
+        self.exit_code == Some(0) && self.signal.is_none()
+    }
+
+    /// `exit code 7`, `signal 9 (KILL)`.
+    pub fn words(self) -> String {
+        match (self.signal, self.exit_code) {
+            (Some(signal), _) => match signal_name(signal) {
+                Some(name) => format!("signal {signal} ({name})"),
+                None => format!("signal {signal}"),
+            },
+            (None, Some(code)) => format!("exit code {code}"),
+            (None, None) => "unknown end".to_owned(),
+        }
+    }
+
+    /// The verdict in one of two words, a failure with its reason.
+    pub(super) fn verdict(self, success: &str, failure: &str) -> (Tone, String) {
+        match self.is_success() {
+            true => (Tone::Good, success.to_owned()),
+            false => (Tone::Alarm, format!("{failure}: {}", self.words())),
+        }
+    }
+}
+
+/// Names the signals that have the same number on every system: the log may come from another one.
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "HUP",
+        2 => "INT",
+        3 => "QUIT",
+        4 => "ILL",
+        5 => "TRAP",
+        6 => "ABRT",
+        8 => "FPE",
+        9 => "KILL",
+        11 => "SEGV",
+        13 => "PIPE",
+        14 => "ALRM",
+        15 => "TERM",
+        24 => "XCPU",
+        25 => "XFSZ",
+        _ => return None,
+    })
+}
+
+/// `0.03 s`, `1.5 s`, `2 min 5 s`, `1 h 3 min`.
+pub(in crate::face) fn duration(ms: u64) -> String {
+    // Rounded before the unit is chosen, so that no unit reads as full (`60.0 s`).
+    let rounded = |unit: u64| ms.saturating_add(unit / 2) / unit;
+    let (hundredths, tenths, seconds, minutes) =
+        (rounded(10), rounded(100), rounded(1000), rounded(60_000));
+    if hundredths < 100 {
+        format!("0.{hundredths:02} s")
+    } else if tenths < 600 {
+        format!("{}.{} s", tenths / 10, tenths % 10)
+    } else if seconds < 3600 {
+        format!("{} min {} s", seconds / 60, seconds % 60)
+    } else {
+        format!("{} h {} min", minutes / 60, minutes % 60)
+    }
+}
+
+/// `1 line`, `2 lines`.
+pub(super) fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+/// How many events a subscriber missed because it was too slow.
+pub(in crate::face) fn lagged(missed: u64) -> String {
+    let verb = if missed == 1 { "was" } else { "were" };
+    let events = count(missed, "event");
+    format!("{events} {verb} not shown: reading was too slow")
+}
+
+/// The exit status of a program whose pane was killed (128 + SIGHUP). It is no failure.
+pub(in crate::face) const HUNG_UP: i32 = 129;
+
+/// The exit status after the word for an end, where the status is a failure.
+pub(super) fn failed_status(exit_status: Option<i32>) -> Option<String> {
+    let status = exit_status.filter(|status| !matches!(*status, 0 | HUNG_UP))?;
+    Some(format!(", exit status {status}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_rounded_to_a_readable_unit() {
+        for (ms, expected) in [
+            (0, "0.00 s"),
+            (30, "0.03 s"),
+            (994, "0.99 s"),
+            (995, "1.0 s"),
+            (1500, "1.5 s"),
+            (59_949, "59.9 s"),
+            (59_950, "1 min 0 s"),
+            (125_000, "2 min 5 s"),
+            (3_599_500, "1 h 0 min"),
+            (3_780_000, "1 h 3 min"),
+            (u64::MAX, "5124095576030 h 25 min"),
+        ] {
+            assert_eq!(duration(ms), expected, "{ms} ms");
+        }
+    }
+
+    #[test]
+    fn an_outcome_names_its_code_or_signal() {
+        for (exit_code, signal, is_success, words) in [
+            (Some(0), None, true, "exit code 0"),
+            (Some(7), None, false, "exit code 7"),
+            (None, Some(9), false, "signal 9 (KILL)"),
+            (None, Some(64), false, "signal 64"),
+            (Some(0), Some(15), false, "signal 15 (TERM)"),
+            (None, None, false, "unknown end"),
+        ] {
+            let outcome = ExitOutcome { exit_code, signal };
+            assert_eq!(
+                (outcome.is_success(), outcome.words().as_str()),
+                (is_success, words)
+            );
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Sessions, panes, gaps, warnings and errors (pure).
+
+use super::description::Description;
+use super::phrases::{HUNG_UP, count, failed_status};
+use crate::event::{GapEvidence, TdEvent};
+use crate::face::tone::Tone;
+use crate::observe::PIPE_CONTEXT;
+
+pub(super) fn describe(event: &TdEvent) -> Option<Description> {
+    let (labelled, statement) = (Description::labelled, Description::statement);
+    let detail = |text: String| Description::statement(Tone::Dim, text).detail_if(true);
+    Some(match event {
+        TdEvent::OutputUpdate {
+            is_complete: true,
+            exit_status: Some(status @ 1..),
+            ..
+        } if *status != HUNG_UP => statement(Tone::Caution, format!("exit status {status}")),
+        TdEvent::OutputGap {
+            lost_lines,
+            reason,
+            evidence,
+            ..
+        } => match (lost_lines, evidence) {
+            // A count is as good as a confirmation: gaps of older logs have no evidence.
+            (Some(lost), _) => {
+                Description::missing(format!("{} lost ({reason})", count(*lost, "line")))
+            }
+            (None, GapEvidence::Confirmed) => {
+                Description::missing(format!("lines lost ({reason})"))
+            }
+            (None, GapEvidence::Possible) => {
+                Description::missing(format!("lines may be missing ({reason})")).detail_if(true)
+            }
+        },
+        TdEvent::LogGap {
+            first_seq,
+            last_seq,
+            ..
+        } => {
+            let text = format!("events {first_seq} to {last_seq} are not in the log");
+            Description::missing(text)
+        }
+        TdEvent::SessionStarted { panes, .. } => {
+            let panes = count(panes.len() as u64, "pane");
+            statement(Tone::Dim, format!("watching {panes}"))
+        }
+        TdEvent::SessionRenamed { from, .. } => statement(Tone::Dim, format!("was called {from}")),
+        TdEvent::SessionEnded {
+            reason,
+            exit_status,
+            ..
+        } => match failed_status(*exit_status) {
+            None => statement(Tone::Dim, format!("ended: {reason}")),
+            Some(status) => statement(Tone::Alarm, format!("ended: {reason}{status}")),
+        },
+        TdEvent::PaneOpened {
+            pane,
+            width,
+            height,
+            command,
+            ..
+        } => detail(format!("pane {pane} opened: {command}, {width}x{height}")),
+        TdEvent::PaneResized {
+            pane,
+            width,
+            height,
+            ..
+        } => detail(format!("pane {pane} is {width}x{height} now")),
+        TdEvent::PaneClosed {
+            pane,
+            reason,
+            exit_status,
+            ..
+        } => {
+            let status = failed_status(*exit_status).unwrap_or_default();
+            detail(format!("pane {pane} {reason}{status}"))
+        }
+        TdEvent::PollerRestarted { source, cause, .. } => statement(
+            Tone::Alarm,
+            format!("{source} crashed and is back: {cause}"),
+        ),
+        TdEvent::Warning {
+            context, message, ..
+        } => labelled("warning", Tone::Caution, format!("{context}: {message}"))
+            .detail_if(context == PIPE_CONTEXT),
+        TdEvent::Error {
+            context, message, ..
+        } => labelled("error", Tone::Alarm, format!("{context}: {message}")),
+        TdEvent::Unknown(_) => statement(Tone::Dim, event.type_name().to_owned()),
+        _ => return None,
+    })
+}

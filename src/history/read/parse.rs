@@ -1,0 +1,231 @@
+//! Out of a block of lines, the events that are wanted; and what is no event, counted (pure).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::vec;
+
+use super::block::Block;
+use super::line_filter::LineFilter;
+use super::query::Query;
+use crate::event::{Envelope, TdEvent};
+use crate::history::line::parse_line;
+use crate::timestamp::Timestamp;
+
+/// An event that was read, and its line.
+#[derive(Clone, Debug)]
+pub struct LogRecord {
+    /// The event.
+    pub envelope: Envelope,
+    /// Whether it is wanted; else it is context ([`Query::context`]).
+    pub is_wanted: bool,
+    lines: Option<Arc<Vec<u8>>>,
+    place: Range<usize>,
+}
+
+impl LogRecord {
+    /// The line as it stands in the log, without its line feed. Empty, unless the reader was asked
+    /// to keep lines.
+    pub fn line(&self) -> &[u8] {
+        let lines = self.lines.as_deref();
+        lines
+            .and_then(|lines| lines.get(self.place.clone()))
+            .unwrap_or_default()
+    }
+}
+
+/// What a block pending_bytes.
+#[derive(Debug, Default)]
+pub(super) struct ParsedBlock {
+    pub(super) found: Vec<(Envelope, bool, Range<usize>)>,
+    /// The lines of what was found, if they are kept.
+    pub(super) lines: Option<Arc<Vec<u8>>>,
+    /// BlockLines that are no events; of those that were looked at.
+    pub(super) invalid: u64,
+    /// Where the first of them begins, in bytes from the start of the file.
+    pub(super) first_invalid: Option<u64>,
+    /// The last line has no end and is no event.
+    pub(super) is_torn: bool,
+}
+
+impl ParsedBlock {
+    /// Nothing but what the block could not hold.
+    pub(super) fn too_long(block: &Block) -> Self {
+        Self {
+            invalid: block.too_long,
+            first_invalid: (block.too_long > 0).then_some(block.offset),
+            ..Self::default()
+        }
+    }
+
+    /// Notes a line that is no event, unless it is blank.
+    fn add_invalid(&mut self, line: &[u8], offset: u64) {
+        if !line.trim_ascii().is_empty() {
+            self.invalid += 1;
+            self.first_invalid.get_or_insert(offset);
+        }
+    }
+
+    pub(super) fn into_records(self) -> ParsedRecords {
+        ParsedRecords {
+            found: self.found.into_iter(),
+            lines: self.lines,
+        }
+    }
+}
+
+/// The events of a block, one by one.
+#[derive(Debug, Default)]
+pub(super) struct ParsedRecords {
+    found: vec::IntoIter<(Envelope, bool, Range<usize>)>,
+    lines: Option<Arc<Vec<u8>>>,
+}
+
+impl Iterator for ParsedRecords {
+    type Item = LogRecord;
+
+    fn next(&mut self) -> Option<LogRecord> {
+        let (envelope, is_wanted, place) = self.found.next()?;
+        Some(LogRecord {
+            envelope,
+            is_wanted,
+            lines: self.lines.clone(),
+            place,
+        })
+    }
+}
+
+/// The lines of a block, parsed one by one as they are asked for: where all events are wanted, each
+/// is used while it is in the core's cache.
+#[derive(Debug)]
+pub(super) struct BlockLines {
+    bytes: Arc<Vec<u8>>,
+    next: usize,
+    /// Where the first byte of them stands in the file.
+    offset: u64,
+    is_torn: bool,
+    keeps_lines: bool,
+}
+
+impl BlockLines {
+    pub(super) fn of(block: Block, keeps_lines: bool) -> Self {
+        let next = block.bytes.len() - block.lines().len();
+        Self {
+            next,
+            offset: block.offset - next as u64,
+            is_torn: block.is_torn,
+            bytes: Arc::new(block.bytes),
+            keeps_lines,
+        }
+    }
+
+    /// The next event; what is none is noted.
+    pub(super) fn next(&mut self, noted: &mut ParsedBlock) -> Option<LogRecord> {
+        while let Some(rest) = self.bytes.get(self.next..).filter(|rest| !rest.is_empty()) {
+            let start = self.next;
+            let len = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            self.next = start + len + 1;
+            let line = rest.get(..len).unwrap_or_default();
+            match parse_line(line) {
+                Ok(envelope) if matches!(envelope.event, TdEvent::LogOpened { .. }) => {}
+                Ok(envelope) => {
+                    return Some(LogRecord {
+                        envelope,
+                        is_wanted: true,
+                        lines: self.keeps_lines.then(|| Arc::clone(&self.bytes)),
+                        place: start..start + len,
+                    });
+                }
+                Err(_) if self.is_torn && start + len == self.bytes.len() => noted.is_torn = true,
+                Err(_) => noted.add_invalid(line, self.offset + start as u64),
+            }
+        }
+        None
+    }
+}
+
+/// What is done with each block.
+#[derive(Clone, Debug)]
+pub(super) struct BlockParser {
+    query: Query,
+    filter: LineFilter,
+    wants_all: bool,
+    keeps_lines: bool,
+}
+
+impl BlockParser {
+    pub(super) fn new(query: Query, keeps_lines: bool) -> Self {
+        Self {
+            filter: LineFilter::of(&query),
+            wants_all: query.wants_all(),
+            query,
+            keeps_lines,
+        }
+    }
+
+    /// Whether each event's line is kept.
+    pub(super) fn keeps_lines(&self) -> bool {
+        self.keeps_lines
+    }
+
+    /// Whether nothing is left out.
+    pub(super) fn wants_all(&self) -> bool {
+        self.wants_all
+    }
+
+    /// The time before which nothing is wanted.
+    pub(super) fn since(&self) -> Option<Timestamp> {
+        self.query.since
+    }
+
+    /// Parses the lines that may be wanted. Headers of files are nothing that happened.
+    pub(super) fn parse(&self, block: &Block) -> ParsedBlock {
+        let mut parsed = ParsedBlock::too_long(block);
+        let mut lines = Vec::new();
+        self.filter.each(block.lines(), |at, line| {
+            let Ok(envelope) = parse_line(line) else {
+                if block.is_torn && at + line.len() == block.lines().len() {
+                    parsed.is_torn = true;
+                } else {
+                    parsed.add_invalid(line, block.offset + at as u64);
+                }
+                return;
+            };
+            let is_header = matches!(envelope.event, TdEvent::LogOpened { .. });
+            let is_wanted = self.wants_all || self.query.wants(&envelope);
+            if !is_header && (is_wanted || self.query.is_context(&envelope)) {
+                let start = lines.len();
+                if self.keeps_lines {
+                    lines.extend_from_slice(line);
+                }
+                parsed.found.push((envelope, is_wanted, start..lines.len()));
+            }
+        });
+        parsed.lines = self.keeps_lines.then(|| Arc::new(lines));
+        parsed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_event_is_counted() {
+        let text = "{\"seq\":0,\"ts\":\"2026-01-21T10:00:01Z\",\"event\":{\"type\":\"LogOpened\",\"execution_id\":\"a\",\"schema\":1,\"version\":\"0\",\"host\":\"h\",\"pid\":1,\"first_seq\":1}}\n\
+            {\"seq\":1,\"ts\":\"2026-01-21T10:00:01Z\",\"event\":{\"type\":\"X\",\"execution_id\":\"a\"}}\n\
+            \0\0\0\n\n \r\nbroken\n{\"seq\":2,\"ts\":\"20";
+        let mut block = Block::default();
+        block.bytes = text.as_bytes().to_vec();
+        (block.offset, block.is_torn) = (1000, true);
+        let parsed = BlockParser::new(Query::all(), true).parse(&block);
+        assert_eq!(parsed.invalid, 2);
+        assert_eq!(
+            parsed.first_invalid,
+            Some(1000 + text.find('\0').unwrap() as u64)
+        );
+        assert!(parsed.is_torn);
+        let records: Vec<LogRecord> = parsed.into_records().collect();
+        assert_eq!(records.len(), 1);
+        assert_eq!(records[0].line(), text.lines().nth(1).unwrap().as_bytes());
+    }
+}

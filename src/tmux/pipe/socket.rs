@@ -1,0 +1,238 @@
+//! The socket at which a drain finds its observer. It exists only until the drain has connected, so that a
+//! killed observer leaves nothing behind at any other time. In that interval, the drain that finds no
+//! observer removes it.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{Resource, geteuid, getrlimit};
+
+use crate::error::{Error, Result};
+use crate::timestamp::Timestamp;
+
+/// The prefix of the names of the directories.
+const PREFIX: &str = "td-observe-";
+
+/// The hexadecimal digits after the prefix.
+const NONCE_DIGITS: usize = 16;
+
+/// A younger socket may not be listening yet.
+const ABANDONED_SECONDS: i64 = 10;
+
+/// The file descriptors reserved for the rest of the program: tmux processes, and the history of polled
+/// sessions.
+const RESERVED_FDS: u64 = 256;
+
+/// The name of the socket in its directory.
+const SOCKET: &str = "drain";
+
+/// The longest path of a socket on all systems: `sockaddr_un` has 104 bytes on macOS, 108 on Linux.
+const PATH_BYTES_MAX: usize = 100;
+
+/// The directory to use when the path of the system's temporary directory is too long.
+const SHORT_BASE: &str = "/tmp";
+
+/// A listening socket in a directory of its own. Dropping it removes both.
+#[derive(Debug)]
+pub(super) struct DrainSocket {
+    directory: PathBuf,
+    pub listener: UnixListener,
+}
+
+impl DrainSocket {
+    /// Creates a socket.
+    ///
+    /// # Errors
+    /// When the directory or the socket cannot be created.
+    pub fn new() -> Result<Self> {
+        Self::below(&base()).or_else(|error| {
+            // `TMPDIR` may name a missing directory, or one of another user.
+            Self::below(Path::new(SHORT_BASE)).map_err(|_| error)
+        })
+    }
+
+    fn below(base: &Path) -> Result<Self> {
+        let directory = base.join(format!(
+            "{PREFIX}{:0NONCE_DIGITS$x}",
+            RandomState::new().hash_one("drain")
+        ));
+        let failed = |cause| Error::file("cannot create a socket for drains at", &directory, cause);
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&directory)
+            .map_err(failed)?;
+        let listener = UnixListener::bind(directory.join(SOCKET))
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+        let listener = listener.and_then(|listener| match leaves_reserve(&listener) {
+            true => Ok(listener),
+            false => Err(io::Error::other("too few file descriptors are left")),
+        });
+        match listener {
+            Ok(listener) => Ok(Self {
+                listener,
+                directory,
+            }),
+            Err(cause) => {
+                remove(&directory.join(SOCKET));
+                Err(failed(cause))
+            }
+        }
+    }
+
+    /// Returns the path of the socket.
+    pub fn path(&self) -> PathBuf {
+        self.directory.join(SOCKET)
+    }
+}
+
+impl Drop for DrainSocket {
+    fn drop(&mut self) {
+        remove(&self.path());
+    }
+}
+
+/// Removes a socket and, if it is empty then, its directory.
+pub(super) fn remove(socket: &Path) {
+    // A failure means that it does not exist, or belongs to another user.
+    let _ = fs::remove_file(socket);
+    if let Some(directory) = socket.parent() {
+        let _ = fs::remove_dir(directory);
+    }
+}
+
+/// Removes the sockets of observers that were killed between creating them and starting the drain. All
+/// users share the directory, so an entry must match in every respect.
+pub(super) fn remove_abandoned(now: Timestamp) {
+    let Ok(entries) = fs::read_dir(base()) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let directory = entry.path();
+        let socket = directory.join(SOCKET);
+        if has_name(&entry.file_name()) && is_own_and_old(&directory, now) && is_unused(&socket) {
+            remove(&socket);
+        }
+    }
+}
+
+fn has_name(name: &OsStr) -> bool {
+    let nonce = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+    nonce.is_some_and(|nonce| {
+        nonce.len() == NONCE_DIGITS && nonce.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+/// Returns true if this user created the directory some time ago.
+fn is_own_and_old(directory: &Path, now: Timestamp) -> bool {
+    let second = now.micros() / 1_000_000;
+    fs::symlink_metadata(directory).is_ok_and(|made| {
+        made.is_dir()
+            && made.uid() == geteuid().as_raw()
+            && made.mode() & 0o777 == 0o700
+            && second.saturating_sub(made.mtime()) >= ABANDONED_SECONDS
+    })
+}
+
+/// Returns true if no process listens at the socket, or there is none.
+fn is_unused(socket: &Path) -> bool {
+    match fs::symlink_metadata(socket) {
+        Ok(made) if made.file_type().is_socket() => {
+            // A listening observer drops a connection without a token. The connect does not wait for an
+            // observer that is too busy to accept it.
+            matches!(connect_now(socket), Err(Errno::CONNREFUSED))
+        }
+        Ok(_) => false,
+        Err(cause) => cause.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+fn connect_now(path: &Path) -> rustix::io::Result<()> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)
+}
+
+/// Returns true if enough descriptors remain above this one, which was the lowest free one. Without any,
+/// sessions could not even be polled.
+fn leaves_reserve(listener: &UnixListener) -> bool {
+    let limit = getrlimit(Resource::Nofile).current;
+    let number = u64::try_from(listener.as_raw_fd()).unwrap_or(u64::MAX);
+    limit.is_none_or(|limit| number < limit.saturating_sub(RESERVED_FDS.min(limit / 2)))
+}
+
+fn base() -> PathBuf {
+    let base = std::env::temp_dir();
+    let longest = base.as_os_str().len() + PREFIX.len() + NONCE_DIGITS + SOCKET.len() + 2;
+    if base.is_absolute() && longest <= PATH_BYTES_MAX {
+        base
+    } else {
+        SHORT_BASE.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_exists_until_it_is_dropped() {
+        use std::os::unix::fs::PermissionsExt;
+        use std::os::unix::net::UnixStream;
+        let listening = DrainSocket::new().unwrap();
+        let (socket, directory) = (listening.path(), listening.directory.clone());
+        let mode = fs::metadata(&directory).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        UnixStream::connect(&socket).unwrap();
+        drop(listening);
+        assert!(!directory.exists());
+    }
+
+    #[test]
+    fn an_abandoned_socket_is_removed_and_nothing_else() {
+        use std::fs::File;
+        use std::time::{Duration, UNIX_EPOCH};
+        let now = Timestamp::from_micros(1_800_000_000_000_000);
+        let make = |name: String| {
+            let directory = base().join(name);
+            DirBuilder::new().mode(0o700).create(&directory).unwrap();
+            directory
+        };
+        let age = |directory: &Path, seconds: u64| {
+            let made = UNIX_EPOCH + Duration::from_secs(1_800_000_000 - seconds);
+            File::open(directory).unwrap().set_modified(made).unwrap();
+        };
+        let nonce = u64::from(std::process::id());
+        let abandoned = make(format!("{PREFIX}{nonce:016x}"));
+        drop(UnixListener::bind(abandoned.join(SOCKET)).unwrap());
+        // Listening sockets, new ones, and files of other programs.
+        let held = DrainSocket::new().unwrap();
+        let busy = make(format!("{PREFIX}{:016x}", nonce + (1 << 40)));
+        let _listener = UnixListener::bind(busy.join(SOCKET)).unwrap();
+        let young = make(format!("{PREFIX}{:016x}", nonce + (2 << 40)));
+        drop(UnixListener::bind(young.join(SOCKET)).unwrap());
+        let notes = make(format!("{PREFIX}notes-{nonce}"));
+        fs::write(notes.join(SOCKET), "precious").unwrap();
+        let file = make(format!("{PREFIX}{:016x}", nonce + (3 << 40)));
+        fs::write(file.join(SOCKET), "precious").unwrap();
+        for directory in [&abandoned, &busy, &notes, &file] {
+            age(directory, 10);
+        }
+        age(&young, 9);
+        remove_abandoned(now);
+        assert!(!abandoned.exists());
+        for other in [&held.directory, &busy, &young, &notes, &file] {
+            assert!(other.join(SOCKET).exists(), "{}", other.display());
+        }
+        for directory in [&busy, &young, &notes, &file] {
+            remove(&directory.join(SOCKET));
+        }
+    }
+}
