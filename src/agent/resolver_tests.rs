@@ -1,4 +1,4 @@
-//! StateResolver of sources, and the states that follow from them.
+//! Claims of sources, and the states that follow from them.
 
 use proptest::prelude::*;
 
@@ -230,7 +230,7 @@ fn any_claim() -> impl Strategy<Value = Option<StateClaim>> {
 }
 
 proptest! {
-    /// Whatever is claimed: a state is reported once, in time, and by the highest source that can
+    /// For any claims, each state is reported once, in time, and by the highest source that can
     /// express it.
     #[test]
     fn resolved_states_follow_the_claims(
@@ -251,7 +251,7 @@ proptest! {
                 last = Some(key);
             }
             prop_assert_eq!(claims.next_change(now), None);
-            // Nothing is held back without an end.
+            // Nothing is held back indefinitely.
             prop_assert!(claims.deadline(now).is_none_or(|at| at <= now + ANSWER_FINAL_AFTER));
         }
     }

@@ -1,7 +1,7 @@
-//! What the screens of agents say, compared with a list that was written by reading each of them.
+//! States of agents' screens, compared with a list that was written by reading each screen.
 //!
-//! The captures lie beside the repository. Many are cut out of a screen, without its input box:
-//! then nothing is said. `TD_BLESS=1` writes the list anew (then read what is new in it).
+//! The captures lie beside the repository. Many are excerpts of a screen without its input box, and
+//! show no state. `TD_BLESS=1` rewrites the list (then read its new lines).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,8 @@ use crate::recordings::{files_below, recordings};
 
 const LIST: &str = include_str!("agent_states.txt");
 
-/// Capture, and what it says: agent, state, rule, whether it is confirmed or inferred.
+/// Returns each capture with its agent, state, rule, and whether the state is confirmed or
+/// inferred.
 fn detected() -> Option<BTreeMap<String, String>> {
     let root = recordings()?.join("pane-captures");
     if !root.is_dir() {
@@ -57,10 +58,10 @@ fn captures_have_their_listed_states() {
     let listed = LIST.lines().filter(|line| !line.starts_with('#'));
     let listed = listed.filter_map(|line| line.split_once('\t'));
     let listed: BTreeMap<&str, &str> = listed.collect();
-    // Captures that came later are detected too, and have to be read and listed.
+    // New captures fail here until they are read and listed.
     for (name, state_line) in &detected {
         let expected = listed.get(name.as_str()).copied();
-        // The one error that is worse than saying nothing.
+        // A false `done` is the one error that is worse than no state.
         let is_done = |state_line: &str| state_line.split('\t').nth(1) == Some("done");
         assert!(
             !is_done(state_line) || expected.is_some_and(is_done),

@@ -1,7 +1,7 @@
-//! What agents write, on real recordings: counted by the parser, and again by hand from their records.
+//! Real recordings of agents: events counted by the parser, and again by hand from their records.
 //!
-//! The recordings lie beside the repository. The second count shares nothing with the parser: it
-//! builds whole values and asks them in its own words.
+//! The recordings lie beside the repository. The second count shares no code with the parser: it
+//! builds whole JSON values.
 
 mod counted;
 pub mod labels;
@@ -14,7 +14,7 @@ use td_observe::agent::{AgentEvent, Format, StreamFormat, StreamParser, StreamSt
 
 use crate::recordings::{labelled, recordings};
 
-/// The recordings of formats that are known here, by the directory they lie in.
+/// The directories with recordings of known formats.
 const DIRECTORIES: &[&str] = &[
     "claude-code-subagents",
     "claude-code-transcripts",
@@ -28,7 +28,7 @@ const DIRECTORIES: &[&str] = &[
     "sse-raw",
 ];
 
-/// What is counted.
+/// The counted events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     tools: usize,
@@ -39,7 +39,7 @@ struct Counts {
     output_tokens: u64,
 }
 
-/// The files of the known formats; what an observer wrote beside them is none of an agent's.
+/// Returns the files of the known formats, without those that an observer wrote beside them.
 pub fn files(root: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = DIRECTORIES
         .iter()
@@ -52,7 +52,7 @@ pub fn files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What the parser makes of a recording: its events, and where it stood before the end was known.
+/// Parses a recording; returns its events, and the status before the end of the stream was known.
 fn parsed(bytes: &[u8], piece: usize) -> (Vec<AgentEvent>, StreamStatus, Option<StreamFormat>) {
     let mut parser = StreamParser::new(Format::Auto);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
@@ -112,7 +112,7 @@ fn recordings_are_the_same_in_pieces() {
     let Some(root) = recordings() else { return };
     for path in files(&root) {
         let bytes = fs::read(&path).unwrap();
-        // `settle` between pieces would see lines that are not whole: it is no part of this.
+        // `flush_idle` between pieces would see incomplete lines, so it plays no part here.
         let whole = parsed(&bytes, usize::MAX);
         for piece in [4_093, 65_536] {
             assert_eq!(parsed(&bytes, piece), whole, "{}", path.display());

@@ -40,7 +40,7 @@ proptest! {
         prop_assert_eq!(state(&plain), state(&boxed));
     }
 
-    /// Text that has scrolled off, of whatever agent, takes nobody who works or waits for done.
+    /// Scrolled-off text of any agent never turns a working or waiting agent into a done one.
     #[test]
     fn scrolled_off_text_is_not_done(
         busy in select(screens::busy()),
@@ -59,7 +59,7 @@ proptest! {
     }
 }
 
-/// Whole screens above one another: the lowest counts, and what is above it never makes it done.
+/// Of whole screens above one another, the lowest counts, and those above never make it done.
 #[test]
 fn a_quoted_screen_is_not_done() {
     let mut wrong = String::new();
@@ -107,7 +107,7 @@ fn the_program_counts() {
             format!("{} {}", detected.agent, detected.state)
         })
     };
-    // What a program is called proves nothing, but files quote screens.
+    // A program's name proves nothing, but files quote screens.
     for (program, expected) in [
         ("claude", "claude done"),
         ("node", "claude done"),
@@ -119,10 +119,11 @@ fn the_program_counts() {
         ("/usr/bin/man", "none"),
     ] {
         assert_eq!(with(&screen, program, None), expected, "{program}");
-        // The cursor stands behind the prompt of the box: the prompt of some shells looks the same.
+        // The cursor is after the prompt of the box, which looks like the prompt of some shells.
         assert_eq!(with(&screen, program, Some((2, 5))), expected, "{program}");
     }
-    // What an agent left behind, above a prompt that is told from its own by the shell's name only.
+    // The rest of an agent's screen, above a prompt that differs from the agent's only by the
+    // shell's name.
     let left = format!("{screen}\n❯ ");
     assert_eq!(with(&left, "zsh", Some((2, 9))), "shell idle");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Rules that a user writes: where they stand, and what an error says.
+//! Rules of a user: their place, and their errors.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn an_error_names_the_rule_and_what_to_do() {
     }
 }
 
-/// Each error is one line, and says where and what to do.
+/// Each error is one line with the place and the remedy.
 #[test]
 fn an_error_is_one_line() {
     let head = "agent = \"a\"\nfallback = true\n";

@@ -1,4 +1,4 @@
-//! What rows of agents' screens are to a reader: rows as the programs draw them, by agent.
+//! The kinds of rows on agents' screens, as the programs draw them.
 
 use crate::agent::{RowKind, StateRules};
 

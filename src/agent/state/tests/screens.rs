@@ -1,4 +1,4 @@
-//! Whole screens of each agent in each state that is claimed, drawn after what its program writes.
+//! Whole screens of each agent in each state, drawn after what its program writes.
 //!
 //! They lie in `screens/`, one file an agent, which names at its top the sources that were read for
 //! the shapes; the words are ours. A line `=== NAME = AGENT STATE` stands above each; where a dialogue
@@ -18,7 +18,7 @@ const FILES: &[&str] = &[
     include_str!("screens/nobody.txt"),
 ];
 
-/// Name, what is said of it, the screen.
+/// Returns each screen with its name and expected state.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let cases = FILES.iter().flat_map(|file| file.split("=== ").skip(1));
     cases.map(|case| {
@@ -28,7 +28,7 @@ pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str, &'stati
     })
 }
 
-/// Those of agents that work or wait.
+/// Returns the screens of agents that work or wait.
 pub(super) fn busy() -> Vec<&'static str> {
     let is_busy = |detected_name: &str| {
         detected_name.contains("working") || detected_name.contains("waiting")

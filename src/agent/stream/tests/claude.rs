@@ -71,7 +71,7 @@ fn runs_without_a_result_are_cut_off() {
     );
 }
 
-/// As Claude Code 2.1.330 prints it for a sub-agent, which runs in the background.
+/// A run as Claude Code 2.1.330 prints it for a sub-agent in the background.
 #[test]
 fn a_run_with_a_background_sub_agent_is_one_run() {
     let tasks = |tasks: &str| {
@@ -118,10 +118,10 @@ fn a_run_with_a_background_sub_agent_is_one_run() {
     };
     let cut = "failed the run was cut off before its end";
     assert_eq!(ends(&woken), [cut]);
-    // One result for both turns: the end of the stream is the end of the run.
+    // Both turns have one result: the end of the stream ends the run.
     let once = [woken.as_str(), &result("It has reported.")].concat();
     assert_eq!(ends(&once), ["completed It has reported."]);
-    // No task has ended, or it is another session's: another run.
+    // Without the end of a task, or in another session, this is another run.
     let again = [first.as_str(), INIT].concat();
     assert_eq!(ends(&again), [cut, cut]);
     let other = INIT.replace(r#""s""#, r#""t""#);
@@ -154,13 +154,13 @@ fn usage_of_a_run_is_that_of_its_result() {
     );
     // A run whose messages were not seen.
     assert_eq!(responses(&[INIT, &taken]), ["response 10/90"]);
-    // Results of versions 1 count the last message only: what is known is not taken back.
+    // Results of versions 1 count only the last message: known usage is not taken back.
     let less = result(r#"{"input_tokens":0,"output_tokens":1}"#);
     assert_eq!(
         responses(&[INIT, &one, &two, &less]),
         ["response 5/1", "response 5/1"]
     );
-    // Another run is counted anew.
+    // The counts of another run start anew.
     assert_eq!(
         responses(&[INIT, &one, &taken, INIT, &two, &taken]),
         ["response 10/90", "response 10/90"]
@@ -281,7 +281,7 @@ fn background_tasks_keep_an_agent_unfinished() {
         stood(&notified.replace("STATUS", "completed")),
         StreamStatus::Working
     );
-    // Begun in the middle: only their number is known.
+    // The parser began in the middle: only the number of tasks is known.
     let counted = DURATION.replace("VERSION", r#""pendingBackgroundAgentCount":2,VERSION"#);
     let middle = transcript("2.1.156", &[&answer(r#""end_turn""#), &*counted].concat());
     assert_eq!(status_of(&middle), StreamStatus::Background { tasks: 2 });

@@ -78,7 +78,7 @@ fn a_rollout_reports_each_message_once() {
         "completed ok",
     ];
     assert_eq!(events_of(Format::Auto, text), events);
-    // Newer versions keep items instead.
+    // Newer versions record items instead.
     let items = text
         .replace(r#""type":"user_message","message":"go""#, r#""type":"item_completed","item":{"type":"UserMessage","content":[{"type":"text","text":"go"}]}"#)
         .replace(r#""type":"agent_message","message":"ok""#, r#""type":"item_completed","item":{"type":"AgentMessage","content":[{"type":"Text","text":"ok"}]}"#);
@@ -113,7 +113,7 @@ fn failed_turns_of_a_rollout() {
         events_of(Format::Codex, &[begun, with_error].concat()),
         ["failed unexpected status 401"]
     );
-    // The next turn is another matter.
+    // An error of one turn does not affect the next.
     assert_eq!(
         status_of(&[begun, with_error, begun].concat()),
         StreamStatus::Working

@@ -1,4 +1,4 @@
-//! Gemini CLI: stream-json and session files; and JSON of nobody that is known.
+//! Gemini CLI: stream-json and session files; and JSON of an unknown agent.
 
 use super::*;
 
@@ -62,7 +62,7 @@ fn a_session_with_rewritten_messages() {
     );
     let failed = r#"{"id":"5","type":"error","content":"[API Error]","timestamp":"2026-06-11T21:05:31.000Z"}"#;
     assert_eq!(status_of(&[text, failed].concat()), StreamStatus::Failed);
-    // What Gemini writes behind an error changes nothing.
+    // Gemini's records after an error change nothing.
     let behind = r#"
 {"$set":{"lastUpdated":"2026-06-11T21:05:31.000Z"}}
 {"id":"6","type":"info","content":"This request failed. Press F12 for diagnostics","timestamp":"2026-06-11T21:05:31.000Z"}

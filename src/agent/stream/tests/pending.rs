@@ -1,4 +1,5 @@
-//! What may follow where a turn has ended: hooks, goals, wake-ups, the next prompt, the rest of a record.
+//! Records that may follow the end of a turn: hooks, goals, wake-ups, the next prompt, the rest of
+//! a record.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crate::agent::stream::status::FollowUp;
 
 const LINE: &str = r#""isSidechain":false,"sessionId":"s","version":"2.1.143","entrypoint":"cli""#;
 
-/// Lines of a transcript, with what all of them have.
+/// Returns lines of a transcript with their common fields.
 fn lines(lines: &[&str]) -> String {
     let lines = lines.iter().map(|line| line.replace("LINE", LINE) + "\n");
     lines.collect()
@@ -144,7 +145,7 @@ fn records_of_another_format_are_counted() {
     let events = events_of(Format::Auto, text);
     let found = "! 2 records of another format (claude stream-json) were ignored";
     assert!(events.contains(&found.to_owned()), "{events:?}");
-    // Types that both have are told apart by their fields.
+    // The fields distinguish types that both formats have.
     let claude = lines(&[r#"{"type":"system","subtype":"init","session_id":"s"}"#]);
     let gemini =
         r#"{"type":"result","timestamp":"2026-05-18T20:52:59Z","status":"success","stats":{}}"#;
@@ -234,7 +235,7 @@ fn a_server_error_in_place_of_a_stream() {
         ),
         ["failed invalid_request_error: no such model"]
     );
-    // What was paid for is counted, though the answer broke.
+    // The usage counts although the answer failed.
     let text = ": WAIT\n\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: {\"id\":\"c\",\"error\":{\"message\":\"limit\"},\"choices\":[],\"usage\":{\"prompt_tokens\":43,\"completion_tokens\":10}}\n\ndata: [DONE]\n\n";
     assert_eq!(
         events_of(Format::Auto, text),

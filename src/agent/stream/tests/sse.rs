@@ -22,7 +22,7 @@ fn a_message_of_anthropic() {
         events_of(Format::Sse, &text.replace("REASON", "max_tokens")),
         expected
     );
-    // Cut before its end, or broken by an error after HTTP 200.
+    // Cut off before its end, or failed with an error after HTTP 200.
     let cut = tools
         .split("data: {\"type\":\"message_stop\"")
         .next()
@@ -35,7 +35,7 @@ fn a_message_of_anthropic() {
         failed.last().unwrap(),
         "failed overloaded_error: Overloaded"
     );
-    // Payloads alone.
+    // Bare payloads.
     let payloads: String = tools
         .split(['\n', '\r'])
         .filter_map(|line| line.strip_prefix("data: "))
