@@ -1,194 +1,206 @@
-//! One attempt of a loop: the agent works, then the check decides.
+//! One iteration of a loop: the agent works, then the check decides.
 
 use super::Request;
-use super::files::Files;
-use super::looping::{LoopEnd, LoopEngine};
-use super::prompt::{Setback, prompt};
-use super::record::Record;
+use super::conversation::{Conversation, ConversationEnd, Converse, converse};
+use super::engine::LoopEngine;
+use super::fingerprint::fingerprint;
+use super::iteration_files::IterationFiles;
+use super::loop_reporter::LoopReporter;
+use super::progress::LoopEnd;
+use super::prompt::{PreviousFailure, TURNS_USED_UP, prompt};
 use super::spec::Phase;
-use super::turns::{Conversation, Converse, TurnsEnd, converse};
-use super::workdir::fingerprint;
 use crate::error::Result;
 use crate::event::IterationOutcome;
 use crate::process::{Command, ValidationResult, validate_until_stopped};
 
-/// What a check that was asked to end and did has exited with, as shells have it: 128 and `TERM`.
-const ENDED: i32 = 143;
+/// Exit code of a check that was terminated and exited with 0, as shells report it: 128 and `TERM`.
+const TERMINATED: i32 = 143;
 
-/// Of each output of a check so much is kept for the next prompt.
+/// Bytes of each output of a check that are kept for the next prompt.
 const CHECK_BYTES: usize = 256 << 10;
 
-/// Lines of a check that become events (`001…`, edge case 5).
+/// Lines of a check that become events.
 const CHECK_LINES_MAX: u64 = 1_000_000;
 
-/// What an attempt came to.
-pub(super) struct Tried {
+/// The result of one attempt at a phase.
+pub(super) struct Attempt {
     pub outcome: IterationOutcome,
-    /// What the next one is to be told.
-    setback: Option<Setback>,
-    /// Why another one is of no use.
-    pub hopeless: Option<String>,
+    /// The failure that the next prompt describes.
+    failure: Option<PreviousFailure>,
+    /// The reason why further attempts cannot succeed.
+    pub fatal: Option<String>,
 }
 
-impl Tried {
-    fn of_check(check: &str, result: &ValidationResult, said: &TurnsEnd) -> Self {
+impl Attempt {
+    fn passed() -> Self {
+        Self {
+            outcome: IterationOutcome::ValidationPassed,
+            failure: None,
+            fatal: None,
+        }
+    }
+
+    fn failed(outcome: IterationOutcome, reason: impl Into<String>) -> Self {
+        Self {
+            outcome,
+            failure: Some(PreviousFailure::Agent(reason.into())),
+            fatal: None,
+        }
+    }
+
+    fn of_check(check: &str, result: &ValidationResult, end: &ConversationEnd) -> Self {
         if result.passed() {
-            return Self {
-                outcome: IterationOutcome::ValidationPassed,
-                setback: None,
-                hopeless: None,
-            };
+            return Self::passed();
         }
         if result.was_ended {
-            return Self {
-                outcome: IterationOutcome::ValidationFailed {
-                    exit_code: match result.exit_code {
-                        // Some end in order when they are asked to.
-                        0 => ENDED,
-                        code => code,
-                    },
-                },
-                setback: Some(Setback::Agent(
-                    "the check was ended before it was over".to_owned(),
-                )),
-                hopeless: None,
+            let exit_code = match result.exit_code {
+                // Some programs exit in order when they are terminated.
+                0 => TERMINATED,
+                code => code,
             };
+            let outcome = IterationOutcome::ValidationFailed { exit_code };
+            return Self::failed(outcome, "the check was terminated before its end");
         }
-        let outcome = said.outcome();
+        let exit_code = result.exit_code;
         Self {
-            outcome: outcome.unwrap_or(IterationOutcome::ValidationFailed {
-                exit_code: result.exit_code,
-            }),
-            setback: Some(Setback::Check {
+            outcome: (end.outcome()).unwrap_or(IterationOutcome::ValidationFailed { exit_code }),
+            failure: Some(PreviousFailure::Check {
                 command: check.to_owned(),
-                exit_code: result.exit_code,
+                exit_code,
                 stdout: result.stdout.clone(),
                 stderr: result.stderr.clone(),
             }),
-            hopeless: None,
+            fatal: None,
         }
     }
 }
 
 impl LoopEngine {
-    /// One attempt.
-    pub(super) fn iteration(&mut self, record: &Record<'_>, phase: &Phase) -> Tried {
+    /// Makes one attempt at the phase.
+    pub(super) fn attempt(&mut self, reporter: &LoopReporter<'_>, phase: &Phase) -> Attempt {
         let number = self.progress.iteration;
-        let files = record.begin(&self.progress);
+        let files = reporter.iteration_started(&self.progress);
         let text = prompt(
             &self.spec,
             self.progress.phase,
-            self.progress.setback.as_ref(),
+            self.progress.previous_failure.as_ref(),
             self.progress.unchanged,
         );
         let mut request = Request::prompt(&text);
-        if let Some(path) = files.prompt(&text) {
+        if let Some(path) = files.write_prompt(&text) {
             request = request.prompt_file(path);
         }
         let before = self.fingerprint();
-        let mut hear = files.hear();
+        let mut on_part = files.on_part();
         let mut options = Converse::new().clock(self.clock.clone());
         if let Some(turns) = self.max_turns {
             options = options.max_turns(turns);
         }
-        if let Some(emitter) = record.emitter {
+        if let Some(emitter) = reporter.emitter {
             options = options.emitter(emitter, number);
         }
-        self.agent.listen(record.emitter, &files);
+        self.agent.begin_iteration(reporter.emitter, &files);
         let conversation = converse(
             self.agent.client(),
             &mut self.toolbox,
             request,
-            options.hear(&mut hear),
+            options.on_part(&mut on_part),
             &self.cancel,
         );
-        drop(hear);
-        self.agent.rest();
+        drop(on_part);
+        self.agent.end_iteration();
         self.progress.unchanged = before.is_some() && before == self.fingerprint();
         if self.progress.unchanged && !self.cancel.is_cancelled() {
-            let place = self.directory.display();
-            record.warning(&format!("iteration {number} changed nothing in {place}"));
+            let directory = self.directory.display();
+            reporter.warning(&format!(
+                "iteration {number} changed no file in {directory}"
+            ));
         }
-        let tried = self.judged(phase, &conversation, record, &files);
-        self.progress.setback = tried.setback.clone();
-        tried
+        let attempt = self.judge(phase, &conversation, reporter, &files);
+        self.progress.previous_failure = attempt.failure.clone();
+        attempt
     }
 
-    /// What the agent, and if that is to decide the check, makes of the iteration.
-    fn judged(
+    /// Determines the outcome from the agent's end and, where it decides, from the check.
+    fn judge(
         &self,
         phase: &Phase,
-        said: &Conversation,
-        record: &Record<'_>,
-        files: &Files,
-    ) -> Tried {
-        // When its turns are used up the work may be done all the same: the check knows.
-        let asks_check = matches!(said.end, TurnsEnd::Ended | TurnsEnd::MaxTurnsReached);
-        if let (true, Some(check)) = (asks_check && !self.cancel.is_cancelled(), &phase.check) {
-            return match self.check(check, record, files) {
-                Ok(result) => Tried::of_check(check, &result, &said.end),
+        conversation: &Conversation,
+        reporter: &LoopReporter<'_>,
+        files: &IterationFiles,
+    ) -> Attempt {
+        // An agent that has used up its turns may have finished the work: the check decides.
+        let end = &conversation.end;
+        let has_worked = matches!(
+            end,
+            ConversationEnd::Ended | ConversationEnd::MaxTurnsReached
+        );
+        if let (true, Some(check)) = (has_worked && !self.cancel.is_cancelled(), &phase.check) {
+            return match self.check(check, reporter, files) {
+                Ok(result) => Attempt::of_check(check, &result, end),
                 Err(error) => {
-                    let why = format!("the check cannot be run: {error:?}");
-                    record.error("check", &why);
-                    Tried {
-                        outcome: IterationOutcome::ValidationFailed { exit_code: 127 },
-                        setback: Some(Setback::Agent(why.clone())),
-                        hopeless: Some(why),
+                    let reason = format!("cannot run the check: {error:?}");
+                    reporter.error("check", &reason);
+                    let outcome = IterationOutcome::ValidationFailed { exit_code: 127 };
+                    Attempt {
+                        fatal: Some(reason.clone()),
+                        ..Attempt::failed(outcome, reason)
                     }
                 }
             };
         }
-        let setback = |why: String| Some(Setback::Agent(why));
-        match &said.end {
-            TurnsEnd::Ended if self.cancel.is_cancelled() => Tried {
-                outcome: IterationOutcome::LlmError {
-                    error: LoopEnd::Cancelled.words().to_owned(),
-                },
-                setback: setback(LoopEnd::Cancelled.words().to_owned()),
-                hopeless: None,
-            },
-            // Nothing else says whether it is done.
-            TurnsEnd::Ended => Tried {
-                outcome: IterationOutcome::ValidationPassed,
-                setback: None,
-                hopeless: None,
-            },
-            TurnsEnd::MaxTurnsReached => Tried {
-                outcome: IterationOutcome::MaxTurnsReached,
-                setback: setback("the turns were used up".to_owned()),
-                hopeless: None,
-            },
-            TurnsEnd::ToolError { tool, error } => Tried {
-                outcome: IterationOutcome::ToolError {
+        match end {
+            ConversationEnd::Ended if self.cancel.is_cancelled() => {
+                let error = LoopEnd::Cancelled.words().to_owned();
+                Attempt::failed(
+                    IterationOutcome::LlmError {
+                        error: error.clone(),
+                    },
+                    error,
+                )
+            }
+            // Without a check, the agent's own end decides.
+            ConversationEnd::Ended => Attempt::passed(),
+            ConversationEnd::MaxTurnsReached => {
+                Attempt::failed(IterationOutcome::MaxTurnsReached, TURNS_USED_UP)
+            }
+            ConversationEnd::ToolError { tool, error } => Attempt::failed(
+                IterationOutcome::ToolError {
                     tool: tool.clone(),
                     error: error.clone(),
                 },
-                setback: setback(format!("the tool {tool} failed: {error}")),
-                hopeless: None,
-            },
-            TurnsEnd::LlmError(error) => {
-                let hopeless = (error.is_missing_program() || error.is_limited())
-                    .then(|| format!("the model cannot be asked: {error}"));
-                Tried {
-                    outcome: IterationOutcome::LlmError {
-                        error: error.to_string(),
-                    },
-                    setback: setback(error.to_string()),
-                    hopeless,
+                format!("the tool {tool} failed: {error}"),
+            ),
+            ConversationEnd::LlmError(error) => {
+                let message = error.to_string();
+                let is_fatal = error.is_missing_program() || error.is_limited();
+                Attempt {
+                    fatal: is_fatal.then(|| format!("cannot use the model: {message}")),
+                    ..Attempt::failed(
+                        IterationOutcome::LlmError {
+                            error: message.clone(),
+                        },
+                        message,
+                    )
                 }
             }
         }
     }
 
-    fn check(&self, check: &str, record: &Record<'_>, files: &Files) -> Result<ValidationResult> {
-        let control = self.checking.begin();
+    fn check(
+        &self,
+        check: &str,
+        reporter: &LoopReporter<'_>,
+        files: &IterationFiles,
+    ) -> Result<ValidationResult> {
+        let control = self.running_check.begin();
         let mut command = Command::shell(check)
             .directory(&self.directory)
             .line_limit(CHECK_LINES_MAX)
             .collect(CHECK_BYTES)
             .clock(self.clock.clone())
             .control(&control)
-            .on_output(files.check());
+            .on_output(files.on_check_output());
         if let Some(timeout) = self.check_timeout {
             command = command.timeout(timeout);
         }
@@ -196,13 +208,13 @@ impl LoopEngine {
         validate_until_stopped(
             command,
             check,
-            record.emitter,
+            reporter.emitter,
             iteration,
             self.cancel.stop(),
         )
     }
 
     fn fingerprint(&self) -> Option<u64> {
-        fingerprint(&self.directory, self.leave_out.as_deref(), &self.clock)
+        fingerprint(&self.directory, self.ignored.as_deref(), &self.clock)
     }
 }

@@ -1,4 +1,4 @@
-//! The agentic loop: a model works, with tools, until it has nothing more to do.
+//! The agentic loop: a model works, with tools, until each check of its task has passed.
 //!
 //! ```text
 //!            request                    bytes               chunks (bounded)
@@ -7,47 +7,52 @@
 //!    └──────── results ─────────────┘
 //! ```
 //!
-//! [`converse`] is one iteration's talk with a model: it streams an answer, runs the tools that the
-//! answer calls, and asks again with their results, until an answer calls none. Who the model is,
-//! nobody here knows but its [`LlmClient`]. A command that works by itself, as Claude Code does,
-//! has tools of its own, and answers once.
+//! [`converse`] is one iteration's conversation with a model: it streams an answer, runs the tools
+//! that the answer calls, and sends their results, until an answer calls no tool. Only the
+//! [`LlmClient`] knows the kind of model. A command that works on its own, such as Claude Code, has
+//! its own tools and answers once.
 //!
-//! A conversation runs in the thread that asks for it. A second thread, which lives as long as one
-//! answer, takes the chunks from the model and makes events of them; it ends when the model's end
-//! of the channel is dropped, and is joined. A client over HTTP has a third one, which waits for
-//! the network. All of it ends when its [`Cancel`] says so.
+//! A conversation runs in the caller's thread. A second thread, which lives as long as one answer,
+//! receives the chunks from the model and emits events; it ends when the model's end of the channel
+//! is dropped, and is joined. A client over HTTP has a third thread, which waits for the network.
+//! All of them end when their [`Cancel`] is cancelled.
 
+mod fingerprint;
+mod progress;
 mod prompt;
+mod running_command;
 mod spec;
-
-mod running;
 
 mod model;
 mod tool;
 
-mod telling;
-mod turns;
+mod turn_reporter;
 
-mod agent;
-mod files;
-mod record;
+mod conversation;
+
+mod iteration_files;
+mod loop_agent;
+mod loop_reporter;
 mod resume;
-mod workdir;
 
 mod attempt;
-mod looping;
+mod engine;
 
-mod job;
+mod source;
 
-pub(crate) use job::loop_job;
-pub use looping::{LoopEnd, LoopEngine, LoopOutcome, Progress};
+pub use conversation::{Conversation, ConversationEnd, Converse, converse};
+pub use engine::LoopEngine;
+#[cfg(feature = "http")]
+pub(crate) use model::SECRET_LOG_TARGETS;
 #[cfg(feature = "http")]
 pub use model::{Api, HttpClient, Secret};
 pub use model::{
-    Block, BrokenInput, CHUNKS, Cancel, CommandClient, LlmClient, LlmError, Message,
+    BrokenInput, CHUNKS, Cancel, CommandClient, ContentBlock, LlmClient, LlmError, Message,
     RecordedClient, Request, Response, Role, StopReason, StreamChunk, ToolCall, ToolSpec, Usage,
 };
-pub use prompt::{Setback, prompt};
+pub use progress::{LoopEnd, LoopOutcome, Progress};
+pub use prompt::{PreviousFailure, prompt};
+pub(crate) use source::loop_job;
 pub use spec::{Phase, Spec};
 pub use tool::{Tool, ToolError, ToolOutcome, Toolbox};
-pub use turns::{Conversation, Converse, Part, TurnsEnd, converse};
+pub use turn_reporter::ConversationPart;

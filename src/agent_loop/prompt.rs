@@ -1,54 +1,63 @@
-//! What a model is told in an iteration: the task, the phase, and how the last check failed (pure).
+//! The prompt of an iteration: the task, the phase, and the previous failure (pure).
 
 use std::fmt::Write;
 
 use super::spec::{Phase, Spec};
 
-/// Of each output of a check that failed the last lines go into the next prompt: what failed stands
-/// at the end, and a model reads some 2,000 tokens a call without thinking of them.
+/// Bounds of the end of a failed check's output in the next prompt: failures are at the end of an
+/// output, and some 2,000 tokens per call are cheap.
 const TAIL_LINES: usize = 100;
 const TAIL_BYTES: usize = 8 << 10;
 
-/// Why another iteration is needed.
+/// The reason of an iteration whose turns were used up.
+pub(super) const TURNS_USED_UP: &str = "the turns were used up";
+
+/// The failure of the previous iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Setback {
+pub enum PreviousFailure {
     /// The check failed.
     Check {
-        /// The check.
+        /// The command of the check.
         command: String,
-        /// What it exited with.
+        /// The exit code of the check.
         exit_code: i32,
-        /// The end of what it printed.
+        /// The end of the check's standard output.
         stdout: String,
-        /// The end of its errors.
+        /// The end of the check's standard error.
         stderr: String,
     },
-    /// The model or a tool failed, or the turns were used up: in words.
+    /// The model or a tool failed, or the turns were used up; the reason in words.
     Agent(String),
 }
 
-impl Setback {
-    /// In a few words, for people.
+impl PreviousFailure {
+    /// Returns the failure in a few words, for people.
     #[must_use]
     pub fn words(&self) -> String {
         match self {
             Self::Check { exit_code, .. } => format!("the check failed with exit code {exit_code}"),
-            Self::Agent(why) => why.clone(),
+            Self::Agent(reason) => reason.clone(),
         }
     }
 }
 
-/// The prompt of an iteration. `unchanged`: the one before has changed nothing.
+/// Returns the prompt of an iteration in the phase with this index. `unchanged` is true if the
+/// previous iteration changed no file.
 #[must_use]
-pub fn prompt(spec: &Spec, index: usize, setback: Option<&Setback>, unchanged: bool) -> String {
+pub fn prompt(
+    spec: &Spec,
+    index: usize,
+    previous_failure: Option<&PreviousFailure>,
+    unchanged: bool,
+) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "# Task\n\n{}", spec.task.trim());
     if let Some(phase) = spec.phases.get(index) {
         push_phase(&mut text, spec, index, phase);
     }
-    match setback {
+    match previous_failure {
         None => {}
-        Some(Setback::Check {
+        Some(PreviousFailure::Check {
             command,
             exit_code,
             stdout,
@@ -70,8 +79,8 @@ pub fn prompt(spec: &Spec, index: usize, setback: Option<&Setback>, unchanged: b
                 }
             }
         }
-        Some(Setback::Agent(why)) => {
-            let _ = writeln!(text, "\n# The last attempt\n\nIt broke off: {why}");
+        Some(PreviousFailure::Agent(reason)) => {
+            let _ = writeln!(text, "\n# The last attempt\n\nIt broke off: {reason}");
         }
     }
     if unchanged {
@@ -102,7 +111,7 @@ fn push_phase(text: &mut String, spec: &Spec, index: usize, phase: &Phase) {
     }
 }
 
-/// A fence that the text does not end by itself (CommonMark 4.5).
+/// Returns a code fence that is longer than any in the text (CommonMark 4.5).
 fn fence_for(text: &str) -> String {
     let mut longest = 0;
     let mut run = 0;
@@ -113,14 +122,14 @@ fn fence_for(text: &str) -> String {
     "`".repeat(longest.max(2) + 1)
 }
 
-/// The last lines of a text.
+/// Returns the last lines of a text, within the bounds.
 pub(super) fn tail(text: &str) -> &str {
     let text = text.trim_end_matches('\n');
     let mut start = text.len().saturating_sub(TAIL_BYTES);
     while !text.is_char_boundary(start) {
         start += 1;
     }
-    // A line that is cut says the wrong thing, unless there is no other.
+    // A cut line may mislead, so it is left out unless it is the only one.
     let end = &text[start..];
     let whole = match start {
         0 => end,
@@ -137,18 +146,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_says_what_is_to_be_done_and_what_failed() {
+    fn a_prompt_contains_the_task_and_the_previous_failure() {
         let spec = Spec::from_markdown(
             "# Add OAuth\nWell.\n## One\nCheck: true\n## Two\nRoutes.\nCheck: `make ```x`",
         )
         .unwrap();
-        let setback = Setback::Check {
+        let previous_failure = PreviousFailure::Check {
             command: "make".into(),
             exit_code: 2,
             stdout: "a ``` b\n".into(),
             stderr: "\n".into(),
         };
-        let text = prompt(&spec, 1, Some(&setback), true);
+        let text = prompt(&spec, 1, Some(&previous_failure), true);
         let expected = "# Task\n\nAdd OAuth\n\nWell.\n\n# Phase 2 of 2: Two\n\nRoutes.\n\n\
             The work is done when this command exits with 0:\n\n````sh\nmake ```x\n````\n\n\
             # The last attempt\n\nThe check failed: `make` exited with 2.\n\n\
@@ -161,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_tail_is_the_end_and_small(text in "[a-zä\n]{0,300}", times in 0usize..200) {
+        fn a_tail_is_a_bounded_end_of_the_text(text in "[a-zä\n]{0,300}", times in 0usize..200) {
             let text = text.repeat(times);
             let end = tail(&text);
             prop_assert!(text.trim_end_matches('\n').ends_with(end));

@@ -1,63 +1,62 @@
-//! How far a loop came that broke off, read from its log.
+//! Reads the progress of an interrupted loop from its log.
 
 use std::collections::VecDeque;
 
-use super::looping::Progress;
-use super::prompt::Setback;
+use super::progress::Progress;
+use super::prompt::{PreviousFailure, TURNS_USED_UP};
 use crate::error::{Error, Result};
 use crate::event::{IterationOutcome, TdEvent};
 use crate::history::{LogReader, Query, RunDirectory};
 
-/// Lines of a check that are remembered: as many as a prompt takes.
+/// Lines of a check that are kept; a prompt has at most half of them.
 const LINES_MAX: usize = 200;
 
-/// What an attempt is said to have come to that was cut off.
-const CUT_OFF: &str = "the loop was cut off in the middle of it";
+/// The failure of an iteration during which the loop was interrupted.
+const INTERRUPTED: &str = "the loop was interrupted during it";
 
 impl Progress {
-    /// Where a loop is to go on, by its log: after the last iteration that was begun.
+    /// Reads the progress of a run, to continue after the last iteration that had begun.
     ///
     /// # Errors
-    /// `is_invalid_input()` when the run is no loop, or all its checks have passed; when its log
+    /// `is_invalid_input()` when the run is no loop, or all its checks have passed; and when its log
     /// cannot be read.
     pub fn of_run(run: &RunDirectory) -> Result<Self> {
-        let mut read = Reading::default();
+        let mut reader = ProgressReader::default();
         for record in LogReader::open(run, Query::all())? {
-            read.event(record.envelope.event);
+            reader.event(record.envelope.event);
         }
-        if !read.is_loop {
-            return Err(Error::invalid("the run is no loop:").at(run.path()));
+        if !reader.is_loop {
+            return Err(Error::invalid("the run is not a loop:").at(run.path()));
         }
-        if read.has_succeeded {
-            return Err(Error::invalid(
-                "all checks of the loop have passed, nothing is left to be done:",
-            )
-            .at(run.path()));
+        if reader.has_succeeded {
+            return Err(
+                Error::invalid("all checks of the loop have passed already:").at(run.path()),
+            );
         }
-        Ok(read.progress())
+        Ok(reader.progress())
     }
 }
 
 #[derive(Default)]
-struct Reading {
+struct ProgressReader {
     is_loop: bool,
     has_ended: bool,
     has_succeeded: bool,
     progress: Progress,
-    /// The iteration that was begun last is not over.
+    /// True if the last iteration has not ended.
     is_open: bool,
-    check: Option<Check>,
+    check: Option<LastCheck>,
 }
 
-/// The check that ran last.
+/// The last check.
 #[derive(Default)]
-struct Check {
+struct LastCheck {
     command: String,
     exit_code: Option<i32>,
     outputs: [VecDeque<String>; 2],
 }
 
-impl Reading {
+impl ProgressReader {
     fn event(&mut self, event: TdEvent) {
         match event {
             TdEvent::LoopStarted { .. } => {
@@ -70,7 +69,7 @@ impl Reading {
             }
             TdEvent::PhaseStarted { phase_index, .. } => {
                 if self.progress.phase != phase_index {
-                    self.progress.setback = None;
+                    self.progress.previous_failure = None;
                     self.progress.in_phase = 0;
                 }
                 self.progress.phase = phase_index;
@@ -82,9 +81,9 @@ impl Reading {
                 self.check = None;
             }
             TdEvent::ValidationStarted { command, .. } => {
-                self.check = Some(Check {
+                self.check = Some(LastCheck {
                     command,
-                    ..Check::default()
+                    ..LastCheck::default()
                 });
             }
             TdEvent::ValidationOutput {
@@ -112,23 +111,19 @@ impl Reading {
     }
 
     fn completed(&mut self, outcome: &IterationOutcome) {
-        let why = match outcome {
+        let reason = match outcome {
             IterationOutcome::ValidationPassed => {
-                // The next phase may not have been begun.
-                self.progress = Progress {
-                    phase: self.progress.phase + 1,
-                    iteration: self.progress.iteration,
-                    ..Progress::default()
-                };
+                // The next phase may not have begun.
+                self.progress = self.progress.next_phase();
                 return;
             }
             IterationOutcome::ValidationFailed { .. } | IterationOutcome::MaxTurnsReached => {
-                match self.check.take().and_then(Check::setback) {
-                    Some(setback) => {
-                        self.progress.setback = Some(setback);
+                match self.check.take().and_then(LastCheck::failure) {
+                    Some(previous_failure) => {
+                        self.progress.previous_failure = Some(previous_failure);
                         return;
                     }
-                    None => "the turns were used up".to_owned(),
+                    None => TURNS_USED_UP.to_owned(),
                 }
             }
             IterationOutcome::ToolError { tool, error } => {
@@ -136,25 +131,25 @@ impl Reading {
             }
             IterationOutcome::LlmError { error } => error.clone(),
         };
-        self.progress.setback = Some(Setback::Agent(why));
+        self.progress.previous_failure = Some(PreviousFailure::Agent(reason));
     }
 
     fn progress(mut self) -> Progress {
         if self.is_open {
-            self.progress.setback = Some(Setback::Agent(CUT_OFF.to_owned()));
+            self.progress.previous_failure = Some(PreviousFailure::Agent(INTERRUPTED.to_owned()));
         }
         self.progress.is_resumed = !self.has_ended;
         self.progress
     }
 }
 
-impl Check {
-    fn setback(self) -> Option<Setback> {
+impl LastCheck {
+    fn failure(self) -> Option<PreviousFailure> {
         let [stdout, stderr] = self.outputs.map(|lines| {
             let lines: Vec<String> = lines.into();
             lines.join("\n")
         });
-        Some(Setback::Check {
+        Some(PreviousFailure::Check {
             command: self.command,
             exit_code: self.exit_code?,
             stdout,

@@ -1,14 +1,14 @@
-//! What a loop is to do: a task in phases, each with its check; read from TOML or Markdown (pure).
+//! The specification of a loop: a task in phases, each with its check, read from TOML or Markdown (pure).
 
 use serde::{Deserialize, Serialize};
 
 use crate::agent::summary::summary;
 use crate::error::{Error, Result};
 
-/// The longest text of a spec: it goes into each prompt.
+/// Maximum size of a specification, which is part of each prompt.
 const SPEC_BYTES_MAX: usize = 1 << 20;
 
-/// More phases than anybody writes down.
+/// Maximum number of phases; nobody writes more by hand.
 const PHASES_MAX: usize = 1_000;
 
 /// A task in phases.
@@ -20,7 +20,7 @@ const PHASES_MAX: usize = 1_000;
 /// As RFC 6749 has it.
 ///
 /// ### Storage
-/// Keep the tokens.
+/// LoopStore the tokens.
 /// Check: `cargo test storage`
 ///
 /// ### Routes
@@ -28,42 +28,42 @@ const PHASES_MAX: usize = 1_000;
 /// ").unwrap();
 /// assert_eq!(spec.task, "Add OAuth\n\nAs RFC 6749 has it.");
 /// assert_eq!(spec.phases[0].name, "Storage");
-/// assert_eq!(spec.phases[0].task, "Keep the tokens.");
+/// assert_eq!(spec.phases[0].task, "LoopStore the tokens.");
 /// assert_eq!(spec.phases[1].check.as_deref(), Some("cargo test routes"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
-    /// What is to be done in all.
+    /// The whole task.
     pub task: String,
-    /// One after the other; never none.
+    /// The phases in order; at least one.
     pub phases: Vec<Phase>,
 }
 
-/// A part of the task, which is done when its check passes.
+/// A part of the task, which is complete when its check passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phase {
-    /// What it is called.
+    /// The phase's name.
     pub name: String,
-    /// What is to be done in it; empty where the name says it.
+    /// The phase's task; empty if the name suffices.
     pub task: String,
-    /// The shell command that exits with 0 when it is done; that of the loop unless it has its own.
+    /// The shell command that exits with 0 when the phase is complete; defaults to the loop's.
     pub check: Option<String>,
-    /// Iterations at most; as many as the loop has unless it has its own bound.
+    /// The maximum number of iterations; defaults to the loop's.
     pub max_iterations: Option<u32>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct SpecFile {
     task: String,
     check: Option<String>,
     #[serde(default)]
-    phase: Vec<WrittenPhase>,
+    phase: Vec<PhaseTable>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenPhase {
+struct PhaseTable {
     name: String,
     #[serde(default)]
     task: String,
@@ -72,7 +72,7 @@ struct WrittenPhase {
 }
 
 impl Spec {
-    /// A task of one phase, which is called as the task begins.
+    /// Creates a specification of one phase, named after the first line of the task.
     #[must_use]
     pub fn of_task(task: impl Into<String>) -> Self {
         let task = task.into();
@@ -88,45 +88,45 @@ impl Spec {
         }
     }
 
-    /// Reads `task`, `check`, and `[[phase]]`s with `name`, `task`, `check` and `max_iterations`.
-    /// Without phases the task is one.
+    /// Reads TOML: `task`, `check`, and `[[phase]]` tables with `name`, `task`, `check` and
+    /// `max_iterations`. Without phases, the task is a single phase.
     ///
     /// # Errors
-    /// `is_invalid_input()` for text that is no such TOML: where, and why.
+    /// `is_invalid_input()` for other text, with its position and the reason.
     pub fn from_toml(text: &str) -> Result<Self> {
         bounded(text)?;
-        let written: Written = toml::from_str(text)
-            .map_err(|error| Error::invalid("the spec is not as expected").because(error))?;
-        let phases = written.phase.into_iter().map(|phase| Phase {
+        let file: SpecFile = toml::from_str(text)
+            .map_err(|error| Error::invalid("invalid specification").because(error))?;
+        let phases = file.phase.into_iter().map(|phase| Phase {
             name: phase.name.trim().to_owned(),
             task: phase.task.trim().to_owned(),
             check: phase.check,
             max_iterations: phase.max_iterations,
         });
         Self {
-            task: written.task.trim().to_owned(),
+            task: file.task.trim().to_owned(),
             phases: phases.collect(),
         }
-        .checked(written.check)
+        .checked(file.check)
     }
 
-    /// Reads headings: the first one, with the text below it, is the task, and each heading one
-    /// level below it begins a phase. A line `Check: COMMAND`, the command in backticks or not, gives
-    /// its phase a check, or above all phases the spec; `Max iterations: N` bounds a phase. What
-    /// stands in fenced blocks of code is text.
+    /// Reads Markdown: the first heading, with the text below it, is the task, and each heading one
+    /// level below it begins a phase. A line `Check: COMMAND`, with or without backticks, sets the
+    /// check of its phase, or of all phases if it precedes them; `Max iterations: N` limits a phase.
+    /// Fenced code blocks are text.
     ///
     /// # Errors
-    /// `is_invalid_input()` where there is no heading, and for phases that cannot be used.
+    /// `is_invalid_input()` without a heading, and for invalid phases.
     pub fn from_markdown(text: &str) -> Result<Self> {
         bounded(text)?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut title: Option<(usize, String)> = None;
-        let mut intro = Part::default();
-        let mut phases: Vec<(String, Part)> = Vec::new();
+        let mut intro = SpecSection::default();
+        let mut phases: Vec<(String, SpecSection)> = Vec::new();
         let mut fence: Option<&str> = None;
         for (number, line) in (1..).zip(text.lines()) {
-            let part = match phases.last_mut() {
-                Some((_, part)) => part,
+            let section = match phases.last_mut() {
+                Some((_, section)) => section,
                 None => &mut intro,
             };
             let start = line.trim_start();
@@ -141,36 +141,36 @@ impl Spec {
                         continue;
                     }
                     (Some((level, name)), Some((top, _))) if level == top + 1 => {
-                        phases.push((name.to_owned(), Part::default()));
+                        phases.push((name.to_owned(), SpecSection::default()));
                         continue;
                     }
                     (Some((level, name)), Some((top, _))) if level <= *top => {
                         return Err(Error::invalid(format!(
-                            "line {number}: a second heading of the first level, {name:?}: a spec has \
-                             one task; phases have headings one level below it"
+                            "line {number}: a second heading of the first level, {name:?}: a \
+                             specification has one task; phases have headings one level below it"
                         )));
                     }
                     _ => {
-                        if part.set(line, number)? {
+                        if section.read_setting(line, number)? {
                             continue;
                         }
                     }
                 },
             }
-            part.text.push_str(line);
-            part.text.push('\n');
+            section.text.push_str(line);
+            section.text.push('\n');
         }
         let Some((_, title)) = title else {
             return Err(Error::invalid(
-                "the spec has no heading: write the task as `# TASK`, phases as `## PHASE`",
+                "the specification has no heading: write the task as `# TASK`, phases as `## PHASE`",
             ));
         };
         let task = format!("{title}\n\n{}", intro.text.trim());
-        let phases = phases.into_iter().map(|(name, part)| Phase {
+        let phases = phases.into_iter().map(|(name, section)| Phase {
             name,
-            task: part.text.trim().to_owned(),
-            check: part.check,
-            max_iterations: part.max_iterations,
+            task: section.text.trim().to_owned(),
+            check: section.check,
+            max_iterations: section.max_iterations,
         });
         Self {
             task: task.trim().to_owned(),
@@ -179,18 +179,19 @@ impl Spec {
         .checked(intro.check)
     }
 
-    /// Whether its one phase says nothing beside the task.
+    /// Returns true if the only phase adds nothing to the task.
     pub(super) fn is_one_task(&self) -> bool {
         let alone = Self::of_task(self.task.as_str());
-        let says = |spec: &Self| {
-            let said = spec.phases.iter();
-            said.map(|phase| (phase.name.clone(), phase.task.clone()))
+        let texts = |spec: &Self| {
+            let phases = spec.phases.iter();
+            phases
+                .map(|phase| (phase.name.clone(), phase.task.clone()))
                 .collect::<Vec<_>>()
         };
-        says(self) == says(&alone)
+        texts(self) == texts(&alone)
     }
 
-    /// Gives phases without a check of their own this one.
+    /// Sets the check of phases that have none.
     #[must_use]
     pub fn check(mut self, check: &str) -> Self {
         for phase in &mut self.phases {
@@ -201,7 +202,7 @@ impl Spec {
 
     fn checked(mut self, check: Option<String>) -> Result<Self> {
         if self.task.is_empty() {
-            return Err(Error::invalid("the task of the spec is empty"));
+            return Err(Error::invalid("the task of the specification is empty"));
         }
         if self.phases.is_empty() {
             self.phases = Self::of_task(self.task.clone()).phases;
@@ -213,7 +214,7 @@ impl Spec {
             self = self.check(&check);
         }
         for phase in &self.phases {
-            let wrong = match phase {
+            let problem = match phase {
                 Phase { name, .. } if name.is_empty() => "a phase has no name".to_owned(),
                 Phase {
                     name,
@@ -224,27 +225,27 @@ impl Spec {
                     name,
                     max_iterations: Some(0),
                     ..
-                } => format!("phase {name:?} may have no iteration"),
+                } => format!("the maximum of phase {name:?} allows no iteration"),
                 _ => continue,
             };
-            return Err(Error::invalid(wrong));
+            return Err(Error::invalid(problem));
         }
         Ok(self)
     }
 }
 
-/// What stands below a heading.
+/// The text and settings below a heading.
 #[derive(Default)]
-struct Part {
+struct SpecSection {
     text: String,
     check: Option<String>,
     max_iterations: Option<u32>,
 }
 
-impl Part {
-    /// Whether the line sets something.
-    fn set(&mut self, line: &str, number: usize) -> Result<bool> {
-        // In a list or not, in bold or not.
+impl SpecSection {
+    /// Reads a setting; returns false if the line is text.
+    fn read_setting(&mut self, line: &str, number: usize) -> Result<bool> {
+        // A setting may be a list item, and its name may be bold.
         let line = line.trim().trim_start_matches(['-', '*', '+', ' ']);
         let Some((name, value)) = line.split_once(':') else {
             return Ok(false);
@@ -261,7 +262,7 @@ impl Part {
             }
             "max iterations" => {
                 let max = value.parse().map_err(|_| {
-                    Error::invalid(format!("line {number}: {value:?} is no number"))
+                    Error::invalid(format!("line {number}: {value:?} is not a number"))
                 })?;
                 self.max_iterations = Some(max);
             }
@@ -271,7 +272,7 @@ impl Part {
     }
 }
 
-/// The level and the text of a heading (CommonMark 4.2, without the closing marks).
+/// Returns the level and the text of a heading (CommonMark 4.2), without closing marks.
 fn heading(line: &str) -> Option<(usize, &str)> {
     let rest = line.trim_start_matches('#');
     let level = line.len() - rest.len();
@@ -282,7 +283,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
 fn bounded(text: &str) -> Result<()> {
     match text.len() > SPEC_BYTES_MAX {
         true => Err(Error::invalid(format!(
-            "the spec is longer than {} KiB",
+            "the specification is longer than {} KiB",
             SPEC_BYTES_MAX >> 10
         ))),
         false => Ok(()),
@@ -296,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spec_is_written_in_toml() {
+    fn a_specification_is_read_from_toml() {
         let spec = Spec::from_toml(
             "task = 'Add OAuth'\ncheck = 'make test'\n[[phase]]\nname = 'one'\n\
              [[phase]]\nname = 'two'\ntask = 'more'\ncheck = 'true'\nmax_iterations = 3\n",
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn code_in_a_spec_is_no_heading_and_no_check() {
+    fn code_blocks_contain_no_headings_and_no_checks() {
         let text = "# Task\n```\n# no heading\nCheck: rm -rf /\n```\n## One\n- **Check:** `a | b`\n\
                     * Max iterations: 2\ntext\n### part of one\n~~~\n## not\n~~~\n";
         let spec = Spec::from_markdown(text).unwrap();
@@ -331,8 +332,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
-        for (text, why) in [
+    fn errors_name_the_problem() {
+        for (text, reason) in [
             ("no heading", "no heading"),
             ("# a\n# b", "line 2: a second heading"),
             ("# a\n## b\nCheck: x\nCheck: y", "line 4: a second check"),
@@ -341,7 +342,7 @@ mod tests {
             ("# a\n## b\nCheck: ``", "is empty"),
         ] {
             let error = Spec::from_markdown(text).unwrap_err();
-            assert!(error.to_string().contains(why), "{error}");
+            assert!(error.to_string().contains(reason), "{error}");
             assert!(error.is_invalid_input());
         }
         for text in [
@@ -356,7 +357,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_much(text in "(#{0,3} ?[a-z`*:~ ]{0,12}\n|Check: `x`\n|```\n){0,20}") {
+        fn any_text_is_read_or_refused(text in "(#{0,3} ?[a-z`*:~ ]{0,12}\n|Check: `x`\n|```\n){0,20}") {
             for spec in [Spec::from_markdown(&text), Spec::from_toml(&text)].into_iter().flatten() {
                 prop_assert!(!spec.phases.is_empty() && !spec.task.is_empty());
             }

@@ -1,4 +1,4 @@
-//! Tools that a model may call, and what becomes of a call that cannot be answered.
+//! Tools that a model may call, and the results of calls that fail.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use super::model::{Cancel, ToolCall, ToolSpec};
 use crate::error::Error;
 use crate::thread::catch_panic;
 
-/// Bytes of a result: more than a model should read at once. Whoever has more is to be asked for a
-/// part of it.
+/// Default maximum size of a result: more than a model should read at once. A model may request a
+/// part of a larger one.
 const RESULT_BYTES_MAX: usize = 256 * 1024;
 
-/// What is shown of a result that is too large.
+/// Bytes of a result that is too large that the error shows.
 const SHOWN_BYTES: usize = 4 * 1024;
 
-/// Something that a model may do.
+/// A tool that a model may call.
 ///
 /// ```
 /// use serde_json::{Value, json};
@@ -49,24 +49,24 @@ const SHOWN_BYTES: usize = 4 * 1024;
 /// }
 /// ```
 pub trait Tool: Send {
-    /// The name that the model calls it by; each tool of a box has its own.
+    /// Returns the tool's name, which is unique in a toolbox.
     fn name(&self) -> &str;
 
-    /// What it is for, in words for the model.
+    /// Returns the tool's purpose, in words for the model.
     fn description(&self) -> &str;
 
-    /// The JSON schema of its input, an object. What comes in is not checked against it.
+    /// Returns the JSON schema of the input, an object. Inputs are not validated against it.
     fn input_schema(&self) -> Value;
 
-    /// Does it. What takes long ends early when `cancel` says so.
+    /// Runs the tool. A long call ends early when `cancel` is cancelled.
     ///
     /// # Errors
-    /// [`ToolError::failed`] is told to the model, which may try something else;
+    /// [`ToolError::failed`] is sent to the model, which may try something else;
     /// [`ToolError::fatal`] ends the iteration.
     fn call(&mut self, input: &Value, cancel: &Cancel) -> Result<String, ToolError>;
 }
 
-/// Why a tool has no result.
+/// The error of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
@@ -75,7 +75,7 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// This call failed: the model is told.
+    /// Creates an error of this call, which is sent to the model.
     pub fn failed(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -83,7 +83,7 @@ impl ToolError {
         }
     }
 
-    /// The tool cannot go on, and neither can the iteration.
+    /// Creates an error that ends the iteration.
     pub fn fatal(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -91,7 +91,7 @@ impl ToolError {
         }
     }
 
-    /// Whether the iteration cannot go on.
+    /// Returns true if the error ends the iteration.
     pub fn is_fatal(&self) -> bool {
         self.is_fatal
     }
@@ -99,7 +99,7 @@ impl ToolError {
 
 impl From<Error> for ToolError {
     fn from(error: Error) -> Self {
-        // With its causes.
+        // The debug format includes the causes.
         Self::failed(format!("{error:?}"))
     }
 }
@@ -110,15 +110,15 @@ impl From<std::io::Error> for ToolError {
     }
 }
 
-/// What a call came to.
+/// The outcome of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolOutcome {
-    /// What the model is told.
+    /// The text that is sent to the model.
     pub content: String,
-    /// Whether that is an error.
+    /// True if the text is an error.
     pub is_error: bool,
-    /// Whether the iteration cannot go on.
+    /// True if the error ends the iteration.
     pub is_fatal: bool,
 }
 
@@ -140,31 +140,31 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// Without tools.
+    /// Creates an empty toolbox.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With one more. Of two with the same name the later one is called.
+    /// Adds a tool, which replaces an earlier one of the same name.
     pub fn with(mut self, tool: impl Tool + 'static) -> Self {
         self.tools.retain(|other| other.name() != tool.name());
         self.tools.push(Box::new(tool));
         self
     }
 
-    /// How many bytes a result may have; 256 KiB unless told otherwise. A larger one is an error
-    /// result that says so and shows its beginning.
+    /// Sets the maximum size of a result; defaults to 256 KiB. A larger one becomes an error with its
+    /// beginning.
     pub fn result_bytes_max(mut self, bytes: usize) -> Self {
         self.result_bytes_max = Some(bytes);
         self
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no tools.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// The tools, as a model is told of them.
+    /// Returns the descriptions of the tools for a model.
     pub fn specs(&self) -> Vec<ToolSpec> {
         let specs = self.tools.iter().map(|tool| ToolSpec {
             name: tool.name().to_owned(),
@@ -174,16 +174,16 @@ impl Toolbox {
         specs.collect()
     }
 
-    /// Answers a call. Whatever goes wrong is a result: an unknown tool, an input that is no JSON,
-    /// a tool that fails or panics, a result that is too large.
+    /// Runs a call. Each failure is an outcome, too: an unknown tool, an input that is not JSON, a
+    /// tool that fails or panics, a result that is too large.
     pub fn call(&mut self, call: &ToolCall, cancel: &Cancel) -> ToolOutcome {
         let Some(tool) = self.tools.iter_mut().find(|tool| tool.name() == call.name) else {
             let names: Vec<&str> = self.tools.iter().map(|tool| tool.name()).collect();
-            let there_are = match names.is_empty() {
+            let known = match names.is_empty() {
                 true => "there are none".to_owned(),
                 false => format!("there are {}", names.join(", ")),
             };
-            return ToolOutcome::error(format!("no tool is called {:?}: {there_are}", call.name));
+            return ToolOutcome::error(format!("there is no tool {:?}; {known}", call.name));
         };
         let input = match &call.input {
             Ok(input) => input,
@@ -215,7 +215,7 @@ fn too_large(content: &str, bytes_max: usize) -> String {
     let end = SHOWN_BYTES.min(bytes_max);
     let end = (0..=end).rev().find(|at| content.is_char_boundary(*at));
     format!(
-        "the result has {} bytes, and {bytes_max} at most are taken: ask for a part of it. It \
+        "the result has {} bytes, and at most {bytes_max} are accepted: request a part of it. It \
          begins:\n{}",
         content.len(),
         &content[..end.unwrap_or_default()]
@@ -236,16 +236,16 @@ mod tests {
     use super::super::model::BrokenInput;
     use super::*;
 
-    /// Does what its input says.
-    struct Obedient;
+    /// Succeeds, fails or panics as its input requests.
+    struct Scripted;
 
-    impl Tool for Obedient {
+    impl Tool for Scripted {
         fn name(&self) -> &str {
             "obey"
         }
 
         fn description(&self) -> &str {
-            "Does what it is told."
+            "Follows its input."
         }
 
         fn input_schema(&self) -> Value {
@@ -263,8 +263,8 @@ mod tests {
         }
     }
 
-    fn called(name: &str, input: Result<Value, BrokenInput>) -> ToolOutcome {
-        let mut toolbox = Toolbox::new().with(Obedient).result_bytes_max(12);
+    fn outcome_of(name: &str, input: Result<Value, BrokenInput>) -> ToolOutcome {
+        let mut toolbox = Toolbox::new().with(Scripted).result_bytes_max(12);
         let call = ToolCall {
             id: "1".into(),
             name: name.into(),
@@ -274,12 +274,12 @@ mod tests {
     }
 
     #[test]
-    fn whatever_goes_wrong_is_a_result() {
+    fn every_failure_is_an_outcome() {
         let broken = BrokenInput {
             text: "{".into(),
             why: "it ends".into(),
         };
-        for (name, input, says, is_error, is_fatal) in [
+        for (name, input, expected, is_error, is_fatal) in [
             ("obey", Ok(json!({"text": "yes"})), "yes", false, false),
             (
                 "obey",
@@ -309,11 +309,17 @@ mod tests {
                 true,
                 false,
             ),
-            ("obey", Err(broken), "no JSON object: it ends", true, false),
+            (
+                "obey",
+                Err(broken),
+                "not a JSON object: it ends",
+                true,
+                false,
+            ),
             ("other", Ok(json!({})), "there are obey", true, false),
         ] {
-            let outcome = called(name, input);
-            assert!(outcome.content.contains(says), "{outcome:?}");
+            let outcome = outcome_of(name, input);
+            assert!(outcome.content.contains(expected), "{outcome:?}");
             assert_eq!(
                 (outcome.is_error, outcome.is_fatal),
                 (is_error, is_fatal),

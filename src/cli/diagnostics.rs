@@ -5,6 +5,8 @@ use std::io::{IsTerminal, Write};
 use env_logger::{Builder, Target};
 use log::LevelFilter;
 
+#[cfg(feature = "http")]
+use crate::agent_loop::SECRET_LOG_TARGETS;
 use crate::face::one_line;
 
 /// Starts them: warnings, more when asked for, or what `RUST_LOG` says.
@@ -31,6 +33,12 @@ pub(super) fn start(verbose: u8) {
         });
     if let Ok(filters) = std::env::var("RUST_LOG") {
         builder.parse_filters(&filters);
+    }
+    // These targets record API keys. They are module paths in full, so that no filter of `RUST_LOG`
+    // is more specific.
+    #[cfg(feature = "http")]
+    for target in SECRET_LOG_TARGETS {
+        builder.filter_module(target, LevelFilter::Off);
     }
     // Whoever embeds this and has a logger already keeps it.
     let _ = builder.try_init();

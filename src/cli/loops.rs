@@ -346,7 +346,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         looping = looping.check_timeout(timeout);
     }
     if let Ok(Some(path)) = options.data_path() {
-        looping = looping.leave_out(path);
+        looping = looping.ignore_changes_in(path);
     }
     let last_act = looping.killer();
     let signals = Signals::catch(last_act)?;

@@ -1,11 +1,11 @@
-//! Ending a model's answer from another thread.
+//! Cancellation of a model's answer from another thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::thread::{Stop, StopGuard, is_stopped, stop_pair};
 
-/// Ends what it was given to, from any thread. Clones are one and the same; cancelled once, it
-/// stays so.
+/// Cancels the operations that it was passed to, from any thread. Clones share their state, and a
+/// cancellation is final.
 ///
 /// ```
 /// use td_observe::agent_loop::Cancel;
@@ -27,7 +27,7 @@ impl Default for Cancel {
 }
 
 impl Cancel {
-    /// One that is not cancelled.
+    /// Creates a handle that is not cancelled.
     pub fn new() -> Self {
         let (guard, stop) = stop_pair();
         Self {
@@ -36,19 +36,19 @@ impl Cancel {
         }
     }
 
-    /// Ends what this was given to.
+    /// Cancels the operations that this was passed to.
     pub fn cancel(&self) {
-        // It is taken out whole: a panic elsewhere leaves nothing half done.
+        // The guard is taken in one step: a panic elsewhere leaves no partial change.
         let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
         drop(guard.take());
     }
 
-    /// Whether it was cancelled.
+    /// Returns true after a cancellation.
     pub fn is_cancelled(&self) -> bool {
         is_stopped(&self.stop)
     }
 
-    /// Closed when it is cancelled: for a `select!`, before the data.
+    /// Returns a channel that a cancellation closes, for a `select!`, before the data.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
     }

@@ -1,4 +1,4 @@
-//! A model that is a command: the prompt goes in, what it prints is the answer.
+//! A model client that runs a command: the prompt is its input, its output is the answer.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,59 +10,58 @@ use crossbeam_channel::{Sender, never};
 
 use super::LlmClient;
 use super::cancel::Cancel;
-use super::error::{LlmError, Why};
-use super::intake::Intake;
-use super::reader::{Flaw, Reader, reader};
+use super::error::{LlmError, LlmErrorKind};
+use super::reader::{AnswerError, AnswerReader, reader};
 use super::request::Request;
 use super::response::{Response, StreamChunk};
+use super::response_builder::ResponseBuilder;
 use crate::agent::Format;
-use crate::agent_loop::running::Running;
+use crate::agent_loop::running_command::RunningCommand;
 use crate::child::{ChildListener, OutputStream};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::process::{Command, CommandControl, CommandOutcome, Stdin, run_with_listener};
 
-/// The prompt, for commands that take it as an argument.
+/// The environment variable with the prompt, for commands that take it as an argument.
 const PROMPT: &str = "TD_PROMPT";
 
-/// A file that has the prompt.
+/// The environment variable with the path of the prompt's file.
 const PROMPT_FILE: &str = "TD_PROMPT_FILE";
 
-/// Linux takes no variable beyond 128 KiB (`MAX_ARG_STRLEN`), its name, `=` and NUL included; a
-/// command that is given one cannot be started.
+/// Maximum size of the prompt in the environment. Linux refuses to start a command with a variable
+/// beyond 128 KiB (`MAX_ARG_STRLEN`), including its name, `=` and NUL.
 const PROMPT_BYTES_MAX: usize = 127 * 1024;
 
-/// How long it has after a cancel. A cancel is seen within 100 ms and is to be over within 200: who
-/// handles `TERM` by taking away a lock file has the time for it.
+/// Default time between `TERM` and `KILL` after a cancellation. A cancellation is noticed within
+/// 100 ms and shall end within 200 ms; the grace suffices to remove a lock file.
 const CANCEL_GRACE: Duration = Duration::from_millis(50);
 
-/// How long a command may stay when its records say that it has finished: some hang then, and all
-/// that they had to say is said.
-const AFTER_END: Duration = Duration::from_secs(30);
+/// Default time that a command may run after its records report its end: some programs hang then,
+/// and their output is complete.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is shown of standard error when a command fails: its last lines.
+/// Bytes of standard error in the error of a failed command: its last lines.
 const TAIL_BYTES: usize = 2_000;
 
-/// `TERM`, as numbers go.
+/// The number of the signal `TERM`.
 const TERM: i32 = 15;
 
 type OnOutput = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
 
-/// Asks a command, once for each request.
+/// Runs a command once for each request.
 ///
-/// The command gets the prompt's text ([`Request::text`]) on its standard input and as `TD_PROMPT`.
-/// A text beyond 127 KiB, which Linux would refuse, or with a NUL in it is not in `TD_PROMPT`,
-/// which is then not set at all: half a prompt would do harm unseen. Standard input has all of it
-/// always, and `TD_PROMPT_FILE` names a file that has, where the request names one. A command that
-/// reads none of these is not held up.
+/// The command receives the prompt's text ([`Request::text`]) on its standard input and as
+/// `TD_PROMPT`. The variable is not set for a text beyond 127 KiB, which Linux would refuse, or with
+/// a NUL, because a truncated prompt would do harm unnoticed. Standard input always has the whole
+/// text, and `TD_PROMPT_FILE` names its file if the request has one. A command need not read any of
+/// these.
 ///
-/// What it prints is read in a [`Format`]: of plain text every piece is the answer, as it comes; of
-/// an agent's records their text is, and everything else is reported ([`StreamChunk::Agent`]). A
-/// command that fails, whose stream breaks off, or whose result is an error is an [`LlmError`]
-/// with what had come.
+/// Its output is read in a [`Format`]. Plain text is the answer. Of an agent's records, their text is
+/// the answer, and everything else is reported ([`StreamChunk::Agent`]). A command that fails, whose
+/// output is incomplete, or whose result is an error is an [`LlmError`] with the partial answer.
 ///
-/// It leads a process group of its own, which is ended with it: at its time limit with `TERM`, and
-/// `KILL` after the grace; when it is cancelled the same, with 50 ms of grace.
+/// The command leads its own process group. At its timeout, the group gets `TERM`, and `KILL` after
+/// the grace; a cancellation does the same, with 50 ms of grace.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -76,75 +75,79 @@ type OnOutput = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
 /// let mut claude = CommandClient::new(claude);
 /// let response = claude.complete(&Request::prompt("Add auth"), &Cancel::new());
 /// ```
-#[must_use = "a client does nothing until it is asked"]
+#[must_use = "a client has no effect until it gets a request"]
 pub struct CommandClient {
-    /// What is run, once for each request.
+    /// The command to run for each request.
     command: Command,
     cancel_grace: Duration,
-    after_end: Duration,
+    exit_timeout: Duration,
     max_turns: Option<u32>,
     on_output: Option<OnOutput>,
-    running: Running,
+    running: RunningCommand,
     clock: Clock,
 }
 
 impl CommandClient {
-    /// Runs this command for each request: its program, arguments, variables, directory, format,
-    /// time limit and grace count, and whatever else was set of it does not.
+    /// Creates a client that runs this command for each request, with its program, arguments,
+    /// variables, directory, format, timeout and grace; its other settings are ignored.
     pub fn new(command: Command) -> Self {
         Self {
             command,
             cancel_grace: CANCEL_GRACE,
-            after_end: AFTER_END,
+            exit_timeout: EXIT_TIMEOUT,
             max_turns: None,
             on_output: None,
-            running: Running::default(),
+            running: RunningCommand::default(),
             clock: Clock::system(),
         }
     }
 
-    /// A line for `sh -c`; what it prints is what its first records say.
+    /// Creates a client for `sh -c`, which detects the format by the first records.
     pub fn shell(line: impl Into<OsString>) -> Self {
         Self::new(Command::shell(line).format(Format::Auto))
     }
 
-    /// Where it runs.
+    /// Sets the command's directory.
     pub(in crate::agent_loop) fn directory(mut self, path: &Path) -> Self {
         self.command = self.command.directory(path);
         self
     }
 
-    /// How long it has to end when it is cancelled; 50 ms unless told otherwise. With more, a
-    /// cancel may take as much more than its 200 ms.
+    /// Sets the time between `TERM` and `KILL` after a cancellation; defaults to 50 ms. A longer one
+    /// adds to the 200 ms that a cancellation may take.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.cancel_grace = grace;
         self
     }
 
-    /// How long it may stay after its records have said that it has finished; then it is ended,
-    /// with a warning, and its answer counts. 30 s unless told otherwise.
-    pub fn after_end(mut self, wait: Duration) -> Self {
-        self.after_end = wait;
+    /// Sets the time that the command may run after its records report its end; then it is
+    /// terminated with a warning, and its answer counts. Defaults to 30 s.
+    pub fn exit_timeout(mut self, wait: Duration) -> Self {
+        self.exit_timeout = wait;
         self
     }
 
-    /// How many messages of its model there may be, as far as its records tell them; when it goes on
-    /// beyond that it is ended, and [`LlmError::is_max_turns`]. Any number, unless told otherwise.
+    /// Sets the maximum number of messages of the command's model, as far as its records contain
+    /// them; defaults to no limit. Beyond it, the command is terminated, with
+    /// [`LlmError::is_max_turns`].
     pub fn max_turns(mut self, turns: u32) -> Self {
         self.max_turns = Some(turns);
         self
     }
 
-    /// Called with all that it prints, as it is read, on the thread that asks, which waits
-    /// meanwhile: for files. Secrets are not taken out.
-    pub fn on_output(mut self, hear: impl FnMut(OutputStream, &[u8]) + Send + 'static) -> Self {
-        self.on_output = Some(Box::new(hear));
+    /// Sets a callback for all output, such as for files. It runs on the caller's thread, which waits
+    /// in the meantime. Secrets are not redacted.
+    pub fn on_output(
+        mut self,
+        on_output: impl FnMut(OutputStream, &[u8]) + Send + 'static,
+    ) -> Self {
+        self.on_output = Some(Box::new(on_output));
         self
     }
 
+    /// Returns the running command, to be killed from another thread.
     #[cfg(feature = "cli")]
-    /// What ends the command that runs, from another thread.
-    pub(in crate::agent_loop) fn running(&self) -> Running {
+    pub(in crate::agent_loop) fn running(&self) -> RunningCommand {
         self.running.clone()
     }
 
@@ -154,7 +157,7 @@ impl CommandClient {
             .command
             .again()
             .control(control)
-            // Of a loop around this one.
+            // Removes the variables of an outer loop.
             .env_remove(PROMPT)
             .env_remove(PROMPT_FILE);
         if prompt.len() <= PROMPT_BYTES_MAX && !prompt.contains('\0') {
@@ -179,29 +182,29 @@ impl LlmClient for CommandClient {
         }
         let control = self.running.begin();
         let command = self.command(request, &control);
-        let timeout = self.command.time_limit();
+        let timeout = self.command.timeout;
         let deadline = timeout.and_then(|timeout| self.clock.now().checked_add(timeout));
         let deadline = deadline.map_or_else(never, |deadline| self.clock.at(deadline));
-        let mut ear = Ear {
-            reader: reader(self.command.output_format()),
-            intake: Intake::new(chunks, cancel).until(deadline),
-            flaw: None,
-            tail: Vec::new(),
+        let mut listener = CommandListener {
+            reader: reader(self.command.format),
+            response: ResponseBuilder::new(chunks, cancel).deadline(deadline),
+            error: None,
+            stderr_tail: Vec::new(),
             on_output: &mut self.on_output,
             clock: self.clock.clone(),
             control: &control,
-            after_end: self.after_end,
+            exit_timeout: self.exit_timeout,
             max_turns: self.max_turns,
             has_used_up: false,
             ended_at: None,
             has_hung: false,
         };
-        let outcome = run_with_listener(&command, cancel.stop(), self.cancel_grace, &mut ear);
+        let outcome = run_with_listener(&command, cancel.stop(), self.cancel_grace, &mut listener);
         let name = command.name();
         match outcome {
-            Ok(outcome) => ear.end(&outcome, &name, timeout),
-            // It may have run for a while before it could not be attended any more.
-            Err(error) => Err(ear.intake.failed(LlmError::other(error))),
+            Ok(outcome) => listener.finish(&outcome, &name, timeout),
+            // The command may have produced output before its supervision failed.
+            Err(error) => Err(listener.response.fail(LlmError::other(error))),
         }
     }
 }
@@ -215,40 +218,42 @@ impl fmt::Debug for CommandClient {
     }
 }
 
-/// Hears what the command does.
-struct Ear<'a> {
-    reader: Box<dyn Reader>,
-    intake: Intake<'a>,
-    flaw: Option<Flaw>,
-    /// The end of standard error.
-    tail: Vec<u8>,
+/// Reads the output of the command, and limits its turns and its time.
+struct CommandListener<'a> {
+    reader: Box<dyn AnswerReader>,
+    response: ResponseBuilder<'a>,
+    error: Option<AnswerError>,
+    stderr_tail: Vec<u8>,
     on_output: &'a mut Option<OnOutput>,
     clock: Clock,
     control: &'a CommandControl,
-    after_end: Duration,
+    exit_timeout: Duration,
     max_turns: Option<u32>,
-    /// It was ended for that.
+    /// True if the command was terminated for using up its turns.
     has_used_up: bool,
-    /// Since when its records say that it has finished.
+    /// The time at which its records reported its end.
     ended_at: Option<Instant>,
+    /// True if the command was terminated for not exiting after its end.
     has_hung: bool,
 }
 
-impl ChildListener for Ear<'_> {
+impl ChildListener for CommandListener<'_> {
     fn output(&mut self, stream: OutputStream, bytes: &[u8], _: Instant) {
-        if let Some(hear) = &mut self.on_output {
-            hear(stream, bytes);
+        if let Some(on_output) = self.on_output {
+            on_output(stream, bytes);
         }
         if stream == OutputStream::Stderr {
-            self.tail.extend_from_slice(bytes);
-            let over = self.tail.len().saturating_sub(TAIL_BYTES);
-            self.tail.drain(..over);
-        } else if self.flaw.is_none() {
-            let read = self.reader.push(bytes, self.clock.wall(), &mut self.intake);
-            self.flaw = read.err();
-            let turns = self.intake.begun();
-            let is_over = self.reader.is_done();
-            if self.max_turns.is_some_and(|max| turns > max) && !is_over && !self.has_used_up {
+            self.stderr_tail.extend_from_slice(bytes);
+            let excess = self.stderr_tail.len().saturating_sub(TAIL_BYTES);
+            self.stderr_tail.drain(..excess);
+        } else if self.error.is_none() {
+            let read = self
+                .reader
+                .push(bytes, self.clock.wall(), &mut self.response);
+            self.error = read.err();
+            let turns = self.response.turns_started();
+            let is_done = self.reader.is_done();
+            if self.max_turns.is_some_and(|max| turns > max) && !is_done && !self.has_used_up {
                 self.has_used_up = true;
                 self.control.end(TERM);
             }
@@ -261,66 +266,66 @@ impl ChildListener for Ear<'_> {
             return None;
         }
         let since = *self.ended_at.get_or_insert(now);
-        let until = since.checked_add(self.after_end)?;
+        let until = since.checked_add(self.exit_timeout)?;
         if now < until {
             return Some(until);
         }
         if !std::mem::replace(&mut self.has_hung, true) {
             let message = format!(
-                "the command had finished and did not end within {:?}: it was ended",
-                self.after_end
+                "the command had finished, but did not exit within {:?}, so it was terminated",
+                self.exit_timeout
             );
-            self.intake.warn("model", message);
+            self.response.warn("model", message);
             self.control.end(TERM);
         }
         None
     }
 }
 
-impl Ear<'_> {
-    /// What came of it.
-    fn end(
+impl CommandListener<'_> {
+    /// Returns the response, or the error with the partial response.
+    fn finish(
         mut self,
         outcome: &CommandOutcome,
         name: &str,
         timeout: Option<Duration>,
     ) -> Result<Response, LlmError> {
         let is_cancelled = outcome.was_ended && !self.has_hung && !self.has_used_up;
-        // What is held back is text that came, also of an answer that was cut.
+        // Bytes that the reader holds are part of the answer, even of an incomplete one.
         let (reader, now) = (&mut self.reader, self.clock.wall());
-        let finished = reader.finish(now, &mut self.intake);
-        let flaw = self.flaw.take().or(finished.err());
-        let tail = String::from_utf8_lossy(&self.tail).trim().to_owned();
-        let said = match tail.as_str() {
-            "" => self.reader.beside().trim().to_owned(),
-            _ => tail,
+        let finished = reader.finish(now, &mut self.response);
+        let error = self.error.take().or(finished.err());
+        let stderr = String::from_utf8_lossy(&self.stderr_tail).trim().to_owned();
+        let details = match stderr.as_str() {
+            "" => self.reader.other_text().trim().to_owned(),
+            _ => stderr,
         };
-        let how = match (outcome.exit_code, outcome.signal) {
-            (_, Some(signal)) => format!("{name} was ended by signal {signal}"),
+        let failure = match (outcome.exit_code, outcome.signal) {
+            (_, Some(signal)) => format!("{name} was killed by signal {signal}"),
             (code, None) => format!("{name} failed with exit code {}", code.unwrap_or(1)),
         };
         let error = if is_cancelled {
             LlmError::cancelled()
         } else if self.has_used_up && outcome.was_ended {
             let turns = self.max_turns.unwrap_or_default();
-            Flaw::turns(format!("{name} had {turns} answers and went on")).into_error("")
+            AnswerError::max_turns(format!("{name} continued after {turns} answers")).into_error("")
         } else if outcome.timed_out {
             let timeout = timeout.unwrap_or_default();
             LlmError::new(
-                Why::Timeout,
+                LlmErrorKind::Timeout,
                 Error::timeout(format!("{name} did not answer within {timeout:?}")),
             )
-        } else if let Some(flaw) = flaw {
+        } else if let Some(error) = error {
             match outcome.is_success() || self.has_hung {
-                true => flaw.into_error(&said),
-                false if said.is_empty() => flaw.into_error(&how),
-                false => flaw.into_error(&format!("{how}: {said}")),
+                true => error.into_error(&details),
+                false if details.is_empty() => error.into_error(&failure),
+                false => error.into_error(&format!("{failure}: {details}")),
             }
         } else if outcome.is_success() || self.has_hung {
-            return Ok(self.intake.done());
+            return Ok(self.response.finish());
         } else {
-            Flaw::new(how).into_error(&said)
+            AnswerError::new(failure).into_error(&details)
         };
-        Err(self.intake.failed(error))
+        Err(self.response.fail(error))
     }
 }

@@ -1,22 +1,22 @@
-//! Why a model gave no whole answer, and what of it had come.
+//! The error of a model: why an answer is missing or incomplete, and its partial text.
 
 use std::fmt;
 
 use super::response::{Response, Usage};
 use crate::error::Error;
 
-/// A model that could not be asked, or whose answer is not whole.
+/// The error of a request to a model, whose answer is missing or incomplete.
 ///
-/// Its text has the causes in it, and never a key.
+/// Its text contains the causes, and never a key.
 pub struct LlmError {
-    why: Why,
+    kind: LlmErrorKind,
     error: Error,
     partial: Box<Response>,
 }
 
-/// What is asked about an error.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum LlmErrorKind {
     Other,
     Cancelled,
     Timeout,
@@ -25,71 +25,74 @@ pub(super) enum Why {
 }
 
 impl LlmError {
-    pub(super) fn new(why: Why, error: Error) -> Self {
+    pub(super) fn new(kind: LlmErrorKind, error: Error) -> Self {
         Self {
-            why,
+            kind,
             error,
             partial: Box::default(),
         }
     }
 
-    /// Anything that no question is asked about.
+    /// Creates an error of no particular kind.
     pub fn other(error: Error) -> Self {
-        Self::new(Why::Other, error)
+        Self::new(LlmErrorKind::Other, error)
     }
 
-    /// The same, in words: for clients of your own.
-    pub fn message(what: impl Into<String>) -> Self {
-        Self::other(Error::other(what.into()))
+    /// Creates an error from a message, for a client of your own.
+    pub fn message(message: impl Into<String>) -> Self {
+        Self::other(Error::other(message.into()))
     }
 
-    /// It was cancelled.
+    /// Creates the error of a cancelled request.
     pub fn cancelled() -> Self {
-        Self::new(Why::Cancelled, Error::gone("it was cancelled"))
+        Self::new(
+            LlmErrorKind::Cancelled,
+            Error::gone("the request was cancelled"),
+        )
     }
 
-    /// Adds what had come.
+    /// Adds the partial answer.
     pub fn with_partial(mut self, partial: Response) -> Self {
         *self.partial = partial;
         self
     }
 
-    /// Whether it was cancelled.
+    /// Returns true if the request was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        self.why == Why::Cancelled
+        self.kind == LlmErrorKind::Cancelled
     }
 
-    /// Whether a time limit was reached: of the whole, of the first byte or between two.
+    /// Returns true if a timeout passed: of the whole answer, of its first byte, or between two bytes.
     pub fn is_timeout(&self) -> bool {
-        self.why == Why::Timeout || self.error.is_timeout()
+        self.kind == LlmErrorKind::Timeout || self.error.is_timeout()
     }
 
-    /// Whether a limit of use was reached, and asking again soon is of no use.
+    /// Returns true if a usage limit was reached, so that an early retry cannot succeed.
     pub fn is_limited(&self) -> bool {
-        self.why == Why::Limited
+        self.kind == LlmErrorKind::Limited
     }
 
-    /// Whether an agent that works by itself has used up its answers: what it has done is done.
+    /// Returns true if an agent that works on its own has used up its answers; its work remains.
     pub fn is_max_turns(&self) -> bool {
-        self.why == Why::MaxTurns
+        self.kind == LlmErrorKind::MaxTurns
     }
 
-    /// The program that was to be run is not there.
+    /// Returns true if the program is not installed.
     pub fn is_missing_program(&self) -> bool {
         self.error.is_missing_program()
     }
 
-    /// The text that had come.
+    /// Returns the partial text.
     pub fn partial(&self) -> &str {
         &self.partial.text
     }
 
-    /// All that had come. Tools whose call was not complete are not in it.
+    /// Returns the partial answer, without incomplete tool calls.
     pub fn partial_response(&self) -> &Response {
         &self.partial
     }
 
-    /// The tokens that were used, as far as they were told.
+    /// Returns the tokens used, as far as they were reported.
     pub fn usage(&self) -> Usage {
         self.partial.usage
     }
@@ -109,7 +112,7 @@ impl From<LlmError> for Error {
 
 impl fmt::Display for LlmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // An event has one line for it: the causes belong there.
+        // Events have a single line for an error, so it includes the causes.
         fmt::Debug::fmt(&self.error, f)
     }
 }
@@ -117,7 +120,7 @@ impl fmt::Display for LlmError {
 impl fmt::Debug for LlmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LlmError")
-            .field("why", &self.why)
+            .field("kind", &self.kind)
             .field("error", &self.error)
             .field("partial_bytes", &self.partial.text.len())
             .finish()

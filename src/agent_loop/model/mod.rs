@@ -1,12 +1,12 @@
-//! Models: what they are asked, what they answer piece by piece, and the ways to reach one.
+//! Models: requests, streamed answers, and the clients that reach a model.
 
 mod cancel;
 mod error;
 mod request;
 mod response;
 
-mod intake;
 mod reader;
+mod response_builder;
 
 mod command;
 #[cfg(feature = "http")]
@@ -19,16 +19,18 @@ pub use cancel::Cancel;
 pub use command::CommandClient;
 pub use error::LlmError;
 #[cfg(feature = "http")]
+pub(crate) use http::SECRET_LOG_TARGETS;
+#[cfg(feature = "http")]
 pub use http::{Api, HttpClient, Secret};
 pub use recorded::RecordedClient;
-pub use request::{Block, Message, Request, Role, ToolSpec};
+pub use request::{ContentBlock, Message, Request, Role, ToolSpec};
 pub use response::{BrokenInput, Response, StopReason, StreamChunk, ToolCall, Usage};
 
-/// Chunks that may wait between a model and who shows them; then the model waits. As in `001…`:
+/// Number of chunks that may wait between a model and its receiver; then the model waits. It is
 /// about a second of a fast model's tokens.
 pub const CHUNKS: usize = 100;
 
-/// A model that can be asked.
+/// A client of a model.
 ///
 /// ```
 /// use crossbeam_channel::Sender;
@@ -44,7 +46,7 @@ pub const CHUNKS: usize = 100;
 ///         _cancel: &Cancel,
 ///     ) -> Result<Response, LlmError> {
 ///         let response = Response::text(request.text());
-///         // Whoever does not listen is not told.
+///         // An error means that the receiver is dropped.
 ///         let _ = chunks.send(StreamChunk::TextDelta(response.text.clone()));
 ///         Ok(response)
 ///     }
@@ -54,24 +56,23 @@ pub const CHUNKS: usize = 100;
 /// assert_eq!(response.text, "hello");
 /// ```
 pub trait LlmClient: Send {
-    /// Asks, and waits for the whole answer.
+    /// Sends a request, and waits for the complete answer.
     ///
     /// # Errors
-    /// As for [`LlmClient::stream`].
+    /// As [`LlmClient::stream`].
     fn complete(&mut self, request: &Request, cancel: &Cancel) -> Result<Response, LlmError> {
-        // Nobody holds the other end: each chunk finds that out, and nothing waits.
-        let (nobody, _) = bounded(0);
-        self.stream(request, &nobody, cancel)
+        // Without a receiver, sending a chunk fails at once and never waits.
+        let (chunks, _) = bounded(0);
+        self.stream(request, &chunks, cancel)
     }
 
-    /// Asks, and hands on the answer piece by piece as it comes; all of it comes again as the
-    /// result.
+    /// Sends a request, streams the answer in chunks, and returns it as a whole.
     ///
-    /// Where the channel is full this waits; a receiver that is gone is no error. Cancelled, it
-    /// returns within 200 ms, whatever it waits for.
+    /// A full channel makes this wait; a dropped receiver is no error. After a cancellation, it
+    /// returns within 200 ms.
     ///
     /// # Errors
-    /// When there is no answer, or not a whole one: [`LlmError::partial`] has what had come.
+    /// When the answer is missing or incomplete: [`LlmError::partial`] has the partial text.
     fn stream(
         &mut self,
         request: &Request,

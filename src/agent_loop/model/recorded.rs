@@ -1,4 +1,4 @@
-//! A model that answers what it once answered: recorded files, one a call, read as if they came now.
+//! A model client that replays recorded answers, one file per request.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,21 +10,21 @@ use crossbeam_channel::Sender;
 use super::LlmClient;
 use super::cancel::Cancel;
 use super::error::LlmError;
-use super::intake::Intake;
 use super::reader::reader;
 use super::request::Request;
 use super::response::{Response, StreamChunk};
+use super::response_builder::ResponseBuilder;
 use crate::agent::Format;
 use crate::clock::Clock;
 use crate::error::Error;
 
-/// What is read at once unless told otherwise: what a network gives at once.
-const PIECE_BYTES: usize = 4 * 1024;
+/// Default number of bytes read at once: as much as a network delivers at once.
+const READ_BYTES: usize = 4 * 1024;
 
-/// Plays recorded answers, for tests and for looking again.
+/// Replays recorded answers, for tests and analysis.
 ///
-/// The files are what a command printed or an API sent, byte for byte; a file that breaks off is an
-/// answer that was cut.
+/// The files contain the output of a command or an API, byte for byte; a truncated file is an
+/// incomplete answer.
 ///
 /// ```no_run
 /// use td_observe::agent::Format;
@@ -37,29 +37,29 @@ const PIECE_BYTES: usize = 4 * 1024;
 pub struct RecordedClient {
     format: Format,
     answers: VecDeque<PathBuf>,
-    piece_bytes: usize,
+    read_bytes: usize,
     clock: Clock,
 }
 
 impl RecordedClient {
-    /// Answers with these files, one after the other.
+    /// Creates a client that answers with these files in order.
     pub fn new(format: Format, files: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         Self {
             format,
             answers: files.into_iter().map(Into::into).collect(),
-            piece_bytes: PIECE_BYTES,
+            read_bytes: READ_BYTES,
             clock: Clock::system(),
         }
     }
 
-    /// How many bytes are read at once; 4 KiB unless told otherwise, and 1 at least.
-    pub fn pieces_of(mut self, bytes: usize) -> Self {
-        self.piece_bytes = bytes.max(1);
+    /// Sets the number of bytes read at once, at least 1; defaults to 4 KiB.
+    pub fn read_bytes(mut self, bytes: usize) -> Self {
+        self.read_bytes = bytes.max(1);
         self
     }
 
-    /// How many answers are left.
-    pub fn left(&self) -> usize {
+    /// Returns the number of remaining answers.
+    pub fn remaining(&self) -> usize {
         self.answers.len()
     }
 }
@@ -72,32 +72,34 @@ impl LlmClient for RecordedClient {
         cancel: &Cancel,
     ) -> Result<Response, LlmError> {
         let path = self.answers.pop_front();
-        let path = path.ok_or_else(|| LlmError::message("no recorded answer is left"))?;
+        let path = path.ok_or_else(|| LlmError::message("no recorded answer remains"))?;
         let mut file = File::open(&path)
             .map_err(|cause| Error::file("cannot open the recorded answer", &path, cause))?;
         let mut reader = reader(self.format);
-        let mut intake = Intake::new(chunks, cancel);
-        let mut piece = vec![0; self.piece_bytes];
+        let mut response = ResponseBuilder::new(chunks, cancel);
+        let mut buffer = vec![0; self.read_bytes];
         loop {
             if cancel.is_cancelled() {
-                return Err(intake.failed(LlmError::cancelled()));
+                return Err(response.fail(LlmError::cancelled()));
             }
-            let read = match file.read(&mut piece) {
-                Ok(0) => reader.finish(self.clock.wall(), &mut intake),
-                Ok(count) => match reader.push(&piece[..count], self.clock.wall(), &mut intake) {
-                    Ok(()) => continue,
-                    broken => broken,
-                },
+            let read = match file.read(&mut buffer) {
+                Ok(0) => reader.finish(self.clock.wall(), &mut response),
+                Ok(count) => {
+                    match reader.push(&buffer[..count], self.clock.wall(), &mut response) {
+                        Ok(()) => continue,
+                        error => error,
+                    }
+                }
                 Err(cause) => {
                     let error = Error::file("cannot read the recorded answer", &path, cause);
-                    return Err(intake.failed(LlmError::other(error)));
+                    return Err(response.fail(LlmError::other(error)));
                 }
             };
-            // An answer that was handed on up to a cancel was not handed on.
+            // After a cancellation, chunks were not sent, so the answer counts as cancelled.
             return match read {
-                _ if cancel.is_cancelled() => Err(intake.failed(LlmError::cancelled())),
-                Ok(()) => Ok(intake.done()),
-                Err(flaw) => Err(intake.failed(flaw.into_error(reader.beside().trim()))),
+                _ if cancel.is_cancelled() => Err(response.fail(LlmError::cancelled())),
+                Ok(()) => Ok(response.finish()),
+                Err(error) => Err(response.fail(error.into_error(reader.other_text().trim()))),
             };
         }
     }

@@ -1,10 +1,10 @@
-//! What a model is asked (pure).
+//! Requests to a model (pure).
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-/// What a model is asked: a conversation so far, and the tools that it may call.
+/// A request to a model: the conversation so far, and the tools that the model may call.
 ///
 /// ```
 /// use td_observe::agent_loop::Request;
@@ -14,23 +14,23 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Request {
-    /// What stands above the conversation; none where it is empty.
+    /// The system prompt; empty for none.
     pub system: String,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
-    /// Tools that may be called.
+    /// The tools that the model may call.
     pub tools: Vec<ToolSpec>,
-    /// How many tokens the answer may have; what the API takes for itself where it is `None`
-    /// (of Anthropic's, which takes nothing for itself, 8,192).
+    /// The maximum number of tokens in the answer; `None` for the API's default (8,192 for
+    /// Anthropic's, which has none).
     pub max_tokens: Option<u32>,
-    /// A file that holds the prompt, for commands, which get its path as `TD_PROMPT_FILE`.
+    /// A file that contains the prompt; commands receive its path as `TD_PROMPT_FILE`.
     pub prompt_file: Option<PathBuf>,
 }
 
-/// Who says something.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Whoever asks, and the results of tools.
+    /// The caller, including the results of tools.
     User,
     /// The model.
     Assistant,
@@ -39,70 +39,71 @@ pub enum Role {
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Who says it.
+    /// The message's author.
     pub role: Role,
-    /// What is said.
-    pub content: Vec<Block>,
+    /// The content.
+    pub content: Vec<ContentBlock>,
 }
 
-/// A piece of a message.
+/// A part of a message.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Block {
+pub enum ContentBlock {
     /// Text.
     Text(String),
-    /// The model calls a tool.
+    /// A tool call of the model.
     ToolUse {
-        /// The call, for its result.
+        /// The call's id, which its result repeats.
         id: String,
-        /// The tool.
+        /// The tool's name.
         name: String,
-        /// Its input, an object.
+        /// The tool's input, an object.
         input: Value,
     },
-    /// What a tool answered.
+    /// The result of a tool.
     ToolResult {
-        /// The call.
+        /// The call's id.
         id: String,
-        /// The answer.
+        /// The result's text.
         content: String,
-        /// Whether it is an error.
+        /// True if the result is an error.
         is_error: bool,
     },
 }
 
-/// A tool, as a model is told of it.
+/// The description of a tool for a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
-    /// The name that the model calls it by.
+    /// The tool's name.
     pub name: String,
-    /// What it is for, in words.
+    /// The tool's purpose, in words.
     pub description: String,
-    /// The JSON schema of its input.
+    /// The JSON schema of the tool's input.
     pub input_schema: Value,
 }
 
 impl Message {
-    /// Text of whoever asks.
+    /// Creates a message of the caller.
     pub fn user(text: impl Into<String>) -> Self {
         Self {
             role: Role::User,
-            content: vec![Block::Text(text.into())],
+            content: vec![ContentBlock::Text(text.into())],
         }
     }
 
-    /// What is said in it, for a human or a command: texts and results, a blank line between two.
+    /// Returns the message as text, for people or a command: texts and results, separated by blank
+    /// lines.
     pub fn text(&self) -> String {
-        let pieces = self.content.iter().map(|block| match block {
-            Block::Text(text) => text.clone(),
-            Block::ToolUse { name, input, .. } => format!("[{name}: {input}]"),
-            Block::ToolResult { content, .. } => content.clone(),
+        let parts = self.content.iter().map(|block| match block {
+            ContentBlock::Text(text) => text.clone(),
+            ContentBlock::ToolUse { name, input, .. } => format!("[{name}: {input}]"),
+            ContentBlock::ToolResult { content, .. } => content.clone(),
         });
-        pieces.collect::<Vec<_>>().join("\n\n")
+        parts.collect::<Vec<_>>().join("\n\n")
     }
 }
 
 impl Request {
-    /// One text.
+    /// Creates a request with one message.
     pub fn prompt(text: impl Into<String>) -> Self {
         Self {
             messages: vec![Message::user(text)],
@@ -110,39 +111,39 @@ impl Request {
         }
     }
 
-    /// What stands above the conversation.
+    /// Sets the system prompt.
     pub fn system(mut self, text: impl Into<String>) -> Self {
         self.system = text.into();
         self
     }
 
-    /// How many tokens the answer may have.
+    /// Sets the maximum number of tokens in the answer.
     pub fn max_tokens(mut self, tokens: u32) -> Self {
         self.max_tokens = Some(tokens);
         self
     }
 
-    /// A file that holds the prompt.
+    /// Sets the file that contains the prompt.
     pub fn prompt_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.prompt_file = Some(path.into());
         self
     }
 
-    /// All of it as one text, for a command: the system's text, then the messages, a blank line
-    /// between two. One message stands alone; of several each says whose it is.
+    /// Returns the request as one text, for a command: the system prompt and the messages, separated
+    /// by blank lines. Several messages begin with their author.
     pub fn text(&self) -> String {
-        let mut pieces = Vec::new();
+        let mut parts = Vec::new();
         if !self.system.is_empty() {
-            pieces.push(self.system.clone());
+            parts.push(self.system.clone());
         }
         let is_one = self.messages.len() == 1;
         for message in &self.messages {
-            pieces.push(match (is_one, message.role) {
+            parts.push(match (is_one, message.role) {
                 (true, _) => message.text(),
                 (false, Role::User) => format!("User: {}", message.text()),
                 (false, Role::Assistant) => format!("Assistant: {}", message.text()),
             });
         }
-        pieces.join("\n\n")
+        parts.join("\n\n")
     }
 }

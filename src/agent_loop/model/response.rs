@@ -1,4 +1,4 @@
-//! What a model answers: as a whole, and piece by piece (pure).
+//! Answers of a model: complete, and in chunks (pure).
 
 use std::ops::AddAssign;
 
@@ -6,22 +6,22 @@ use serde_json::Value;
 
 use crate::agent::AgentEvent;
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Response {
-    /// The text. Of an agent that works by itself, all of its messages, a blank line between two.
+    /// The text. For an agent that works on its own, all of its messages, separated by blank lines.
     pub text: String,
-    /// Tools that whoever asked is to run.
+    /// The tools that the caller is to run.
     pub tool_calls: Vec<ToolCall>,
-    /// Tokens that it took.
+    /// The tokens used.
     pub usage: Usage,
-    /// Why it ends.
+    /// The reason why the answer ended.
     pub stop_reason: StopReason,
 }
 
 impl Response {
-    /// An answer that is nothing but text.
+    /// Creates an answer that consists of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -30,12 +30,12 @@ impl Response {
     }
 }
 
-/// Tokens of answers.
+/// The tokens of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens that were read, as the API counts them.
+    /// Tokens that the model has read, as the API counts them.
     pub input_tokens: u64,
-    /// Tokens that were written.
+    /// Tokens that the model has written.
     pub output_tokens: u64,
 }
 
@@ -46,28 +46,28 @@ impl AddAssign for Usage {
     }
 }
 
-/// Why an answer ends.
+/// The reason why an answer ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The model has said what it had to say.
+    /// The model finished its answer.
     #[default]
     EndTurn,
-    /// It waits for the results of its tool calls.
+    /// The model waits for the results of its tool calls.
     ToolUse,
-    /// It was not allowed more tokens: the answer is not whole.
+    /// The maximum number of tokens was reached: the answer is incomplete.
     MaxTokens,
-    /// One of the texts came that end an answer.
+    /// A stop sequence was reached.
     StopSequence,
-    /// The model or a filter refused: the answer is not whole.
+    /// The model or a filter refused: the answer is incomplete.
     Refusal,
-    /// What an API of a newer version says.
+    /// A reason that this version does not know.
     Other(String),
 }
 
 impl StopReason {
-    /// The word for it, as Anthropic's API has it.
-    pub fn name(&self) -> &str {
+    /// Returns the reason as Anthropic's API writes it.
+    pub fn as_str(&self) -> &str {
         match self {
             Self::EndTurn => "end_turn",
             Self::ToolUse => "tool_use",
@@ -78,26 +78,26 @@ impl StopReason {
         }
     }
 
-    /// Whether what should follow in the answer is missing.
+    /// Returns true if the answer is incomplete.
     pub fn is_cut(&self) -> bool {
         matches!(self, Self::MaxTokens | Self::Refusal)
             || matches!(self, Self::Other(name) if name == "model_context_window_exceeded")
     }
 }
 
-/// A tool that a model calls.
+/// A tool call of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// The call, for its result.
+    /// The call's id, which its result repeats.
     pub id: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// Its input; models write broken JSON now and then, and are to be told.
+    /// The input. Models sometimes write invalid JSON; the error is sent back to them.
     pub input: Result<Value, BrokenInput>,
 }
 
 impl ToolCall {
-    /// The input as the model wrote it, or as good as.
+    /// Returns the input as the model wrote it, apart from the layout of valid JSON.
     pub fn input_text(&self) -> String {
         match &self.input {
             Ok(input) => input.to_string(),
@@ -106,49 +106,49 @@ impl ToolCall {
     }
 }
 
-/// An input that is no JSON object.
+/// The error of an input that is not a JSON object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the input is no JSON object: {why}")]
+#[error("the input is not a JSON object: {why}")]
 pub struct BrokenInput {
-    /// What the model wrote.
+    /// The text that the model wrote.
     pub text: String,
-    /// What is wrong with it.
+    /// The reason.
     pub why: String,
 }
 
-/// A piece of an answer, as it comes.
+/// A chunk of a streamed answer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StreamChunk {
     /// Text.
     TextDelta(String),
-    /// The model begins to call a tool.
+    /// A tool call begins.
     ToolUseStart {
-        /// The call.
+        /// The call's id.
         id: String,
-        /// The tool.
+        /// The tool's name.
         name: String,
     },
-    /// A piece of the call's input, which is JSON when all of it has come.
+    /// A piece of the call's input, which is JSON as a whole.
     ToolUseDelta {
-        /// The call.
+        /// The call's id.
         id: String,
-        /// The piece.
+        /// The piece of JSON.
         json: String,
     },
     /// The call is complete.
     ToolUseEnd {
-        /// The call.
+        /// The call's id.
         id: String,
     },
     /// The answer is complete.
     MessageDone {
-        /// Why it ends.
+        /// The reason why the answer ended.
         stop_reason: StopReason,
-        /// Tokens that it took.
+        /// The tokens used.
         usage: Usage,
     },
-    /// What an agent that works by itself reports, beside its text: its own tools, the ends of its
-    /// messages, warnings; and that an API is asked again.
+    /// A report of an agent that works on its own (its tools, the ends of its messages, warnings), or
+    /// a warning that a request is retried.
     Agent(AgentEvent),
 }

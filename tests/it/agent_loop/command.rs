@@ -118,7 +118,11 @@ fn both_outputs_are_heard_and_kept_apart() {
         heard[usize::from(stream == OutputStream::Stderr)].extend_from_slice(bytes);
     });
     assert_eq!(complete(&mut client, ""), "out\n");
-    assert_eq!(complete(&mut client, ""), "out\n", "it can be asked again");
+    assert_eq!(
+        complete(&mut client, ""),
+        "out\n",
+        "it answers a second request"
+    );
     assert_eq!(
         *heard.lock().unwrap(),
         [b"out\nout\n".to_vec(), b"err\nerr\n".to_vec()]
@@ -200,7 +204,7 @@ fn an_agent_reports_its_own_tools_and_its_text_is_the_answer() {
 }
 
 #[test]
-fn a_stream_that_was_cut_is_an_error_with_what_had_come() {
+fn a_truncated_stream_is_an_error_with_its_partial_answer() {
     for format in [Format::Codex, Format::Auto] {
         let error = printing(TURN, format).complete(&Request::prompt(""), &Cancel::new());
         let error = error.unwrap_err();
@@ -212,7 +216,7 @@ fn a_stream_that_was_cut_is_an_error_with_what_had_come() {
         .complete(&Request::prompt(""), &Cancel::new())
         .unwrap_err();
     assert!(
-        error.to_string().contains("is it the format claude?"),
+        error.to_string().contains("is its format claude?"),
         "{error}"
     );
     assert!(error.to_string().contains("just text"), "{error}");
@@ -244,19 +248,19 @@ fn results_that_are_errors_are_errors() {
 }
 
 #[test]
-fn an_agent_that_hangs_after_its_end_has_answered() {
+fn an_agent_that_hangs_after_its_end_still_answers() {
     let end = [TURN, END].concat();
     let script = "printf %s \"$0\"; exec sleep 1000";
     let command = Command::new("sh").args(["-c", script, &end]);
     let mut client =
-        CommandClient::new(command.format(Format::Codex)).after_end(Duration::from_millis(50));
+        CommandClient::new(command.format(Format::Codex)).exit_timeout(Duration::from_millis(50));
     let (answer, chunks) = asked(&mut client, &Request::prompt(""));
     assert!(answer.unwrap().text.ends_with("one file."));
     let warnings = warnings_of(&chunks);
     assert!(
         warnings
             .iter()
-            .any(|warning| warning.contains("did not end within")),
+            .any(|warning| warning.contains("did not exit within")),
         "{warnings:?}"
     );
 }
@@ -278,7 +282,7 @@ fn pid(text: &str) -> Pid {
 }
 
 #[test]
-fn when_its_time_is_up_its_whole_group_is_ended() {
+fn a_timeout_ends_the_whole_process_group() {
     let script = "trap '' TERM; sleep 1000 & echo $!; wait; sleep 1000";
     let command = Command::shell(script)
         .format(Format::Text)

@@ -1,6 +1,7 @@
-//! The HTTP client against a server of our own: whole streams, cut ones, errors, silence, and
-//! where the key is not.
+//! The HTTP client against a local server: complete and truncated streams, errors, silence, and keys
+//! that must not leak.
 
+use std::cell::Cell;
 use std::fs;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -21,10 +22,10 @@ use super::{Asking, asked, text_of, warnings_of};
 use crate::recordings::recordings;
 use crate::support::{CEILING, Dice, wait_for};
 
-/// A key that looks like nobody's, so that nothing but its owner can hide it.
+/// A key of no known form, so that no built-in rule redacts it.
 const KEY: &str = "Hush-0123456789-this-one-is-secret";
 
-/// An answer of Anthropic's.
+/// An answer of Anthropic's API.
 const HELLO: &str = concat!(
     "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3}}}\n\n",
     "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hel\"}}\n\n",
@@ -34,7 +35,7 @@ const HELLO: &str = concat!(
 );
 
 fn client(api: Api, server: &Server) -> HttpClient {
-    listen_to_logs();
+    install_logger();
     HttpClient::new(api, "some-model")
         .base_url(&server.url)
         .key(Secret::new(KEY))
@@ -53,19 +54,30 @@ fn hello() -> String {
     format!("{STREAM}{HELLO}")
 }
 
-/// Everything that is logged with something of the key in it.
+/// All log records that contain a part of the key.
 static LEAKS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-struct Ear;
+/// Targets of the HTTP library that record requests byte for byte; an application must disable them.
+const SECRET_LOG_TARGETS: [&str; 2] = ["ureq::util", "ureq_proto::util"];
 
-impl Log for Ear {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
+thread_local! {
+    /// True if the logger accepts those targets on this thread.
+    static RECORDS_SECRETS: Cell<bool> = const { Cell::new(false) };
+}
+
+struct LeakLogger;
+
+impl Log for LeakLogger {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        RECORDS_SECRETS.get() || !SECRET_LOG_TARGETS.contains(&metadata.target())
     }
 
     fn log(&self, record: &Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
         let text = record.args().to_string();
-        // The network's library logs rows of 16 bytes.
+        // The HTTP library logs rows of 16 bytes.
         if KEY
             .as_bytes()
             .windows(12)
@@ -81,18 +93,18 @@ impl Log for Ear {
     fn flush(&self) {}
 }
 
-/// Hears all that is logged, as loud as can be.
-fn listen_to_logs() -> bool {
-    static IS_HEARD: OnceLock<bool> = OnceLock::new();
-    *IS_HEARD.get_or_init(|| {
-        let is_ours = log::set_boxed_logger(Box::new(Ear)).is_ok();
+/// Installs the logger at the level trace; returns false if another one is installed.
+fn install_logger() -> bool {
+    static IS_INSTALLED: OnceLock<bool> = OnceLock::new();
+    *IS_INSTALLED.get_or_init(|| {
+        let is_ours = log::set_boxed_logger(Box::new(LeakLogger)).is_ok();
         log::set_max_level(Level::Trace.to_level_filter());
         is_ours
     })
 }
 
 #[test]
-fn recorded_streams_come_out_as_they_were_recorded() {
+fn recorded_streams_are_answered_as_recorded() {
     let Some(root) = recordings() else {
         return;
     };
@@ -155,7 +167,12 @@ fn cut_anywhere_it_is_an_error_with_what_had_come() {
         });
         let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
         let error = answer.unwrap_err();
-        assert!(error.to_string().contains("cut off"), "{at}: {error}");
+        assert!(
+            error
+                .to_string()
+                .contains("ended before the answer was complete"),
+            "{at}: {error}"
+        );
         assert_eq!(error.partial(), text_of(&chunks));
         let text_at = TOOLS.find("\\u00e9\"}}").unwrap() + "\\u00e9\"}}".len();
         assert_eq!(
@@ -200,7 +217,7 @@ fn tokens_arrive_one_by_one() {
 }
 
 #[test]
-fn the_request_has_all_that_was_said_and_the_key_in_one_place() {
+fn the_request_contains_all_messages_and_the_key_once() {
     let mut request = prompt().system("s");
     request.tools.push(ToolSpec {
         name: "read".into(),
@@ -246,7 +263,7 @@ fn the_request_has_all_that_was_said_and_the_key_in_one_place() {
 }
 
 #[test]
-fn too_many_requests_are_asked_again_after_the_wait_that_is_asked_for() {
+fn too_many_requests_are_retried_after_the_requested_delay() {
     // 2026-01-21T10:00:00Z is when a fake clock begins.
     for header in [
         "retry-after: 7",
@@ -266,7 +283,7 @@ fn too_many_requests_are_asked_again_after_the_wait_that_is_asked_for() {
         assert_eq!(
             warnings,
             [
-                "Anthropic is asked again in 7s: attempt 2 of 6, after status 429: rate_limit_error: slow down"
+                "Anthropic: retrying in 7s, attempt 2 of 6, after status 429: rate_limit_error: slow down"
             ]
         );
         server.got.recv_timeout(CEILING).unwrap();
@@ -283,19 +300,19 @@ fn too_many_requests_are_asked_again_after_the_wait_that_is_asked_for() {
 }
 
 #[test]
-fn servers_that_are_overloaded_are_asked_again_with_growing_waits() {
+fn overloaded_servers_are_retried_with_growing_delays() {
     let refusals = [529, 503, 500].map(|code| status(code, "", "overloaded"));
     let server = Server::saying(refusals.into_iter().chain([hello()]));
     let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
     assert_eq!(answer.unwrap().text, "Hello");
     let warnings = warnings_of(&chunks);
     assert_eq!(warnings.len(), 3, "{warnings:?}");
-    for (warning, says) in warnings.iter().zip([
-        "in 1ms: attempt 2",
-        "in 2ms: attempt 3",
-        "in 4ms: attempt 4",
+    for (warning, expected) in warnings.iter().zip([
+        "in 1ms, attempt 2",
+        "in 2ms, attempt 3",
+        "in 4ms, attempt 4",
     ]) {
-        assert!(warning.contains(says), "{warning}");
+        assert!(warning.contains(expected), "{warning}");
     }
 
     let server = Server::saying((0..9).map(|_| status(429, "", "")));
@@ -303,7 +320,7 @@ fn servers_that_are_overloaded_are_asked_again_with_growing_waits() {
     let error = answer.unwrap_err();
     assert!(error.is_limited(), "{error:?}");
     assert!(
-        error.to_string().contains("status 429") && error.to_string().contains("asked 3 times"),
+        error.to_string().contains("status 429") && error.to_string().contains("after 3 attempts"),
         "{error}"
     );
     assert_eq!(warnings_of(&chunks).len(), 2);
@@ -320,8 +337,8 @@ fn servers_that_are_overloaded_are_asked_again_with_growing_waits() {
 }
 
 #[test]
-fn the_key_is_nowhere_even_when_it_is_sent_back() {
-    let is_heard = listen_to_logs();
+fn the_key_does_not_leak_even_when_it_is_sent_back() {
+    let is_installed = install_logger();
     let echo = format!(
         "{{\"error\":{{\"type\":\"authentication_error\",\"message\":\"no such key: {KEY}\"}}}}"
     );
@@ -353,14 +370,33 @@ fn the_key_is_nowhere_even_when_it_is_sent_back() {
         assert!(!all.contains("Hush"), "{all}");
         eprintln!("{shown}");
     }
-    match is_heard {
+    match is_installed {
         true => assert_eq!(*LEAKS.lock().unwrap(), Vec::<String>::new()),
-        false => eprintln!("NOT TESTED: somebody else has the logger"),
+        false => eprintln!("NOT TESTED: another logger is installed"),
     }
 }
 
+/// A key is not sent while the application's logger would record it.
 #[test]
-fn other_refusals_are_not_asked_again() {
+fn a_logger_that_would_record_the_key_prevents_the_request() {
+    let is_installed = install_logger();
+    let server = Server::saying([hello()]);
+    RECORDS_SECRETS.set(true);
+    let answer = anthropic(&server).complete(&prompt(), &Cancel::new());
+    RECORDS_SECRETS.set(false);
+    if !is_installed {
+        return eprintln!("NOT TESTED: another logger is installed");
+    }
+    let error = answer.unwrap_err().to_string();
+    assert!(
+        error.contains("ureq::util") && !error.contains("Hush"),
+        "{error}"
+    );
+    assert_eq!(server.got.len(), 0);
+}
+
+#[test]
+fn other_refusals_are_not_retried() {
     let other = Server::saying([hello()]);
     let redirect = status(308, &format!("location: {}/v1/messages\r\n", other.url), "");
     for (answer, says) in [
@@ -396,7 +432,7 @@ fn other_refusals_are_not_asked_again() {
         let error = answer.unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
         assert!(chunks.is_empty(), "{chunks:?}");
-        assert!(server.got.len() <= 1, "it was asked again");
+        assert!(server.got.len() <= 1, "the request was retried");
     }
     assert!(other.got.is_empty(), "the redirect was followed");
     // Nobody is there.
@@ -557,7 +593,7 @@ fn a_cancel_ends_it_at_once_wherever_it_waits() {
 
 #[test]
 fn a_conversation_over_http_with_a_tool() {
-    use td_observe::agent_loop::{Converse, Tool, ToolError, Toolbox, TurnsEnd, converse};
+    use td_observe::agent_loop::{ConversationEnd, Converse, Tool, ToolError, Toolbox, converse};
 
     struct Read;
 
@@ -588,7 +624,7 @@ fn a_conversation_over_http_with_a_tool() {
         &Cancel::new(),
     );
     assert!(
-        matches!(conversation.end, TurnsEnd::Ended),
+        matches!(conversation.end, ConversationEnd::Ended),
         "{conversation:?}"
     );
     assert_eq!(conversation.text, "I'll é\n\nHello");

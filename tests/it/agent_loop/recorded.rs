@@ -54,7 +54,7 @@ fn playing(
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("answer");
     fs::write(&path, bytes).unwrap();
-    let mut model = RecordedClient::new(Format::Sse, [path]).pieces_of(piece);
+    let mut model = RecordedClient::new(Format::Sse, [path]).read_bytes(piece);
     asked(&mut model, &Request::prompt(""))
 }
 
@@ -120,18 +120,18 @@ fn cut_anywhere_it_is_an_error_with_the_beginning_of_the_text() {
 }
 
 #[test]
-fn what_is_no_stream_is_an_error() {
-    for (bytes, says) in [
-        (&b"<html>\n<body>Sign in</body>"[..], "no event here: <html>"),
-        (b"", "nothing came"),
+fn data_that_is_not_a_stream_is_an_error() {
+    for (bytes, expected) in [
+        (&b"<html>\n<body>Sign in</body>"[..], "invalid event: <html>"),
+        (b"", "the answer is empty"),
         (b"data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", "overloaded_error: Overloaded"),
         (b"data: {\"error\":{\"code\":\"server_error\",\"message\":\"went away\"}}\n\n", "server_error: went away"),
-        (b"data: {\"type\":\"message_start\"}\n\ndata: {\"typ\n\n", "no event here: {\"typ"),
-        (b"data: [DONE]\n\n", "cut off"),
+        (b"data: {\"type\":\"message_start\"}\n\ndata: {\"typ\n\n", "invalid event: {\"typ"),
+        (b"data: [DONE]\n\n", "ended before the answer was complete"),
     ] {
         let (answer, _) = playing(bytes, 3);
         let error = answer.unwrap_err().to_string();
-        assert!(error.contains(says), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 
@@ -149,7 +149,7 @@ fn real_recordings_are_read() {
         let path = root.join("sse-raw").join(file);
         let mut whole = None;
         for piece in [1, 13, 4_096] {
-            let mut model = RecordedClient::new(Format::Sse, [&path]).pieces_of(piece);
+            let mut model = RecordedClient::new(Format::Sse, [&path]).read_bytes(piece);
             let (answer, chunks) = asked(&mut model, &Request::prompt(""));
             let response = answer.unwrap_or_else(|error| panic!("{file}: {error}"));
             assert!(response.text.starts_with(text), "{file}: {response:?}");
@@ -159,7 +159,7 @@ fn real_recordings_are_read() {
             );
             assert_eq!(text_of(&chunks), response.text, "{file}");
             assert_eq!(*whole.get_or_insert(response.clone()), response, "{file}");
-            assert_eq!(model.left(), 0);
+            assert_eq!(model.remaining(), 0);
         }
     }
     let path = root.join("sse-raw/openrouter-error.0.sse");
@@ -172,7 +172,7 @@ fn real_recordings_are_read() {
         .complete(&Request::prompt(""), &Cancel::new())
         .unwrap_err();
     assert!(
-        none.to_string().contains("no recorded answer is left"),
+        none.to_string().contains("no recorded answer remains"),
         "{none}"
     );
 }

@@ -7,8 +7,9 @@ use crossbeam_channel::{Sender, bounded};
 use serde_json::{Value, json};
 use td_observe::agent::{AgentEvent, Format};
 use td_observe::agent_loop::{
-    Block, Cancel, CommandClient, Conversation, Converse, LlmClient, LlmError, Part, Request,
-    Response, Role, StreamChunk, Tool, ToolCall, ToolError, Toolbox, TurnsEnd, Usage, converse,
+    Cancel, CommandClient, ContentBlock, Conversation, ConversationEnd, ConversationPart, Converse,
+    LlmClient, LlmError, Request, Response, Role, StreamChunk, Tool, ToolCall, ToolError, Toolbox,
+    Usage, converse,
 };
 use td_observe::process::Command;
 use td_observe::{Envelope, EventBus, IterationOutcome, TdEvent};
@@ -149,7 +150,7 @@ fn tools_are_run_and_their_results_go_back() {
     let asked = Arc::clone(&client.asked);
     let (conversation, events) = told(&mut client, 10, &Cancel::new());
     assert!(
-        matches!(conversation.end, TurnsEnd::Ended),
+        matches!(conversation.end, ConversationEnd::Ended),
         "{conversation:?}"
     );
     assert_eq!(conversation.end.outcome(), None);
@@ -193,8 +194,8 @@ fn tools_are_run_and_their_results_go_back() {
     assert!(matches!(
         &asked[1].messages[2].content[..],
         [
-            Block::ToolResult { id: first, content, is_error: false },
-            Block::ToolResult { id: second, is_error: true, .. },
+            ContentBlock::ToolResult { id: first, content, is_error: false },
+            ContentBlock::ToolResult { id: second, is_error: true, .. },
         ] if first == "t0" && content == "one" && second == "t1"
     ));
     assert_eq!(conversation.messages.len(), 4);
@@ -211,13 +212,15 @@ fn without_an_emitter_nothing_is_different_and_every_part_is_heard_in_full() {
     };
     let (with, _) = told(&mut Scripted::new(answers()), 10, &Cancel::new());
     let mut heard = Vec::new();
-    let mut hear = |part: Part<'_>| {
+    let mut on_part = |part: ConversationPart<'_>| {
         heard.push(match part {
-            Part::Prompt { turn, text } => format!("prompt {turn} {}", text.len()),
-            Part::Text(text) => format!("text {text}"),
-            Part::Response(response) => format!("response {}", response.text),
-            Part::ToolCall(call) => format!("call {}", call.input_text().len()),
-            Part::ToolResult { outcome, .. } => format!("result {}", outcome.content.len()),
+            ConversationPart::Prompt { turn, text } => format!("prompt {turn} {}", text.len()),
+            ConversationPart::Text(text) => format!("text {text}"),
+            ConversationPart::Response(response) => format!("response {}", response.text),
+            ConversationPart::ToolCall(call) => format!("call {}", call.input_text().len()),
+            ConversationPart::ToolResult { outcome, .. } => {
+                format!("result {}", outcome.content.len())
+            }
             other => format!("{other:?}"),
         });
     };
@@ -225,7 +228,7 @@ fn without_an_emitter_nothing_is_different_and_every_part_is_heard_in_full() {
         &mut Scripted::new(answers()),
         &mut Toolbox::new().with(Obedient(Arc::default())),
         Request::prompt("Do it.").system("Be quick."),
-        Converse::new().max_turns(10).hear(&mut hear),
+        Converse::new().max_turns(10).on_part(&mut on_part),
         &Cancel::new(),
     );
     assert_eq!(without.text, with.text);
@@ -252,7 +255,7 @@ fn without_an_emitter_nothing_is_different_and_every_part_is_heard_in_full() {
 fn it_ends_when_its_turns_are_used_up() {
     let call = || says("Again.", &[("obey", json!({"text": "x"}))]);
     let (conversation, _) = told(&mut Scripted::new([call(), call()]), 2, &Cancel::new());
-    assert!(matches!(conversation.end, TurnsEnd::MaxTurnsReached));
+    assert!(matches!(conversation.end, ConversationEnd::MaxTurnsReached));
     assert_eq!(
         conversation.end.outcome(),
         Some(IterationOutcome::MaxTurnsReached)
@@ -260,7 +263,7 @@ fn it_ends_when_its_turns_are_used_up() {
     // The last tools are run: what they did is there for the check.
     assert_eq!((conversation.turns, conversation.tool_calls), (2, 2));
     let (conversation, events) = told(&mut Scripted::default(), 0, &Cancel::new());
-    assert!(matches!(conversation.end, TurnsEnd::MaxTurnsReached));
+    assert!(matches!(conversation.end, ConversationEnd::MaxTurnsReached));
     assert!(events.is_empty(), "{events:?}");
 }
 
@@ -291,7 +294,7 @@ fn an_answer_that_breaks_off_ends_it_with_what_had_come() {
     let error = LlmError::message("the line is dead").with_partial(Response::text("Half an"));
     let mut client = Scripted::new([says("One.", &[("obey", json!({"text": "x"}))]), Err(error)]);
     let (conversation, events) = told(&mut client, 5, &Cancel::new());
-    let TurnsEnd::LlmError(error) = &conversation.end else {
+    let ConversationEnd::LlmError(error) = &conversation.end else {
         panic!("{conversation:?}");
     };
     assert_eq!(error.partial(), "Half an");
@@ -317,7 +320,7 @@ fn cancelled_in_a_tool_it_ends_before_the_next_one() {
     ];
     let (conversation, events) = told(&mut Scripted::new([says("", &calls)]), 5, &Cancel::new());
     assert!(
-        matches!(&conversation.end, TurnsEnd::LlmError(error) if error.is_cancelled()),
+        matches!(&conversation.end, ConversationEnd::LlmError(error) if error.is_cancelled()),
         "{conversation:?}"
     );
     assert_eq!(conversation.tool_calls, 1);
@@ -355,12 +358,14 @@ fn who_panics_takes_nobody_with_him() {
         "{outcome:?}"
     );
     assert_eq!(names(&events), ["PromptSent", "Error"]);
-    let mut hear = |part: Part<'_>| assert!(!matches!(part, Part::Text(_)), "on purpose");
+    let mut on_part = |part: ConversationPart<'_>| {
+        assert!(!matches!(part, ConversationPart::Text(_)), "on purpose")
+    };
     let conversation = converse(
         &mut Scripted::new([Ok(Response::text("one two three"))]),
         &mut Toolbox::new(),
         Request::prompt(""),
-        Converse::new().hear(&mut hear),
+        Converse::new().on_part(&mut on_part),
         &Cancel::new(),
     );
     // The scripted client minds when nobody listens; others do not.
@@ -380,7 +385,7 @@ fn an_agent_of_its_own_tells_its_messages_itself_and_once() {
     let mut client = CommandClient::new(command.format(Format::Codex));
     let (conversation, events) = told(&mut client, 5, &Cancel::new());
     assert!(
-        matches!(conversation.end, TurnsEnd::Ended),
+        matches!(conversation.end, ConversationEnd::Ended),
         "{conversation:?}"
     );
     assert_eq!((conversation.turns, conversation.tool_calls), (1, 0));

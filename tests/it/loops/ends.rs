@@ -83,7 +83,7 @@ fn a_check_that_never_passes_ends_the_loop_with_1() {
     // An agent that does nothing is told so, and so are we.
     let warnings = |envelope: &&Envelope| {
         matches!(&envelope.event, TdEvent::Warning { message, .. }
-            if message.contains("changed nothing"))
+            if message.contains("changed no file"))
     };
     assert_eq!(events.iter().filter(warnings).count(), 3);
     assert!(place.file(2, "prompt.txt").contains("changed no file"));

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use td_observe::agent::Format;
 use td_observe::agent_loop::{
-    Block, Cancel, CommandClient, LlmClient, LlmError, LoopEnd, LoopEngine, Request, Response,
-    Spec, StreamChunk, Tool, ToolCall, ToolError, Toolbox,
+    Cancel, CommandClient, ContentBlock, LlmClient, LlmError, LoopEnd, LoopEngine, Request,
+    Response, Spec, StreamChunk, Tool, ToolCall, ToolError, Toolbox,
 };
 use td_observe::process::Command;
 use td_observe::{Builder, EventBus};
@@ -27,7 +27,7 @@ impl LlmClient for Scripted {
     ) -> Result<Response, LlmError> {
         let last = request.messages.last().unwrap();
         let mut response = Response::text("ok");
-        if let Some(Block::ToolResult { content, .. }) = last.content.first() {
+        if let Some(ContentBlock::ToolResult { content, .. }) = last.content.first() {
             response.text = format!("it said {content}");
         } else {
             self.calls += 1;

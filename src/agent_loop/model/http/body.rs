@@ -1,13 +1,13 @@
-//! What is sent to an API: a request in its own words (pure).
+//! Request bodies of the APIs (pure).
 
 use serde_json::{Map, Value, json};
 
-use super::super::request::{Block, Message, Request, Role};
+use super::super::request::{ContentBlock, Message, Request, Role};
 
-/// Tokens of an answer where nobody says how many: Anthropic's API takes no request without.
+/// Default maximum of tokens in an answer for Anthropic's API, which requires one.
 const MAX_TOKENS: u32 = 8_192;
 
-/// For Anthropic's Messages API.
+/// Returns the body for Anthropic's Messages API.
 pub(super) fn anthropic(request: &Request, model: &str) -> Value {
     let messages = request.messages.iter().map(|message| {
         let role = match message.role {
@@ -15,13 +15,13 @@ pub(super) fn anthropic(request: &Request, model: &str) -> Value {
             Role::Assistant => "assistant",
         };
         let blocks = message.content.iter().filter_map(|block| match block {
-            // No empty text is taken.
-            Block::Text(text) if text.is_empty() => None,
-            Block::Text(text) => Some(json!({"type": "text", "text": text})),
-            Block::ToolUse { id, name, input } => {
+            // The API refuses empty text.
+            ContentBlock::Text(text) if text.is_empty() => None,
+            ContentBlock::Text(text) => Some(json!({"type": "text", "text": text})),
+            ContentBlock::ToolUse { id, name, input } => {
                 Some(json!({"type": "tool_use", "id": id, "name": name, "input": input}))
             }
-            Block::ToolResult {
+            ContentBlock::ToolResult {
                 id,
                 content,
                 is_error,
@@ -56,7 +56,7 @@ pub(super) fn anthropic(request: &Request, model: &str) -> Value {
     body
 }
 
-/// For OpenAI's chat completions.
+/// Returns the body for OpenAI's chat completions.
 pub(super) fn chat(request: &Request, model: &str) -> Value {
     let mut messages = Vec::new();
     if !request.system.is_empty() {
@@ -64,8 +64,8 @@ pub(super) fn chat(request: &Request, model: &str) -> Value {
     }
     for message in &request.messages {
         match message.role {
-            Role::User => asked(message, &mut messages),
-            Role::Assistant => messages.push(answered(message)),
+            Role::User => push_user(message, &mut messages),
+            Role::Assistant => messages.push(assistant(message)),
         }
     }
     let mut body = json!({
@@ -90,10 +90,10 @@ pub(super) fn chat(request: &Request, model: &str) -> Value {
     body
 }
 
-/// Results are messages of their own there, and stand before what is said beside them.
-fn asked(message: &Message, into: &mut Vec<Value>) {
+/// Adds a user message. Results of tools are separate messages, before the text.
+fn push_user(message: &Message, into: &mut Vec<Value>) {
     for block in &message.content {
-        if let Block::ToolResult {
+        if let ContentBlock::ToolResult {
             id,
             content,
             is_error,
@@ -112,7 +112,7 @@ fn asked(message: &Message, into: &mut Vec<Value>) {
     }
 }
 
-fn answered(message: &Message) -> Value {
+fn assistant(message: &Message) -> Value {
     let mut answer = Map::new();
     answer.insert("role".to_owned(), json!("assistant"));
     let text = text(message);
@@ -124,12 +124,12 @@ fn answered(message: &Message) -> Value {
         },
     );
     let calls = message.content.iter().filter_map(|block| match block {
-        Block::ToolUse { id, name, input } => Some(json!({
+        ContentBlock::ToolUse { id, name, input } => Some(json!({
             "id": id,
             "type": "function",
             "function": {"name": name, "arguments": input.to_string()},
         })),
-        Block::Text(_) | Block::ToolResult { .. } => None,
+        ContentBlock::Text(_) | ContentBlock::ToolResult { .. } => None,
     });
     let calls: Vec<Value> = calls.collect();
     if !calls.is_empty() {
@@ -140,8 +140,8 @@ fn answered(message: &Message) -> Value {
 
 fn text(message: &Message) -> String {
     let texts = message.content.iter().filter_map(|block| match block {
-        Block::Text(text) => Some(text.as_str()),
-        Block::ToolUse { .. } | Block::ToolResult { .. } => None,
+        ContentBlock::Text(text) => Some(text.as_str()),
+        ContentBlock::ToolUse { .. } | ContentBlock::ToolResult { .. } => None,
     });
     texts.collect::<Vec<_>>().join("\n\n")
 }
@@ -156,8 +156,8 @@ mod tests {
         request.messages.push(Message {
             role: Role::Assistant,
             content: vec![
-                Block::Text(String::new()),
-                Block::ToolUse {
+                ContentBlock::Text(String::new()),
+                ContentBlock::ToolUse {
                     id: "t".into(),
                     name: "read".into(),
                     input: json!({"path": "x"}),
@@ -166,7 +166,7 @@ mod tests {
         });
         request.messages.push(Message {
             role: Role::User,
-            content: vec![Block::ToolResult {
+            content: vec![ContentBlock::ToolResult {
                 id: "t".into(),
                 content: "gone".into(),
                 is_error: true,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn anthropics_words() {
+    fn the_body_for_anthropic() {
         assert_eq!(
             anthropic(&request(), "m"),
             json!({
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn openais_words() {
+    fn the_body_for_openai() {
         assert_eq!(
             chat(&request().max_tokens(7), "m"),
             json!({

@@ -1,12 +1,13 @@
-//! Models behind an API over HTTP: Anthropic's and OpenAI's, and servers that speak like them.
+//! A model client for HTTP APIs: Anthropic's, OpenAI's, and those of compatible servers.
 
 mod body;
-mod exchange;
-mod key;
-mod place;
-mod refusal;
-mod retry;
 mod secret;
+
+mod connection;
+mod endpoint;
+mod retry;
+
+mod refusal;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,57 +15,61 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select_biased};
 use ureq::Agent;
-use ureq::unversioned::resolver::DefaultResolver;
-use ureq::unversioned::transport::{Connector, DefaultConnector};
 
 use super::LlmClient;
 use super::cancel::Cancel;
-use super::error::{LlmError, Why};
-use super::intake::Intake;
-use super::reader::{Anthropic, ApiReader, Chat, Flaw, Reader};
+use super::error::{LlmError, LlmErrorKind};
+use super::reader::{AnswerError, AnswerReader, AnthropicDialect, ChatDialect, SseReader};
 use super::request::Request;
 use super::response::{Response, StreamChunk};
+use super::response_builder::ResponseBuilder;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
-use exchange::{Asked, Exchange, Head, Piece};
-use key::{Keyed, StandIn};
-use place::Place;
-use refusal::Refused;
-use retry::Retry;
+use connection::{Exchange, HttpPart, HttpRequest, ResponseHead};
+use endpoint::Endpoint;
+use refusal::Refusal;
+use retry::RetryPolicy;
 
-pub use place::Api;
+pub use endpoint::Api;
 pub use secret::Secret;
 
-/// How long a connection may take to be made.
+/// Default timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long the first byte of an answer may take from then on: models with much to read and to
-/// think take minutes.
+/// Default timeout of the first byte of an answer: models with much to read and to think take
+/// minutes.
 const FIRST_BYTE: Duration = Duration::from_secs(300);
 
-/// How long nothing may come in the middle of an answer. Anthropic's API sends a ping now and then,
-/// OpenAI's is silent while the model thinks.
+/// Default timeout between two bytes of an answer. Anthropic's API sends pings, OpenAI's is silent
+/// while the model thinks.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// Whoever grants more than a year grants a year: what is beyond all time is no point in time.
-const LIMIT_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Maximum of every timeout, so that deadline arithmetic cannot overflow.
+const TIMEOUT_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Bytes of an error's body that are read: its message stands at its beginning.
+/// Bytes of an error's body that are read: its message is at the beginning.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes of an answer, as it is sent: a token takes some hundred.
+/// Default maximum size of an answer as it is sent: a token takes some hundred bytes.
 const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Asks a model over HTTP. Tokens are handed on as they arrive.
+/// Log targets of the HTTP library that record requests and responses byte for byte, at the level
+/// trace. The program silences them.
+pub(crate) const SECRET_LOG_TARGETS: [&str; 2] = ["ureq::util", "ureq_proto::util"];
+
+/// Sends requests to a model over HTTP, and streams tokens as they arrive.
 ///
-/// An answer that breaks off is an error with what had come. Too many requests (429) and servers
-/// that are overloaded or not there (500, 502, 503, 504, 529) are asked again, after the wait that
-/// they ask for or else after 1, 2, 4 … seconds, five times at most; each time a warning among the
-/// chunks says so. Where they ask for a longer wait than a minute, that is an error at once.
+/// An incomplete answer is an error with its partial text. Requests are retried after too many
+/// requests (429) and for servers that are overloaded or unavailable (500, 502, 503, 504, 529), at
+/// most five times, after the delay that the server requests, or else after 1, 2, 4 … seconds. A
+/// warning among the chunks reports each retry. A requested delay beyond a minute is an error at
+/// once.
 ///
-/// The key is shown nowhere: neither in logs, errors, `{:?}` and events, nor where a server sends
-/// it back. It goes over `https` alone, or to this machine; redirects are not followed.
+/// The key appears in no log, error, event or `{:?}`, even if a server sends it back. The HTTP
+/// library records whole requests in its log targets `ureq::util` and `ureq_proto::util` at the level
+/// trace: while the application's logger accepts these, requests with a key fail. The key is sent
+/// over `https`, or to this machine, only; redirects are not followed.
 ///
 /// ```no_run
 /// use td_observe::agent_loop::{Api, Cancel, HttpClient, LlmClient, Request};
@@ -76,7 +81,7 @@ const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a client does nothing until it is asked"]
+#[must_use = "a client has no effect until it gets a request"]
 pub struct HttpClient {
     api: Api,
     model: String,
@@ -87,12 +92,12 @@ pub struct HttpClient {
     first_byte: Duration,
     idle: Duration,
     response_bytes_max: u64,
-    retry: Retry,
+    retry: RetryPolicy,
     clock: Clock,
 }
 
 impl HttpClient {
-    /// A model of an API, at the address that its makers give it.
+    /// Creates a client for a model of an API, at the API's public base URL.
     pub fn new(api: Api, model: impl Into<String>) -> Self {
         Self {
             api,
@@ -104,17 +109,16 @@ impl HttpClient {
             first_byte: FIRST_BYTE,
             idle: IDLE,
             response_bytes_max: RESPONSE_BYTES_MAX,
-            retry: Retry::default(),
+            retry: RetryPolicy::default(),
             clock: Clock::system(),
         }
     }
 
-    /// The same, with the key and the address that the environment has: `ANTHROPIC_API_KEY` and
+    /// Creates a client with the key and the base URL of the environment: `ANTHROPIC_API_KEY` and
     /// `ANTHROPIC_BASE_URL`, or `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
     ///
     /// # Errors
-    /// `is_invalid_input()` when there is no key and no address either: servers of one's own may
-    /// want none.
+    /// `is_invalid_input()` when neither is set: a private server may need no key.
     pub fn from_env(api: Api, model: impl Into<String>) -> Result<Self> {
         let (key_name, url_name) = api.variables();
         let read = |name: &str| {
@@ -134,73 +138,71 @@ impl HttpClient {
         Ok(client)
     }
 
-    /// The key.
+    /// Sets the key.
     pub fn key(mut self, key: Secret) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Where the API is: what stands before `/v1/messages` (Anthropic) or `/chat/completions`
-    /// (OpenAI, with its `/v1`).
+    /// Sets the base URL: the part before `/v1/messages` (Anthropic) or `/chat/completions` (OpenAI,
+    /// including its `/v1`).
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = url.into();
         self
     }
 
-    /// Lets it speak to other machines without encryption, where everybody on the way reads key
-    /// and prompt.
+    /// Allows requests to other machines without encryption, which exposes key and prompt to the
+    /// network.
     pub fn allow_plain_http(mut self) -> Self {
         self.is_plain_allowed = true;
         self
     }
 
-    /// How long making a connection may take, encryption included; 10 s unless told otherwise.
+    /// Sets the timeout of a connection attempt, including TLS; defaults to 10 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect = timeout.min(LIMIT_MAX);
+        self.connect = timeout.min(TIMEOUT_MAX);
         self
     }
 
-    /// How long the first byte of an answer may take when there is a connection; 300 s unless told
-    /// otherwise.
+    /// Sets the timeout of the first byte of an answer after connecting; defaults to 300 s.
     pub fn first_byte_timeout(mut self, timeout: Duration) -> Self {
-        self.first_byte = timeout.min(LIMIT_MAX);
+        self.first_byte = timeout.min(TIMEOUT_MAX);
         self
     }
 
-    /// How long nothing may come in the middle of an answer; 300 s unless told otherwise.
+    /// Sets the timeout between two bytes of an answer; defaults to 300 s.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
-        self.idle = timeout.min(LIMIT_MAX);
+        self.idle = timeout.min(TIMEOUT_MAX);
         self
     }
 
-    /// How often it asks again when that may help; 5 times unless told otherwise.
+    /// Sets the maximum number of retries; defaults to 5.
     pub fn retries(mut self, times: u32) -> Self {
-        self.retry.times_max = times;
+        self.retry.retries_max = times;
         self
     }
 
-    /// How long it waits before it asks again, at first and at most; 1 s and 60 s unless told
-    /// otherwise.
-    pub fn retry_delay(mut self, first: Duration, at_most: Duration) -> Self {
-        self.retry.first = first;
-        self.retry.delay_max = at_most.min(LIMIT_MAX);
+    /// Sets the first and the maximum delay of retries; defaults to 1 s and 60 s.
+    pub fn retry_delay(mut self, first: Duration, max: Duration) -> Self {
+        self.retry.first_delay = first;
+        self.retry.delay_max = max.min(TIMEOUT_MAX);
         self
     }
 
-    /// How many bytes an answer may have as it is sent; 64 MiB unless told otherwise.
+    /// Sets the maximum size of an answer as it is sent; defaults to 64 MiB.
     pub fn response_bytes_max(mut self, bytes: u64) -> Self {
         self.response_bytes_max = bytes;
         self
     }
 
-    /// Takes the time from elsewhere: all of its waits and limits but that of connecting.
+    /// Sets the clock of all delays and timeouts, except that of connecting.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// An agent for one exchange: shut down, it is of no use any more.
-    fn agent(&self, place: &Place, stand_in: Option<Arc<StandIn>>) -> Agent {
+    /// Returns an agent for one exchange, which is shut down with it.
+    fn agent(&self, endpoint: &Endpoint) -> Agent {
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -208,145 +210,137 @@ impl HttpClient {
             .max_idle_connections(0)
             .timeout_connect(Some(self.connect))
             .user_agent(concat!("td-observe/", env!("CARGO_PKG_VERSION")));
-        if place.is_loopback {
+        if endpoint.is_loopback {
             config = config.proxy(None);
         }
-        let (config, resolver) = (config.build(), DefaultResolver::default());
-        match stand_in {
-            Some(stand_in) => {
-                let connector = DefaultConnector::default().chain(Keyed(stand_in));
-                Agent::with_parts(config, connector, resolver)
-            }
-            None => Agent::with_parts(config, DefaultConnector::default(), resolver),
-        }
+        config.build().into()
     }
 
-    fn reader(&self) -> ApiReader {
+    fn reader(&self) -> SseReader {
         match self.api {
-            Api::Anthropic => ApiReader::new(Anthropic::default()),
-            Api::OpenAi => ApiReader::new(Chat::default()),
+            Api::Anthropic => SseReader::new(AnthropicDialect::default()),
+            Api::OpenAi => SseReader::new(ChatDialect::default()),
         }
     }
 
-    /// A text of somebody else's, without the key.
-    fn hidden(&self, text: &str) -> String {
+    /// Redacts a text of the server or the network.
+    fn redact(&self, text: &str) -> String {
         let none = Secret::new("");
-        self.key.as_ref().unwrap_or(&none).hide_all(text)
+        self.key.as_ref().unwrap_or(&none).redact_all(text)
     }
 
-    fn failure(&self, why: Why, what: &str) -> LlmError {
-        let what = format!("{}: {}", self.api.name(), self.hidden(what));
+    fn failure(&self, kind: LlmErrorKind, message: &str) -> LlmError {
+        let message = format!("{}: {}", self.api.name(), self.redact(message));
         LlmError::new(
-            why,
-            match why {
-                Why::Timeout => Error::timeout(what),
-                _ => Error::other(what),
+            kind,
+            match kind {
+                LlmErrorKind::Timeout => Error::timeout(message),
+                _ => Error::other(message),
             },
         )
     }
 
-    /// Waits for the next piece.
+    /// Waits for the next part of a response; `limit` is the message at the deadline.
     fn next(
         &self,
         exchange: &Exchange,
         deadline: &Receiver<Instant>,
         limit: &str,
         cancel: &Cancel,
-    ) -> Result<Piece, LlmError> {
+    ) -> Result<HttpPart, LlmError> {
         select_biased! {
             recv(cancel.stop()) -> _ => Err(LlmError::cancelled()),
-            recv(exchange.pieces()) -> piece => match piece {
-                Ok(Piece::Failed(what, true)) => Err(self.failure(Why::Timeout, &what)),
-                Ok(Piece::Failed(what, false)) => Err(self.failure(Why::Other, &what)),
-                Ok(piece) => Ok(piece),
-                Err(_) => Err(self.failure(Why::Other, "its thread has ended")),
+            recv(exchange.parts()) -> part => match part {
+                Ok(HttpPart::Failed { message, is_timeout }) => {
+                    let kind = match is_timeout {
+                        true => LlmErrorKind::Timeout,
+                        false => LlmErrorKind::Other,
+                    };
+                    Err(self.failure(kind, &message))
+                }
+                Ok(part) => Ok(part),
+                Err(_) => Err(self.failure(LlmErrorKind::Other, "the connection's thread has ended")),
             },
-            recv(deadline) -> _ => Err(self.failure(Why::Timeout, limit)),
+            recv(deadline) -> _ => Err(self.failure(LlmErrorKind::Timeout, limit)),
         }
     }
 
-    /// Asks once.
-    fn ask(
+    /// Sends the request once; returns a refusal, if the server refuses it.
+    fn send(
         &self,
-        place: &Place,
+        endpoint: &Endpoint,
         body: &Arc<[u8]>,
-        intake: &mut Intake<'_>,
+        response: &mut ResponseBuilder<'_>,
         cancel: &Cancel,
-    ) -> Result<Option<Refused>, LlmError> {
-        let stand_in = self.key.clone().map(|key| Arc::new(StandIn::new(key)));
-        let mut headers = vec![
-            ("content-type", "application/json".to_owned()),
-            ("accept", "text/event-stream".to_owned()),
-        ];
-        headers.extend(self.api.headers(stand_in.as_deref().map(StandIn::text)));
-        let asked = Asked {
-            url: place.url.clone(),
-            headers,
+    ) -> Result<Option<Refusal>, LlmError> {
+        let http_request = HttpRequest {
+            url: endpoint.url.clone(),
+            headers: self.api.headers(self.key.as_ref())?,
             body: Arc::clone(body),
         };
-        let exchange = Exchange::begin(self.agent(place, stand_in), asked)?;
+        let exchange = Exchange::begin(self.agent(endpoint), http_request)?;
         let deadline = self.clock.after(self.connect + self.first_byte);
-        let limit = format!("no answer came within {:?}", self.first_byte);
-        let Piece::Head(head) = self.next(&exchange, &deadline, &limit, cancel)? else {
-            return Err(self.failure(Why::Other, "an answer without a head came"));
+        let limit = format!("no answer within {:?}", self.first_byte);
+        let HttpPart::Head(head) = self.next(&exchange, &deadline, &limit, cancel)? else {
+            return Err(self.failure(LlmErrorKind::Other, "the response has no head"));
         };
         if head.status != 200 {
-            return Ok(Some(self.refused(&exchange, head, cancel)?));
+            return Ok(Some(self.refusal(&exchange, head, cancel)?));
         }
         let mut reader = self.reader();
-        match self.read(&exchange, &mut reader, intake, cancel)? {
+        match self.read(&exchange, &mut reader, response, cancel)? {
             None => Ok(None),
-            Some(flaw) => {
-                let more = match head.content_type.starts_with("text/event-stream") {
+            Some(error) => {
+                let details = match head.content_type.starts_with("text/event-stream") {
                     true => String::new(),
-                    false => format!("it sent {:?}", head.content_type),
+                    false => format!("(its content type is {:?})", head.content_type),
                 };
-                let why = match flaw.is_limit {
-                    true => Why::Limited,
-                    false => Why::Other,
+                let kind = match error.is_limit {
+                    true => LlmErrorKind::Limited,
+                    false => LlmErrorKind::Other,
                 };
-                let what = [flaw.what, more].join(" ");
-                Err(self.failure(why, what.trim()))
+                let message = [error.message, details].join(" ");
+                Err(self.failure(kind, message.trim()))
             }
         }
     }
 
-    /// Reads an answer to its end; why it is not whole.
+    /// Reads an answer to its end; returns the error of an incomplete one.
     fn read(
         &self,
         exchange: &Exchange,
-        reader: &mut ApiReader,
-        intake: &mut Intake<'_>,
+        reader: &mut SseReader,
+        response: &mut ResponseBuilder<'_>,
         cancel: &Cancel,
-    ) -> Result<Option<Flaw>, LlmError> {
-        let limit = format!("nothing came for {:?}", self.idle);
+    ) -> Result<Option<AnswerError>, LlmError> {
+        let limit = format!("no data for {:?}", self.idle);
         let mut bytes = 0_u64;
         loop {
             let idle = self.clock.after(self.idle);
             let read = match self.next(exchange, &idle, &limit, cancel) {
-                Ok(Piece::Bytes(piece)) => {
-                    bytes = bytes.saturating_add(piece.len() as u64);
+                Ok(HttpPart::Bytes(part)) => {
+                    bytes = bytes.saturating_add(part.len() as u64);
                     if bytes > self.response_bytes_max {
                         let max = self.response_bytes_max;
-                        return Ok(Some(Flaw::new(format!(
+                        return Ok(Some(AnswerError::new(format!(
                             "the answer has more than {max} bytes"
                         ))));
                     }
-                    match reader.push(&piece, self.clock.wall(), intake) {
+                    match reader.push(&part, self.clock.wall(), response) {
                         Ok(()) if reader.is_done() => return Ok(None),
                         Ok(()) => continue,
-                        broken => broken,
+                        error => error,
                     }
                 }
-                Ok(_) => reader.finish(self.clock.wall(), intake),
-                // Closed before its end: it is the same whether that was announced or not.
+                Ok(_) => reader.finish(self.clock.wall(), response),
+                // A connection that closes early is treated as one that fails.
                 Err(error) if error.is_cancelled() || error.is_timeout() => return Err(error),
-                Err(error) => match reader.finish(self.clock.wall(), intake) {
+                Err(error) => match reader.finish(self.clock.wall(), response) {
                     Ok(()) => Ok(()),
-                    Err(flaw) => {
-                        return Ok(Some(Flaw {
-                            what: format!("{} ({error})", flaw.what),
-                            ..flaw
+                    Err(incomplete) => {
+                        return Ok(Some(AnswerError {
+                            message: format!("{} ({error})", incomplete.message),
+                            ..incomplete
                         }));
                     }
                 },
@@ -358,67 +352,68 @@ impl HttpClient {
         }
     }
 
-    /// What an answer says that is none.
-    fn refused(
+    /// Reads the body of a refusal.
+    fn refusal(
         &self,
         exchange: &Exchange,
-        head: Head,
+        head: ResponseHead,
         cancel: &Cancel,
-    ) -> Result<Refused, LlmError> {
+    ) -> Result<Refusal, LlmError> {
         let mut body = Vec::new();
         let deadline = self.clock.after(self.idle);
         while body.len() < ERROR_BYTES_MAX {
             match self.next(exchange, &deadline, "", cancel) {
-                Ok(Piece::Bytes(piece)) => body.extend_from_slice(&piece),
+                Ok(HttpPart::Bytes(part)) => body.extend_from_slice(&part),
                 Err(error) if error.is_cancelled() => return Err(error),
-                // What has come of it has to do.
+                // A truncated body suffices.
                 _ => break,
             }
         }
         body.truncate(ERROR_BYTES_MAX);
-        Ok(Refused::new(head, &body, |text| self.hidden(text)))
+        Ok(Refusal::new(head, &body, |text| self.redact(text)))
     }
 
     fn try_stream(
         &self,
         request: &Request,
-        intake: &mut Intake<'_>,
+        response: &mut ResponseBuilder<'_>,
         cancel: &Cancel,
     ) -> Result<(), LlmError> {
-        let place = Place::new(self.api, &self.base_url, self.is_plain_allowed)?;
-        if let Some(key) = &self.key
-            && !key.bytes().iter().all(u8::is_ascii_graphic)
+        let endpoint = Endpoint::new(self.api, &self.base_url, self.is_plain_allowed)?;
+        if self.key.is_some()
+            && let Some(target) = logged_secret_target()
         {
-            let what = "the API key has characters that no key has";
-            return Err(LlmError::other(Error::invalid(what)));
+            return Err(LlmError::other(Error::invalid(format!(
+                "the log target {target} would record the API key at the level trace: disable it"
+            ))));
         }
         let body = match self.api {
             Api::Anthropic => body::anthropic(request, &self.model),
             Api::OpenAi => body::chat(request, &self.model),
         };
         let body: Arc<[u8]> = Arc::from(body.to_string().into_bytes());
-        let mut asked = 0;
+        let mut attempts = 0;
         loop {
             if cancel.is_cancelled() {
                 return Err(LlmError::cancelled());
             }
-            asked += 1;
-            let Some(refused) = self.ask(&place, &body, intake, cancel)? else {
+            attempts += 1;
+            let Some(refusal) = self.send(&endpoint, &body, response, cancel)? else {
                 return Ok(());
             };
-            let Some(delay) = refused.delay(asked, &self.retry, self.clock.wall()) else {
-                let (why, what) = refused.error(asked);
-                return Err(self.failure(why, &what));
+            let Some(delay) = refusal.delay(attempts, &self.retry, self.clock.wall()) else {
+                let (kind, message) = refusal.error(attempts);
+                return Err(self.failure(kind, &message));
             };
-            intake.warn(
+            response.warn(
                 "model",
                 format!(
-                    "{} is asked again in {delay:?}: attempt {} of {}, after status {}: {}",
+                    "{}: retrying in {delay:?}, attempt {} of {}, after status {}: {}",
                     self.api.name(),
-                    asked + 1,
-                    self.retry.times_max + 1,
-                    refused.status(),
-                    refused.message()
+                    attempts + 1,
+                    self.retry.retries_max + 1,
+                    refusal.status(),
+                    refusal.message()
                 ),
             );
             select_biased! {
@@ -429,6 +424,12 @@ impl HttpClient {
     }
 }
 
+/// Returns a log target that would record the key, if the application's logger accepts it.
+fn logged_secret_target() -> Option<&'static str> {
+    let mut targets = SECRET_LOG_TARGETS.into_iter();
+    targets.find(|target| log::log_enabled!(target: *target, log::Level::Trace))
+}
+
 impl LlmClient for HttpClient {
     fn stream(
         &mut self,
@@ -436,13 +437,13 @@ impl LlmClient for HttpClient {
         chunks: &Sender<StreamChunk>,
         cancel: &Cancel,
     ) -> Result<Response, LlmError> {
-        let mut intake = Intake::new(chunks, cancel);
+        let mut response = ResponseBuilder::new(chunks, cancel);
         if let Some(key) = &self.key {
-            intake = intake.without(key.clone());
+            response = response.redact(key.clone());
         }
-        match self.try_stream(request, &mut intake, cancel) {
-            Ok(()) => Ok(intake.done()),
-            Err(error) => Err(intake.failed(error)),
+        match self.try_stream(request, &mut response, cancel) {
+            Ok(()) => Ok(response.finish()),
+            Err(error) => Err(response.fail(error)),
         }
     }
 }

@@ -1,24 +1,24 @@
-//! An answer that is none: what it says, whether asking again is of use, and what error it is (pure).
+//! A response that refuses a request: its message, whether to retry, and its error (pure).
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::error::Why;
-use super::exchange::Head;
-use super::retry::{self, Retry};
+use super::super::error::LlmErrorKind;
+use super::connection::ResponseHead;
+use super::retry::{self, RetryPolicy};
 use crate::agent::summary::{result, summary};
 use crate::timestamp::Timestamp;
 
-/// What came in the place of an answer.
-pub(super) struct Refused {
-    head: Head,
+/// A response that refuses a request.
+pub(super) struct Refusal {
+    head: ResponseHead,
     message: String,
 }
 
-impl Refused {
-    /// From a body that may be cut; `hide` takes keys out of what is shown.
-    pub fn new(head: Head, body: &[u8], hide: impl Fn(&str) -> String) -> Self {
+impl Refusal {
+    /// Reads the body, which may be truncated; `redact` removes keys from its text.
+    pub fn new(head: ResponseHead, body: &[u8], redact: impl Fn(&str) -> String) -> Self {
         let text = String::from_utf8_lossy(body);
         let message = serde_json::from_str::<Value>(&text).ok().and_then(|body| {
             let error = match &body["error"] {
@@ -31,54 +31,54 @@ impl Refused {
                 None => message.to_owned(),
             })
         });
-        // A page of HTML, or nothing.
+        // The body may be HTML, or empty.
         let message = message.unwrap_or_else(|| text.into_owned());
         Self {
-            message: result(&hide(&message)),
+            message: result(&redact(&message)),
             head,
         }
     }
 
-    /// Its status.
+    /// Returns the HTTP status.
     pub fn status(&self) -> u16 {
         self.head.status
     }
 
-    /// What it says, without keys.
+    /// Returns the message, without keys.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// How long to wait before asking again, after so many times; `None` if that is of no use.
-    pub fn delay(&self, asked: u32, retry: &Retry, now: Timestamp) -> Option<Duration> {
-        if !retry::may_help(self.head.status) {
+    /// Returns the delay before a retry after this number of attempts; `None` if a retry is useless.
+    pub fn delay(&self, attempts: u32, policy: &RetryPolicy, now: Timestamp) -> Option<Duration> {
+        if !retry::is_retryable(self.head.status) {
             return None;
         }
         let millis = self.head.retry_after_ms.as_ref();
         let millis = millis.and_then(|millis| millis.trim().parse().ok());
-        let wished = millis.map(Duration::from_millis).or_else(|| {
+        let requested = millis.map(Duration::from_millis).or_else(|| {
             let header = self.head.retry_after.as_ref()?;
-            retry::wished(header, now)
+            retry::requested_delay(header, now)
         });
-        retry.delay(asked, wished)
+        policy.delay(attempts, requested)
     }
 
-    /// What it is when it is not asked again.
-    pub fn error(&self, asked: u32) -> (Why, String) {
+    /// Returns the error after this number of attempts.
+    pub fn error(&self, attempts: u32) -> (LlmErrorKind, String) {
         let status = self.head.status;
-        let mut what = format!("it answered with status {status}: {}", self.message);
+        let mut message = format!("the server answered with status {status}: {}", self.message);
         if (300..400).contains(&status) {
-            what.push_str(" (redirects are not followed)");
-        } else if asked > 1 {
-            what.push_str(&format!(" (asked {asked} times)"));
+            message.push_str(" (redirects are not followed)");
+        } else if attempts > 1 {
+            message.push_str(&format!(" (after {attempts} attempts)"));
         }
-        if let Some(wish) = self.head.retry_after.as_ref().filter(|_| status == 429) {
-            what.push_str(&format!(" (it asks to wait: {})", summary(wish)));
+        if let Some(delay) = self.head.retry_after.as_ref().filter(|_| status == 429) {
+            message.push_str(&format!(" (requested delay: {})", summary(delay)));
         }
-        let why = match status {
-            429 => Why::Limited,
-            _ => Why::Other,
+        let kind = match status {
+            429 => LlmErrorKind::Limited,
+            _ => LlmErrorKind::Other,
         };
-        (why, what)
+        (kind, message)
     }
 }

@@ -1,57 +1,57 @@
-//! Whether, when and how often an API is asked again (pure).
+//! The retry policy: whether, when and how often a request is retried (pure).
 
 use std::time::Duration;
 
 use crate::timestamp::Timestamp;
 
-/// Bounds of asking again.
+/// The limits of retries.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Retry {
-    /// How many times at most, beside the first.
-    pub times_max: u32,
-    /// How long the first wait is where the API says nothing; each further one is twice as long.
-    pub first: Duration,
-    /// How long one wait is at most.
+pub(super) struct RetryPolicy {
+    /// Maximum number of retries.
+    pub retries_max: u32,
+    /// The first delay, if the API requests none; it doubles each time.
+    pub first_delay: Duration,
+    /// Maximum of one delay.
     pub delay_max: Duration,
 }
 
-impl Default for Retry {
+impl Default for RetryPolicy {
     fn default() -> Self {
-        // As the APIs' own libraries begin, with more patience: a loop runs for hours, and 1 + 2 +
-        // 4 + 8 + 16 seconds are past most overloads.
+        // The first delay is that of the APIs' own libraries, with more retries: a loop runs for
+        // hours, and most overloads are shorter than 1 + 2 + 4 + 8 + 16 seconds.
         Self {
-            times_max: 5,
-            first: Duration::from_secs(1),
+            retries_max: 5,
+            first_delay: Duration::from_secs(1),
             delay_max: Duration::from_secs(60),
         }
     }
 }
 
-/// Whether asking again may help: too many requests, and servers that are overloaded (529 is
-/// Anthropic's) or not there for the moment.
-pub(super) fn may_help(status: u16) -> bool {
+/// Returns true if a retry may succeed: after too many requests, and for servers that are overloaded
+/// (529 is Anthropic's) or temporarily unavailable.
+pub(super) fn is_retryable(status: u16) -> bool {
     matches!(status, 429 | 500 | 502 | 503 | 504 | 529)
 }
 
-impl Retry {
-    /// How long to wait before the request that follows the `asked`th, from 1; `None` when it was
-    /// the last one, or when the API asks for a longer wait than is granted.
-    pub fn delay(&self, asked: u32, wished: Option<Duration>) -> Option<Duration> {
-        if asked > self.times_max {
+impl RetryPolicy {
+    /// Returns the delay after this number of attempts; `None` after the last one, or when the API
+    /// requests a longer delay than the maximum.
+    pub fn delay(&self, attempts: u32, requested: Option<Duration>) -> Option<Duration> {
+        if attempts > self.retries_max {
             return None;
         }
-        match wished {
-            Some(wished) => (wished <= self.delay_max).then_some(wished),
+        match requested {
+            Some(requested) => (requested <= self.delay_max).then_some(requested),
             None => {
-                let doubled = 2_u32.saturating_pow(asked.saturating_sub(1));
-                Some(self.first.saturating_mul(doubled).min(self.delay_max))
+                let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
+                Some(self.first_delay.saturating_mul(doubled).min(self.delay_max))
             }
         }
     }
 }
 
-/// What a `retry-after` header wishes: seconds, or a point in time.
-pub(super) fn wished(header: &str, now: Timestamp) -> Option<Duration> {
+/// Returns the delay that a `retry-after` header requests: seconds, or a date.
+pub(super) fn requested_delay(header: &str, now: Timestamp) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse() {
         return Some(Duration::from_secs(seconds));
@@ -60,7 +60,7 @@ pub(super) fn wished(header: &str, now: Timestamp) -> Option<Duration> {
         .parse_timestamp(header)
         .ok()?;
     let micros = date.as_microsecond().saturating_sub(now.micros());
-    // It may have passed.
+    // The date may have passed.
     Some(Duration::from_micros(micros.try_into().unwrap_or(0)))
 }
 
@@ -69,14 +69,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_and_are_bounded() {
-        let retry = Retry {
-            times_max: 4,
-            first: Duration::from_secs(1),
+    fn delays_double_and_are_bounded() {
+        let policy = RetryPolicy {
+            retries_max: 4,
+            first_delay: Duration::from_secs(1),
             delay_max: Duration::from_secs(5),
         };
-        let seconds = |asked, wished: Option<u64>| {
-            let delay = retry.delay(asked, wished.map(Duration::from_secs));
+        let seconds = |attempts, requested: Option<u64>| {
+            let delay = policy.delay(attempts, requested.map(Duration::from_secs));
             delay.map(|delay| delay.as_secs())
         };
         assert_eq!(
@@ -85,19 +85,19 @@ mod tests {
         );
         assert_eq!(seconds(1, Some(0)), Some(0));
         assert_eq!(seconds(1, Some(5)), Some(5));
-        assert_eq!(seconds(1, Some(6)), None, "longer than is granted");
+        assert_eq!(seconds(1, Some(6)), None, "longer than the maximum");
         assert_eq!(
-            Retry {
-                times_max: u32::MAX,
-                ..retry
+            RetryPolicy {
+                retries_max: u32::MAX,
+                ..policy
             }
             .delay(u32::MAX, None),
-            Some(retry.delay_max)
+            Some(policy.delay_max)
         );
     }
 
     #[test]
-    fn wishes_are_seconds_or_dates() {
+    fn requested_delays_are_seconds_or_dates() {
         // 1994-11-06T08:49:30Z
         let now = Timestamp::from_micros(784_111_770_000_000);
         for (header, seconds) in [
@@ -110,7 +110,7 @@ mod tests {
             ("", None),
             ("99999999999999999999999", None),
         ] {
-            let found = wished(header, now).map(|wish| wish.as_secs());
+            let found = requested_delay(header, now).map(|delay| delay.as_secs());
             assert_eq!(found, seconds, "{header}");
         }
     }

@@ -1,15 +1,17 @@
-//! A key that is in no log, no error and no event.
+//! An API key that appears in no log, error or event.
 
 use std::fmt;
 use std::sync::Arc;
 
+use ureq::http::HeaderValue;
+
+use crate::error::{Error, Result};
 use crate::redact::Rules;
 
-/// What stands in a key's place.
-const MASK: &str = "[redacted:api-key]";
+/// The text that replaces a key.
+const MARKER: &str = "[redacted:api-key]";
 
-/// A key. It is shown nowhere: `{:?}` has a mask in its place, and there is no other way to print
-/// it.
+/// An API key, which cannot be printed: `{:?}` shows a marker in its place.
 ///
 /// ```
 /// use td_observe::agent_loop::Secret;
@@ -19,33 +21,43 @@ const MASK: &str = "[redacted:api-key]";
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// A key, without blanks and line ends around it, as files have them.
+    /// Creates a secret from a key, without the blanks and newlines around it.
     pub fn new(key: &str) -> Self {
         Self(Arc::from(key.trim()))
     }
 
-    /// The key, for the one place that sends it.
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.0.as_bytes()
+    /// Returns the value of a header with the key after a prefix.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` when the key contains characters that no key contains.
+    pub(super) fn header(&self, prefix: &str) -> Result<HeaderValue> {
+        let value = format!("{prefix}{}", self.0);
+        let is_graphic = self.0.bytes().all(|byte| byte.is_ascii_graphic());
+        let mut value = HeaderValue::try_from(value)
+            .ok()
+            .filter(|_| is_graphic)
+            .ok_or_else(|| Error::invalid("the API key contains invalid characters"))?;
+        value.set_sensitive(true);
+        Ok(value)
     }
 
-    /// A text without the key, wherever it stands in it.
-    pub(in super::super) fn hide(&self, text: &str) -> String {
-        match self.0.is_empty() || !text.contains(&*self.0) {
+    /// Returns a text with the key replaced by a marker.
+    pub(in super::super) fn redact(&self, text: &str) -> String {
+        match self.0.is_empty() {
             true => text.to_owned(),
-            false => text.replace(&*self.0, MASK),
+            false => text.replace(&*self.0, MARKER),
         }
     }
 
-    /// The same, and without anything else that looks like a key: what a server says of a request
-    /// may have a part of it.
-    pub(super) fn hide_all(&self, text: &str) -> String {
-        Rules::builtin().text(&self.hide(text)).into_owned()
+    /// Does the same, and redacts everything else that looks like a key: a server's message may
+    /// contain a part of the request.
+    pub(super) fn redact_all(&self, text: &str) -> String {
+        Rules::builtin().text(&self.redact(text)).into_owned()
     }
 }
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(MASK)
+        f.write_str(MARKER)
     }
 }

@@ -1,74 +1,75 @@
-//! What an agent that works by itself prints: its text is the answer, the rest is reported.
+//! The answer of an agent that works on its own: its text is the answer, its other records are reported.
 
-use super::super::intake::Intake;
 use super::super::response::StreamChunk;
-use super::text::Decoder;
-use super::{Flaw, Reader};
+use super::super::response_builder::ResponseBuilder;
+use super::text::Utf8Decoder;
+use super::{AnswerError, AnswerReader};
 use crate::agent::{AgentEvent, Format, StreamFormat, StreamStatus};
 use crate::process::{RecordPart, RecordSplitter};
 use crate::timestamp::Timestamp;
 
-/// Of what is printed beside the records so much is kept: the last lines.
-const BESIDE_BYTES_MAX: usize = 2_000;
+/// Bytes of text outside of records that are kept: the last lines.
+const OTHER_TEXT_BYTES_MAX: usize = 2_000;
 
-/// How the evidence begins where Claude Code says that its own `--max-turns` is reached.
-const USED_UP: &str = "result: subtype error_max_turns,";
+/// Prefix of the evidence of Claude Code for its own `--max-turns`.
+const MAX_TURNS: &str = "result: subtype error_max_turns,";
 
-/// An agent's answer.
-pub(super) struct Agent {
+/// A reader of an agent's records.
+pub(super) struct AgentReader {
     format: Format,
-    /// `None` only for plain text, which has a reader of its own.
+    /// `None` only for plain text, which has its own reader.
     records: Option<RecordSplitter>,
-    heard: Heard,
+    answer: AgentAnswer,
 }
 
-/// What the records have said.
+/// The answer, as far as the records contain it.
 #[derive(Default)]
-struct Heard {
-    decoder: Decoder,
+struct AgentAnswer {
+    decoder: Utf8Decoder,
     has_records: bool,
     has_response: bool,
-    is_over: bool,
+    is_done: bool,
     error: String,
-    /// That is that its answers are used up.
+    /// True if the error is that the answers are used up.
     has_used_up: bool,
     result: String,
-    beside: String,
+    other_text: String,
 }
 
-impl Agent {
+impl AgentReader {
     pub fn new(format: Format) -> Self {
         Self {
             format,
             records: RecordSplitter::new(format),
-            heard: Heard::default(),
+            answer: AgentAnswer::default(),
         }
     }
 }
 
-impl Heard {
-    /// Text that stands in no record.
-    fn text(&mut self, bytes: &[u8], is_answer: bool, intake: &mut Intake<'_>) {
+impl AgentAnswer {
+    /// Handles text outside of records.
+    fn text(&mut self, bytes: &[u8], is_answer: bool, response: &mut ResponseBuilder<'_>) {
         let text = self.decoder.push(bytes);
         if is_answer && !self.has_records {
-            intake.text(text);
+            response.text(text);
             return;
         }
-        self.beside.push_str(&text);
-        if self.beside.len() > BESIDE_BYTES_MAX {
-            let from = self.beside.len() - BESIDE_BYTES_MAX;
-            let from = (from..self.beside.len()).find(|at| self.beside.is_char_boundary(*at));
-            self.beside.drain(..from.unwrap_or_default());
+        self.other_text.push_str(&text);
+        if self.other_text.len() > OTHER_TEXT_BYTES_MAX {
+            let from = self.other_text.len() - OTHER_TEXT_BYTES_MAX;
+            let from =
+                (from..self.other_text.len()).find(|at| self.other_text.is_char_boundary(*at));
+            self.other_text.drain(..from.unwrap_or_default());
         }
     }
 
-    fn event(&mut self, event: AgentEvent, intake: &mut Intake<'_>) {
+    fn event(&mut self, event: AgentEvent, response: &mut ResponseBuilder<'_>) {
         self.has_records = true;
         match &event {
             AgentEvent::TokenReceived { token } => {
-                self.is_over = false;
-                intake.in_turn();
-                return intake.text(token.clone());
+                self.is_done = false;
+                response.begin_turn();
+                return response.text(token.clone());
             }
             AgentEvent::ResponseCompleted {
                 input_tokens,
@@ -76,71 +77,80 @@ impl Heard {
                 ..
             } => {
                 self.has_response = true;
-                *intake.usage() += super::super::response::Usage {
+                *response.usage() += super::super::response::Usage {
                     input_tokens: *input_tokens,
                     output_tokens: *output_tokens,
                 };
-                intake.between();
-                intake.count_turn();
+                response.end_message();
+                response.end_turn();
             }
             AgentEvent::ToolCallStarted { .. } => {
-                self.is_over = false;
-                intake.in_turn();
-                intake.between();
+                self.is_done = false;
+                response.begin_turn();
+                response.end_message();
             }
             AgentEvent::AgentCompleted { result, .. } => {
-                self.is_over = true;
+                self.is_done = true;
                 self.result.clone_from(result);
             }
             AgentEvent::AgentFailed { error, evidence } => {
-                self.is_over = true;
+                self.is_done = true;
                 self.error = format!("{error} ({evidence})");
-                self.has_used_up = evidence.starts_with(USED_UP);
+                self.has_used_up = evidence.starts_with(MAX_TURNS);
             }
             _ => {}
         }
-        intake.hand_on(StreamChunk::Agent(event));
+        response.send(StreamChunk::Agent(event));
     }
 
-    fn piece(&mut self, piece: RecordPart<'_>, is_answer: bool, intake: &mut Intake<'_>) {
-        match piece {
-            RecordPart::Text(bytes) => self.text(bytes, is_answer, intake),
-            RecordPart::Event(event) => self.event(event, intake),
+    fn part(&mut self, part: RecordPart<'_>, is_answer: bool, response: &mut ResponseBuilder<'_>) {
+        match part {
+            RecordPart::Text(bytes) => self.text(bytes, is_answer, response),
+            RecordPart::Event(event) => self.event(event, response),
             RecordPart::Unknown(bytes) => {
                 let text = self.decoder.push(bytes);
-                intake.text(text);
+                response.text(text);
             }
         }
     }
 }
 
-impl Reader for Agent {
-    fn push(&mut self, bytes: &[u8], now: Timestamp, intake: &mut Intake<'_>) -> Result<(), Flaw> {
-        let (heard, is_answer) = (&mut self.heard, self.format == Format::Auto);
+impl AnswerReader for AgentReader {
+    fn push(
+        &mut self,
+        bytes: &[u8],
+        now: Timestamp,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError> {
+        let (answer, is_answer) = (&mut self.answer, self.format == Format::Auto);
         match &mut self.records {
-            Some(records) => records.push(bytes, now, &mut |piece| {
-                heard.piece(piece, is_answer, intake);
+            Some(records) => records.push(bytes, now, &mut |part| {
+                answer.part(part, is_answer, response);
             }),
-            None => heard.text(bytes, true, intake),
+            None => answer.text(bytes, true, response),
         }
         Ok(())
     }
 
-    fn finish(&mut self, now: Timestamp, intake: &mut Intake<'_>) -> Result<(), Flaw> {
-        let (heard, is_answer) = (&mut self.heard, self.format == Format::Auto);
+    fn finish(
+        &mut self,
+        now: Timestamp,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError> {
+        let (answer, is_answer) = (&mut self.answer, self.format == Format::Auto);
         let Some(records) = &mut self.records else {
             return Ok(());
         };
-        records.finish(now, &mut |piece| heard.piece(piece, is_answer, intake));
-        let rest = heard.decoder.finish();
-        heard.text(rest.as_bytes(), is_answer, intake);
-        if !intake.has_text() {
-            // RecordSplitter that have no text of their own but a result.
-            let result = match heard.result.is_empty() {
+        records.finish(now, &mut |part| answer.part(part, is_answer, response));
+        let rest = answer.decoder.finish();
+        answer.text(rest.as_bytes(), is_answer, response);
+        if !response.has_text() {
+            // Some records have no text but a result.
+            let result = match answer.result.is_empty() {
                 true => records.answer().to_owned(),
-                false => std::mem::take(&mut heard.result),
+                false => std::mem::take(&mut answer.result),
             };
-            intake.text(result);
+            response.text(result);
         }
         let is_free = matches!(
             records.format(),
@@ -148,30 +158,30 @@ impl Reader for Agent {
         );
         match records.status() {
             StreamStatus::Done | StreamStatus::MaybeDone => Ok(()),
-            StreamStatus::Unknown if is_free || heard.has_response => Ok(()),
-            _ if !heard.error.is_empty() => {
-                let what = format!("the agent failed: {}", heard.error);
-                Err(match heard.has_used_up {
-                    true => Flaw::turns(what),
-                    false => Flaw::new(what),
+            StreamStatus::Unknown if is_free || answer.has_response => Ok(()),
+            _ if !answer.error.is_empty() => {
+                let message = format!("the agent failed: {}", answer.error);
+                Err(match answer.has_used_up {
+                    true => AnswerError::max_turns(message),
+                    false => AnswerError::new(message),
                 })
             }
-            StreamStatus::Unknown => Err(Flaw::new(format!(
-                "nothing in the output says that the agent has answered: is it the format {}?",
+            StreamStatus::Unknown => Err(AnswerError::new(format!(
+                "the output contains no answer of an agent; is its format {}?",
                 self.format
             ))),
-            standing => Err(Flaw::new(format!(
-                "the agent has not finished: it stands at {}",
-                standing.name()
+            status => Err(AnswerError::new(format!(
+                "the agent has not finished; its state is {}",
+                status.name()
             ))),
         }
     }
 
     fn is_done(&self) -> bool {
-        self.heard.is_over
+        self.answer.is_done
     }
 
-    fn beside(&self) -> &str {
-        &self.heard.beside
+    fn other_text(&self) -> &str {
+        &self.answer.other_text
     }
 }

@@ -1,101 +1,133 @@
-//! Bytes of an answer, read as they come: plain text, an agent's records, or an API's own stream.
+//! Readers of answers: plain text, an agent's records, or an API's stream, read as they arrive.
 
 mod agent;
 mod anthropic;
-mod api;
 mod chat;
+mod sse;
 mod text;
 
-use super::error::{LlmError, Why};
-use super::intake::Intake;
+use super::error::{LlmError, LlmErrorKind};
+use super::response_builder::ResponseBuilder;
 use crate::agent::Format;
 use crate::error::Error;
 use crate::timestamp::Timestamp;
 
-pub(super) use anthropic::Anthropic;
 #[cfg(feature = "http")]
-pub(super) use api::Api as ApiReader;
-pub(super) use chat::Chat;
+pub(super) use anthropic::AnthropicDialect;
+#[cfg(feature = "http")]
+pub(super) use chat::ChatDialect;
+#[cfg(feature = "http")]
+pub(super) use sse::SseReader;
 
-use api::{AnyApi, Dialect};
+use sse::DetectingReader;
 
-/// Reads one answer.
-pub(super) trait Reader: Send {
-    /// Takes bytes as they were read, cut anywhere; `now` dates what has no time of its own.
+/// A reader of one answer.
+pub(super) trait AnswerReader: Send {
+    /// Reads bytes, cut anywhere; `now` is the time of records without a timestamp.
     ///
     /// # Errors
-    /// When nothing that follows can make it whole.
-    fn push(&mut self, bytes: &[u8], now: Timestamp, intake: &mut Intake<'_>) -> Result<(), Flaw>;
+    /// When the answer cannot become complete.
+    fn push(
+        &mut self,
+        bytes: &[u8],
+        now: Timestamp,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError>;
 
-    /// The bytes have ended.
+    /// Handles the end of the bytes.
     ///
     /// # Errors
-    /// When the answer is not whole.
-    fn finish(&mut self, now: Timestamp, intake: &mut Intake<'_>) -> Result<(), Flaw>;
+    /// When the answer is incomplete.
+    fn finish(
+        &mut self,
+        now: Timestamp,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError>;
 
-    /// Whether the answer is whole, and nothing that follows belongs to it.
+    /// Returns true if the answer is complete, so that no further bytes belong to it.
     fn is_done(&self) -> bool;
 
-    /// The last of what was printed beside the records: it may say why there are none.
-    fn beside(&self) -> &str {
+    /// Returns the last text outside of records, which may explain why there are none.
+    fn other_text(&self) -> &str {
         ""
     }
 }
 
-/// A reader for a command that prints this.
-pub(super) fn reader(format: Format) -> Box<dyn Reader> {
+/// Messages of an API in its events.
+pub(super) trait Dialect: Send {
+    /// Handles an event.
+    ///
+    /// # Errors
+    /// When the API reports a failure, or the event makes the answer incomplete.
+    fn event(
+        &mut self,
+        event: &serde_json::Value,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError>;
+
+    /// Handles `[DONE]`.
+    fn done(&mut self, _response: &mut ResponseBuilder<'_>) {}
+
+    /// Returns true if the answer is complete when its stream has ended.
+    fn is_complete(&self) -> bool;
+
+    /// Returns true if no further event belongs to the answer.
+    fn is_done(&self) -> bool;
+}
+
+/// Creates a reader for output of this format.
+pub(super) fn reader(format: Format) -> Box<dyn AnswerReader> {
     match format {
-        Format::Text => Box::new(text::Text::default()),
-        Format::Sse => Box::new(AnyApi::default()),
-        _ => Box::new(agent::Agent::new(format)),
+        Format::Text => Box::new(text::TextReader::default()),
+        Format::Sse => Box::new(DetectingReader::default()),
+        _ => Box::new(agent::AgentReader::new(format)),
     }
 }
 
-/// Why an answer is not whole.
+/// The error of an incomplete answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Flaw {
-    pub what: String,
+pub(super) struct AnswerError {
+    pub message: String,
     pub is_limit: bool,
-    /// It has used up its answers.
-    pub is_turns: bool,
+    /// True if an agent has used up its answers.
+    pub is_max_turns: bool,
 }
 
-impl Flaw {
-    pub fn new(what: impl Into<String>) -> Self {
-        let what = what.into();
-        let is_limit = says_limit(&what);
+impl AnswerError {
+    pub fn new(message: impl Into<String>) -> Self {
+        let message = message.into();
+        let is_limit = mentions_limit(&message);
         Self {
-            what,
+            message,
             is_limit,
-            is_turns: false,
+            is_max_turns: false,
         }
     }
 
-    /// An agent has used up its answers.
-    pub fn turns(what: impl Into<String>) -> Self {
+    /// Creates the error of an agent that has used up its answers.
+    pub fn max_turns(message: impl Into<String>) -> Self {
         Self {
-            is_turns: true,
-            ..Self::new(what)
+            is_max_turns: true,
+            ..Self::new(message)
         }
     }
 
-    /// The error, with more that is known of its cause.
-    pub fn into_error(self, more: &str) -> LlmError {
-        let why = match self.is_limit || says_limit(more) {
-            _ if self.is_turns => Why::MaxTurns,
-            true => Why::Limited,
-            false => Why::Other,
+    /// Converts into the error of the request, with details of its cause.
+    pub fn into_error(self, details: &str) -> LlmError {
+        let kind = match self.is_limit || mentions_limit(details) {
+            _ if self.is_max_turns => LlmErrorKind::MaxTurns,
+            true => LlmErrorKind::Limited,
+            false => LlmErrorKind::Other,
         };
-        let what = match more.is_empty() {
-            true => self.what,
-            false => format!("{}: {more}", self.what),
+        let message = match details.is_empty() {
+            true => self.message,
+            false => format!("{}: {details}", self.message),
         };
-        LlmError::new(why, Error::other(what))
+        LlmError::new(kind, Error::other(message))
     }
 }
 
-/// How the ends of what was paid for are worded. That something failed is known already, and does
-/// not hang on these.
+/// Texts that announce a usage limit. They only classify errors, which are known already.
 const LIMITS: &[&str] = &[
     "usage limit",
     "rate limit",
@@ -108,7 +140,7 @@ const LIMITS: &[&str] = &[
     "credit balance",
 ];
 
-fn says_limit(text: &str) -> bool {
+fn mentions_limit(text: &str) -> bool {
     let text = text.to_lowercase();
     LIMITS.iter().any(|limit| text.contains(limit))
 }

@@ -1,27 +1,27 @@
-//! Plain text: every piece is a part of the answer, characters that are cut wait for their rest.
+//! Plain text: each piece is part of the answer; a truncated character waits for its rest.
 
-use super::super::intake::Intake;
-use super::{Flaw, Reader};
+use super::super::response_builder::ResponseBuilder;
+use super::{AnswerError, AnswerReader};
 use crate::timestamp::Timestamp;
 
-/// Bytes as text, cut anywhere. What is no UTF-8 reads `\u{fffd}`.
+/// Decodes UTF-8 that is cut anywhere. Invalid bytes become `\u{fffd}`.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
-    /// The beginning of a character.
-    cut: Vec<u8>,
-    /// There was something that is no UTF-8.
+pub(super) struct Utf8Decoder {
+    /// The beginning of a truncated character.
+    incomplete: Vec<u8>,
+    /// True if there were invalid bytes.
     pub has_invalid: bool,
 }
 
-impl Decoder {
-    /// The text that is complete now.
+impl Utf8Decoder {
+    /// Returns the text that is complete.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         let joined;
-        let bytes = match self.cut.is_empty() {
+        let bytes = match self.incomplete.is_empty() {
             true => bytes,
             false => {
-                self.cut.extend_from_slice(bytes);
-                joined = std::mem::take(&mut self.cut);
+                self.incomplete.extend_from_slice(bytes);
+                joined = std::mem::take(&mut self.incomplete);
                 &joined[..]
             }
         };
@@ -34,55 +34,65 @@ impl Decoder {
                     return text;
                 }
                 Err(error) => {
-                    let (valid, broken) = rest.split_at(error.valid_up_to());
-                    // As far as it goes it was just found to be good.
+                    let (valid, invalid) = rest.split_at(error.valid_up_to());
+                    // This part was just found to be valid.
                     text.push_str(&String::from_utf8_lossy(valid));
                     let Some(len) = error.error_len() else {
-                        self.cut.extend_from_slice(broken);
+                        self.incomplete.extend_from_slice(invalid);
                         return text;
                     };
                     self.has_invalid = true;
                     text.push(char::REPLACEMENT_CHARACTER);
-                    rest = &broken[len..];
+                    rest = &invalid[len..];
                 }
             }
         }
     }
 
-    /// What is left at the end: at most the beginning of a character.
+    /// Returns the rest at the end: at most the beginning of a character.
     pub fn finish(&mut self) -> String {
-        let cut = std::mem::take(&mut self.cut);
-        self.has_invalid |= !cut.is_empty();
-        String::from_utf8_lossy(&cut).into_owned()
+        let incomplete = std::mem::take(&mut self.incomplete);
+        self.has_invalid |= !incomplete.is_empty();
+        String::from_utf8_lossy(&incomplete).into_owned()
     }
 }
 
-/// An answer that is plain text. The end of the stream is its end.
+/// A reader of plain text, which ends with its stream.
 #[derive(Debug, Default)]
-pub(super) struct Text {
-    decoder: Decoder,
+pub(super) struct TextReader {
+    decoder: Utf8Decoder,
     has_warned: bool,
 }
 
-impl Text {
-    fn warn(&mut self, intake: &mut Intake<'_>) {
+impl TextReader {
+    fn warn(&mut self, response: &mut ResponseBuilder<'_>) {
         if self.decoder.has_invalid && !std::mem::replace(&mut self.has_warned, true) {
-            let message = "the answer has bytes that are not UTF-8: each such place reads \u{fffd}";
-            intake.warn("model", message.to_owned());
+            let message =
+                "the answer contains bytes that are not UTF-8, which are replaced by \u{fffd}";
+            response.warn("model", message.to_owned());
         }
     }
 }
 
-impl Reader for Text {
-    fn push(&mut self, bytes: &[u8], _: Timestamp, intake: &mut Intake<'_>) -> Result<(), Flaw> {
-        intake.text(self.decoder.push(bytes));
-        self.warn(intake);
+impl AnswerReader for TextReader {
+    fn push(
+        &mut self,
+        bytes: &[u8],
+        _: Timestamp,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError> {
+        response.text(self.decoder.push(bytes));
+        self.warn(response);
         Ok(())
     }
 
-    fn finish(&mut self, _: Timestamp, intake: &mut Intake<'_>) -> Result<(), Flaw> {
-        intake.text(self.decoder.finish());
-        self.warn(intake);
+    fn finish(
+        &mut self,
+        _: Timestamp,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError> {
+        response.text(self.decoder.finish());
+        self.warn(response);
         Ok(())
     }
 
@@ -99,14 +109,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_change_nothing(
+        fn text_does_not_depend_on_cuts(
             pieces in prop::collection::vec(prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..6),
                 "[aé界😀]{0,4}".prop_map(String::into_bytes),
             ], 0..8),
         ) {
             let whole = pieces.concat();
-            let mut decoder = Decoder::default();
+            let mut decoder = Utf8Decoder::default();
             let mut text: String = pieces.iter().map(|piece| decoder.push(piece)).collect();
             text.push_str(&decoder.finish());
             prop_assert_eq!(&text, &String::from_utf8_lossy(&whole));

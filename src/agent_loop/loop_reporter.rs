@@ -1,37 +1,37 @@
-//! What a loop tells: its events, and in the metadata of its run how far it has come.
+//! Reports a loop: its events, and its progress in the metadata of its run.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::files::Files;
-use super::looping::{LoopEnd, LoopOutcome, Progress};
+use super::iteration_files::{IterationFiles, warn};
+use super::progress::{LoopEnd, LoopOutcome, Progress};
 use crate::bus::EventEmitter;
 use crate::error::Result;
 use crate::event::{ExecutionId, IterationOutcome, TdEvent};
 use crate::history::IterationDirectory;
 
-/// What warnings of a loop are about.
+/// The context of a loop's errors.
 const CONTEXT: &str = "loop";
 
-/// Where a loop is kept.
-pub(super) trait Keep: Send + Sync {
-    /// The directory of an iteration, where there is to be one.
+/// The storage of a loop's run.
+pub(super) trait LoopStore: Send + Sync {
+    /// Returns the directory of an iteration, if the run is stored.
     fn iteration(&self, iteration: u32) -> Option<Result<IterationDirectory>>;
 
-    /// Adds to the metadata of the run.
-    fn remark(&self, extra: Map<String, Value>);
+    /// Adds fields to the metadata of the run.
+    fn add_metadata(&self, extra: Map<String, Value>);
 }
 
-/// Tells what a loop does.
-pub(super) struct Record<'a> {
+/// Reports the progress of a loop.
+pub(super) struct LoopReporter<'a> {
     pub emitter: Option<&'a EventEmitter>,
-    keep: Option<Arc<dyn Keep>>,
+    store: Option<Arc<dyn LoopStore>>,
 }
 
-impl<'a> Record<'a> {
-    pub fn new(emitter: Option<&'a EventEmitter>, keep: Option<Arc<dyn Keep>>) -> Self {
-        Self { emitter, keep }
+impl<'a> LoopReporter<'a> {
+    pub fn new(emitter: Option<&'a EventEmitter>, store: Option<Arc<dyn LoopStore>>) -> Self {
+        Self { emitter, store }
     }
 
     pub fn loop_started(&self, loop_type: &str, task: &str) {
@@ -46,21 +46,21 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// An iteration begins.
-    pub fn begin(&self, progress: &Progress) -> Files {
+    /// Reports the beginning of an iteration, and creates its files.
+    pub fn iteration_started(&self, progress: &Progress) -> IterationFiles {
         let iteration = progress.iteration;
         if let Some(emitter) = self.emitter {
             emitter.iteration_started(iteration);
         }
-        self.remark(progress, Value::Null);
+        self.store_progress(progress, Value::Null);
         let directory = self
-            .keep
+            .store
             .as_ref()
-            .and_then(|keep| keep.iteration(iteration));
-        Files::new(directory, self.emitter)
+            .and_then(|store| store.iteration(iteration));
+        IterationFiles::new(directory, self.emitter)
     }
 
-    /// It is over.
+    /// Reports the end of an iteration.
     pub fn iteration_completed(&self, progress: &Progress, outcome: &IterationOutcome) {
         if let Some(emitter) = self.emitter {
             emitter.emit(TdEvent::IterationCompleted {
@@ -69,9 +69,9 @@ impl<'a> Record<'a> {
                 outcome: outcome.clone(),
             });
         }
-        // An enum of names and texts can be written.
+        // An enum of names and texts always serializes.
         let outcome = serde_json::to_value(outcome).unwrap_or_default();
-        self.remark(progress, outcome);
+        self.store_progress(progress, outcome);
     }
 
     pub fn loop_completed(&self, outcome: LoopOutcome) -> LoopOutcome {
@@ -82,7 +82,7 @@ impl<'a> Record<'a> {
                     emitter.error(CONTEXT, why);
                 }
                 end => {
-                    emitter.warning(CONTEXT, &format!("it ends: {}", end.words()));
+                    emitter.warning(CONTEXT, &format!("the loop ends: {}", end.words()));
                 }
             }
             emitter.loop_completed(outcome.success, outcome.iterations);
@@ -103,8 +103,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    fn remark(&self, progress: &Progress, outcome: Value) {
-        let Some(keep) = &self.keep else { return };
+    fn store_progress(&self, progress: &Progress, outcome: Value) {
+        let Some(store) = &self.store else { return };
         let mut extra = Map::new();
         let value = json!({
             "phase": progress.phase,
@@ -112,16 +112,6 @@ impl<'a> Record<'a> {
             "outcome": outcome,
         });
         extra.insert("progress".to_owned(), value);
-        keep.remark(extra);
-    }
-}
-
-/// A warning about the loop, on whatever way there is.
-pub(super) fn warn(emitter: Option<&EventEmitter>, message: &str) {
-    match emitter {
-        Some(emitter) => {
-            emitter.warning(CONTEXT, message);
-        }
-        None => log::warn!("{message}"),
+        store.add_metadata(extra);
     }
 }

@@ -1,21 +1,22 @@
-//! Which API is asked, where it is, and whether a key may go there.
+//! The APIs, their endpoints, and the rules for sending a key to an endpoint.
 
 use std::net::IpAddr;
 
-use ureq::http::Uri;
+use ureq::http::{HeaderValue, Uri};
 
+use super::secret::Secret;
 use crate::error::{Error, Result};
 
-/// The version of Anthropic's API whose words are spoken here.
+/// The version of Anthropic's API that this client uses.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// An API.
+/// An API of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Api {
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// OpenAI's chat completions, which many other servers speak too.
+    /// OpenAI's chat completions, which many other servers offer, too.
     OpenAi,
 }
 
@@ -34,7 +35,7 @@ impl Api {
         }
     }
 
-    /// Where the environment has the key and the address.
+    /// Returns the environment variables of the key and the base URL.
     pub(super) fn variables(self) -> (&'static str, &'static str) {
         match self {
             Self::Anthropic => ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
@@ -49,37 +50,44 @@ impl Api {
         }
     }
 
-    /// Headers of a request with this key.
-    pub(super) fn headers(self, key: Option<&str>) -> Vec<(&'static str, String)> {
-        let mut headers = Vec::new();
-        match self {
-            Self::Anthropic => {
-                headers.push(("anthropic-version", ANTHROPIC_VERSION.to_owned()));
-                headers.extend(key.map(|key| ("x-api-key", key.to_owned())));
-            }
-            Self::OpenAi => {
-                headers.extend(key.map(|key| ("authorization", format!("Bearer {key}"))));
-            }
+    /// Returns the headers of a request with this key.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` when the key contains characters that no key contains.
+    pub(super) fn headers(self, key: Option<&Secret>) -> Result<Vec<(&'static str, HeaderValue)>> {
+        let mut headers = vec![
+            ("content-type", HeaderValue::from_static("application/json")),
+            ("accept", HeaderValue::from_static("text/event-stream")),
+        ];
+        if self == Self::Anthropic {
+            let version = HeaderValue::from_static(ANTHROPIC_VERSION);
+            headers.push(("anthropic-version", version));
         }
-        headers
+        if let Some(key) = key {
+            headers.push(match self {
+                Self::Anthropic => ("x-api-key", key.header("")?),
+                Self::OpenAi => ("authorization", key.header("Bearer ")?),
+            });
+        }
+        Ok(headers)
     }
 }
 
-/// Where an API is asked.
+/// The endpoint of an API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Endpoint {
     pub url: String,
-    /// It is on this machine.
+    /// True if the endpoint is on this machine.
     pub is_loopback: bool,
 }
 
-impl Place {
-    /// The place below a base URL.
+impl Endpoint {
+    /// Returns the endpoint below a base URL.
     pub fn new(api: Api, base_url: &str, is_plain_allowed: bool) -> Result<Self> {
-        // Nothing of the address is shown: it may have a password in it.
-        let invalid = |why: &str| {
+        // The error does not show the URL, which may contain a password.
+        let invalid = |reason: &str| {
             let (_, name) = api.variables();
-            Error::invalid(format!("the base URL ({name}) {why}"))
+            Error::invalid(format!("the base URL ({name}) {reason}"))
         };
         let base = base_url.trim().trim_end_matches('/');
         let base = match api {
@@ -87,10 +95,10 @@ impl Place {
             Api::OpenAi => base,
         };
         let url = format!("{base}{}", api.path());
-        let uri: Uri = url.parse().map_err(|_| invalid("is no URL"))?;
+        let uri: Uri = url.parse().map_err(|_| invalid("is not a URL"))?;
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         if authority.contains('@') {
-            return Err(invalid("has a password in it: give the key by itself"));
+            return Err(invalid("contains a password; set the key separately"));
         }
         if uri.query().is_some() {
             return Err(invalid("has a query"));
@@ -106,7 +114,7 @@ impl Place {
             Some("http") if is_loopback || is_plain_allowed => {}
             Some("http") => {
                 return Err(invalid(
-                    "is not encrypted: http is for this machine alone, unless it is allowed",
+                    "is not encrypted: http is allowed for this machine only, unless plain HTTP is enabled",
                 ));
             }
             _ => return Err(invalid("must begin with https://")),
@@ -120,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_a_key_may_go() {
+    fn only_safe_base_urls_are_accepted() {
         for (api, base, url) in [
             (
                 Api::Anthropic,
@@ -151,11 +159,15 @@ mod tests {
             (Api::OpenAi, "example.com/v1", None),
             (Api::OpenAi, "", None),
         ] {
-            let place = Place::new(api, base, false);
-            let error = place.as_ref().err().map(|error| format!("{error:?}"));
+            let endpoint = Endpoint::new(api, base, false);
+            let error = endpoint.as_ref().err().map(|error| format!("{error:?}"));
             assert!(!error.unwrap_or_default().contains("hunter2"));
-            assert_eq!(place.ok().map(|place| place.url).as_deref(), url, "{base}");
+            assert_eq!(
+                endpoint.ok().map(|endpoint| endpoint.url).as_deref(),
+                url,
+                "{base}"
+            );
         }
-        assert!(Place::new(Api::OpenAi, "http://192.168.1.7/v1", true).is_ok());
+        assert!(Endpoint::new(Api::OpenAi, "http://192.168.1.7/v1", true).is_ok());
     }
 }

@@ -1,13 +1,14 @@
-//! A loop as a source: a thread runs it to its end, and its run is opened and closed with it.
+//! A loop as a source of an engine: a thread runs it, and opens and closes its run.
 
 use std::sync::Arc;
 
 use crossbeam_channel::select_biased;
 use serde_json::{Map, Value};
 
-use super::looping::{LoopEnd, LoopEngine, LoopOutcome};
+use super::engine::LoopEngine;
+use super::loop_reporter::LoopStore;
 use super::model::Cancel;
-use super::record::Keep;
+use super::progress::{LoopEnd, LoopOutcome};
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::history::{IterationDirectory, RunInfo, RunState};
@@ -46,26 +47,26 @@ fn run(
         let id = emitter.execution_id().clone();
         context.runs.close(&id, RunState::Detached, None);
         return Err(Error::locked(format!(
-            "somebody else goes on with the run {id}"
+            "another process continues the run {id}"
         )));
     }
     let id = emitter.execution_id().clone();
-    // The engine's end is the loop's; the watcher ends with this call, whatever happens.
-    let (running, over) = stop_pair();
+    // The engine's end cancels the loop; the watcher ends with this call.
+    let (guard, done) = stop_pair();
     let (stop, cancel) = (context.stop.clone(), engine.cancel());
     let watcher = thread::spawn("td-loop-stop", move || {
         select_biased! {
-            recv(over) -> _ => {}
+            recv(done) -> _ => {}
             recv(stop) -> _ => cancel.cancel(),
         }
     })?;
-    let keep = Kept {
+    let store = RunStore {
         runs: Arc::clone(&context.runs),
         id: id.clone(),
     };
-    let outcome = engine.run_kept(Some(&emitter), Some(Arc::new(keep)));
-    drop(running);
-    // It has nothing that could panic.
+    let outcome = engine.run_stored(Some(&emitter), Some(Arc::new(store)));
+    drop(guard);
+    // The thread contains no code that panics.
     let _ = watcher.join();
     let (state, exit_status) = match &outcome.end {
         LoopEnd::Passed => (RunState::Completed, Some(0)),
@@ -76,18 +77,18 @@ fn run(
     Ok(outcome)
 }
 
-/// A run that is kept.
-struct Kept {
+/// The run of a loop, stored by an engine.
+struct RunStore {
     runs: Arc<dyn Runs>,
     id: ExecutionId,
 }
 
-impl Keep for Kept {
+impl LoopStore for RunStore {
     fn iteration(&self, iteration: u32) -> Option<Result<IterationDirectory>> {
         self.runs.iteration(&self.id, iteration)
     }
 
-    fn remark(&self, extra: Map<String, Value>) {
+    fn add_metadata(&self, extra: Map<String, Value>) {
         self.runs.remark(&self.id, extra);
     }
 }

@@ -1,24 +1,24 @@
-//! The command that runs now, for whoever must kill it at once.
+//! The command that runs now, so that another thread can kill it at once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::process::CommandControl;
 
-/// The command that runs now; clones are one and the same.
+/// The command that runs now; clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Running(Arc<Mutex<Option<CommandControl>>>);
+pub(super) struct RunningCommand(Arc<Mutex<Option<CommandControl>>>);
 
-impl Running {
-    /// Another command begins: what ends it.
+impl RunningCommand {
+    /// Returns the control of a new command, which replaces the previous one.
     pub fn begin(&self) -> CommandControl {
         let control = CommandControl::new();
-        // It is replaced in one step: a panic leaves nothing half done.
+        // The value is replaced in one step: a panic leaves no partial change.
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *running = Some(control.clone());
         control
     }
 
-    /// Kills it, if there is one.
+    /// Kills the command, if there is one.
     #[cfg(feature = "cli")]
     pub fn kill(&self) {
         let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The loop: phase after phase, iteration after iteration, until each check has passed.
+//! The loop engine: runs phase after phase, iteration after iteration, until each check has passed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::select_biased;
 
 use super::LlmClient;
-use super::agent::Agent;
+use super::loop_agent::LoopAgent;
+use super::loop_reporter::{LoopReporter, LoopStore};
 use super::model::Cancel;
-use super::prompt::Setback;
-use super::record::{Keep, Record};
-use super::running::Running;
+use super::progress::{LoopEnd, LoopOutcome, Progress};
+use super::running_command::RunningCommand;
 use super::spec::{Phase, Spec};
 use super::tool::Toolbox;
 use crate::bus::EventEmitter;
@@ -21,24 +21,24 @@ use crate::error::{Error, Result};
 use crate::event::IterationOutcome;
 use crate::thread::{self, Handle, StopGuard, stop_pair};
 
-/// As TaskDaemon's loops have it.
+/// The type of loop in `LoopStarted`, as TaskDaemon names it.
 const LOOP_TYPE: &str = "Phase";
 
-/// Iterations of a loop unless told otherwise.
+/// Default maximum number of iterations.
 const ITERATIONS_MAX: u32 = 10;
 
-/// When the model fails so many times on end, something is wrong that no further attempt mends: a
-/// key, a network, a program that is not there.
+/// Number of successive failures of the model after which the loop ends: the cause is then one that
+/// no further attempt removes, such as a wrong key, a broken network or a missing program.
 const FAILURES_MAX: u32 = 5;
 
-/// After a failure of the model the next attempt waits, longer each time.
+/// Delay of the next attempt after a failure of the model; it doubles each time.
 const BACK_OFF: Duration = Duration::from_secs(1);
 const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 
-/// Works on a task until its check passes: asks a model, runs its tools, runs the check, and tells
-/// the model what failed.
+/// Works on a task until its check passes: prompts a model, runs its tools, runs the check, and
+/// prompts again with the failure.
 ///
-/// All that happens becomes events of its emitter; without one everything else is the same.
+/// With an emitter, everything is reported as events.
 ///
 /// ```
 /// use td_observe::agent_loop::{CommandClient, LoopEngine, Spec};
@@ -56,93 +56,33 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 #[must_use = "a loop does nothing until it is run"]
 pub struct LoopEngine {
     pub(super) spec: Spec,
-    pub(super) agent: Agent,
+    pub(super) agent: LoopAgent,
     pub(super) toolbox: Toolbox,
     pub(super) directory: PathBuf,
     max_iterations: u32,
     pub(super) max_turns: Option<u32>,
     timeout: Option<Duration>,
     pub(super) check_timeout: Option<Duration>,
-    pub(super) leave_out: Option<PathBuf>,
+    pub(super) ignored: Option<PathBuf>,
     pub(super) cancel: Cancel,
-    /// What ends the check that runs.
-    pub(super) checking: Running,
+    pub(super) running_check: RunningCommand,
     pub(super) clock: Clock,
     pub(super) progress: Progress,
 }
 
-/// How far a loop has come.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// The phase that is to be worked on, from 0.
-    pub phase: usize,
-    /// Iterations that have been begun.
-    pub iteration: u32,
-    /// Those of this phase.
-    pub in_phase: u32,
-    /// Why there is to be another one.
-    pub setback: Option<Setback>,
-    /// The last one has changed nothing.
-    pub unchanged: bool,
-    /// Nothing of the loop was told before.
-    pub is_resumed: bool,
-}
-
-/// What a loop came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LoopOutcome {
-    /// All checks have passed.
-    pub success: bool,
-    /// Iterations in all.
-    pub iterations: u32,
-    /// Why it ended.
-    pub end: LoopEnd,
-}
-
-/// Why a loop ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LoopEnd {
-    /// All checks have passed.
-    Passed,
-    /// There may be no more iterations.
-    MaxIterations,
-    /// Its time was up.
-    Timeout,
-    /// It was cancelled.
-    Cancelled,
-    /// Going on is of no use; why.
-    Failed(String),
-}
-
-impl LoopEnd {
-    /// In words, for people.
-    #[must_use]
-    pub fn words(&self) -> &str {
-        match self {
-            Self::Passed => "all checks have passed",
-            Self::MaxIterations => "no more iterations are allowed",
-            Self::Timeout => "its time was up",
-            Self::Cancelled => "it was cancelled",
-            Self::Failed(why) => why,
-        }
-    }
-}
-
 impl LoopEngine {
-    /// A loop that asks this model.
+    /// Creates a loop with this model.
     pub fn new(spec: Spec, client: impl LlmClient + 'static) -> Self {
-        Self::of(spec, Agent::new(Box::new(client)))
+        Self::of(spec, LoopAgent::Client(Box::new(client)))
     }
 
-    /// A loop that runs this command, in the loop's directory; its errors are kept with those of
-    /// the check.
+    /// Creates a loop that runs this command in the loop's directory. Its standard error is stored
+    /// together with the check's.
     pub fn of_command(spec: Spec, command: super::CommandClient) -> Self {
-        Self::of(spec, Agent::command(command))
+        Self::of(spec, LoopAgent::command(command))
     }
 
-    fn of(spec: Spec, agent: Agent) -> Self {
+    fn of(spec: Spec, agent: LoopAgent) -> Self {
         Self {
             spec,
             agent,
@@ -152,183 +92,180 @@ impl LoopEngine {
             max_turns: None,
             timeout: None,
             check_timeout: None,
-            leave_out: None,
+            ignored: None,
             cancel: Cancel::new(),
-            checking: Running::default(),
+            running_check: RunningCommand::default(),
             clock: Clock::system(),
             progress: Progress::default(),
         }
     }
 
-    /// The tools that the model may call.
+    /// Sets the tools that the model may call.
     pub fn tools(mut self, toolbox: Toolbox) -> Self {
         self.toolbox = toolbox;
         self
     }
 
-    /// Where the agent works and checks run; here, unless told otherwise.
+    /// Sets the directory in which the agent works and checks run; defaults to the current directory.
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directory = path.into();
         self.agent = self.agent.directory(&self.directory);
         self
     }
 
-    /// How many iterations there may be in all; 10 unless told otherwise.
+    /// Sets the maximum number of iterations; defaults to 10.
     pub fn max_iterations(mut self, iterations: u32) -> Self {
         self.max_iterations = iterations;
         self
     }
 
-    /// How many answers of the model an iteration may have; 50 unless told otherwise. Of a command
-    /// that works by itself it is the messages of its model that its records tell; any number, unless
-    /// told otherwise. Then the check decides.
+    /// Sets the maximum number of answers in an iteration, after which the check decides; defaults
+    /// to 50. For a command that works on its own, it is the number of messages in its records, and
+    /// defaults to no limit.
     pub fn max_turns(mut self, turns: u32) -> Self {
         self.max_turns = Some(turns);
         self.agent = self.agent.max_turns(turns);
         self
     }
 
-    /// How long all of it may take; for ever, unless told otherwise.
+    /// Sets the timeout of the loop; defaults to none.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How long a check may take; for ever, unless told otherwise. One that takes longer has
-    /// failed, with 124.
+    /// Sets the timeout of a check, which then fails with exit code 124; defaults to none.
     pub fn check_timeout(mut self, timeout: Duration) -> Self {
         self.check_timeout = Some(timeout);
         self
     }
 
-    /// A directory whose changes are not the agent's: that of the log.
-    pub fn leave_out(mut self, path: impl Into<PathBuf>) -> Self {
-        self.leave_out = Some(path.into());
+    /// Ignores changes in a directory that other programs write, such as the log's.
+    pub fn ignore_changes_in(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ignored = Some(path.into());
         self
     }
 
-    /// Goes on where another one was; from [`Progress::of_run`].
+    /// Continues an earlier loop; see [`Progress::of_run`].
     pub fn resume(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Ends it from another thread.
+    /// Returns a handle that ends the loop from another thread.
     #[must_use]
     pub fn cancel(&self) -> Cancel {
         self.cancel.clone()
     }
 
-    /// Ends it, and kills what it runs: the last act of a program that must end at once.
+    /// Returns a function that cancels the loop and kills its commands, for a program that must end
+    /// at once.
     #[cfg(feature = "cli")]
     pub(crate) fn killer(&self) -> impl FnOnce() + Send + use<> {
         let cancel = self.cancel.clone();
-        let running = [Some(self.checking.clone()), self.agent.running()];
+        let running = [Some(self.running_check.clone()), self.agent.running()];
         move || {
             cancel.cancel();
-            running.iter().flatten().for_each(Running::kill);
+            running.iter().flatten().for_each(RunningCommand::kill);
         }
     }
 
-    /// Runs it, in this thread, to its end; nothing is kept but by the emitter.
+    /// Runs the loop in the calling thread until its end. Nothing is stored, except by the emitter's
+    /// bus.
     ///
-    /// What goes wrong in an iteration is its outcome, and the next one follows.
+    /// A failure in an iteration is its outcome; the next iteration follows.
     pub fn run(&mut self, emitter: Option<&EventEmitter>) -> LoopOutcome {
-        self.run_kept(emitter, None)
+        self.run_stored(emitter, None)
     }
 
-    pub(super) fn run_kept(
+    pub(super) fn run_stored(
         &mut self,
         emitter: Option<&EventEmitter>,
-        keep: Option<Arc<dyn Keep>>,
+        store: Option<Arc<dyn LoopStore>>,
     ) -> LoopOutcome {
         let deadline = self
             .timeout
             .and_then(|timeout| self.clock.now().checked_add(timeout));
-        let record = Record::new(emitter, keep);
+        let reporter = LoopReporter::new(emitter, store);
         if !self.progress.is_resumed {
-            record.loop_started(LOOP_TYPE, &self.spec.task);
+            reporter.loop_started(LOOP_TYPE, &self.spec.task);
         }
         let end = match self.timer(deadline) {
             Ok(timer) => {
-                let end = self.phases(&record, deadline);
-                timer.end();
+                let end = self.run_phases(&reporter, deadline);
+                timer.stop();
                 end
             }
             Err(error) => LoopEnd::Failed(format!("{error:?}")),
         };
-        record.loop_completed(LoopOutcome {
+        reporter.loop_completed(LoopOutcome {
             success: end == LoopEnd::Passed,
             iterations: self.progress.iteration,
             end,
         })
     }
 
-    /// Cancels at the deadline.
-    fn timer(&self, deadline: Option<Instant>) -> Result<Timer> {
-        let (running, over) = stop_pair();
+    /// Starts a thread that cancels the loop at the deadline.
+    fn timer(&self, deadline: Option<Instant>) -> Result<LoopTimer> {
+        let (guard, stop) = stop_pair();
         let Some(deadline) = deadline else {
-            return Ok(Timer {
-                running,
+            return Ok(LoopTimer {
+                guard,
                 thread: None,
             });
         };
         let (cancel, clock) = (self.cancel.clone(), self.clock.clone());
         let thread = thread::spawn("td-loop-timer", move || {
             select_biased! {
-                recv(over) -> _ => {}
+                recv(stop) -> _ => {}
                 recv(clock.at(deadline)) -> _ => cancel.cancel(),
             }
         })?;
-        Ok(Timer {
-            running,
+        Ok(LoopTimer {
+            guard,
             thread: Some(thread),
         })
     }
 
-    fn phases(&mut self, record: &Record<'_>, deadline: Option<Instant>) -> LoopEnd {
+    fn run_phases(&mut self, reporter: &LoopReporter<'_>, deadline: Option<Instant>) -> LoopEnd {
         let total = self.spec.phases.len();
         let mut failures = 0;
         while let Some(phase) = self.spec.phases.get(self.progress.phase).cloned() {
             if self.progress.in_phase == 0 {
-                record.phase_started(self.progress.phase, &phase.name, total);
+                reporter.phase_started(self.progress.phase, &phase.name, total);
             }
             loop {
-                if let Some(end) = self.ends(&phase, deadline) {
+                if let Some(end) = self.limit_reached(&phase, deadline) {
                     return end;
                 }
                 self.progress.iteration += 1;
                 self.progress.in_phase += 1;
-                let tried = self.iteration(record, &phase);
-                record.iteration_completed(&self.progress, &tried.outcome);
-                if matches!(tried.outcome, IterationOutcome::ValidationPassed) {
+                let attempt = self.attempt(reporter, &phase);
+                reporter.iteration_completed(&self.progress, &attempt.outcome);
+                if matches!(attempt.outcome, IterationOutcome::ValidationPassed) {
                     break;
                 }
-                if let Some(why) = tried.hopeless {
-                    return LoopEnd::Failed(why);
+                if let Some(reason) = attempt.fatal {
+                    return LoopEnd::Failed(reason);
                 }
-                failures = match tried.outcome {
+                failures = match attempt.outcome {
                     IterationOutcome::LlmError { .. } => failures + 1,
                     _ => 0,
                 };
                 if failures > 0
-                    && let Some(end) = self.back_off(failures, record)
+                    && let Some(end) = self.back_off(failures, reporter)
                 {
                     return end;
                 }
             }
             failures = 0;
-            self.progress = Progress {
-                phase: self.progress.phase + 1,
-                iteration: self.progress.iteration,
-                ..Progress::default()
-            };
+            self.progress = self.progress.next_phase();
         }
         LoopEnd::Passed
     }
 
-    /// Whether there may be no further iteration.
-    fn ends(&self, phase: &Phase, deadline: Option<Instant>) -> Option<LoopEnd> {
+    /// Returns the limit that forbids a further iteration, if one is reached.
+    fn limit_reached(&self, phase: &Phase, deadline: Option<Instant>) -> Option<LoopEnd> {
         if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
             return Some(LoopEnd::Timeout);
         }
@@ -336,23 +273,25 @@ impl LoopEngine {
             return Some(LoopEnd::Cancelled);
         }
         let in_phase = phase.max_iterations.unwrap_or(u32::MAX);
-        let is_used_up =
+        let is_max =
             self.progress.iteration >= self.max_iterations || self.progress.in_phase >= in_phase;
-        is_used_up.then_some(LoopEnd::MaxIterations)
+        is_max.then_some(LoopEnd::MaxIterations)
     }
 
-    /// After a failure of the model: waits, or gives up.
-    fn back_off(&self, failures: u32, record: &Record<'_>) -> Option<LoopEnd> {
+    /// Waits after a failure of the model; returns an end after too many failures.
+    fn back_off(&self, failures: u32, reporter: &LoopReporter<'_>) -> Option<LoopEnd> {
         if self.cancel.is_cancelled() || self.progress.iteration >= self.max_iterations {
             return None;
         }
         if failures >= FAILURES_MAX {
-            let why = format!("the model failed {failures} times on end");
-            return Some(LoopEnd::Failed(why));
+            let reason = format!("the model failed {failures} times in succession");
+            return Some(LoopEnd::Failed(reason));
         }
         let wait = BACK_OFF.saturating_mul(1 << (failures - 1).min(16));
         let wait = wait.min(BACK_OFF_MAX);
-        record.warning(&format!("the model failed: the next iteration in {wait:?}"));
+        reporter.warning(&format!(
+            "the model failed; the next iteration starts in {wait:?}"
+        ));
         select_biased! {
             recv(self.cancel.stop()) -> _ => {}
             recv(self.clock.after(wait)) -> _ => {}
@@ -360,15 +299,15 @@ impl LoopEngine {
         None
     }
 
-    /// Whether it can be begun: the directory is there.
+    /// Checks that the directory exists.
     ///
     /// # Errors
-    /// `is_invalid_input()` where not.
+    /// `is_invalid_input()` if it does not.
     pub(super) fn ready(&self) -> Result<()> {
         let path: &Path = &self.directory;
         match path.is_dir() {
             true => Ok(()),
-            false => Err(Error::invalid("there is no directory to work in:").at(path)),
+            false => Err(Error::invalid("the working directory does not exist:").at(path)),
         }
     }
 }
@@ -383,17 +322,17 @@ impl fmt::Debug for LoopEngine {
     }
 }
 
-/// Waits for the deadline, on a thread of its own; ends when it is dropped.
-struct Timer {
-    running: StopGuard,
+/// A thread that waits for the loop's deadline.
+struct LoopTimer {
+    guard: StopGuard,
     thread: Option<Handle<()>>,
 }
 
-impl Timer {
-    fn end(self) {
-        drop(self.running);
+impl LoopTimer {
+    fn stop(self) {
+        drop(self.guard);
         if let Some(thread) = self.thread {
-            // It has nothing that could panic.
+            // The thread contains no code that panics.
             let _ = thread.join();
         }
     }

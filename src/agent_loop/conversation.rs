@@ -1,0 +1,354 @@
+//! A conversation with a model: its answers, and the tools that they call, until an answer calls none.
+
+use std::fmt;
+
+use crossbeam_channel::bounded;
+use serde_json::{Map, Value};
+
+use super::model::{
+    CHUNKS, Cancel, ContentBlock, LlmClient, LlmError, Message, Request, Response, Role, ToolCall,
+    Usage,
+};
+use super::tool::{ToolOutcome, Toolbox};
+use super::turn_reporter::{ConversationPart, OnPart, StreamedAnswer, TurnReporter};
+use crate::bus::EventEmitter;
+use crate::clock::Clock;
+use crate::event::IterationOutcome;
+use crate::thread::run_beside;
+
+/// Default maximum number of answers, as in TaskDaemon.
+const TURNS_MAX: u32 = 50;
+
+/// Options of a conversation.
+#[must_use = "options have no effect until they are passed to `converse`"]
+pub struct Converse<'a> {
+    max_turns: u32,
+    emitter: Option<(&'a EventEmitter, u32)>,
+    on_part: Option<OnPart<'a>>,
+    clock: Clock,
+}
+
+impl Default for Converse<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<'a> Converse<'a> {
+    /// Creates options with at most 50 answers and no emitter.
+    pub fn new() -> Self {
+        Self {
+            max_turns: TURNS_MAX,
+            emitter: None,
+            on_part: None,
+            clock: Clock::system(),
+        }
+    }
+
+    /// Sets the maximum number of answers.
+    pub fn max_turns(mut self, turns: u32) -> Self {
+        self.max_turns = turns;
+        self
+    }
+
+    /// Emits the events of the conversation with this iteration: `PromptSent`, `TokenReceived`,
+    /// `ResponseCompleted`, `ToolCallStarted` and `ToolCallCompleted`, `Warning` and `Error`, and
+    /// the reports of an agent.
+    pub fn emitter(mut self, emitter: &'a EventEmitter, iteration: u32) -> Self {
+        self.emitter = Some((emitter, iteration));
+        self
+    }
+
+    /// Sets a callback for each part of the conversation, in order, such as for an iteration's files.
+    /// The model waits while it runs.
+    pub fn on_part(mut self, on_part: &'a mut (dyn FnMut(ConversationPart<'_>) + Send)) -> Self {
+        self.on_part = Some(on_part);
+        self
+    }
+
+    /// Sets the clock; defaults to the system's.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+}
+
+impl fmt::Debug for Converse<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Converse")
+            .field("max_turns", &self.max_turns)
+            .field("emitter", &self.emitter)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The result of a conversation.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Conversation {
+    /// The text of all answers, separated by blank lines, including an incomplete one.
+    pub text: String,
+    /// Tokens of all answers.
+    pub usage: Usage,
+    /// The number of prompts sent.
+    pub turns: u32,
+    /// The number of tools called.
+    pub tool_calls: u32,
+    /// The reason of the end.
+    pub end: ConversationEnd,
+    /// All messages, from the first prompt on.
+    pub messages: Vec<Message>,
+}
+
+/// The reason why a conversation ended.
+#[derive(Debug)]
+pub enum ConversationEnd {
+    /// The model's answer called no tool.
+    Ended,
+    /// The maximum number of answers was reached; the tools of the last answer were run.
+    MaxTurnsReached,
+    /// A tool failed fatally.
+    ToolError {
+        /// The tool's name.
+        tool: String,
+        /// The tool's error message.
+        error: String,
+    },
+    /// The answer is missing or incomplete, or the conversation was cancelled.
+    LlmError(LlmError),
+}
+
+impl ConversationEnd {
+    /// Returns the iteration's outcome, unless the check decides it.
+    pub fn outcome(&self) -> Option<IterationOutcome> {
+        match self {
+            Self::Ended => None,
+            Self::MaxTurnsReached => Some(IterationOutcome::MaxTurnsReached),
+            Self::ToolError { tool, error } => Some(IterationOutcome::ToolError {
+                tool: tool.clone(),
+                error: error.clone(),
+            }),
+            Self::LlmError(error) => Some(IterationOutcome::LlmError {
+                error: error.to_string(),
+            }),
+        }
+    }
+}
+
+/// Converses with a model until an answer calls no tool.
+///
+/// The tools of the toolbox are offered in addition to those of the request. A call that fails is
+/// answered with an error, and the model continues.
+///
+/// ```
+/// use td_observe::EventBus;
+/// use td_observe::agent_loop::{Cancel, CommandClient, Converse, Request, Toolbox, converse};
+///
+/// let bus = EventBus::new(10_000);
+/// let mut model = CommandClient::shell("tr a-z A-Z");
+/// let conversation = converse(
+///     &mut model,
+///     &mut Toolbox::new(),
+///     Request::prompt("hello"),
+///     Converse::new().emitter(&bus.emitter_for("loop-1"), 1),
+///     &Cancel::new(),
+/// );
+/// assert_eq!(conversation.text, "HELLO");
+/// ```
+pub fn converse(
+    client: &mut dyn LlmClient,
+    toolbox: &mut Toolbox,
+    mut request: Request,
+    options: Converse<'_>,
+    cancel: &Cancel,
+) -> Conversation {
+    let Converse {
+        max_turns,
+        emitter,
+        on_part,
+        clock,
+    } = options;
+    request.tools.extend(toolbox.specs());
+    let mut runner = TurnRunner {
+        reporter: TurnReporter::new(emitter, on_part, &clock),
+        clock,
+        conversation: Conversation {
+            text: String::new(),
+            usage: Usage::default(),
+            turns: 0,
+            tool_calls: 0,
+            end: ConversationEnd::MaxTurnsReached,
+            messages: Vec::new(),
+        },
+    };
+    while runner.conversation.turns < max_turns {
+        if let Some(end) = runner.run_turn(client, toolbox, &mut request, cancel) {
+            runner.conversation.end = end;
+            break;
+        }
+    }
+    runner.conversation.messages = request.messages;
+    runner.conversation
+}
+
+/// A conversation in progress.
+struct TurnRunner<'a> {
+    reporter: TurnReporter<'a>,
+    clock: Clock,
+    conversation: Conversation,
+}
+
+impl TurnRunner<'_> {
+    /// Requests one answer and runs its tools; returns the end of the conversation, if this is it.
+    fn run_turn(
+        &mut self,
+        client: &mut dyn LlmClient,
+        toolbox: &mut Toolbox,
+        request: &mut Request,
+        cancel: &Cancel,
+    ) -> Option<ConversationEnd> {
+        if cancel.is_cancelled() {
+            return Some(ConversationEnd::LlmError(LlmError::cancelled()));
+        }
+        self.conversation.turns += 1;
+        let prompt = match self.conversation.turns {
+            1 => request.text(),
+            _ => request
+                .messages
+                .last()
+                .map(Message::text)
+                .unwrap_or_default(),
+        };
+        self.reporter.prompt(self.conversation.turns, &prompt);
+        let response = match self.stream(client, request, &prompt, cancel) {
+            Ok((response, answer)) => {
+                self.add(&response);
+                self.reporter.response(&response, answer);
+                response
+            }
+            Err(error) => {
+                self.add(error.partial_response());
+                if error.is_max_turns() {
+                    return Some(ConversationEnd::MaxTurnsReached);
+                }
+                if !error.is_cancelled() {
+                    self.reporter.error(&error.to_string());
+                }
+                return Some(ConversationEnd::LlmError(error));
+            }
+        };
+        if response.stop_reason.is_cut() {
+            let reason = response.stop_reason.as_str();
+            self.reporter
+                .warning(&format!("the answer is incomplete: {reason}"));
+        }
+        request.messages.extend(assistant_message(&response));
+        if response.tool_calls.is_empty() {
+            return Some(ConversationEnd::Ended);
+        }
+        let mut results = Vec::new();
+        for call in &response.tool_calls {
+            if cancel.is_cancelled() {
+                return Some(ConversationEnd::LlmError(LlmError::cancelled()));
+            }
+            let outcome = self.call_tool(toolbox, call, cancel);
+            if outcome.is_fatal {
+                return Some(ConversationEnd::ToolError {
+                    tool: call.name.clone(),
+                    error: outcome.content,
+                });
+            }
+            results.push(ContentBlock::ToolResult {
+                id: call.id.clone(),
+                content: outcome.content,
+                is_error: outcome.is_error,
+            });
+        }
+        request.messages.push(Message {
+            role: Role::User,
+            content: results,
+        });
+        None
+    }
+
+    /// Sends the request, and reports the answer while it arrives.
+    fn stream(
+        &mut self,
+        client: &mut dyn LlmClient,
+        request: &Request,
+        prompt: &str,
+        cancel: &Cancel,
+    ) -> Result<(Response, StreamedAnswer), LlmError> {
+        let (sender, chunks) = bounded(CHUNKS);
+        let reporter = &mut self.reporter;
+        let (reported, answered) = run_beside(
+            "td-answer",
+            // Owns the receiver, so that the model continues after a panic of the reporter.
+            move || reporter.stream(&{ chunks }, prompt),
+            // Owns the sender, so that the reporter ends when the client ends.
+            move || client.stream(request, &{ sender }, cancel),
+        )?;
+        let reported = reported.unwrap_or_else(|panicked| {
+            self.reporter.warning(&format!(
+                "the answer was not reported completely: {panicked}"
+            ));
+            StreamedAnswer::default()
+        });
+        match answered {
+            Ok(answered) => Ok((answered?, reported)),
+            Err(panicked) => Err(LlmError::message(format!(
+                "the model's client panicked: {}",
+                panicked.message
+            ))),
+        }
+    }
+
+    /// Runs a tool, and reports its call.
+    fn call_tool(
+        &mut self,
+        toolbox: &mut Toolbox,
+        call: &ToolCall,
+        cancel: &Cancel,
+    ) -> ToolOutcome {
+        self.conversation.tool_calls += 1;
+        self.reporter.call(call);
+        let started = self.clock.now();
+        let outcome = toolbox.call(call, cancel);
+        let duration = self.clock.now().saturating_duration_since(started);
+        let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        self.reporter.result(call, &outcome, duration_ms);
+        outcome
+    }
+
+    fn add(&mut self, response: &Response) {
+        let conversation = &mut self.conversation;
+        conversation.usage += response.usage;
+        if !conversation.text.is_empty() && !response.text.is_empty() {
+            conversation.text.push_str("\n\n");
+        }
+        conversation.text.push_str(&response.text);
+    }
+}
+
+/// Returns an answer as a message; `None` if it is empty, which APIs refuse.
+fn assistant_message(response: &Response) -> Option<Message> {
+    let mut content = Vec::new();
+    if !response.text.trim().is_empty() {
+        content.push(ContentBlock::Text(response.text.clone()));
+    }
+    content.extend(response.tool_calls.iter().map(|call| {
+        ContentBlock::ToolUse {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            // APIs require an object, even where the model wrote something else.
+            input: call
+                .input
+                .clone()
+                .unwrap_or_else(|_| Value::Object(Map::new())),
+        }
+    }));
+    (!content.is_empty()).then_some(Message {
+        role: Role::Assistant,
+        content,
+    })
+}

@@ -1,0 +1,184 @@
+//! Streams of APIs: server-sent events, of which the first identifies the API.
+
+use super::super::response_builder::ResponseBuilder;
+use super::agent::AgentReader;
+use super::anthropic::AnthropicDialect;
+use super::chat::ChatDialect;
+use super::{AnswerError, AnswerReader, Dialect};
+use crate::agent::{Format, SseRecord, SseRecords};
+use crate::timestamp::Timestamp;
+
+/// Maximum size of an event, which may contain the whole input of a tool.
+const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Maximum number of bytes before the first event; they are parsed again with each read.
+const HELD_BYTES_MAX: usize = 1024 * 1024;
+
+/// A reader of an API's stream.
+pub(in super::super) struct SseReader {
+    records: SseRecords,
+    dialect: Box<dyn Dialect>,
+    error: Option<AnswerError>,
+}
+
+impl SseReader {
+    pub fn new(dialect: impl Dialect + 'static) -> Self {
+        Self {
+            records: SseRecords::new(RECORD_BYTES_MAX),
+            dialect: Box::new(dialect),
+            error: None,
+        }
+    }
+}
+
+fn handle_record(
+    record: &SseRecord,
+    dialect: &mut dyn Dialect,
+    error: &mut Option<AnswerError>,
+    response: &mut ResponseBuilder<'_>,
+) {
+    // Events after the end or after an error are ignored.
+    if error.is_some() || dialect.is_done() {
+        return;
+    }
+    let result = match record {
+        SseRecord::Value(event) => dialect.event(event, response),
+        SseRecord::Done => {
+            dialect.done(response);
+            Ok(())
+        }
+        SseRecord::Broken(text) => Err(AnswerError::new(format!(
+            "the stream contains an invalid event: {text}"
+        ))),
+        SseRecord::TooLong(bytes) => Err(AnswerError::new(format!(
+            "an event of the stream has {bytes} bytes"
+        ))),
+    };
+    *error = result.err();
+}
+
+impl AnswerReader for SseReader {
+    fn push(
+        &mut self,
+        bytes: &[u8],
+        _: Timestamp,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError> {
+        let (dialect, error) = (&mut *self.dialect, &mut self.error);
+        self.records.push(bytes, &mut |record| {
+            handle_record(&record, dialect, error, response)
+        });
+        self.error.clone().map_or(Ok(()), Err)
+    }
+
+    fn finish(
+        &mut self,
+        _: Timestamp,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError> {
+        if !self.dialect.is_done() {
+            let (dialect, error) = (&mut *self.dialect, &mut self.error);
+            // A last event without its blank line is often truncated, so an invalid one is ignored.
+            self.records.finish(&mut |record| {
+                if !matches!(record, SseRecord::Broken(_)) {
+                    handle_record(&record, dialect, error, response);
+                }
+            });
+        }
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None if self.dialect.is_complete() => Ok(()),
+            None => Err(AnswerError::new(
+                "the stream ended before the answer was complete",
+            )),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.dialect.is_done()
+    }
+}
+
+/// A reader that detects the API by the first event.
+#[derive(Default)]
+pub(in super::super) struct DetectingReader {
+    api: Option<Box<dyn AnswerReader>>,
+    /// The bytes before the API is known.
+    held: Vec<u8>,
+}
+
+impl DetectingReader {
+    fn detect(&mut self, is_end: bool) {
+        let mut records = SseRecords::new(RECORD_BYTES_MAX);
+        let mut first = None;
+        let mut keep_first = |record: SseRecord| {
+            first.get_or_insert(record);
+        };
+        records.push(&self.held, &mut keep_first);
+        if is_end {
+            records.finish(&mut keep_first);
+        }
+        let Some(first) = first else {
+            return;
+        };
+        let kind = match &first {
+            SseRecord::Value(event) => event["type"].as_str(),
+            _ => None,
+        };
+        self.api = Some(match kind {
+            // Inputs of its tools are not read, because no client here uses this API.
+            Some(kind) if kind.starts_with("response.") => Box::new(AgentReader::new(Format::Sse)),
+            Some(_) => Box::new(SseReader::new(AnthropicDialect::default())),
+            None => Box::new(SseReader::new(ChatDialect::default())),
+        });
+    }
+
+    fn read(
+        &mut self,
+        now: Timestamp,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError> {
+        match &mut self.api {
+            Some(api) => api.push(&std::mem::take(&mut self.held), now, response),
+            None => Ok(()),
+        }
+    }
+}
+
+impl AnswerReader for DetectingReader {
+    fn push(
+        &mut self,
+        bytes: &[u8],
+        now: Timestamp,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError> {
+        if let Some(api) = &mut self.api {
+            return api.push(bytes, now, response);
+        }
+        self.held.extend_from_slice(bytes);
+        self.detect(false);
+        if self.api.is_none() && self.held.len() > HELD_BYTES_MAX {
+            return Err(AnswerError::new("the data is not a stream of an API"));
+        }
+        self.read(now, response)
+    }
+
+    fn finish(
+        &mut self,
+        now: Timestamp,
+        response: &mut ResponseBuilder<'_>,
+    ) -> Result<(), AnswerError> {
+        if self.api.is_none() {
+            self.detect(true);
+            self.read(now, response)?;
+        }
+        match &mut self.api {
+            Some(api) => api.finish(now, response),
+            None => Err(AnswerError::new("the answer is empty")),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.api.as_ref().is_some_and(|api| api.is_done())
+    }
+}

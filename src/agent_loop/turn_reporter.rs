@@ -1,0 +1,194 @@
+//! The reporter of a conversation: emits its events, and passes its parts to a callback.
+
+use crossbeam_channel::Receiver;
+
+use super::model::{Response, StreamChunk, ToolCall};
+use super::tool::ToolOutcome;
+use crate::agent::AgentEvent;
+use crate::agent::summary::summary;
+use crate::bus::EventEmitter;
+use crate::clock::Clock;
+use crate::event::{ExecutionId, TdEvent};
+use crate::process::BlockingEmitter;
+
+/// A part of a conversation, with its full text.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum ConversationPart<'a> {
+    /// A prompt is sent to the model.
+    Prompt {
+        /// The number of the answer, from 1.
+        turn: u32,
+        /// The new text of the prompt, for people.
+        text: &'a str,
+    },
+    /// A piece of the answer's text.
+    Text(&'a str),
+    /// An agent that works on its own reports an event.
+    Agent(&'a AgentEvent),
+    /// The answer is complete.
+    Response(&'a Response),
+    /// A tool is called.
+    ToolCall(&'a ToolCall),
+    /// A tool has answered.
+    ToolResult {
+        /// The call.
+        call: &'a ToolCall,
+        /// The result.
+        outcome: &'a ToolOutcome,
+    },
+}
+
+/// A callback for the parts of a conversation.
+pub(super) type OnPart<'a> = &'a mut (dyn FnMut(ConversationPart<'_>) + Send);
+
+/// Reports the turns of a conversation.
+pub(super) struct TurnReporter<'a> {
+    target: Option<EventTarget>,
+    on_part: Option<OnPart<'a>>,
+}
+
+/// The emitter and the iteration of a conversation's events.
+struct EventTarget {
+    emitter: EventEmitter,
+    /// For tokens: their program may be made to wait.
+    blocking: BlockingEmitter,
+    id: ExecutionId,
+    iteration: u32,
+}
+
+/// Summary of the chunks of one answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StreamedAnswer {
+    /// True if an agent has reported its own `ResponseCompleted`.
+    pub has_response: bool,
+}
+
+impl<'a> TurnReporter<'a> {
+    pub fn new(
+        emitter: Option<(&EventEmitter, u32)>,
+        on_part: Option<OnPart<'a>>,
+        clock: &Clock,
+    ) -> Self {
+        let target = emitter.map(|(emitter, iteration)| EventTarget {
+            emitter: emitter.clone(),
+            blocking: BlockingEmitter::new(emitter.clone(), clock.clone()),
+            id: emitter.execution_id().clone(),
+            iteration,
+        });
+        Self { target, on_part }
+    }
+
+    fn part(&mut self, part: ConversationPart<'_>) {
+        if let Some(on_part) = &mut self.on_part {
+            on_part(part);
+        }
+    }
+
+    /// Reports a prompt that is sent.
+    pub fn prompt(&mut self, turn: u32, text: &str) {
+        if let Some(target) = &self.target {
+            // Only the answer reports the number of tokens.
+            target
+                .emitter
+                .prompt_sent(target.iteration, &summary(text), 0);
+        }
+        self.part(ConversationPart::Prompt { turn, text });
+    }
+
+    /// Reports an answer while it arrives, until its sender is dropped. `prompt` is its prompt.
+    pub fn stream(&mut self, chunks: &Receiver<StreamChunk>, prompt: &str) -> StreamedAnswer {
+        let mut answer = StreamedAnswer::default();
+        for chunk in chunks {
+            match chunk {
+                StreamChunk::TextDelta(token) => {
+                    self.part(ConversationPart::Text(&token));
+                    if let Some(target) = &mut self.target {
+                        target.blocking.emit(TdEvent::TokenReceived {
+                            execution_id: target.id.clone(),
+                            iteration: target.iteration,
+                            token,
+                            pane: None,
+                        });
+                    }
+                }
+                StreamChunk::Agent(event) => self.agent(event, prompt, &mut answer),
+                // Tool calls are reported when they are complete.
+                _ => {}
+            }
+        }
+        answer
+    }
+
+    fn agent(&mut self, event: AgentEvent, prompt: &str, answer: &mut StreamedAnswer) {
+        match &event {
+            AgentEvent::ResponseCompleted { .. } => answer.has_response = true,
+            // The agent's own copy of the prompt, which is reported already.
+            AgentEvent::PromptSent { prompt_summary, .. } if *prompt_summary == summary(prompt) => {
+                return;
+            }
+            _ => {}
+        }
+        self.part(ConversationPart::Agent(&event));
+        if let Some(target) = &mut self.target {
+            // The loop itself is the only agent.
+            let event = event.into_event(&target.id, target.id.as_str(), target.iteration);
+            target.blocking.emit(event);
+        }
+    }
+
+    /// Reports a complete answer.
+    pub fn response(&mut self, response: &Response, answer: StreamedAnswer) {
+        if let Some(target) = &self.target
+            && !answer.has_response
+        {
+            target.emitter.response_completed(
+                target.iteration,
+                &summary(&response.text),
+                response.usage.input_tokens,
+                response.usage.output_tokens,
+                !response.tool_calls.is_empty(),
+            );
+        }
+        self.part(ConversationPart::Response(response));
+    }
+
+    /// Reports the beginning of a tool call.
+    pub fn call(&mut self, call: &ToolCall) {
+        if let Some(target) = &self.target {
+            let args = summary(&call.input_text());
+            target
+                .emitter
+                .tool_call_started(target.iteration, &summary(&call.name), &args);
+        }
+        self.part(ConversationPart::ToolCall(call));
+    }
+
+    /// Reports the result of a tool call.
+    pub fn result(&mut self, call: &ToolCall, outcome: &ToolOutcome, duration_ms: u64) {
+        if let Some(target) = &self.target {
+            target.emitter.tool_call_completed(
+                target.iteration,
+                &summary(&call.name),
+                !outcome.is_error,
+                &summary(&outcome.content),
+                duration_ms,
+            );
+        }
+        self.part(ConversationPart::ToolResult { call, outcome });
+    }
+
+    /// Emits a warning.
+    pub fn warning(&mut self, message: &str) {
+        if let Some(target) = &self.target {
+            target.emitter.warning("model", message);
+        }
+    }
+
+    /// Emits an error of the model.
+    pub fn error(&mut self, message: &str) {
+        if let Some(target) = &self.target {
+            target.emitter.error("model", message);
+        }
+    }
+}
