@@ -58,6 +58,8 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod guide;
+
 mod error;
 mod stamp;
 

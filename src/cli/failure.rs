@@ -63,7 +63,10 @@ impl Failure {
     pub fn of_clap(error: &clap::Error) -> Self {
         let text = match error.kind() {
             ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                "no subcommand is given: watch, run, wait, log or another".to_owned()
+                format!("no subcommand is given: {}", subcommands())
+            }
+            ErrorKind::InvalidSubcommand => {
+                format!("{}; there are: {}", folded(error), subcommands())
             }
             _ => folded(error),
         };
@@ -93,6 +96,18 @@ impl From<Error> for Failure {
     }
 }
 
+/// The names of all subcommands.
+fn subcommands() -> String {
+    let command = super::command_line::command();
+    let shown = command
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    shown
+        .map(clap::Command::get_name)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
 /// The first paragraph, and what was meant instead, if that can be guessed.
 fn folded(error: &clap::Error) -> String {
     let full = error.render().to_string();
@@ -115,7 +130,7 @@ fn folded(error: &clap::Error) -> String {
             Some(ContextValue::Strings(all)) if !all.is_empty() => &all[all.len() - 1],
             _ => continue,
         };
-        text.push_str(&format!("; perhaps {meant}"));
+        text.push_str(&format!("; did you mean {meant}?"));
     }
     text
 }
@@ -131,10 +146,10 @@ mod tests {
     fn wrong_usage_is_one_line() {
         for (typed, expected) in [
             (&["td-observe"][..], "no subcommand is given"),
-            (&["td-observe", "wacth"], "perhaps watch"),
+            (&["td-observe", "wacth"], "did you mean watch?"),
             (
                 &["td-observe", "watch", "--inteval", "1s"],
-                "perhaps --interval",
+                "did you mean --interval?",
             ),
             (
                 &["td-observe", "watch", "--interval", "0s"],
