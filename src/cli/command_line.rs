@@ -21,8 +21,10 @@ const ALL: &[&str] = &[
 ];
 
 /// The global options that have no meaning to a subcommand: its help omits them, and they are refused.
+/// The help lists the subcommands in this order.
 const MEANINGLESS: &[(&str, &[&str])] = &[
     ("demo", &SERVER),
+    ("watch", &[]),
     ("run", &SERVER),
     ("loop", &SERVER),
     ("agents", &SERVER),

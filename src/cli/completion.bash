@@ -21,11 +21,12 @@ _td_observe_complete() {
         _CLAP_IFS="$IFS" _CLAP_COMPLETE_INDEX="$index" TD_OBSERVE_COMPLETE=bash \
             PROGRAM -- "${words[@]}" 2>/dev/null
     ))
-    # bash replaces only what follows the last break.
+    # bash replaces only what follows the last break; an @ is replaced, too.
     local current=${words[index]} rest prefix
     if [[ $current == *[:=@]* ]]; then
         rest=${current##*[:=@]}
         prefix=${current%"$rest"}
+        prefix=${prefix%@}
         for ((i = 0; i < ${#COMPREPLY[@]}; i++)); do
             COMPREPLY[i]=${COMPREPLY[i]#"$prefix"}
         done

@@ -66,7 +66,9 @@ impl Failure {
                 format!("no subcommand is given: {}", subcommands())
             }
             ErrorKind::InvalidSubcommand => {
-                format!("{}; there are: {}", folded(error), subcommands())
+                let text = folded(error);
+                let end = if text.ends_with('?') { "" } else { ";" };
+                format!("{text}{end} there are: {}", subcommands())
             }
             _ => folded(error),
         };

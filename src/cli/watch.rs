@@ -204,7 +204,7 @@ fn tell_meant(options: &Options, targets: &[Target], clock: &Clock) {
     for target in targets {
         if let Some(meant) = known.meant(target.as_str()) {
             super::say(&format!(
-                "waiting for the target {:?}, which does not exist yet; did you mean {meant:?}?",
+                "the target {:?} does not exist; did you mean {meant:?}?",
                 target.as_str()
             ));
         }
