@@ -126,7 +126,10 @@ fn unknown(names: &[String]) -> Failure {
         .chain(commands.map(clap::Command::get_name))
         .collect();
     let meant = nearest::nearest(&typed, all.iter().copied());
-    let meant = meant.map_or_else(|| ";".to_owned(), |name| format!("; did you mean {name:?}?"));
+    let meant = meant.map_or_else(
+        || ";".to_owned(),
+        |name| format!("; did you mean {name:?}?"),
+    );
     Failure::usage(format!(
         "help: no command and no chapter is called {typed:?}{meant} the chapters are {}; \
          td-observe help lists all",

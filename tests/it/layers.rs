@@ -10,9 +10,9 @@ use super::source_text::Source;
 
 /// The rooms in reading order: each uses only what stands above it. `lib.rs` has the same order.
 const LAYERS: &[&str] = &[
-    "error", "stamp", "event", "clock", "thread", "gap", "redact", "cast", "track", "agent", "bus",
-    "log", "child", "tmux", "process", "source", "ralph", "wait", "engine", "view", "adapter",
-    "cli",
+    "guide", "error", "stamp", "event", "clock", "thread", "gap", "redact", "cast", "track",
+    "agent", "bus", "log", "child", "tmux", "process", "source", "ralph", "wait", "engine", "view",
+    "adapter", "cli",
 ];
 
 /// These own no thread, channel, file or clock: values in, values out.
