@@ -21,6 +21,8 @@
 //! Or emit events of your own: [`EventBus::new`], [`EventBus::emitter_for`],
 //! [`EventBus::subscribe`]; with a log, [`Engine::emitter_for`].
 //!
+//! The chapters for users are in [`guide`].
+//!
 //! # The house
 //!
 //! A room uses only what stands above it here; each absence is a rule, and a test keeps them.
