@@ -57,6 +57,9 @@ pub(super) struct TypedHooks {
 #[derive(Debug, Subcommand)]
 pub(super) enum TypedHook {
     /// Print the settings that let an agent report its state to td-observe
+    #[command(after_help = "\
+Example:
+  td-observe hooks show claude    what to add to ~/.claude/settings.json")]
     Show {
         /// The agent: claude
         #[arg(add = ArgValueCandidates::new(|| vec!["claude".into()]))]

@@ -1,10 +1,12 @@
 //! `td-observe help`: the chapters of the guide, which are part of the program, and the help of commands.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::command_line::{self, NotParsed};
 use super::failure::Failure;
+use super::markdown;
 use super::nearest;
 use super::pager;
 
@@ -46,6 +48,12 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     CHAPTERS.iter().map(|chapter| chapter.name)
 }
 
+/// The chapters with their texts.
+#[cfg(test)]
+pub(super) fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
+    CHAPTERS.iter().map(|chapter| (chapter.name, chapter.text))
+}
+
 /// Prints a chapter, the help of a command, or the list of both.
 pub(super) fn run(words: &[OsString]) -> Result<ExitCode, Failure> {
     let names: Vec<String> = (words.iter())
@@ -64,14 +72,23 @@ pub(super) fn run(words: &[OsString]) -> Result<ExitCode, Failure> {
             // Its width and its colours are clap's.
             let _ = help.print();
         }
-        (None, Some(chapter)) => pager::page(&safe(chapter.text))?,
+        (None, Some(chapter)) => pager::page(&safe(&shown(chapter)))?,
         (Some(help), Some(chapter)) => {
-            let both = format!("{}\n{}\n\n{}", help.render(), "-".repeat(79), chapter.text);
+            let rule = "-".repeat(79);
+            let both = format!("{}\n{rule}\n\n{}", help.render(), shown(chapter));
             pager::page(&safe(&both))?;
         }
         (None, None) => return Err(unknown(&names)),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The text of a chapter: laid out for a terminal, elsewhere as it is.
+fn shown(chapter: &Chapter) -> Cow<'static, str> {
+    match pager::terminal_width() {
+        Some(width) => markdown::laid_out(chapter.text, width).into(),
+        None => chapter.text.into(),
+    }
 }
 
 /// The help of a command, if these words name one.

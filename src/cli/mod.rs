@@ -43,6 +43,7 @@ mod completion;
 mod guide;
 mod known;
 mod manual;
+mod markdown;
 mod nearest;
 mod pager;
 

@@ -12,6 +12,25 @@ use super::failure::Failure;
 /// colours.
 const PAGER: &str = "less -FR";
 
+/// Lines that are longer are hard to read.
+const WIDTH_MAX: usize = 100;
+/// Below this no text can be laid out.
+const WIDTH_MIN: usize = 20;
+
+/// The columns that text may fill; `None` where standard output is no terminal.
+pub(super) fn terminal_width() -> Option<usize> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    // A terminal without a size is as wide as most are.
+    let columns = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| size.ws_col);
+    match usize::from(columns) {
+        0 => Some(80),
+        columns => Some(columns.clamp(WIDTH_MIN, WIDTH_MAX)),
+    }
+}
+
 /// Prints the text: through a pager where standard output is a terminal, else as it is.
 pub(super) fn page(text: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() {

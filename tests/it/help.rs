@@ -101,11 +101,8 @@ fn a_chapter_on_a_terminal_goes_through_the_pager() {
     for (pager, shown) in [
         ("PAGER='sed -n \"1s/^# /paged: /p\"'", "paged: Streaming"),
         // Without one, and with one that cannot be started, the text is printed.
-        ("PAGER=", "refuses a target that does not exist."),
-        (
-            "PAGER=/nonexistent/pager",
-            "refuses a target that does not exist.",
-        ),
+        ("PAGER=", "## What is found too late"),
+        ("PAGER=/nonexistent/pager", "## What is found too late"),
     ] {
         let path = data.path().display();
         let line = format!("clear; TD_DATA_DIR={path} {pager} {help}; echo 'status:' $?");
@@ -259,7 +256,9 @@ fn manual_pages_are_shown_without_a_warning() {
     let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let pages = place.path().join("man/man1");
     assert_code(&run(&["man", pages.to_str().unwrap()], data.path()), 0);
-    let is_installed = Command::new("man").arg("--version").output().is_ok();
+    // Where documentation is left out, another program has the name.
+    let version = Command::new("man").arg("--version").output();
+    let is_installed = version.is_ok_and(|output| text(&output.stdout).starts_with("man "));
     if !is_installed {
         eprintln!("!!! man is not installed: its warnings are NOT tested (apt-get install man-db)");
     }
