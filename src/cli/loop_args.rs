@@ -14,7 +14,7 @@ use crate::agent::Format;
 const EXAMPLES: &str = "\
 Examples:
   td-observe loop --task 'Make the tests pass' --check 'cargo test' \\
-      --agent 'claude -p --verbose --output-format stream-json
+      --agent 'claude -p --verbose --output-format stream-json \\
                --permission-mode acceptEdits'
   td-observe loop --spec auth.md --agent 'codex exec --json -' \\
       --check 'make check'
