@@ -164,8 +164,44 @@ fn safe(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// The text with each line that ends in a backslash joined with the next one.
+    fn joined(text: &str) -> String {
+        let mut parts = text.split("\\\n");
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| {
+            format!("{} {}", text.trim_end(), part.trim_start())
+        })
+    }
+
+    /// The commands of a line: what is before a pipe or `&&`, and what is after it.
+    fn commands(line: &str) -> Vec<Vec<String>> {
+        let words = shlex::split(line).unwrap_or_default();
+        let ends = ["|", "&&", ">", "<", ">>"];
+        let parts = words.split(|word| ends.contains(&word.as_str()));
+        parts.map(<[String]>::to_vec).collect()
+    }
+
+    #[track_caller]
+    fn assert_understood(line: &str, place: &str) -> usize {
+        let ours = commands(line);
+        let ours = ours
+            .iter()
+            .filter(|words| words.first().is_some_and(|word| word == "td-observe"));
+        let mut count = 0;
+        for words in ours {
+            count += 1;
+            match command_line::parse(words.iter().map(OsString::from)) {
+                Ok(_) => {}
+                Err(NotParsed::Clap(error)) if !error.use_stderr() => {}
+                Err(NotParsed::Clap(error)) => panic!("{place}: {line}: {error}"),
+                Err(NotParsed::Refused(failure)) => panic!("{place}: {line}: {failure:?}"),
+            }
+        }
+        count
+    }
+
     #[test]
-    fn each_chapter_has_a_title_and_lines_that_fit() {
+    fn each_chapter_has_a_title_and_a_module() {
         for chapter in CHAPTERS {
             assert!(chapter.text.starts_with("# "), "{}", chapter.name);
             assert!(list().contains(chapter.about), "{}", chapter.name);
@@ -175,5 +211,60 @@ mod tests {
                 "{module}"
             );
         }
+    }
+
+    #[test]
+    fn the_program_understands_all_examples_of_the_guide() {
+        let readme = ("README", include_str!("../../README.md"));
+        let mut count = 0;
+        for (name, text) in texts().chain([readme]) {
+            let text = joined(text);
+            let mut in_shell = false;
+            for line in text.lines() {
+                match line.strip_prefix("```") {
+                    Some(kind) => in_shell = kind == "sh",
+                    None if in_shell => count += assert_understood(line, name),
+                    None => {}
+                }
+            }
+            // The chapters name one another by commands that work.
+            for (_, rest) in text
+                .match_indices("`td-observe help ")
+                .map(|(at, found)| text.split_at(at + found.len()))
+            {
+                let topic = rest.split('`').next().unwrap_or_default();
+                assert!(
+                    topic == "TOPIC" || names().any(|name| name == topic),
+                    "{name}: {topic}"
+                );
+            }
+        }
+        assert!(count > 30, "{count}");
+    }
+
+    #[test]
+    fn the_program_understands_all_examples_of_its_help() {
+        let mut count = 0;
+        for command in command_line::command().get_subcommands() {
+            let text = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            for line in joined(&text).lines() {
+                let Some(example) = line.strip_prefix("  td-observe ") else {
+                    continue;
+                };
+                // What the example does is beside it, behind two blanks or more.
+                let typed = example.trim_start().split("   ").next().unwrap_or_default();
+                let typed = typed.split("  ").next().unwrap_or_default();
+                let line = match shlex::split(typed) {
+                    Some(_) => format!("td-observe {typed}"),
+                    // A string of several lines has such blanks itself.
+                    None => format!("td-observe {example}"),
+                };
+                count += assert_understood(&line, command.get_name());
+            }
+        }
+        assert!(count > 50, "{count}");
     }
 }

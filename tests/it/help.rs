@@ -295,3 +295,22 @@ fn manual_pages_are_shown_without_a_warning() {
         "{unwritable:?}"
     );
 }
+
+#[test]
+fn the_readme_is_short_and_its_links_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    assert!(readme.len() <= 12 * 1024, "{} bytes", readme.len());
+    for topic in TOPICS {
+        let link = format!("[{topic}](src/guide/{topic}.md)");
+        assert!(readme.contains(&link), "{link}");
+    }
+    for (_, rest) in readme
+        .match_indices("](")
+        .map(|(at, _)| readme.split_at(at + 2))
+    {
+        let path = rest.split(')').next().unwrap();
+        assert!(root.join(path).is_file(), "{path}");
+    }
+    assert!(!root.join("examples").exists());
+}
