@@ -16,6 +16,7 @@ use super::failure::Failure;
 use super::guide;
 use super::known::{self, Targets};
 use super::options::WhichServer;
+use crate::agent::Format;
 use crate::clock::Clock;
 use crate::event::EventKind;
 use crate::log::DataDir;
@@ -161,6 +162,14 @@ pub(super) fn topics(typed: &OsStr) -> Vec<CompletionCandidate> {
     names.sort();
     names.dedup();
     candidates(&typed.to_string_lossy(), names)
+}
+
+/// Offers the formats of agents' output.
+pub(super) fn formats() -> Vec<CompletionCandidate> {
+    let formats = Format::ALL.iter();
+    formats
+        .map(|format| CompletionCandidate::new(format.name()))
+        .collect()
 }
 
 /// Offers the types of events.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
-use clap_complete::engine::ArgValueCompleter;
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 use super::completion;
 use super::duration::parse_duration;
@@ -53,7 +53,11 @@ pub(super) struct TypedLoop {
     pub spec: Option<PathBuf>,
     /// The output of the agent: text, or the records of claude, codex, gemini, opencode, sse, json;
     /// auto detects them
-    #[arg(long = "as", value_name = "FORMAT")]
+    #[arg(
+        long = "as",
+        value_name = "FORMAT",
+        add = ArgValueCandidates::new(completion::formats)
+    )]
     pub format: Option<Format>,
     /// At most N iterations in all [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

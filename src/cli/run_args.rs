@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::ValueHint;
+use clap_complete::engine::ArgValueCandidates;
 
+use super::completion;
 use super::duration::parse_duration;
 use super::history_args::TypedKeeping;
 use crate::agent::Format;
@@ -47,7 +49,12 @@ pub(super) struct TypedRun {
     pub grace: Duration,
     /// Read standard output as text, or as the records of an agent: claude, codex, gemini, opencode,
     /// sse, json; auto detects them. Records become events
-    #[arg(long = "as", value_name = "FORMAT", default_value = "text")]
+    #[arg(
+        long = "as",
+        value_name = "FORMAT",
+        default_value = "text",
+        add = ArgValueCandidates::new(completion::formats)
+    )]
     pub format: Format,
     /// The name of the run [default: PROGRAM@SECONDS]
     #[arg(long, value_name = "ID")]
