@@ -136,6 +136,20 @@ fn scripts_exist_for_five_shells_and_call_the_program() {
         let script = text(&output.stdout);
         assert!(script.contains("TD_OBSERVE_COMPLETE"), "{shell}: {script}");
         assert!(script.contains("td-observe"), "{shell}: {script}");
+        let file = data.path().join(shell);
+        std::fs::write(&file, &script).unwrap();
+        let option = if shell == "fish" {
+            "--no-execute"
+        } else {
+            "-n"
+        };
+        let checks_itself = ["bash", "zsh", "fish"].contains(&shell);
+        if checks_itself && let Ok(checked) = Command::new(shell).arg(option).arg(&file).output() {
+            assert!(
+                checked.status.success() && checked.stderr.is_empty(),
+                "{shell}: {checked:?}"
+            );
+        }
     }
     let unknown = run(&["completions", "tcsh"], data.path());
     assert_code(&unknown, 2);
