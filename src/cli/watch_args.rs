@@ -27,9 +27,9 @@ Examples:
 Names are exact: job-1 never means job-10. A target that does not exist yet is
 waited for. A line marked ~ was shown before and has changed since.
 
-An agent in a pane (Claude Code, Codex, Gemini, Qwen, Copilot, opencode,
-aider) is shown by its conversation: prompts, answers, tools with their results, and what
-it asks you. See td-observe help agents.
+An agent in a pane (Claude Code, Codex, Gemini, Qwen, Copilot, opencode, aider)
+is shown by its conversation: prompts, answers, tools with their results, and
+what it asks you. See td-observe help agents.
 
 Commands of --on-turn, --on-state and --on-end get the event as JSON on standard
 input, and its fields in TD_EVENT, TD_EXECUTION_ID, TD_SESSION, TD_PANE,
