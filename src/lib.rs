@@ -21,6 +21,8 @@
 //! Or emit events of your own: [`EventBus::new`], [`EventBus::emitter_for`],
 //! [`EventBus::subscribe`]; with a log, [`Engine::emitter_for`].
 //!
+//! The chapters for users are in [`guide`].
+//!
 //! # The house
 //!
 //! A room uses only what stands above it here; each absence is a rule, and a test keeps them.
@@ -56,6 +58,8 @@
 //! other loses the last events, or hangs.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod guide;
 
 mod error;
 mod timestamp;

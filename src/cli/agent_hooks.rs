@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Subcommand;
+use clap_complete::engine::ArgValueCandidates;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::{Map, Value, json};
 
@@ -38,13 +39,13 @@ const EVENTS: [(&str, bool); 10] = [
 
 const HOOKS_EXAMPLES: &str = "\
 Examples:
-  td-observe hooks show claude        what to add to ~/.claude/settings.json
+  td-observe hooks show claude    what to add to ~/.claude/settings.json
   td-observe hooks show claude | jq -s '.[0] * .[1]' ~/.claude/settings.json -
-                                      the settings with it, where they have no hooks yet
+                                  the merged settings, if yours have no hooks
 
-Nothing is installed: you add the settings, and take them out again. Each hook leaves the last event of
-its session in a small file, $XDG_RUNTIME_DIR/td-observe/hooks/SESSION.json (without that directory,
-$XDG_STATE_HOME or ~/.local/state), which watch reads. It never fails and never prints.";
+Nothing is installed: you add the settings and remove them. Each hook keeps the
+last event of its session in a small file that watch reads. A hook never fails
+and never prints. See td-observe help agents.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HOOKS_EXAMPLES)]
@@ -55,12 +56,16 @@ pub(super) struct TypedHooks {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TypedHook {
-    /// Print the settings that let an agent report to td-observe
+    /// Print the settings that let an agent report its state to td-observe
+    #[command(after_help = "\
+Example:
+  td-observe hooks show claude    what to add to ~/.claude/settings.json")]
     Show {
         /// The agent: claude
+        #[arg(add = ArgValueCandidates::new(|| vec!["claude".into()]))]
         agent: OsString,
     },
-    /// Take what a hook is given; run by the hooks themselves
+    /// Reads the input of a hook; run by the hooks themselves
     #[command(hide = true)]
     Report,
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crossbeam_channel::never;
 
-use super::args::TypedAgents;
+use super::agent_args::TypedAgents;
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
 use super::keeping;

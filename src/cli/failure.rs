@@ -63,7 +63,12 @@ impl Failure {
     pub fn of_clap(error: &clap::Error) -> Self {
         let text = match error.kind() {
             ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                "no subcommand is given: watch, run, wait, log or another".to_owned()
+                format!("no subcommand is given: {}", subcommands(error))
+            }
+            ErrorKind::InvalidSubcommand => {
+                let text = folded(error);
+                let end = if text.ends_with('?') { "" } else { ";" };
+                format!("{text}{end} there are: {}", subcommands(error))
             }
             _ => folded(error),
         };
@@ -93,6 +98,25 @@ impl From<Error> for Failure {
     }
 }
 
+/// The names of the subcommands that can follow where one is missing or unknown: the usage shows the place.
+fn subcommands(error: &clap::Error) -> String {
+    let command = super::command_line::command();
+    let full = error.render().to_string();
+    let usage = full.lines().find(|line| line.starts_with("Usage: "));
+    let mut place = &command;
+    for word in usage.unwrap_or_default().split_whitespace().skip(2) {
+        match place.find_subcommand(word) {
+            Some(found) => place = found,
+            None => break,
+        }
+    }
+    let shown = place
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    let names = shown.map(clap::Command::get_name);
+    names.collect::<Vec<_>>().join(", ")
+}
+
 /// The first paragraph, and what was meant instead, if that can be guessed.
 fn folded(error: &clap::Error) -> String {
     let full = error.render().to_string();
@@ -115,7 +139,7 @@ fn folded(error: &clap::Error) -> String {
             Some(ContextValue::Strings(all)) if !all.is_empty() => &all[all.len() - 1],
             _ => continue,
         };
-        text.push_str(&format!("; perhaps {meant}"));
+        text.push_str(&format!("; did you mean {meant}?"));
     }
     text
 }
@@ -131,10 +155,18 @@ mod tests {
     fn wrong_usage_is_one_line() {
         for (typed, expected) in [
             (&["td-observe"][..], "no subcommand is given"),
-            (&["td-observe", "wacth"], "perhaps watch"),
+            (
+                &["td-observe", "wacth"],
+                "did you mean watch? there are: demo, watch, run",
+            ),
+            (&["td-observe", "hooks", "shwo"], "there are: show; see"),
+            (
+                &["td-observe", "hooks"],
+                "no subcommand is given: show; see",
+            ),
             (
                 &["td-observe", "watch", "--inteval", "1s"],
-                "perhaps --interval",
+                "did you mean --interval?",
             ),
             (
                 &["td-observe", "watch", "--interval", "0s"],

@@ -9,6 +9,8 @@ use std::time::Duration;
 use crossbeam_channel::select_biased;
 
 use super::failure::Failure;
+use super::known;
+use super::nearest;
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
@@ -33,7 +35,7 @@ impl Which {
             (Some(name), Ok(data)) => match data.named_run(name) {
                 Ok(run) => return Ok(Self::Run(run)),
                 Err(error) if error.is_invalid_input() => {
-                    Failure::usage(format!("{error}; td-observe runs lists them"))
+                    unknown_run(&error.to_string(), name, options)
                 }
                 Err(error) => error.into(),
             },
@@ -87,6 +89,14 @@ impl Which {
             Self::File(_) => None,
         }
     }
+}
+
+/// There is no such run; the one that was probably meant, and those that there are.
+fn unknown_run(complaint: &str, name: &str, options: &Options) -> Failure {
+    let path = options.data_path().ok().flatten();
+    let runs = path.map_or_else(Vec::new, |path| known::runs(path, None, &Clock::system()));
+    let hint = nearest::hint(name, runs.iter().map(String::as_str), "");
+    Failure::usage(format!("{complaint}{hint}; td-observe runs lists them"))
 }
 
 /// Where runs are kept; to read them there has to be such a place.

@@ -1,62 +1,68 @@
-//! What may be typed after `log`, `runs`, `replay` and `export`.
+//! The arguments of `log`, `runs`, `replay` and `export`, and those that all writers of runs share.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
 
+use super::completion;
 use super::duration::{
     Limit, Moment, parse_age_limit, parse_duration, parse_moment, parse_rotation, parse_size_limit,
     parse_speed,
 };
 use crate::history::SyncPolicy;
 
-/// How logs are begun anew and how much of them is kept; for every command that writes them.
+/// Rotation, retention and redaction, for every command that writes runs.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "History")]
+#[command(next_help_heading = "History options")]
 pub(super) struct TypedKeeping {
-    /// When the log is made to survive a power cut: none, interval or always
+    /// Sync the log to the disk: none, interval (once a second) or always
     #[arg(long, value_name = "WHEN", default_value = "interval", value_parser = parse_sync)]
     pub sync: SyncPolicy,
-    /// A log goes on in a new file at this size; the closed ones are compressed
+    /// Continue a log in a new file at this size; closed files are compressed
     #[arg(long, value_name = "SIZE|none", default_value = "64MiB", value_parser = parse_rotation)]
     pub rotate_size: Limit<u64>,
-    /// ... and when it is so old
+    /// Continue a log in a new file at this age
     #[arg(long, value_name = "TIME|none", default_value = "1d", value_parser = parse_age_limit)]
     pub rotate_age: Limit<Duration>,
-    /// All runs together; beyond it the oldest that have ended are removed
+    /// Remove the oldest ended runs beyond this total size
     #[arg(long, value_name = "SIZE|none", default_value = "10GiB", value_parser = parse_size_limit)]
     pub keep_size: Limit<u64>,
-    /// Runs that ended longer ago are removed [default: none]
+    /// Remove runs that ended longer ago than this [default: none]
     #[arg(long, value_name = "TIME")]
     #[arg(value_parser = parse_duration)]
     pub keep_age: Option<Duration>,
-    /// So many runs are kept at most [default: none]
+    /// Keep at most N runs [default: none]
     #[arg(long, value_name = "N")]
     pub keep_runs: Option<usize>,
-    /// What else is a secret, beside what is known: a file of rules [default: redact.toml in the
-    /// data directory, if there is one]
-    #[arg(long, value_name = "FILE", conflicts_with = "no_redact")]
+    /// A file with more rules for secrets [default: redact.toml in the data directory]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_redact", value_hint = ValueHint::FilePath)]
     pub redact: Option<PathBuf>,
     /// Show and keep secrets in clear
     #[arg(long)]
     pub no_redact: bool,
 }
 
-/// Which events.
+/// A selection of events.
 #[derive(Debug, Args)]
 pub(super) struct TypedFilter {
-    /// Only events of this type, as OutputUpdate; several: --type A,B
-    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    /// Only events of this type, such as OutputUpdate; several: --type A,B
+    #[arg(
+        long = "type",
+        value_name = "TYPE",
+        value_delimiter = ',',
+        add = ArgValueCompleter::new(completion::event_types)
+    )]
     pub types: Vec<String>,
     /// Only events of this execution
     #[arg(long, value_name = "ID")]
     pub execution: Vec<String>,
-    /// Only what this regular expression matches, in the text as it was printed
+    /// Only events whose printed text matches
     #[arg(long, value_name = "REGEX")]
     pub grep: Option<String>,
-    /// Only from this time on: 2026-01-21T10:00:00Z, or so long ago, as 10m
+    /// Only from this time on: 2026-01-21T10:00:00Z, or 10m (ago)
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub since: Option<Moment>,
     /// Only before this time
@@ -66,22 +72,24 @@ pub(super) struct TypedFilter {
 
 const LOG_EXAMPLES: &str = "\
 Examples:
-  td-observe log build                       what the latest run called build has shown
-  td-observe log build@1768989600 --follow   and what it shows from now on, until it ends
-  td-observe log build --grep 'error|panic'  lines that match
+  td-observe log build                  the latest run called build
+  td-observe log build@1768989600 -f    one run, until it ends
+  td-observe log build --grep 'error|panic'
+                                        the lines that match
   td-observe log build --json --type OutputGap,Warning --since 1h
-  td-observe log ./copy/events.jsonl.gz      a file, wherever it is
+  td-observe log ./copy/events.jsonl.gz
+                                        any file, compressed or not
 
-RUN is an execution id, a name (its latest run), or a path to a run or a file. Lines that are no
-events are passed over and counted on standard error.";
+Lines that are not events are skipped and counted on standard error. See
+td-observe help history for runs, and help events for the types.";
 
 #[derive(Debug, Args)]
 #[command(after_help = LOG_EXAMPLES)]
 pub(super) struct TypedLog {
-    /// An execution id, a name, or a path
-    #[arg(value_name = "RUN")]
+    /// An execution id, a name (its latest run), or a path
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::runs))]
     pub run: PathBuf,
-    /// Go on with what is written from now on, until the run ends
+    /// Continue with new events until the run ends
     #[arg(short, long)]
     pub follow: bool,
     #[command(flatten)]
@@ -95,8 +103,8 @@ Examples:
   td-observe runs prune --keep-age 30d --dry-run
   td-observe runs prune --keep-size 1GiB
 
-States: running, completed, failed, detached (its observer was stopped), cut off (its writer is gone
-without a word).";
+States: running, completed, failed, detached (its observer was stopped), cut off
+(its writer died without recording an end).";
 
 #[derive(Debug, Args)]
 #[command(after_help = RUNS_EXAMPLES)]
@@ -107,54 +115,59 @@ pub(super) struct TypedRuns {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RunsAction {
-    /// Remove the oldest runs; never one that is being written
+    /// Remove the oldest runs, but none that is being written
     Prune(TypedPrune),
-    /// Any other word, which is refused with what can be typed instead
+    /// Any other word, which is refused with a list of the valid ones
     #[command(external_subcommand)]
     Other(Vec<OsString>),
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  td-observe runs prune                        beyond 10 GiB in all
+  td-observe runs prune --keep-runs 100        all but the latest hundred
+  td-observe runs prune --keep-age 30d -n      lists what would be removed")]
 pub(super) struct TypedPrune {
-    /// Remove runs whose last event is longer ago
+    /// Remove runs whose last event is older than this
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub keep_age: Option<Duration>,
-    /// Keep so many runs
+    /// Keep at most N runs
     #[arg(long, value_name = "N")]
     pub keep_runs: Option<usize>,
-    /// Keep so much of them [default, when nothing else is given: 10GiB]
+    /// Keep at most this total size [default, without another limit: 10GiB]
     #[arg(long, value_name = "SIZE|none", value_parser = parse_size_limit)]
     pub keep_size: Option<Limit<u64>>,
-    /// Only say which
+    /// List the runs without removing them
     #[arg(short = 'n', long)]
     pub dry_run: bool,
 }
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
-  td-observe replay build                        as it happened
+  td-observe replay build                     as it happened
   td-observe replay build --speed 10 --idle-limit 2s
-  td-observe replay build --from 5m --to 6m      the sixth minute
-  td-observe replay build --json                 for programs, at the same pace
+  td-observe replay build --from 5m --to 6m   the sixth minute
+  td-observe replay build --json              for programs, at the same pace
 
-On a terminal: space pauses and goes on, . shows the next event while paused, q ends.";
+On a terminal, space pauses and resumes, . shows the next event, q ends.";
 
 #[derive(Debug, Args)]
 #[command(after_help = REPLAY_EXAMPLES)]
 pub(super) struct TypedReplay {
-    /// An execution id, a name, or a path
-    #[arg(value_name = "RUN")]
+    /// An execution id, a name (its latest run), or a path
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::runs))]
     pub run: PathBuf,
-    /// So many times as fast
+    /// Play N times as fast
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_speed)]
     pub speed: f64,
-    /// No silence lasts longer than this
+    /// Shorten every silence to at most this
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub idle_limit: Option<Duration>,
-    /// Begin here: so long after the run's start, as 5m, or a time, as 2026-01-21T10:00:00Z
+    /// Begin 5m after the start of the run, or at 2026-01-21T10:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub from: Option<Moment>,
-    /// End here
+    /// End there
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub to: Option<Moment>,
 }
@@ -162,38 +175,38 @@ pub(super) struct TypedReplay {
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   td-observe export build --format text > build.txt
-  td-observe export build --format cast -o build.cast && asciinema play build.cast
+  td-observe export build --format cast -o build.cast
+  asciinema play build.cast
   td-observe export build --format cast --pane %3 --idle-limit 2s";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// A recording for terminals, asciicast v3
+    /// A terminal recording, asciicast v3
     Cast,
-    /// The lines as they read at the end
+    /// The final text of all lines
     Text,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT_EXAMPLES)]
 pub(super) struct TypedExport {
-    /// An execution id, a name, or a path
-    #[arg(value_name = "RUN")]
+    /// An execution id, a name (its latest run), or a path
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::runs))]
     pub run: PathBuf,
-    /// What it becomes
+    /// The format of the export
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub format: Format,
-    /// Only this pane, as %3
+    /// Only this pane, such as %3
     #[arg(long, value_name = "PANE")]
     pub pane: Option<String>,
-    /// With --format cast: make it of the log, though the pane was recorded byte for byte (watch
-    /// --raw)
+    /// With --format cast: use the log, even where watch --raw recorded the bytes
     #[arg(long)]
     pub from_log: bool,
-    /// No silence lasts longer than this
+    /// Shorten every silence to at most this
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub idle_limit: Option<Duration>,
-    /// Where to; standard output otherwise
-    #[arg(short, long, value_name = "FILE")]
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }
 

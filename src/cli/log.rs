@@ -10,6 +10,7 @@ use super::duration::Moment;
 use super::failure::Failure;
 use super::history::{Ended, Which, tell, until_stopped};
 use super::history_args::{TypedFilter, TypedLog};
+use super::nearest;
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
@@ -64,8 +65,10 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
     let mut query = Query::all();
     for kind in typed.types {
         if EventKind::from_name(&kind).is_none() {
+            let names = EventKind::ALL.iter().map(|kind| kind.as_str());
+            let hint = nearest::hint(&kind, names, "td-observe help events");
             super::say(&format!(
-                "no event type is called {kind:?} in this version; it is looked for all the same"
+                "no event type is called {kind:?} in this version{hint}; searching for it anyway"
             ));
         }
         query = query.kind(kind);

@@ -4,20 +4,25 @@
 //! printer; `td-signals` turns signals into a message; the printer is the view's. Nothing polls.
 
 mod args;
+mod command_line;
 mod duration;
 mod options;
 
 mod failure;
 
+mod agent_args;
 mod agent_hooks;
 mod agents;
 mod demo;
 mod loop_args;
 mod loops;
 mod run;
+mod run_args;
 mod states;
 mod wait;
+mod wait_args;
 mod watch;
+mod watch_args;
 
 mod hooks;
 mod on_state;
@@ -34,6 +39,14 @@ mod log;
 mod replay;
 mod runs;
 
+mod completion;
+mod guide;
+mod known;
+mod manual;
+mod markdown;
+mod nearest;
+mod pager;
+
 mod descriptors;
 mod live;
 mod report;
@@ -45,22 +58,25 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Args, Command};
+use command_line::NotParsed;
 use failure::Failure;
 use options::Options;
 
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = match Args::try_parse_from(args) {
+    if let Some(code) = completion::answer() {
+        return code;
+    }
+    let args = match command_line::parse(args) {
         Ok(args) => args,
-        Err(error) if !error.use_stderr() => {
+        Err(NotParsed::Clap(error)) if !error.use_stderr() => {
             // Help or the version. A reader that has gone away has read enough.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        Err(error) => return Failure::of_clap(&error).tell(),
+        Err(NotParsed::Clap(error)) => return Failure::of_clap(&error).tell(),
+        Err(NotParsed::Refused(failure)) => return failure.tell(),
     };
     match dispatch(args) {
         Ok(code) => code,
@@ -72,7 +88,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     let options = Options::from_typed(args.options)?;
     diagnostics::start(options.verbose);
     match args.command {
-        Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed, &options)?),
+        Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed)),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
         Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),
         Command::Loop(typed) => loops::run(&options, loops::Config::from_typed(*typed, &options)?),
@@ -84,6 +100,9 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),
         Command::Replay(typed) => replay::run(&options, typed),
         Command::Export(typed) => export::run(&options, typed),
+        Command::Completions(typed) => completion::run(typed.shell),
+        Command::Man(typed) => manual::run(&typed.directory),
+        Command::Help(typed) => guide::run(&typed.words),
         Command::Drain(typed) => {
             crate::tmux::drain(&typed.address, &typed.token)?;
             Ok(ExitCode::SUCCESS)
@@ -99,6 +118,11 @@ fn print(text: &str) -> Result<(), Failure> {
         .and_then(|()| stdout.flush());
     crate::face::unless_broken_pipe(written)
         .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
+}
+
+/// One line as a terminal may show it.
+fn one_safe_line(text: &str) -> String {
+    crate::face::one_line(text)
 }
 
 /// One line on standard error, which holds no control characters of others.

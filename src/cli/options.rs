@@ -105,24 +105,37 @@ impl WhichServer {
         }
     }
 
+    /// The socket of this server; `None` where `TMUX` does not name it as tmux writes it.
+    pub fn socket_path(&self) -> Option<PathBuf> {
+        let name = match self {
+            Self::Socket(path) => return Some(path.clone()),
+            Self::Named(name) => name.clone(),
+            Self::Default => match set("TMUX") {
+                Some(tmux) => return tmux.to_str().map(|tmux| socket_of(tmux).to_owned()),
+                None => "default".into(),
+            },
+        };
+        let directory = set("TMUX_TMPDIR").unwrap_or_else(|| "/tmp".into());
+        let uid = rustix::process::getuid().as_raw();
+        Some(Path::new(&directory).join(format!("tmux-{uid}")).join(name))
+    }
+
     /// The pane that this program runs in, if it is one of this server.
     pub fn own_pane(&self) -> Option<PaneId> {
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let (tmux, pane) = (set("TMUX")?, set("TMUX_PANE")?);
         let pane = PaneId::from(pane.to_str()?);
         let own = socket_of(tmux.to_str()?);
-        let watched = match self {
+        match self {
             // tmux itself takes the server that `TMUX` names.
-            Self::Default => return Some(pane),
-            Self::Socket(path) => path.clone(),
-            Self::Named(name) => {
-                let directory = set("TMUX_TMPDIR").unwrap_or_else(|| "/tmp".into());
-                let uid = rustix::process::getuid().as_raw();
-                Path::new(&directory).join(format!("tmux-{uid}")).join(name)
-            }
-        };
-        is_same(own, &watched).then_some(pane)
+            Self::Default => Some(pane),
+            _ => is_same(own, &self.socket_path()?).then_some(pane),
+        }
     }
+}
+
+/// The value of an environment variable that is not empty.
+fn set(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// The socket in the value of `TMUX`: a path, which may hold commas, a pid and a session.

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use crossbeam_channel::{never, select_biased};
 use signal_hook::consts::SIGPIPE;
 
-use super::args::TypedRun;
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
 use super::keeping;
 use super::live;
 use super::options::Options;
+use super::run_args::TypedRun;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::engine::Engine;

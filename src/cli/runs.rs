@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use super::failure::Failure;
 use super::history::data_dir;
 use super::history_args::{RunsAction, TypedPrune, TypedRuns};
-use super::options::{Options, WhichServer};
+use super::options::Options;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::face::{one_line, push_line};
@@ -16,12 +16,6 @@ use crate::history::{Retention, RunSummary};
 
 /// Lists the runs, or removes some.
 pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failure> {
-    if options.server != WhichServer::Default {
-        return Err(Failure::usage(
-            "runs: -L and -S choose a tmux server, and the history is that of all servers: leave \
-             them out; --data-dir chooses another history",
-        ));
-    }
     match typed.action {
         None => list(options),
         Some(RunsAction::Prune(typed)) => prune(options, typed),

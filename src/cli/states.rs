@@ -7,10 +7,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::args::{TypedReading, TypedStates};
+use super::agent_args::TypedStates;
 use super::failure::Failure;
+use super::nearest;
 use super::options::Options;
 use super::rule_files;
+use super::watch_args::TypedReading;
 use crate::agent::{AgentScreen, DetectedState, StateRules};
 
 /// Rules of the user's own, in the data directory.
@@ -122,8 +124,8 @@ fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, 
         None => StateRules::builtin_text(name).ok_or_else(|| {
             let names: Vec<&str> = rules.agents().collect();
             Failure::usage(format!(
-                "--show: there are no rules for {name:?}; there are {}",
-                names.join(", ")
+                "--show: there are no rules for {name:?}{}",
+                nearest::hint(name, names, "td-observe states")
             ))
         })?,
     };

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use serde_json::{Map, Value, json};
 use signal_hook::consts::SIGINT;
 
-use super::args::TypedWait;
 use super::failure::Failure;
+use super::known::Targets;
 use super::options::Options;
 use super::signals::Signals;
+use super::wait_args::TypedWait;
 use super::watch;
 use crate::agent::Markers;
 use crate::clock::Clock;
@@ -87,6 +88,7 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
     watch::check_tmux(&server, &clock)?;
     let target = Target::parse(&typed.target)?;
     let version = watch::check_socket(&server, &clock)?;
+    let is_absent = |error| of_target(error, options, typed, &clock);
     watch::check_targets(&server, version, &[target], &clock)?;
     let waiter = Waiter::new(server)?;
     let (running, stop) = stop_pair();
@@ -107,7 +109,7 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
         }
     }
     let outcome = match thread.join() {
-        Ok(outcome) => outcome.map_err(of_target)?,
+        Ok(outcome) => outcome.map_err(is_absent)?,
         Err(panicked) => return Err(Failure::other(panicked.to_string())),
     };
     let Some(outcome) = outcome else {
@@ -123,11 +125,15 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
 }
 
 /// A server or a target that is not there is bad input here: nothing is there to wait at.
-fn of_target(error: crate::Error) -> Failure {
-    match error.is_gone() {
-        true => Failure::usage(format!("{error}: nothing is there to wait at")),
-        false => error.into(),
+fn of_target(error: crate::Error, options: &Options, typed: &TypedWait, clock: &Clock) -> Failure {
+    if error.is_gone() {
+        return Failure::usage(format!("{error}: nothing is there to wait at"));
     }
+    if error.is_invalid_input() {
+        let hint = Targets::of(&options.server, clock).hint(&typed.target);
+        return Failure::usage(format!("{error:?}{hint}"));
+    }
+    error.into()
 }
 
 fn code(end: &WaitEnd) -> u8 {

@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded, never};
 
-use super::args::{Mode, SourceKind, TypedReading, TypedWatch};
 use super::descriptors;
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
 use super::hooks::{self, Hooks};
 use super::keeping;
+use super::known::Targets;
 use super::live;
 use super::options::Options;
 use super::signals::Signals;
+use super::watch_args::{Mode, SourceKind, TypedReading, TypedWatch};
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::event::PaneId;
@@ -123,6 +124,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     check_tmux(&server, &clock)?;
     let version = check_socket(&server, &clock)?;
     check_targets(&server, version, &config.targets, &clock)?;
+    if !options.quiet {
+        tell_meant(options, &config.targets, &clock);
+    }
     let states = super::states::rules(options, &config.reading)?;
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
@@ -191,6 +195,22 @@ pub(super) fn check_targets(
             target.as_str()
         ))),
         None => Ok(()),
+    }
+}
+
+/// Names the target that was probably meant in place of one that is not there, and is waited for.
+fn tell_meant(options: &Options, targets: &[Target], clock: &Clock) {
+    if targets.is_empty() {
+        return;
+    }
+    let known = Targets::of(&options.server, clock);
+    for target in targets {
+        if let Some(meant) = known.meant(target.as_str()) {
+            super::say(&format!(
+                "the target {:?} does not exist; did you mean {meant:?}?",
+                target.as_str()
+            ));
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::source_text::Source;
 
 /// The rooms in reading order: each uses only what stands above it. `lib.rs` has the same order.
 const LAYERS: &[&str] = &[
+    "guide",
     "error",
     "timestamp",
     "event",

@@ -31,6 +31,8 @@ mod ends;
 mod everyday;
 mod faults;
 mod fuzz;
+#[cfg(feature = "cli")]
+mod help;
 mod history;
 #[cfg(feature = "cli")]
 mod lab;
@@ -42,6 +44,8 @@ mod process;
 mod redact_samples;
 #[cfg(feature = "cli")]
 mod seen;
+#[cfg(feature = "cli")]
+mod shells;
 mod source_text;
 mod states;
 #[cfg(feature = "cli")]

@@ -9,7 +9,7 @@ use crossbeam_channel::never;
 
 use super::args::TypedDemo;
 use super::failure::Failure;
-use super::options::{Options, WhichServer};
+use super::options::Options;
 use super::signals::Signals;
 use super::{keeping, live, watch};
 use crate::agent::StateRules;
@@ -35,15 +35,10 @@ pub(super) struct Config {
 }
 
 impl Config {
-    pub fn from_typed(typed: &TypedDemo, options: &Options) -> Result<Self, Failure> {
-        if options.server != WhichServer::Default {
-            return Err(Failure::usage(
-                "-L and -S mean nothing to demo, which has a tmux server of its own",
-            ));
-        }
-        Ok(Self {
+    pub fn from_typed(typed: &TypedDemo) -> Self {
+        Self {
             longest: Duration::from_secs(typed.seconds),
-        })
+        }
     }
 }
 

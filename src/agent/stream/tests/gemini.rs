@@ -117,7 +117,7 @@ fn what_is_written_once_more_after_an_interruption_is_no_conversation() {
 {"id":"6","timestamp":"2026-11-24T03:06:32.000Z","type":"gemini","content":"Now.","tokens":{"input":7,"output":2}}
 {"id":"7","timestamp":"2026-11-24T03:06:33.000Z","type":"user","content":[{"text":"more"}]}
 "#;
-    let told = told(Format::Auto, text);
+    let told = events_of(Format::Auto, text);
     let prompts = ["prompt go", "prompt again", "token Now."];
     let is_there = |what: &&str| told.iter().any(|it| it == what);
     assert!(prompts.iter().all(is_there), "{told:?}");

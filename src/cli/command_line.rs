@@ -1,0 +1,162 @@
+//! The command line as clap sees it: each subcommand with the global options that apply to it.
+
+use std::ffi::OsString;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
+
+use super::args::Args;
+use super::failure::Failure;
+
+const SERVER: [&str; 2] = ["server_name", "server_socket"];
+const ALL: &[&str] = &[
+    "server_name",
+    "server_socket",
+    "data_dir",
+    "no_log",
+    "json",
+    "color",
+    "quiet",
+    "verbose",
+];
+
+/// The global options that have no meaning to a subcommand: its help omits them, and they are refused.
+/// The help lists the subcommands in this order.
+const MEANINGLESS: &[(&str, &[&str])] = &[
+    ("demo", &SERVER),
+    ("watch", &[]),
+    ("run", &SERVER),
+    ("loop", &SERVER),
+    ("agents", &SERVER),
+    (
+        "states",
+        &["server_name", "server_socket", "no_log", "color", "quiet"],
+    ),
+    ("wait", &["data_dir", "no_log", "color"]),
+    ("runs", &["server_name", "server_socket", "no_log", "color"]),
+    ("log", &["server_name", "server_socket", "no_log"]),
+    ("replay", &["server_name", "server_socket", "no_log"]),
+    (
+        "export",
+        &[
+            "server_name",
+            "server_socket",
+            "no_log",
+            "json",
+            "color",
+            "quiet",
+        ],
+    ),
+    ("hooks", ALL),
+    ("completions", ALL),
+    ("man", ALL),
+    ("help", ALL),
+];
+
+/// Builds the command line for parsing, help, completions and manual pages.
+pub(super) fn command() -> Command {
+    let mut command = Args::command();
+    let global: Vec<Arg> = (command.get_arguments())
+        .filter(|arg| arg.is_global_set())
+        .cloned()
+        .collect();
+    for (name, meaningless) in MEANINGLESS {
+        // clap passes a global option on only where the subcommand has none of this id.
+        let hidden = global
+            .iter()
+            .filter(|arg| meaningless.contains(&arg.get_id().as_str()))
+            .map(|arg| arg.clone().hide(true));
+        command = command.mut_subcommand(name, |subcommand| subcommand.args(hidden));
+    }
+    command
+}
+
+/// Why nothing is to be run.
+pub(super) enum NotParsed {
+    /// Help or the version is asked for, or the usage is wrong.
+    Clap(clap::Error),
+    Refused(Failure),
+}
+
+/// Reads the arguments, the first of which is the program's name.
+pub(super) fn parse(typed: impl IntoIterator<Item = OsString>) -> Result<Args, NotParsed> {
+    let mut command = command();
+    let matches = (command.try_get_matches_from_mut(typed)).map_err(NotParsed::Clap)?;
+    if let Some(failure) = refused(&matches) {
+        return Err(NotParsed::Refused(failure));
+    }
+    Args::from_arg_matches(&matches).map_err(|error| NotParsed::Clap(error.format(&mut command)))
+}
+
+/// Refuses a global option that has no meaning to the subcommand.
+fn refused(matches: &ArgMatches) -> Option<Failure> {
+    let name = matches.subcommand_name()?;
+    let (_, meaningless) = MEANINGLESS.iter().find(|(of, _)| *of == name)?;
+    let is_typed = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let id = meaningless.iter().find(is_typed)?;
+    let why = match *id {
+        "server_name" | "server_socket" => {
+            format!("-L and -S choose a tmux server, and {name} uses none of yours: leave them out")
+        }
+        "data_dir" => format!("--data-dir chooses a history, and {name} uses none: leave it out"),
+        "no_log" => format!("--no-log keeps no history, and {name} writes none: leave it out"),
+        id => {
+            let option = match id {
+                "quiet" => "-q",
+                "verbose" => "-v",
+                "color" => "--color",
+                _ => "--json",
+            };
+            format!("{option} has no meaning here: leave it out")
+        }
+    };
+    Some(Failure::usage(format!(
+        "{name}: {why}; see td-observe {name} --help"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_entry_names_a_subcommand_and_its_options() {
+        let command = Args::command();
+        for (name, meaningless) in MEANINGLESS {
+            assert!(command.find_subcommand(name).is_some(), "{name}");
+            for id in *meaningless {
+                let known = command.get_arguments().any(|arg| arg.get_id() == id);
+                assert!(known, "{name} {id}");
+            }
+        }
+        super::command().debug_assert();
+    }
+
+    #[test]
+    fn a_meaningless_option_is_refused_wherever_it_is() {
+        let parsed = |words: &[&str]| {
+            let words = std::iter::once("td-observe").chain(words.iter().copied());
+            parse(words.map(OsString::from))
+        };
+        for words in [
+            &["runs", "-L", "work"][..],
+            &["-L", "work", "runs"],
+            &["runs", "prune", "-n", "--no-log"],
+            &["states", "-S", "/tmp/x"],
+            &["wait", "a", "--exit", "--data-dir", "/tmp"],
+            &["man", "/tmp/x", "-v"],
+        ] {
+            assert!(
+                matches!(parsed(words), Err(NotParsed::Refused(_))),
+                "{words:?}"
+            );
+        }
+        for words in [
+            &["runs", "prune", "-n", "--json"][..],
+            &["watch", "-L", "work", "--no-log", "-q", "-v"],
+            &["wait", "-L", "work", "a", "--exit", "--json"],
+        ] {
+            assert!(parsed(words).is_ok(), "{words:?}");
+        }
+    }
+}

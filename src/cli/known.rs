@@ -1,0 +1,132 @@
+//! The names that exist, for completions and for "did you mean": targets of a tmux server, runs. They
+//! are only read, and a server that does not answer soon has none.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::nearest;
+use super::options::WhichServer;
+use crate::clock::Clock;
+use crate::history::DataDir;
+
+/// The time that a tmux server has for its answer: a healthy one needs some milliseconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A format whose last field may hold blanks: the session's name.
+const FIELDS: &str = "#{window_index} #{pane_index} #{pane_id} #{session_name}";
+
+/// The sessions, windows and panes of a server, as they can be typed.
+#[derive(Debug, Default)]
+pub(super) struct Targets {
+    pub sessions: Vec<String>,
+    /// `session:1` and `session:1.0`.
+    pub parts: Vec<String>,
+    /// `%3`.
+    pub panes: Vec<String>,
+}
+
+impl Targets {
+    /// Asks the server. Without one that answers, there are none.
+    pub fn of(server: &WhichServer, clock: &Clock) -> Self {
+        // tmux would create the directory of its sockets.
+        if server.socket_path().is_some_and(|path| !path.exists()) {
+            return Self::default();
+        }
+        let server = server.server().with_timeout(ANSWER_TIMEOUT);
+        let listed = server.run(["list-panes", "-a", "-F", FIELDS], clock);
+        Self::parse(&listed.unwrap_or_default())
+    }
+
+    fn parse(listed: &str) -> Self {
+        let (mut sessions, mut parts) = (BTreeSet::new(), BTreeSet::new());
+        let mut panes = Vec::new();
+        for line in listed.lines() {
+            let mut fields = line.splitn(4, ' ');
+            let (Some(window), Some(pane), Some(id), Some(session)) =
+                (fields.next(), fields.next(), fields.next(), fields.next())
+            else {
+                continue;
+            };
+            sessions.insert(session.to_owned());
+            parts.insert(format!("{session}:{window}"));
+            parts.insert(format!("{session}:{window}.{pane}"));
+            panes.push(id.to_owned());
+        }
+        Self {
+            sessions: sessions.into_iter().collect(),
+            parts: parts.into_iter().collect(),
+            panes,
+        }
+    }
+
+    /// Returns the kind of names that the typed word begins: panes, parts of sessions, or sessions.
+    pub fn like(&self, typed: &str) -> &[String] {
+        if typed.starts_with('%') {
+            &self.panes
+        } else if typed.contains(':') {
+            &self.parts
+        } else {
+            &self.sessions
+        }
+    }
+
+    /// Returns what to add to a complaint about a target; nothing where the target exists.
+    pub fn hint(&self, typed: &str) -> String {
+        let names = || self.like(typed).iter().map(String::as_str);
+        match names().any(|name| name == typed) {
+            true => String::new(),
+            false => nearest::hint(typed, names(), "tmux list-panes -a"),
+        }
+    }
+
+    /// Returns the target that was probably meant; `None` for one that exists.
+    pub fn meant(&self, typed: &str) -> Option<&str> {
+        let names = || self.like(typed).iter().map(String::as_str);
+        match names().any(|name| name == typed) {
+            true => None,
+            false => nearest::nearest(typed, names()),
+        }
+    }
+}
+
+/// Lists the names and the ids of runs, the latest first; names come before ids. `kind` selects runs
+/// of one kind.
+pub(super) fn runs(data_path: PathBuf, kind: Option<&str>, clock: &Clock) -> Vec<String> {
+    let list = DataDir::new(data_path).runs(clock.wall());
+    let runs = list.map(|list| list.runs).unwrap_or_default();
+    let runs = || (runs.iter().rev()).filter(|run| kind.is_none_or(|kind| run.kind == kind));
+    let names = runs().map(|run| run.label.clone());
+    let ids = runs().map(|run| run.execution_id.to_string());
+    let mut known = Vec::new();
+    for name in names.chain(ids) {
+        if !name.is_empty() && !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_becomes_names_that_can_be_typed() {
+        let targets = Targets::parse("0 0 %1 build\n0 1 %4 build\n2 0 %7 my job\nbroken\n");
+        assert_eq!(targets.sessions, ["build", "my job"]);
+        assert_eq!(targets.panes, ["%1", "%4", "%7"]);
+        assert_eq!(
+            targets.like("build:"),
+            [
+                "build:0",
+                "build:0.0",
+                "build:0.1",
+                "my job:2",
+                "my job:2.0"
+            ]
+        );
+        assert_eq!(targets.meant("biuld"), Some("build"));
+        assert_eq!(targets.meant("build"), None);
+    }
+}

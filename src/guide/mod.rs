@@ -1,0 +1,37 @@
+//! The guide for users: one chapter per topic. `td-observe help TOPIC` prints the same text.
+
+#[doc = include_str!("watching.md")]
+pub mod watching {}
+
+#[doc = include_str!("streaming.md")]
+pub mod streaming {}
+
+#[doc = include_str!("waiting.md")]
+pub mod waiting {}
+
+#[doc = include_str!("running.md")]
+pub mod running {}
+
+#[doc = include_str!("loops.md")]
+pub mod loops {}
+
+#[doc = include_str!("agents.md")]
+pub mod agents {}
+
+#[doc = include_str!("history.md")]
+pub mod history {}
+
+#[doc = include_str!("events.md")]
+pub mod events {}
+
+#[doc = include_str!("secrets.md")]
+pub mod secrets {}
+
+#[doc = include_str!("limits.md")]
+pub mod limits {}
+
+#[doc = include_str!("library.md")]
+pub mod library {}
+
+#[doc = include_str!("performance.md")]
+pub mod performance {}

@@ -1,0 +1,316 @@
+//! The program explains itself: help, the guide, manual pages, and names that were probably meant.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::cli::{assert_code, ends_quietly_unread, program, run, text};
+use crate::support::{TmuxServer, wait_for};
+
+const TOPICS: [&str; 12] = [
+    "watching",
+    "streaming",
+    "waiting",
+    "running",
+    "loops",
+    "agents",
+    "history",
+    "events",
+    "secrets",
+    "limits",
+    "library",
+    "performance",
+];
+
+const COMMANDS: [&str; 15] = [
+    "demo",
+    "watch",
+    "run",
+    "loop",
+    "agents",
+    "states",
+    "wait",
+    "runs",
+    "log",
+    "replay",
+    "export",
+    "hooks",
+    "completions",
+    "man",
+    "help",
+];
+
+/// One line on standard error, exit code 2, and all of these texts in the line.
+#[track_caller]
+fn assert_refused(args: &[&str], data: &Path, parts: &[&str]) {
+    let output = run(args, data);
+    assert_code(&output, 2);
+    let complaint = text(&output.stderr);
+    assert_eq!(complaint.lines().count(), 1, "{args:?}: {complaint}");
+    for part in parts {
+        assert!(complaint.contains(part), "{args:?}: {part:?}: {complaint}");
+    }
+}
+
+#[test]
+fn each_chapter_and_the_help_of_each_command_is_printed() {
+    let data = tempfile::tempdir().unwrap();
+    let list = text(&run(&["help"], data.path()).stdout);
+    for name in COMMANDS.iter().chain(&TOPICS) {
+        let has_it = list
+            .lines()
+            .any(|line| line.starts_with(&format!("  {name} ")));
+        assert!(has_it, "{name}: {list}");
+    }
+    for topic in TOPICS {
+        let output = run(&["help", topic], data.path());
+        assert_code(&output, 0);
+        let shown = text(&output.stdout);
+        let chapter = std::fs::read_to_string(format!(
+            "{}/src/guide/{topic}.md",
+            env!("CARGO_MANIFEST_DIR")
+        ));
+        assert!(shown.ends_with(&chapter.unwrap()), "{topic}: {shown}");
+        let is_safe = |c: char| !c.is_control() || c == '\n';
+        assert!(shown.chars().all(is_safe), "{topic}");
+    }
+    for command in COMMANDS {
+        let helped = text(&run(&["help", command], data.path()).stdout);
+        let asked = text(&run(&[command, "--help"], data.path()).stdout);
+        assert!(
+            asked.contains("Examples:") && helped.starts_with(&asked),
+            "{command}"
+        );
+    }
+    let nested = text(&run(&["help", "runs", "prune"], data.path()).stdout);
+    assert!(nested.contains("--dry-run"), "{nested}");
+    assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_chapter_that_nobody_reads_is_a_quiet_end() {
+    let data = tempfile::tempdir().unwrap();
+    ends_quietly_unread(program(&["help", "events"], data.path()));
+    ends_quietly_unread(program(&["completions", "zsh"], data.path()));
+}
+
+#[test]
+fn a_chapter_on_a_terminal_goes_through_the_pager() {
+    let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    let pane = tmux.new_session("pager", 100, 30, "PS1='$ ' exec sh");
+    let help = format!("{} help streaming", env!("CARGO_BIN_EXE_td-observe"));
+    for (pager, shown) in [
+        ("PAGER='sed -n \"1s/^# /paged: /p\"'", "paged: Streaming"),
+        // Without one, and with one that cannot be started, the text is printed.
+        ("PAGER=", "## What is found too late"),
+        ("PAGER=/nonexistent/pager", "## What is found too late"),
+    ] {
+        let path = data.path().display();
+        let line = format!("clear; TD_DATA_DIR={path} {pager} {help}; echo 'status:' $?");
+        tmux.tmux(&["send-keys", "-t", &pane, &line, "Enter"]);
+        wait_for(shown, crate::support::CEILING, || {
+            let screen = tmux.screen(&pane);
+            match screen.contains(shown) && screen.contains("status: 0\n") {
+                true => Ok(()),
+                false => Err(screen),
+            }
+        });
+    }
+}
+
+#[test]
+fn help_has_own_options_first_and_fits_eighty_columns() {
+    let data = tempfile::tempdir().unwrap();
+    for command in COMMANDS {
+        for columns in [80, 100] {
+            let mut asked = program(&[command, "--help"], data.path());
+            asked.env("COLUMNS", columns.to_string());
+            let help = text(&asked.output().unwrap().stdout);
+            for line in help.lines() {
+                assert!(
+                    line.chars().count() <= columns,
+                    "{command} {columns}: {line}"
+                );
+            }
+            let at = |heading: &str| help.find(heading);
+            if let Some(global) = at("\nGlobal options:") {
+                assert!(at("\nOptions:").is_some_and(|own| own < global), "{help}");
+            }
+        }
+    }
+}
+
+#[test]
+fn options_without_a_meaning_are_left_out_of_the_help_and_refused() {
+    let data = tempfile::tempdir().unwrap();
+    for (command, more, option, value) in [
+        ("runs", &[][..], "--no-log", None),
+        ("runs", &[], "-L", Some("work")),
+        ("runs", &[], "--color", Some("never")),
+        ("states", &[], "-L", Some("work")),
+        ("states", &[], "--no-log", None),
+        ("log", &["x"], "-S", Some("/tmp/x")),
+        ("log", &["x"], "--no-log", None),
+        ("replay", &["x"], "-L", Some("work")),
+        ("export", &["x", "--format", "text"], "--json", None),
+        ("wait", &["x", "--exit"], "--data-dir", Some("/tmp")),
+        ("wait", &["x", "--exit"], "--no-log", None),
+        ("demo", &[], "-L", Some("work")),
+        ("agents", &[], "-L", Some("work")),
+        ("hooks", &["show", "claude"], "--json", None),
+        ("man", &["/nonexistent/x"], "-q", None),
+        ("help", &[], "--no-log", None),
+    ] {
+        let help = text(&run(&[command, "--help"], data.path()).stdout);
+        let (options, _) = help.split_once("Examples:").unwrap();
+        let names_it = |line: &str| {
+            let mut words = line.split([' ', ',']).filter(|word| !word.is_empty());
+            words.next() == Some(option) || words.next() == Some(option)
+        };
+        assert!(!options.lines().any(names_it), "{command} {option}: {help}");
+        let mut args = vec![command];
+        args.extend(more);
+        args.push(option);
+        args.extend(value);
+        assert_refused(&args, data.path(), &[&format!("{command}: "), "leave"]);
+    }
+    let watch = text(&run(&["watch", "--help"], data.path()).stdout);
+    for option in [
+        "-L <NAME>",
+        "-S <PATH>",
+        "--data-dir",
+        "--no-log",
+        "--json",
+        "--color",
+    ] {
+        assert!(watch.contains(option), "{option}: {watch}");
+    }
+}
+
+#[test]
+fn what_was_probably_meant_is_offered_with_what_there_is() {
+    let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    tmux.new_session("build", 80, 24, "exec cat");
+    tmux.new_session("agent", 80, 24, "exec cat");
+    let socket = tmux.socket().display().to_string();
+    assert_refused(
+        &["wacth"],
+        data.path(),
+        &["did you mean watch?", "runs", "replay"],
+    );
+    assert_refused(
+        &["help", "streming"],
+        data.path(),
+        &["did you mean \"streaming\"?", "waiting"],
+    );
+    assert_refused(
+        &["wait", "-S", &socket, "biuld", "--exit"],
+        data.path(),
+        &["did you mean \"build\"?", "there are: agent, build"],
+    );
+    assert_code(
+        &run(
+            &["run", "-q", "--execution-id", "make@1", "true"],
+            data.path(),
+        ),
+        0,
+    );
+    for command in [&["log"][..], &["replay"], &["export", "--format", "text"]] {
+        let args = [command, &["mkae@1"]].concat();
+        assert_refused(
+            &args,
+            data.path(),
+            &["did you mean \"make@1\"?", "there are: "],
+        );
+    }
+    // An event type of a newer version is no mistake.
+    let found = run(&["log", "make@1", "--type", "OutputUpdat"], data.path());
+    assert_code(&found, 0);
+    let note = text(&found.stderr);
+    assert!(note.contains("did you mean \"OutputUpdate\"?"), "{note}");
+    assert_eq!(note.lines().count(), 1, "{note}");
+    // A target that is not there is waited for, and its likeness is named.
+    let mut watch = crate::cli::Running::start(program(
+        &[
+            "watch",
+            "-S",
+            &socket,
+            "--execution-id",
+            "w",
+            "biuld",
+            "agent",
+        ],
+        data.path(),
+    ));
+    watch.wait_for("agent | [watching");
+    watch.signal(rustix::process::Signal::INT);
+    let note = text(&watch.end().stderr);
+    assert!(
+        note.contains("\"biuld\" does not exist; did you mean \"build\"?"),
+        "{note}"
+    );
+    assert!(!note.contains("\"agent\""), "{note}");
+}
+
+#[test]
+fn manual_pages_are_shown_without_a_warning() {
+    let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let pages = place.path().join("man/man1");
+    assert_code(&run(&["man", pages.to_str().unwrap()], data.path()), 0);
+    // Where documentation is left out, another program has the name.
+    let version = Command::new("man").arg("--version").output();
+    let is_installed = version.is_ok_and(|output| text(&output.stdout).starts_with("man "));
+    if !is_installed {
+        eprintln!("!!! man is not installed: its warnings are NOT tested (apt-get install man-db)");
+    }
+    for command in COMMANDS
+        .map(|name| format!("td-observe-{name}"))
+        .iter()
+        .chain([
+            &"td-observe".to_owned(),
+            &"td-observe-runs-prune".to_owned(),
+        ])
+    {
+        let page = pages.join(format!("{command}.1"));
+        assert!(page.exists(), "{page:?}");
+        if !is_installed {
+            continue;
+        }
+        let shown = Command::new("man")
+            .args(["--warnings", "-l"])
+            .arg(&page)
+            .env("MANWIDTH", "80")
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .unwrap();
+        assert!(
+            shown.status.success() && shown.stderr.is_empty(),
+            "{shown:#?}"
+        );
+        assert!(text(&shown.stdout).contains("SYNOPSIS"), "{shown:#?}");
+    }
+    let unwritable = run(&["man", "/dev/null/x"], data.path());
+    assert_code(&unwritable, 2);
+    assert!(
+        text(&unwritable.stderr).contains("/dev/null/x"),
+        "{unwritable:?}"
+    );
+}
+
+#[test]
+fn the_readme_is_short_and_its_links_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    assert!(readme.len() <= 12 * 1024, "{} bytes", readme.len());
+    for topic in TOPICS {
+        let link = format!("[{topic}](src/guide/{topic}.md)");
+        assert!(readme.contains(&link), "{link}");
+    }
+    for (_, rest) in readme
+        .match_indices("](")
+        .map(|(at, _)| readme.split_at(at + 2))
+    {
+        let path = rest.split(')').next().unwrap();
+        assert!(root.join(path).is_file(), "{path}");
+    }
+    assert!(!root.join("examples").exists());
+}
