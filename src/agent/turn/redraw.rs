@@ -11,7 +11,7 @@ pub struct ChangeContext {
     pub at: Duration,
     /// The cause of a redraw of the whole screen.
     pub redraw_cause: RedrawCause,
-    /// Whether a full-screen program is shown.
+    /// A full-screen program is shown.
     pub alternate: bool,
 }
 
