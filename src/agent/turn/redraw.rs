@@ -17,6 +17,7 @@ pub struct ChangeContext {
 
 /// A cause for programs to redraw their whole screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RedrawCause {
     /// No redraw.
     #[default]
