@@ -108,6 +108,16 @@ impl Syncer {
         self.jobs.try_send(job).map_err(TrySendError::into_inner)
     }
 
+    /// Queues syncing a run's file. Returns `false` if there is no room.
+    pub(super) fn offer_file(&self, id: &ExecutionId, file: Arc<File>) -> bool {
+        let job = SyncJob::Data {
+            id: id.clone(),
+            file,
+            done: None,
+        };
+        self.offer(job).is_ok()
+    }
+
     /// Syncs files and waits until that is done.
     pub(super) fn sync_now(&self, files: Vec<(ExecutionId, Arc<File>)>) {
         let (done, all_done) = bounded::<Infallible>(0);

@@ -74,7 +74,7 @@ fn trimmed(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_recording_that_is_played_ends_at_the_real_screen() {
+fn a_played_recording_ends_with_the_real_screen() {
     let server = TmuxServer::new();
     let path = server.directory().join("program.sh");
     fs::write(&path, SCENE).unwrap();
@@ -141,7 +141,7 @@ fn a_recording_that_is_played_ends_at_the_real_screen() {
 }
 
 #[test]
-fn text_is_what_was_printed() {
+fn text_export_equals_the_printed_text() {
     let server = TmuxServer::new();
     let numbers = "tmux wait-for go; seq -f 'a line that is longer than the pane is wide, number %.0f.' 1 3000; \
                    echo 'the end'; exec cat";
@@ -176,7 +176,7 @@ fn text_is_what_was_printed() {
 }
 
 #[test]
-fn wrong_usage_is_one_line() {
+fn wrong_usage_is_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
     record(temp.path(), "job", &[(0, "a"), (1000, "b")]);
     for (args, says) in [

@@ -60,7 +60,7 @@ fn there(log: &mut Follower) -> Vec<u64> {
 }
 
 #[test]
-fn a_second_process_shows_the_earlier_line_and_the_live_one_and_ends_with_the_run() {
+fn another_process_follows_a_run_to_its_end() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     tmux.new_session("job", 80, 24, ECHO);
     let socket = tmux.socket().display().to_string();
@@ -97,7 +97,7 @@ fn a_second_process_shows_the_earlier_line_and_the_live_one_and_ends_with_the_ru
 }
 
 #[test]
-fn across_rotations_every_line_comes_once_and_in_order_whenever_one_joins() {
+fn followers_get_every_line_once_across_rotations() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     // Some hundred kilobytes, in bursts.
     let flood = "read go; i=1; while [ $i -lt 12000 ]; do seq -f 'the line %.0f of the flood' $i $((i+99)); \
@@ -156,7 +156,7 @@ fn across_rotations_every_line_comes_once_and_in_order_whenever_one_joins() {
 }
 
 #[test]
-fn in_this_process_too_every_number_comes_once_while_files_come_and_go() {
+fn a_follower_in_this_process_gets_every_number_once() {
     let temp = tempfile::tempdir().unwrap();
     let rotation = Rotation {
         bytes_max: 16 * 1024,
@@ -186,7 +186,7 @@ fn in_this_process_too_every_number_comes_once_while_files_come_and_go() {
 }
 
 #[test]
-fn a_line_that_is_being_written_is_waited_for() {
+fn an_incomplete_line_is_waited_for() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("a");
@@ -216,7 +216,7 @@ fn a_line_that_is_being_written_is_waited_for() {
 }
 
 #[test]
-fn one_signal_ends_a_follower_at_once_and_in_order() {
+fn one_signal_ends_a_follower_in_order() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("a");
@@ -240,7 +240,7 @@ fn one_signal_ends_a_follower_at_once_and_in_order() {
 }
 
 #[test]
-fn what_others_do_to_the_file_does_not_hang_it() {
+fn changes_to_the_file_do_not_hang_a_follower() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("a");
@@ -289,7 +289,7 @@ fn what_others_do_to_the_file_does_not_hang_it() {
 }
 
 #[test]
-fn a_filter_holds_for_what_comes_too() {
+fn a_filter_applies_to_new_lines() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(
         temp.path(),

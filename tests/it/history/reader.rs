@@ -38,7 +38,7 @@ fn seqs(output: &Output) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_no_event_is_passed_over_counted_and_said_with_its_place() {
+fn invalid_lines_are_skipped_counted_and_located() {
     let temp = tempfile::tempdir().unwrap();
     let (one, two, three) = (
         warning(1, 0, "job", "a"),
@@ -89,7 +89,7 @@ fn what_is_no_event_is_passed_over_counted_and_said_with_its_place() {
 }
 
 #[test]
-fn what_is_not_known_is_passed_through_unchanged() {
+fn unknown_data_pass_unchanged() {
     let temp = tempfile::tempdir().unwrap();
     let lines = concat!(
         r#"{"ts":"2026-01-21T10:00:00Z","event":{"type":"LoopStarted","execution_id":"job","loop_type":"Phase","task":"Add auth"}}"#,
@@ -116,7 +116,7 @@ fn what_is_not_known_is_passed_through_unchanged() {
 }
 
 #[test]
-fn filters_see_the_text_as_it_was_printed() {
+fn filters_match_the_printed_text() {
     let temp = tempfile::tempdir().unwrap();
     let lines = [
         warning(1, 0, "job", "plain needle"),
@@ -186,7 +186,7 @@ fn filters_see_the_text_as_it_was_printed() {
 }
 
 #[test]
-fn what_is_not_there_is_said_in_one_line() {
+fn a_missing_run_is_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
     let there = run_with(temp.path(), b"");
     let path = |name: &str| there.join(name).display().to_string();
@@ -207,7 +207,7 @@ fn what_is_not_there_is_said_in_one_line() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_a_quiet_end() {
+fn a_broken_pipe_ends_quietly() {
     let temp = tempfile::tempdir().unwrap();
     let lines: String = (1..=20_000)
         .map(|seq| warning(seq, seq as i64, "job", "a line of some length") + "\n")
@@ -225,7 +225,7 @@ fn a_reader_that_leaves_is_a_quiet_end() {
 }
 
 #[test]
-fn what_is_no_file_is_not_waited_for() {
+fn a_named_pipe_does_not_block() {
     let temp = tempfile::tempdir().unwrap();
     let directory = run_with(temp.path(), b"");
     let events = directory.join("events.jsonl");

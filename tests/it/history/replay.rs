@@ -29,7 +29,7 @@ fn timed(args: &[&str], data: &Path) -> (String, Duration) {
 }
 
 #[test]
-fn it_shows_what_the_log_shows() {
+fn replay_prints_what_log_prints() {
     let temp = tempfile::tempdir().unwrap();
     recorded(temp.path());
     for format in [&[][..], &["--json"], &["--color", "always"]] {
@@ -49,7 +49,7 @@ fn it_shows_what_the_log_shows() {
 }
 
 #[test]
-fn it_takes_its_time_and_a_twentieth_of_it_if_asked_to() {
+fn replay_keeps_time_and_speed() {
     let temp = tempfile::tempdir().unwrap();
     recorded(temp.path());
     // Never sooner; later only because the machine is busy with other tests.
@@ -65,7 +65,7 @@ fn it_takes_its_time_and_a_twentieth_of_it_if_asked_to() {
 }
 
 #[test]
-fn a_part_of_it_begins_at_once() {
+fn a_filtered_replay_begins_at_once() {
     let temp = tempfile::tempdir().unwrap();
     recorded(temp.path());
     let numbers = |shown: &str| -> Vec<u32> {
@@ -109,7 +109,7 @@ fn a_part_of_it_begins_at_once() {
 }
 
 #[test]
-fn a_signal_ends_it_and_wrong_usage_is_one_line() {
+fn a_signal_ends_a_replay_and_wrong_usage_is_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
     record(
         temp.path(),

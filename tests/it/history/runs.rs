@@ -93,7 +93,7 @@ fn in_each_state(data: &Path) -> Bench {
 }
 
 #[test]
-fn each_is_listed_as_it_is_in_the_order_in_which_they_began() {
+fn runs_are_listed_in_order_with_their_state() {
     let temp = tempfile::tempdir().unwrap();
     assert!(listed(temp.path()).is_empty());
     assert_eq!(run(&["runs"], temp.path()).stdout, b"");
@@ -140,7 +140,7 @@ fn each_is_listed_as_it_is_in_the_order_in_which_they_began() {
 }
 
 #[test]
-fn logs_of_the_seed_are_listed_and_what_is_foreign_is_left_alone() {
+fn logs_of_the_seed_are_listed_and_other_files_ignored() {
     let temp = tempfile::tempdir().unwrap();
     let runs = temp.path().join("runs");
     // As in `001…`: no numbers, whole seconds, no metadata.
@@ -182,7 +182,7 @@ fn logs_of_the_seed_are_listed_and_what_is_foreign_is_left_alone() {
 }
 
 #[test]
-fn pruning_takes_the_oldest_and_never_what_is_written() {
+fn pruning_removes_the_oldest_and_never_an_open_run() {
     let temp = tempfile::tempdir().unwrap();
     let data = temp.path();
     let bench = in_each_state(data);
@@ -235,7 +235,7 @@ fn pruning_takes_the_oldest_and_never_what_is_written() {
 }
 
 #[test]
-fn a_run_that_ended_lately_is_kept_by_age() {
+fn a_recent_run_is_kept_by_age() {
     let temp = tempfile::tempdir().unwrap();
     record(temp.path(), "old", &[(0, "a line")]);
     let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
@@ -247,7 +247,7 @@ fn a_run_that_ended_lately_is_kept_by_age() {
 }
 
 #[test]
-fn names_are_told_as_they_are_and_lead_to_their_runs() {
+fn names_are_shown_unchanged_and_find_their_runs() {
     let temp = tempfile::tempdir().unwrap();
     let long = "a long name ".repeat(40);
     let names = [
@@ -300,7 +300,7 @@ fn names_are_told_as_they_are_and_lead_to_their_runs() {
 }
 
 #[test]
-fn retention_is_looked_after_when_a_run_begins() {
+fn retention_is_applied_when_a_run_begins() {
     let temp = tempfile::tempdir().unwrap();
     for number in 0..5 {
         record(
@@ -333,7 +333,7 @@ fn retention_is_looked_after_when_a_run_begins() {
 }
 
 #[test]
-fn what_runs_does_not_know_is_refused_in_one_line() {
+fn unknown_arguments_of_runs_are_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
     for (args, says) in [
         (&["runs", "build"][..], "\"build\" is not known here"),

@@ -191,7 +191,7 @@ fn stop(watch: Running) -> Output {
 
 /// Watches a pane of such a width that prints keys in every way.
 #[track_caller]
-fn nothing_is_given_away(width: u32) {
+fn assert_redacted(width: u32) {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let (command, secrets) = program_of(&server, "job");
     let pane = server.new_session("job", width, 24, &command);
@@ -228,17 +228,17 @@ fn nothing_is_given_away(width: u32) {
 }
 
 #[test]
-fn a_wide_pane_gives_nothing_away() {
-    nothing_is_given_away(200);
+fn secrets_in_a_wide_pane_are_redacted() {
+    assert_redacted(200);
 }
 
 #[test]
-fn neither_does_a_narrow_one_that_wraps_keys() {
-    nothing_is_given_away(30);
+fn wrapped_secrets_in_a_narrow_pane_are_redacted() {
+    assert_redacted(30);
 }
 
 #[test]
-fn what_stood_there_before_is_shown_without_keys() {
+fn the_baseline_is_redacted() {
     for width in [30, 200] {
         let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
         let path = server.directory().join("keys");
@@ -267,7 +267,7 @@ fn what_stood_there_before_is_shown_without_keys() {
 }
 
 #[test]
-fn names_of_sessions_and_windows_are_text_too() {
+fn names_of_sessions_and_windows_are_redacted() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let (first, second) = (keys()[3].1.clone(), keys()[4].1.clone());
     let hidden = Hidden::new([first.as_str(), &second]);
@@ -290,7 +290,7 @@ fn names_of_sessions_and_windows_are_text_too() {
 }
 
 #[test]
-fn only_an_explicit_flag_keeps_them() {
+fn only_an_explicit_flag_keeps_secrets() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     server.new_session("job", 200, 24, ECHO);
     let key = keys()[0].1.clone();
@@ -306,7 +306,7 @@ fn only_an_explicit_flag_keeps_them() {
 }
 
 #[test]
-fn rules_of_the_users_own_are_added() {
+fn rules_of_the_user_are_added() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     server.new_session("job", 200, 24, ECHO);
     let rule = |id: &str, begin: &str| {
