@@ -19,6 +19,7 @@ const CUT: &str = "\n[td-observe: cut here, more was printed]\n";
 
 /// A file of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IterationFile {
     /// The complete prompts.
     Prompt,

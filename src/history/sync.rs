@@ -34,6 +34,7 @@ const PROBLEMS_MAX: usize = 64;
 /// The time until written lines survive a power cut. A crash of the program alone loses nothing
 /// with any policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SyncPolicy {
     /// The system decides.
     Never,

@@ -1,4 +1,4 @@
-//! `log` on files as they come: torn, broken, foreign, of the future; and what of them is asked for.
+//! `log` on damaged and foreign files and files of later versions, with and without filters.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use std::process::Output;
 use super::{assert_wrong_usage, at, values};
 use crate::cli::{Running, assert_code, ends_quietly_unread, program, run, text};
 
-/// A run whose newest file has these bytes.
+/// Returns a run whose newest file has these bytes.
 fn run_with(data: &Path, bytes: &[u8]) -> PathBuf {
     let run = data.join("runs/job");
     fs::create_dir_all(&run).unwrap();
@@ -45,7 +45,8 @@ fn invalid_lines_are_skipped_counted_and_located() {
         warning(2, 1, "job", "b"),
         warning(3, 2, "job", "c"),
     );
-    // Half a line that another goes on in, nothing at all, zeros of a crash, text, no UTF-8.
+    // An incomplete line that another one continues, nothing at all, zeros of a crash, text,
+    // invalid UTF-8.
     let mut bytes = format!("{one}\n").into_bytes();
     let first_broken = bytes.len();
     bytes.extend(format!("{}{two}\n\n{two}\n", &two[..40]).into_bytes());
@@ -66,7 +67,7 @@ fn invalid_lines_are_skipped_counted_and_located() {
         );
         assert_eq!(said.lines().count(), 2, "{said}");
     }
-    // The same packed.
+    // The same compressed.
     let packed = temp.path().join("packed.gz");
     let mut encoder = flate2::write::GzEncoder::new(
         fs::File::create(&packed).unwrap(),
@@ -80,7 +81,8 @@ fn invalid_lines_are_skipped_counted_and_located() {
         text(&output.stderr).contains("5 lines are no events"),
         "{output:#?}"
     );
-    // And cut off in the middle of its packing: what there is comes, and an error tells the rest.
+    // The same cut within the compressed data: the events before the cut are read, and an error
+    // reports the rest.
     let half = fs::read(&packed).unwrap();
     fs::write(&packed, &half[..half.len() - 10]).unwrap();
     let output = run(&["log", packed.to_str().unwrap(), "--json"], temp.path());
@@ -123,7 +125,7 @@ fn filters_match_the_printed_text() {
         warning(2, 1000, "job", "a \"quoted\" needle\tand\ttabs"),
         warning(3, 2000, "other", "two\nlines of needle"),
         warning(4, 3000, "other", "an \u{1b}[31mescape"),
-        // Others write the same letters in another way.
+        // Other writers write the same letters differently.
         warning(5, 4000, "job", "a nee dle").replace("nee dle", "n\\u0065edle"),
         warning(6, 5000, "job", "漢字 needles"),
         warning(7, 6000, "job", r"back\slash/needle"),
@@ -141,7 +143,7 @@ fn filters_match_the_printed_text() {
         (&["--grep", r"back\\slash/n"], vec![7]),
         (&["--grep", "字 n"], vec![6]),
         (&["--grep", "(?i)NEEDLE"], vec![1, 2, 3, 5, 6, 7]),
-        // Not in the JSON, nor in its names.
+        // Filters match neither the JSON nor its names.
         (&["--grep", "seq"], vec![]),
         (&["--grep", "message"], vec![]),
         (&["--grep", r"\\t"], vec![]),
@@ -172,7 +174,7 @@ fn filters_match_the_printed_text() {
     ] {
         let args: Vec<&str> = more.iter().copied().chain(["--json"]).collect();
         assert_eq!(seqs(&log(temp.path(), &args)), expected, "{more:?}");
-        // People see as many events.
+        // The output for people has as many events.
         let shown = log(temp.path(), more);
         assert_code(&shown, 0);
         assert_eq!(
@@ -268,7 +270,7 @@ fn a_named_pipe_does_not_block() {
             fs::remove_dir(&events).unwrap();
         }
     }
-    // A closed file in such a place is a problem, and the others are read.
+    // A directory in place of a closed file is a problem, and the other files are read.
     fs::write(&events, warning(9, 0, "job", "the newest") + "\n").unwrap();
     fifo(&directory.join("events.000001.jsonl"));
     symlink(&elsewhere, directory.join("events.000002.jsonl")).unwrap();
