@@ -18,7 +18,7 @@ use crate::event::{Envelope, PaneId, TdEvent, lines_in};
 pub(crate) struct TextExport {
     survey: Survey,
     labels: SessionLabels,
-    /// Whether lines name their pane.
+    /// True if lines name their pane.
     is_labelled: bool,
     plain: PlainText,
     /// The execution of the last event.
@@ -76,7 +76,9 @@ impl TextExport {
                 self.plain.finish(out);
                 self.push_gap(event, out);
             }
-            event if !self.survey.is_of_one_pane() => self.plain.push(event, out),
+            event if !self.survey.is_of_one_pane() => {
+                self.plain.push(event, out);
+            }
             _ => {}
         }
     }
