@@ -225,9 +225,6 @@ impl States {
         let screen = &look.rows[look.history_rows()..];
         let mut rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
         let program = foreground_program(look.pid);
-        if self.program.is_none() && program.as_deref().is_some_and(shows_files) {
-            return None;
-        }
         // A tmux inside this one, or on another host, has its status line below the agent.
         rows.pop_if(|row| is_status_line(row));
         let detected = self.rules.detect(&AgentScreen {
@@ -243,8 +240,10 @@ impl States {
         });
         // Another agent's rules say nothing of this one.
         detected.filter(|detected| {
+            let is_file = KnownAgent::named(&detected.agent).is_some()
+                && program.as_deref().is_some_and(shows_files);
             let runs = self.program.as_ref();
-            runs.is_none_or(|program| program.name() == detected.agent)
+            runs.map_or(!is_file, |program| program.name() == detected.agent)
         })
     }
 
