@@ -1,6 +1,6 @@
 //! Child processes: the one way to start, feed, read, kill and reap a child (no helper threads).
 //!
-//! A child leads a process group of its own. A [`Supervisor`] writes its input, reads its output and
+//! A child leads a process group of its own. A `Supervisor` writes its input, reads its output and
 //! enforces its limits in the calling thread, until it reports the child's exit. [`run`] collects the
 //! output of a short command in this way: the output is complete up to the child's end, a grandchild that
 //! still holds the pipes does not delay it, and the whole group is killed at the deadline.
