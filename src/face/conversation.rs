@@ -74,7 +74,7 @@ pub(super) fn conversation_lines(
     })
 }
 
-/// What agents write around the output of a command.
+/// Text that agents write around the output of a command.
 const AROUND_OUTPUT: &[&str] = &[
     "Chunk ID: ",
     "Wall time: ",
