@@ -69,21 +69,21 @@ fn latencies(others: usize, interval_ms: u64) -> Vec<f64> {
     let server = server(others.max(1), others);
     let program = Program::Stamps {
         period_ms: PERIOD_MS,
-        // Some are printed before the next wait has begun.
+        // Some are printed before the next wait has started.
         count: STAMPS * 3,
     };
     let pane = server.new_session("stamps", 80, 24, &program.command_on_go());
     server.wait_for_text(&pane, "ready");
-    let waits = Waiter::new(server.server()).unwrap();
+    let waiter = Waiter::new(server.server()).unwrap();
     server.tmux(&["wait-for", "-S", "go"]);
-    (0..STAMPS).map(|_| latency(&waits, interval_ms)).collect()
+    (0..STAMPS).map(|_| latency(&waiter, interval_ms)).collect()
 }
 
-fn latency(waits: &Waiter, interval_ms: u64) -> f64 {
+fn latency(waiter: &Waiter, interval_ms: u64) -> f64 {
     let wait = at("stamps")
         .pattern(Pattern::regex(r"^stamp \d+ \d+ *$").unwrap())
         .interval(Duration::from_millis(interval_ms));
-    let WaitEnd::Matched(found) = waits.wait(&wait).unwrap().end else {
+    let WaitEnd::Matched(found) = waiter.wait(&wait).unwrap().end else {
         panic!("the next line comes");
     };
     let back = monotonic_ns();
@@ -125,15 +125,15 @@ fn cost(table: &mut Table, what: &str, printing: usize) {
 
 /// What waits take that wait for nothing that comes.
 fn waiting(server: &TmuxServer, pid: u32, panes: &[usize]) -> Spent {
-    let waits = Waiter::new(server.server()).unwrap();
+    let waiter = Waiter::new(server.server()).unwrap();
     thread::scope(|scope| {
         for pane in panes {
             let wait = at(&format!("s{pane}"))
                 .pattern(Pattern::text("what no pane prints").unwrap())
                 .interval(USUAL)
                 .timeout(SETTLE + WHILE + SETTLE);
-            let waits = &waits;
-            scope.spawn(move || assert_eq!(waits.wait(&wait).unwrap().end, WaitEnd::TimedOut));
+            let waiter = &waiter;
+            scope.spawn(move || assert_eq!(waiter.wait(&wait).unwrap().end, WaitEnd::TimedOut));
         }
         thread::sleep(SETTLE);
         spent(pid, || thread::sleep(WHILE))

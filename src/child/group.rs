@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 /// uninterruptible wait for a device, which must not block the observer, too.
 pub(super) const REAP_GRACE: Duration = Duration::from_secs(1);
 
-/// How often the end of a child is polled where the system has no descriptor for it.
+/// The poll interval of the end of a child where the system has no descriptor for it.
 const EXIT_POLL: Duration = Duration::from_millis(10);
 
 /// Kills a process group from any thread, while the group is known to exist.

@@ -19,11 +19,11 @@ use super::output::OutputReader;
 use crate::clock::Clock;
 use crate::thread::{Stop, is_stopped};
 
-/// How often the channels and the stopped state of the child are polled: neither can be waited for
+/// The poll interval of the channels and of the stopped state of the child: neither can be waited for
 /// together with pipes.
 const CHANNEL_POLL: Duration = Duration::from_millis(100);
 
-/// How often a terminating group is checked for remaining members.
+/// The poll interval of the remaining members of a terminating group.
 const MEMBER_POLL: Duration = Duration::from_millis(10);
 
 /// The size of one read: the capacity of a pipe on Linux unless it was changed.
@@ -94,16 +94,16 @@ pub(crate) trait ChildListener {
     }
 }
 
-/// When and how a supervisor ends its child.
+/// The reasons to end a child, and the time for that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits<'a> {
-    /// When the group is terminated.
+    /// The time at which the group is terminated.
     pub deadline: Option<Instant>,
     /// The time between the termination of the group and its kill. With zero it is killed at once.
     pub grace: Duration,
     /// The same where `stop` is the reason.
     pub stop_grace: Duration,
-    /// How long silent pipes that another process still holds are read after the child's end.
+    /// The time for which silent pipes that another process still holds are read after the child's end.
     pub linger: Duration,
     /// Signals that terminate the group.
     pub signals: &'a Receiver<Signal>,
@@ -111,7 +111,7 @@ pub(crate) struct Limits<'a> {
     pub stop: &'a Stop,
 }
 
-/// Why a child ended.
+/// The reason for the end of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitCause {
     /// It exited by itself.

@@ -58,7 +58,7 @@ pub(super) fn wait_of(typed: &TypedWait) -> Result<Wait, Failure> {
     if typed.include_existing {
         wait = wait.include_existing();
     }
-    if !wait.waits_for_anything() {
+    if !wait.has_condition() {
         return Err(Failure::usage(
             "nothing is waited for: give --text, --regex, --turn, --exit, --idle or --channel",
         ));
@@ -78,7 +78,7 @@ fn of(option: &str, error: crate::Error) -> Failure {
     Failure::usage(format!("{option}: {error}"))
 }
 
-/// Waiter, says what came of it, and exits with that.
+/// Waits, prints the outcome and returns its exit code.
 pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Failure> {
     let wait = wait_of(typed)?;
     let signals = Signals::catch(|| {})?;
@@ -88,15 +88,15 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
     let target = Target::parse(&typed.target)?;
     let version = watch::check_socket(&server, &clock)?;
     watch::check_targets(&server, version, &[target], &clock)?;
-    let waits = Waiter::new(server)?;
+    let waiter = Waiter::new(server)?;
     let (running, stop) = stop_pair();
     let first = signals.first().clone();
     let (alive, done) = stop_pair();
-    let waiter = crate::thread::spawn("td-wait", move || {
+    let thread = crate::thread::spawn("td-wait", move || {
         let _alive = alive;
-        let waited = waits.wait_or_stop(&wait, &stop);
-        drop(waits);
-        waited
+        let outcome = waiter.wait_until_stopped(&wait, &stop);
+        drop(waiter);
+        outcome
     })?;
     let mut signal = None;
     crossbeam_channel::select_biased! {
@@ -106,20 +106,20 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
             drop(running);
         }
     }
-    let waited = match waiter.join() {
-        Ok(waited) => waited.map_err(of_target)?,
+    let outcome = match thread.join() {
+        Ok(outcome) => outcome.map_err(of_target)?,
         Err(panicked) => return Err(Failure::other(panicked.to_string())),
     };
-    let Some(waited) = waited else {
-        // Stopped in order, but nothing was found: what comes after `&&` must not go on.
+    let Some(outcome) = outcome else {
+        // Nothing matched: a command after `&&` must not run.
         if options.json {
             print(&json!({"outcome": "interrupted"}).to_string())?;
         }
         let code = 128 + signal.unwrap_or(SIGINT);
         return Ok(ExitCode::from(u8::try_from(code).unwrap_or(NOT_FOUND)));
     };
-    tell(options, &waited)?;
-    Ok(ExitCode::from(code(&waited.end)))
+    print_outcome(options, &outcome)?;
+    Ok(ExitCode::from(code(&outcome.end)))
 }
 
 /// A server or a target that is not there is bad input here: nothing is there to wait at.
@@ -133,19 +133,21 @@ fn of_target(error: crate::Error) -> Failure {
 fn code(end: &WaitEnd) -> u8 {
     match end {
         WaitEnd::Matched(found) if found.exit_status.unwrap_or(0) == 0 => 0,
-        WaitEnd::Matched(_) | WaitEnd::Stopped(_) | WaitEnd::Ended(_) => NOT_FOUND,
+        WaitEnd::Matched(_) | WaitEnd::Stopped(_) | WaitEnd::Ended(_) | WaitEnd::Interrupted => {
+            NOT_FOUND
+        }
         WaitEnd::TimedOut => TIMED_OUT,
         WaitEnd::Lost => LOST,
     }
 }
 
-fn tell(options: &Options, waited: &WaitOutcome) -> Result<(), Failure> {
+fn print_outcome(options: &Options, outcome: &WaitOutcome) -> Result<(), Failure> {
     let line = if options.json {
-        as_json(waited).to_string()
+        as_json(outcome).to_string()
     } else if options.quiet {
         return Ok(());
     } else {
-        match &waited.end {
+        match &outcome.end {
             // What was found is what one would go on with.
             WaitEnd::Matched(found) | WaitEnd::Stopped(found) => match &found.text {
                 Some(text) => crate::face::one_line(text),
@@ -155,10 +157,11 @@ fn tell(options: &Options, waited: &WaitOutcome) -> Result<(), Failure> {
                 super::say(&format!("{}, and it did not come", why.as_str()));
                 return Ok(());
             }
+            WaitEnd::Interrupted => return Ok(()),
             WaitEnd::TimedOut => {
                 super::say(&format!(
                     "it did not come within {:.1} s",
-                    waited.elapsed.as_secs_f64()
+                    outcome.elapsed.as_secs_f64()
                 ));
                 return Ok(());
             }
@@ -179,8 +182,8 @@ fn print(line: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
 }
 
-fn as_json(waited: &WaitOutcome) -> Value {
-    let (outcome, found) = match &waited.end {
+fn as_json(outcome: &WaitOutcome) -> Value {
+    let (name, found) = match &outcome.end {
         WaitEnd::Matched(found) => ("found", found_json(found)),
         WaitEnd::Stopped(found) => ("stopped", found_json(found)),
         WaitEnd::Ended(why) => (
@@ -189,15 +192,16 @@ fn as_json(waited: &WaitOutcome) -> Value {
         ),
         WaitEnd::TimedOut => ("timed_out", Map::new()),
         WaitEnd::Lost => ("lost", Map::new()),
+        WaitEnd::Interrupted => ("interrupted", Map::new()),
     };
     let mut all = Map::new();
-    all.insert("outcome".to_owned(), json!(outcome));
+    all.insert("outcome".to_owned(), json!(name));
     all.extend(found);
-    all.insert("ts".to_owned(), json!(waited.ts.to_string()));
-    let elapsed = u64::try_from(waited.elapsed.as_millis()).unwrap_or(u64::MAX);
+    all.insert("ts".to_owned(), json!(outcome.ts.to_string()));
+    let elapsed = u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX);
     all.insert("elapsed_ms".to_owned(), json!(elapsed));
-    all.insert("lost_lines".to_owned(), json!(waited.lost_lines));
-    all.insert("last_lines".to_owned(), json!(waited.last_lines));
+    all.insert("lost_lines".to_owned(), json!(outcome.lost_lines));
+    all.insert("last_lines".to_owned(), json!(outcome.last_lines));
     Value::Object(all)
 }
 

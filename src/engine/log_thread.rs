@@ -1,8 +1,9 @@
-//! The log's thread: takes batches off the bus and has them written.
+//! The log thread takes batches from the bus and writes them.
 //!
-//! `td-log` reads the lossless lane, whose sender never waits, and gets [`LogCommand`]s from whoever opens
-//! and closes runs and nudges it then. It blocks on the lane, until something comes, it is nudged or
-//! the writer has something to do, and on the disk. It ends when the bus is closed and all has been read.
+//! `td-log` reads the lossless lane, whose sender never waits. It receives [`LogCommand`]s from the
+//! threads that open and close runs; each command interrupts the lane. It blocks on the lane until
+//! a batch or a command arrives or the writer has something to do, and on the disk. It ends when
+//! the bus is closed and everything is read.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,26 +18,27 @@ use crate::event::ExecutionId;
 use crate::history::{LogNoticeKind, LogOptions, LogReport, LogWriter, OpenRun, RunState};
 use crate::thread::{self, Handle, Panicked};
 
-/// LogCommands that wait: one for each run that is opened or closed while a batch is written.
+/// The number of queued commands: one for each run that is opened or closed while a batch is
+/// written.
 const COMMANDS_MAX: usize = 256;
 
-/// A run is closed this long after its last user let go of it, when all that the bus has sent by
-/// then is written: what was emitted before is long on its way.
+/// The delay between a run's last use and its closing. By then, all events emitted before have
+/// reached the lane.
 const CLOSE_AFTER: Duration = Duration::from_secs(1);
 
-/// What the log's thread is told.
+/// A command for the log thread.
 #[derive(Debug)]
 pub(super) enum LogCommand {
     /// Write this run's events.
     Attach(Box<OpenRun>),
-    /// This execution has no log: leave its events out, and say nothing of it.
+    /// Omit the events of this execution, which has no log.
     Skip(ExecutionId),
-    /// Say this in the run's metadata.
+    /// Add to the run's metadata.
     AddMetadata {
         id: ExecutionId,
         extra: Map<String, Value>,
     },
-    /// Nothing more comes for this run, or for this execution without one.
+    /// Close this run, or forget this execution without a log.
     Close {
         id: ExecutionId,
         state: RunState,
@@ -44,23 +46,23 @@ pub(super) enum LogCommand {
     },
 }
 
-/// Where commands are given, from any thread.
+/// Sends commands from any thread.
 #[derive(Clone)]
 pub(super) struct LogCommands {
     queue: Sender<LogCommand>,
-    /// Without it an command would wait for the next event, which may never come.
+    /// Without it, a command would wait for the next event, which may never arrive.
     interrupt: LaneInterrupt,
 }
 
 impl LogCommands {
     pub fn send(&self, command: LogCommand) {
-        // The log's thread lives as long as the bus; if it has panicked, the report says so.
+        // The log thread lives as long as the bus. If it has panicked, the report says so.
         let _ = self.queue.send(command);
         self.interrupt.interrupt();
     }
 }
 
-/// The log's thread.
+/// The handle of the log thread.
 pub(super) struct LogThread {
     commands: LogCommands,
     thread: Handle<LogReport>,
@@ -72,14 +74,14 @@ impl LogThread {
         let lane = bus.subscribe_lossless()?;
         let (queue, inbox) = bounded(COMMANDS_MAX);
         let interrupt = lane.interrupt();
-        let work = LogThreadState {
+        let state = LogThreadState {
             writer,
             inbox,
             bus,
             clock,
             closing: Vec::new(),
         };
-        let thread = thread::spawn("td-log", move || work.run(lane))?;
+        let thread = thread::spawn("td-log", move || state.run(lane))?;
         let commands = LogCommands { queue, interrupt };
         Ok(Self { commands, thread })
     }
@@ -88,7 +90,7 @@ impl LogThread {
         self.commands.clone()
     }
 
-    /// Waits for the end; the bus must be closed.
+    /// Waits for the end of the thread. The bus must be closed.
     pub fn finish(self) -> Result<LogReport, Panicked> {
         drop(self.commands);
         self.thread.join()
@@ -115,7 +117,8 @@ impl LogThreadState {
         loop {
             let now = self.clock.now();
             self.handle_commands(now);
-            // On a slow disk events are on their way for longer than that: the next batch wakes us.
+            // On a slow disk, events are queued for longer than the delay. The next batch wakes the
+            // thread.
             let close_at = match lane.is_caught_up() {
                 true => self.close_due(now),
                 false => None,
@@ -125,7 +128,8 @@ impl LogThreadState {
             self.pass_notices();
             match lane.recv_deadline(due) {
                 Ok(batch) => {
-                    // A run is attached before its first event is emitted: the command is there.
+                    // A run is attached before its first event is emitted, so the command is in the
+                    // queue.
                     let now = self.clock.now();
                     self.handle_commands(now);
                     self.writer.append(&batch, now);
@@ -136,14 +140,9 @@ impl LogThreadState {
         }
         let now = self.clock.now();
         self.handle_commands(now);
-        for PendingClose {
-            id,
-            state,
-            exit_status,
-            ..
-        } in std::mem::take(&mut self.closing)
-        {
-            self.writer.close_run(&id, state, exit_status, now);
+        for close in std::mem::take(&mut self.closing) {
+            self.writer
+                .close_run(&close.id, close.state, close.exit_status, now);
         }
         self.pass_notices();
         self.writer.finish(now)
@@ -152,7 +151,7 @@ impl LogThreadState {
     fn handle_commands(&mut self, now: Instant) {
         for command in self.inbox.try_iter() {
             match command {
-                // Opened again before it was closed: it goes on.
+                // The run was opened again before it was closed.
                 LogCommand::Attach(run) => {
                     self.closing
                         .retain(|closing| closing.id != *run.execution_id());
@@ -180,28 +179,19 @@ impl LogThreadState {
     }
 
     fn close_due(&mut self, now: Instant) -> Option<Instant> {
-        let (due, later) = std::mem::take(&mut self.closing)
-            .into_iter()
-            .partition(|closing: &PendingClose| closing.at <= now);
-        self.closing = later;
-        for PendingClose {
-            id,
-            state,
-            exit_status,
-            ..
-        } in due
-        {
-            self.writer.close_run(&id, state, exit_status, now);
+        for close in self.closing.extract_if(.., |close| close.at <= now) {
+            self.writer
+                .close_run(&close.id, close.state, close.exit_status, now);
         }
         self.closing.iter().map(|closing| closing.at).min()
     }
 
-    /// Says what the log has to say, on stderr and as events.
+    /// Reports the writer's notices on stderr and as events.
     fn pass_notices(&mut self) {
         for notice in self.writer.take_notices() {
             log::warn!("log of {}: {}", notice.execution_id, notice.message);
             if notice.kind != LogNoticeKind::NotKept {
-                // A bus that is being closed takes no more; it has been said on stderr.
+                // A bus that is closing accepts no more; stderr has the notice.
                 let _ = self.bus.emit(notice.to_event());
             }
         }
@@ -250,7 +240,7 @@ mod tests {
             state: RunState::Completed,
             exit_status: None,
         });
-        // As on a slow disk, much time passes while it writes.
+        // Simulates a slow disk: much time passes while the log writes.
         let system = Clock::system();
         let ceiling = system.now() + Duration::from_secs(30);
         while run.is_written().unwrap() {
@@ -282,7 +272,7 @@ mod tests {
             state: RunState::Completed,
             exit_status: None,
         });
-        // The lock is given back without any event, and without the end of the bus.
+        // The lock is released without any event, and before the end of the bus.
         let deadline = clock.now() + Duration::from_secs(30);
         while run.open(RunInfo::default(), clock.wall()).is_err() {
             assert!(clock.now() < deadline, "the run was never closed");

@@ -1,8 +1,8 @@
-//! The engine: puts bus, log and sources together, and takes them apart in the command that loses nothing.
+//! The engine connects bus, log and sources, and stops them in the order that loses nothing.
 //!
 //! Stopping travels the way data travels: sources stop and are joined, then the bus is closed and
-//! drained, then the log is written out and synced. Raw recordings end with the sources that they
-//! come from. Any other command loses the last events, or hangs.
+//! drained, then the log is written and synced. Raw recordings end with their sources. Any other
+//! order loses the last events, or hangs.
 
 mod log_thread;
 mod runs;
@@ -37,10 +37,10 @@ use log_thread::LogThread;
 use runs::RunRegistry;
 pub use timeline::Timeline;
 
-/// How long a source may take to end; they have ceilings of their own well below this.
+/// The time that a source may take to end; the sources' own limits are well below this.
 const SOURCE_END: Duration = Duration::from_secs(10);
 
-/// Sets up an [`Engine`].
+/// Configures an [`Engine`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
@@ -64,60 +64,61 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Without a log, unless [`Builder::data_dir`] says where.
+    /// Returns a builder of an engine without a log; [`Builder::data_dir`] adds one.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Keeps everything under this directory, in `runs/{execution_id}/events.jsonl`.
+    /// Keeps the history under this directory, in `runs/{execution_id}/events.jsonl`.
     pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(path.into());
         self
     }
 
-    /// When the log is made to survive a power cut; once a second unless told otherwise.
+    /// Sets when the log is synced; defaults to once a second.
     pub fn sync(mut self, policy: SyncPolicy) -> Self {
         self.log.sync = policy;
         self
     }
 
-    /// When a run's log goes on in a new file; at 64 MiB and once a day unless told otherwise.
+    /// Sets when a run's log continues in a new file; defaults to 64 MiB or one day.
     pub fn rotation(mut self, rotation: Rotation) -> Self {
         self.log.rotation = rotation;
         self
     }
 
-    /// How much history is kept; 10 GiB unless told otherwise.
+    /// Sets how much history is kept; defaults to 10 GiB.
     pub fn retention(mut self, retention: Retention) -> Self {
         self.log.retention = retention;
         self
     }
 
-    /// What is taken for a secret. Keys and tokens of the known kinds unless told otherwise: they
-    /// are taken out of every event before anybody gets it, and of a run's metadata.
-    /// [`Rules::none`] keeps everything in clear.
+    /// Sets what is redacted; defaults to keys and tokens of the known kinds. Secrets are removed
+    /// from every event before its delivery, and from the metadata of runs. [`Rules::none`]
+    /// disables redaction.
     pub fn redact(mut self, rules: Rules) -> Self {
         self.bus.redact = rules;
         self
     }
 
-    /// Events that a subscription holds while nobody reads it; 10,000 unless told otherwise.
+    /// Sets the number of events that a subscription holds while it is not read; defaults to
+    /// 10,000.
     pub fn capacity(mut self, events: usize) -> Self {
         self.bus.capacity = events;
         self
     }
 
-    /// Takes the time from elsewhere, for tests.
+    /// Sets the clock, for tests.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.bus.clock = clock;
         self
     }
 
-    /// Starts the bus and the log. Subscribe, then attach sources.
+    /// Starts the bus and the log. Subscribe before attaching sources.
     ///
     /// # Errors
-    /// When the data directory cannot be used (its path is in the error), or the system has no
-    /// threads to give.
+    /// If the data directory is unusable (the error contains its path), or threads cannot be
+    /// started.
     pub fn start(self) -> Result<Engine> {
         let clock = self.bus.clock.clone();
         let data = self.data_dir.map(DataDir::new);
@@ -155,7 +156,7 @@ impl Builder {
     }
 }
 
-/// Observes, numbers, keeps and hands out, until it is shut down.
+/// Observes executions, numbers their events, writes and delivers them until shutdown.
 ///
 /// ```no_run
 /// use td_observe::tmux::Server;
@@ -181,10 +182,10 @@ impl Builder {
 /// ```
 pub struct Engine {
     sources: Vec<Handle<()>>,
-    /// Sources that have ended so.
+    /// The panics of sources that have ended.
     panicked: Vec<Panicked>,
     pokes: Vec<Sender<()>>,
-    /// Each source holds it; `done` is closed when none does any more.
+    /// Each source holds a clone; `done` is closed when all are dropped.
     alive: Option<Arc<StopGuard>>,
     done: Stop,
     running: StopGuard,
@@ -196,19 +197,19 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// All events from here on, each as it is.
+    /// Returns a subscription to all events from now on, each delivered unchanged.
     pub fn subscribe(&self) -> Subscription {
         self.bus.subscribe()
     }
 
-    /// Events as the options say: filtered, merged, with more or less room.
+    /// Returns a subscription with options: filtered, merged, with another capacity.
     pub fn subscribe_with(&self, options: SubscribeOptions) -> Subscription {
         self.bus.subscribe_with(options)
     }
 
-    /// One execution from a number on: first what its log has, then what happens, without hole or
-    /// double. From 1 it is everything. This is for whoever comes late, and for whoever must miss
-    /// nothing though it may be slow.
+    /// Returns the events of one execution from a number on: first from its log, then live, without
+    /// gaps or duplicates. Number 1 gives all events. Use it to join late, or to receive every
+    /// event with a slow reader.
     ///
     /// ```no_run
     /// # fn main() -> td_observe::Result<()> {
@@ -227,15 +228,15 @@ impl Engine {
         Timeline::new(live, live_from, run, from_seq, self.clock.clone())
     }
 
-    /// The bus, for everything else that it can do.
+    /// Returns the bus.
     pub fn bus(&self) -> &Arc<EventBus> {
         &self.bus
     }
 
-    /// A handle to emit with, for an execution of your own. Its run is opened, or gone on with.
+    /// Returns an emitter for an execution of the caller, whose run is created or resumed.
     ///
     /// # Errors
-    /// When the engine is shutting down.
+    /// If the engine is shutting down.
     pub fn emitter_for(&self, id: impl Into<ExecutionId>, info: RunInfo) -> Result<EventEmitter> {
         self.runs.emitter(id.into(), info)
     }
@@ -243,7 +244,7 @@ impl Engine {
     /// Watches a tmux server, or parts of it.
     ///
     /// # Errors
-    /// When the interval is zero; when the system has no threads to give.
+    /// If the interval is zero, or threads cannot be started.
     pub fn watch(&mut self, watch: Watch) -> Result<()> {
         let (coordinator, poke) = Coordinator::new(watch)?;
         self.attach(coordinator)?;
@@ -251,8 +252,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Runs a command, on a thread of its own, and observes it. Its run is named after the program
-    /// and the time, as `make@1768989600`.
+    /// Runs a command on its own thread and observes it. Its run is named after the program and the
+    /// time, for example `make@1768989600`.
     ///
     /// ```no_run
     /// use td_observe::process::Command;
@@ -267,8 +268,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// When the system has no threads to give. [`JobHandle::wait`] reports a command that cannot be
-    /// started, with the errors of [`Command::observe`].
+    /// If threads cannot be started. [`JobHandle::wait`] reports a command that cannot be started,
+    /// with the errors of [`Command::observe`].
     pub fn execute(
         &mut self,
         command: Command,
@@ -278,10 +279,10 @@ impl Engine {
         self.attach_job(command_job(name, command))
     }
 
-    /// The same, under this name; its run is gone on with if there is one.
+    /// Runs a command under this name. An existing run is resumed.
     ///
     /// # Errors
-    /// As for [`Engine::execute`].
+    /// The same as [`Engine::execute`].
     pub fn execute_as(
         &mut self,
         id: impl Into<ExecutionId>,
@@ -295,8 +296,8 @@ impl Engine {
         Ok(handle)
     }
 
-    /// Looks at the output files of background agents until all have ended; their ends are events
-    /// of one run.
+    /// Polls the output files of background agents until all have ended. One run has the events of
+    /// all of them.
     ///
     /// ```no_run
     /// use td_observe::AgentWatch;
@@ -311,21 +312,20 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// When there is nothing to look at, or the interval is zero; when the system has no threads to
-    /// give.
+    /// If there is nothing to watch, the interval is zero, or threads cannot be started.
     pub fn watch_agents(&mut self, watch: AgentWatch) -> Result<JobHandle<AgentsReport>> {
         self.attach_job(agents_job(watch)?)
     }
 
-    /// Runs an agentic loop, on a thread of its own. Its run is called after the time, as
-    /// `loop@1768989600`, unless it is given an id; where there is such a run already, it is gone on
-    /// with. `extra` is kept in the run's metadata.
+    /// Runs an agentic loop on its own thread. Its run is named after the time, for example
+    /// `loop@1768989600`, if `id` is `None`. An existing run is resumed. `extra` is stored in the
+    /// run's metadata.
     ///
-    /// Several loops may run at once; each has its id, and its files.
+    /// Several loops may run at once; each has its own id and files.
     ///
     /// # Errors
-    /// When the system has no threads to give. [`JobHandle::wait`] reports a loop that cannot be started:
-    /// its directory does not exist, or its run cannot be opened.
+    /// If threads cannot be started. [`JobHandle::wait`] reports a loop that cannot be started: its
+    /// directory does not exist, or its run cannot be opened.
     pub fn run_loop(
         &mut self,
         id: Option<ExecutionId>,
@@ -340,14 +340,14 @@ impl Engine {
         self.attach_job(loop_job(name, engine, extra))
     }
 
-    /// Looks at everything at once, without waiting for the tick: after a command was typed into a
-    /// pane, say.
+    /// Polls everything at once without waiting for the next tick, for example after a command was
+    /// typed into a pane.
     pub fn poll_now(&self) {
         self.pokes.iter().for_each(poke);
     }
 
-    /// A channel that is closed when all sources that were attached have come to an end. None can
-    /// be attached afterwards.
+    /// Returns a channel that is closed when all attached sources have ended. No source can be
+    /// attached afterwards.
     pub fn done(&mut self) -> Receiver<std::convert::Infallible> {
         self.alive = None;
         self.done.clone()
@@ -368,7 +368,7 @@ impl Engine {
             let _alive = alive;
             Box::new(source).run(context);
         })?;
-        // Who has ended is let go: an engine may run many commands.
+        // Ended sources are dropped: an engine may run many commands.
         for ended in self.sources.extract_if(.., |source| source.is_finished()) {
             if let Err(panicked) = ended.join() {
                 self.panicked.push(panicked);
@@ -378,8 +378,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Stops everything in command: sources take their last look, all that they emitted is delivered
-    /// and written. Subscriptions end when they have been read to their end.
+    /// Stops everything in order: sources observe one last time, and everything that they emitted
+    /// is delivered and written. Subscriptions end when they are read to their end.
     pub fn shutdown(self) -> Report {
         let Self {
             sources,
@@ -409,7 +409,7 @@ impl Engine {
         }
         drop(pokes);
         runs.close_all();
-        // While the bus still takes what it has to say.
+        // The bus still accepts warnings.
         report.raw = runs.finish_recordings();
         if let Some(raw) = &report.raw {
             report.panicked.extend(raw.panicked.clone());
@@ -436,15 +436,15 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// What came of an engine's work.
+/// The result of an engine's work.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What the log says at its end; `None` without a log.
+    /// The report of the log; `None` without a log.
     pub log: Option<LogReport>,
-    /// What came of raw recordings; `None` when there were none.
+    /// The report of raw recordings; `None` if there were none.
     pub raw: Option<RecordingReport>,
-    /// Threads that panicked.
+    /// The threads that panicked.
     pub panicked: Vec<Panicked>,
-    /// Threads that did not end in time and were left.
+    /// The names of threads that did not end in time and still run.
     pub left: Vec<String>,
 }

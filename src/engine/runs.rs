@@ -1,4 +1,4 @@
-//! The runs that are open: who uses them, where they are kept.
+//! The open runs: their users and their history.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,11 +22,11 @@ use crate::redact::Rules;
 /// The time that shutdown waits for the disk of raw recordings; the same as for the history.
 const RECORDINGS_END: Duration = Duration::from_secs(5);
 
-/// Opens runs, counts their users, and closes them with the last.
+/// Opens runs, counts their users, and closes each run with its last user.
 pub(super) struct RunRegistry {
     bus: Arc<EventBus>,
     kept: Option<(DataDir, LogCommands)>,
-    /// What is not to stand in metadata either.
+    /// Redacts metadata, too.
     rules: Rules,
     pub recordings: RecordingWriter,
     clock: Clock,
@@ -36,16 +36,16 @@ pub(super) struct RunRegistry {
 #[derive(Default)]
 struct State {
     open: HashMap<ExecutionId, Open>,
-    /// What runs there were when the first one was opened.
+    /// The existing runs when the first run was opened.
     index: Option<RunIndex>,
-    /// The last label that was given without a log, and how often.
+    /// The last label that was used without a log, and how often.
     label: String,
     labelled: usize,
     closed: bool,
 }
 
 impl State {
-    /// The label, or with a number behind it where an execution has it or had it just before.
+    /// Returns the label, with a suffix if an execution has it or had it just before.
     fn free(&mut self, label: &str) -> ExecutionId {
         if self.label != label {
             (self.label, self.labelled) = (label.to_owned(), 0);
@@ -67,7 +67,7 @@ struct Open {
     emitter: EventEmitter,
     users: usize,
     history: Option<RunDirectory>,
-    /// Whether its events are kept; else the run's directory is another observer's.
+    /// The events are written; otherwise the run's directory belongs to another observer.
     is_kept: bool,
 }
 
@@ -88,20 +88,20 @@ impl RunRegistry {
         }
     }
 
-    /// The emitter of a run that stays open until the engine's end.
+    /// Returns the emitter of a run that stays open until the engine's end.
     pub fn emitter(&self, id: ExecutionId, info: RunInfo) -> Result<EventEmitter> {
         Ok(self.open(RunName::Exactly(id), info)?.emitter)
     }
 
-    /// Where the run of an execution is, or would be; `None` for one that is observed without a
-    /// log, whose numbers are not those of the log that another observer writes there.
+    /// Returns the existing or future run directory of an execution; `None` if the execution is
+    /// observed without a log, because another observer's log there has other numbers.
     pub fn directory(&self, id: &ExecutionId) -> Option<RunDirectory> {
         let (data, _) = self.kept.as_ref()?;
         let is_anothers = |open: &Open| !open.is_kept;
         (!self.state().open.get(id).is_some_and(is_anothers)).then(|| data.run(id))
     }
 
-    /// Nothing is opened any more.
+    /// Prevents that runs are opened.
     pub fn close_all(&self) {
         self.state().closed = true;
     }
@@ -112,11 +112,11 @@ impl RunRegistry {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panic leaves behind here is counts and handles, each of them whole.
+        // After a panic, counts and handles are still valid.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the run's log, if there is to be one.
+    /// Opens the run's log, if the engine keeps history.
     fn open_log(
         &self,
         state: &mut State,
@@ -127,7 +127,7 @@ impl RunRegistry {
         let now = self.clock.wall();
         let opened = match name {
             RunName::Exactly(id) => data.run(id).open(info, now),
-            // What cannot be found again is not looked for.
+            // A run without an identity is not looked up.
             RunName::Labelled(label) if info.identity.is_none() => {
                 RunIndex::default().open_run(data, label, info, now)
             }
@@ -237,7 +237,7 @@ impl Runs for RunRegistry {
 }
 
 impl RunRegistry {
-    /// A session may be called what nobody should read. An id that was chosen is kept as it is.
+    /// Redacts a session's name. An id chosen by the caller is kept.
     fn without_secrets(&self, name: RunName, mut info: RunInfo) -> (RunName, RunInfo) {
         info.label = self.rules.text(&info.label).into_owned();
         self.mask(&mut info.extra);

@@ -1,49 +1,48 @@
-//! A run from its beginning, or from anywhere, and then as it happens: history goes over into the live stream at the right number.
+//! Replays a run from any number and continues with its live events without gaps or duplicates.
 
 use std::time::{Duration, Instant};
 
 use crate::bus::{Delivery, EventRef, RecvError, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
-use crate::event::Envelope;
-use crate::event::LogGapRange;
+use crate::event::{Envelope, LogGapRange};
 use crate::history::{Follower, Query, RunDirectory};
 use crate::thread::park;
 
-/// How long to wait for the log to have what has been delivered already, without seeing it come on;
-/// beyond that it is a disk that stands still.
+/// The time to wait for the log to contain what was delivered live, while it makes no progress; a
+/// longer pause means a stalled disk.
 const LOG_PATIENCE: Duration = Duration::from_secs(5);
-/// How often to look whether it does: its writer is some milliseconds behind.
+/// The interval of these checks; the writer is some milliseconds behind.
 const LOG_PAUSE: Duration = Duration::from_millis(2);
 
-/// What one execution has done since a number, and then what it does; from
+/// The events of one execution from a number on, first from its log and then live; returned by
 /// [`Engine::timeline`](crate::Engine::timeline).
 ///
-/// Whoever comes late reads the log first and goes on live where it ends, and whoever was too slow
-/// and lagged gets from the log what the lane had to drop: each number comes once, in order. What
-/// the log lost stands in a [`LogGap`](crate::TdEvent::LogGap); where there is no log, or it does
-/// not come on, [`Delivery::Lagged`] says how many events are missing.
+/// A late reader gets the log first and continues live where it ends. A slow reader gets from the
+/// log what its lane dropped. Each number arrives once and in order. A
+/// [`LogGap`](crate::TdEvent::LogGap) represents what the log has lost. Without a log, or if it
+/// makes no progress, [`Delivery::Lagged`] states how many events are missing.
 #[derive(Debug)]
 pub struct Timeline {
     live: Subscription,
-    /// What the log has; `None` without one, or when it could not be read any more.
+    /// The reader of the log; `None` without a log, or after an error.
     log: Option<Follower>,
-    /// The number that is delivered next.
+    /// The next number to deliver.
     next: u64,
-    /// Numbers below it are to come from the log.
+    /// Numbers below this come from the log.
     behind: u64,
-    /// The live event that waits until the log has caught up.
+    /// A live event that waits until the log has caught up.
     waiting: Option<EventRef>,
-    /// What the log has behind a hole that was told.
+    /// The event of the log that follows a reported gap.
     behind_hole: Option<EventRef>,
-    /// The lane has dropped something that no later event has shown yet.
+    /// The lane has dropped events, and no later event has shown how many.
     has_lagged: bool,
-    /// How long the log may still take.
+    /// The time until which the log may make no progress.
     patience: Option<Instant>,
     clock: Clock,
 }
 
 impl Timeline {
-    /// The lane's first number is `live_from`; it has one execution.
+    /// Returns the timeline of one execution whose first live number is `live_from`.
     pub(super) fn new(
         live: Subscription,
         live_from: u64,
@@ -71,24 +70,25 @@ impl Timeline {
         }
     }
 
-    /// Waits for what comes next.
+    /// Waits for the next delivery.
     ///
     /// # Errors
-    /// [`RecvError`] when the bus is closed and all events have been read.
+    /// [`RecvError`] if the bus is closed and all events have been read.
     pub fn recv(&mut self) -> Result<Delivery, RecvError> {
         // Without a deadline, the only error is that the bus is closed.
         self.next_until(None).map_err(|_| RecvError)
     }
 
-    /// Waits for what comes next, for a while.
+    /// Waits for the next delivery, at most as long as `wait`.
     ///
     /// # Errors
-    /// [`RecvTimeoutError::Timeout`] when nothing came, [`RecvTimeoutError::Closed`] when nothing will.
+    /// [`RecvTimeoutError::Timeout`] if nothing arrived, [`RecvTimeoutError::Closed`] if nothing
+    /// will.
     pub fn recv_timeout(&mut self, wait: Duration) -> Result<Delivery, RecvTimeoutError> {
         self.next_until(self.clock.now().checked_add(wait))
     }
 
-    /// All that comes, waiting for it, until the bus is closed.
+    /// Returns an iterator that waits for deliveries until the bus is closed.
     pub fn iter(&mut self) -> impl Iterator<Item = Delivery> + '_ {
         std::iter::from_fn(|| self.recv().ok())
     }
@@ -110,7 +110,7 @@ impl Timeline {
             }
             match self.live.recv_until(deadline) {
                 Ok(Delivery::Event(event)) => match LogGapRange::of(&event) {
-                    // Shown live only.
+                    // Delivered live only.
                     None => return Ok(Delivery::Event(event)),
                     Some(numbers) if numbers.last < self.next => {}
                     Some(numbers) => {
@@ -118,10 +118,10 @@ impl Timeline {
                         self.waiting = Some(event);
                     }
                 },
-                // The next event shows by its number what is missing.
+                // The number of the next event shows what is missing.
                 Ok(Delivery::Lagged { .. }) => self.has_lagged = true,
                 Err(RecvTimeoutError::Closed) if std::mem::take(&mut self.has_lagged) => {
-                    // The last ones are missing, and nothing tells how many but the log.
+                    // The last events are missing, and only the log knows how many.
                     self.behind = u64::MAX;
                 }
                 Err(error) => return Err(error),
@@ -129,7 +129,7 @@ impl Timeline {
         }
     }
 
-    /// The next event that the log has; when it has none for too long, what is missing.
+    /// Returns the next event of the log, or what is missing if the log makes no progress.
     fn next_of_log(&mut self) -> Option<Delivery> {
         if let Some(event) = self.behind_hole.take()
             && LogGapRange::of(&event).is_some_and(|numbers| numbers.last >= self.next)
@@ -149,17 +149,17 @@ impl Timeline {
                 Some(record) => {
                     self.patience = None;
                     let numbers = LogGapRange::of(&record.envelope);
-                    // A file that somebody removed, or that cannot be read.
+                    // A file was removed or cannot be read.
                     let hole = numbers.filter(|numbers| numbers.first > self.next);
                     if let Some(numbers) = hole {
-                        // What comes live is not missing.
+                        // Events that arrive live are not missing.
                         let to = numbers.first.min(self.behind);
                         let missed = to.saturating_sub(self.next);
                         self.next = to;
                         self.behind_hole = Some(EventRef::from(record.envelope));
                         return Some(Delivery::Lagged { missed });
                     }
-                    // Lines without numbers are older than numbers: before all others.
+                    // Lines without numbers precede all numbered ones.
                     if numbers.is_some_and(|numbers| numbers.last >= self.next)
                         || (numbers.is_none() && self.next == 1)
                     {
@@ -171,7 +171,7 @@ impl Timeline {
         }
     }
 
-    /// What the log will not have any more, if it is that.
+    /// Returns what is missing, if the log will not have it.
     fn given_up(&mut self) -> Option<Delivery> {
         let now = self.clock.now();
         let patience = *self.patience.get_or_insert(now + LOG_PATIENCE);
@@ -185,7 +185,7 @@ impl Timeline {
         self.patience = None;
         let behind = std::mem::replace(&mut self.behind, 0);
         if behind == u64::MAX {
-            // The end: all that there is has been read.
+            // The end: everything is read.
             return None;
         }
         let missed = behind.saturating_sub(self.next);

@@ -8,6 +8,7 @@
 //! Every control sequence in the recording is written here: text passes through `clean`. Memory is
 //! bounded by what a screen shows and a little more, however long the run is.
 
+mod terminal;
 mod wrapping;
 
 mod alternate_screen;
@@ -25,6 +26,7 @@ use crate::event::{Envelope, EventKind, PaneId, TdEvent};
 use crate::recording::{Encoder, EventCode};
 use merged_terminal::MergedTerminal;
 use pane_terminal::PaneTerminal;
+use terminal::ExportTerminal;
 
 /// Players show markers in a list or on the time line.
 const MARKER_COLUMNS_MAX: usize = 80;
@@ -44,13 +46,7 @@ pub(crate) struct AsciicastOptions {
 #[derive(Debug)]
 pub(crate) struct AsciicastExport {
     encoder: Encoder,
-    terminal: ExportTerminal,
-}
-
-#[derive(Debug)]
-enum ExportTerminal {
-    Pane(Box<PaneTerminal>),
-    Merged(Box<MergedTerminal>),
+    terminal: Box<dyn ExportTerminal>,
 }
 
 impl AsciicastExport {
@@ -59,8 +55,8 @@ impl AsciicastExport {
         Self {
             encoder: Encoder::new(title, options.idle_limit),
             terminal: match options.pane {
-                Some(pane) => ExportTerminal::Pane(Box::new(PaneTerminal::new(pane))),
-                None => ExportTerminal::Merged(Box::new(MergedTerminal::new())),
+                Some(pane) => Box::new(PaneTerminal::new(pane)),
+                None => Box::new(MergedTerminal::new()),
             },
         }
     }
@@ -73,33 +69,22 @@ impl AsciicastExport {
             return;
         }
         self.encoder.advance_to(envelope.ts);
-        let is_foreign = match &self.terminal {
-            ExportTerminal::Pane(pane) => pane.is_foreign(event),
-            ExportTerminal::Merged(_) => false,
-        };
-        if !is_foreign && let Some(marker) = marker(event) {
-            self.encoder.event(EventCode::Marker, &marker, out);
-        }
-        match &mut self.terminal {
-            ExportTerminal::Pane(pane) => pane.push(event, &mut self.encoder, out),
-            ExportTerminal::Merged(merged) => merged.push(envelope, &mut self.encoder, out),
+        if self.terminal.includes(event) {
+            if let Some(marker) = marker(event) {
+                self.encoder.event(EventCode::Marker, &marker, out);
+            }
+            self.terminal.push(envelope, &mut self.encoder, out);
         }
         if self.encoder.needs_header() {
-            self.encoder.write_header(self.size(), out);
+            self.encoder.write_header(self.terminal.size(), out);
         }
     }
 
     /// Adds the end of the recording.
     pub fn finish(&mut self, out: &mut String) {
-        self.encoder.write_header(self.size(), out);
-        if let ExportTerminal::Merged(merged) = &mut self.terminal {
-            merged.finish(&mut self.encoder, out);
-        }
-        let exit_status = match &self.terminal {
-            ExportTerminal::Pane(pane) => pane.exit_status(),
-            ExportTerminal::Merged(merged) => merged.exit_status(),
-        };
-        if let Some(status) = exit_status {
+        self.encoder.write_header(self.terminal.size(), out);
+        self.terminal.finish(&mut self.encoder, out);
+        if let Some(status) = self.terminal.exit_status() {
             self.encoder
                 .event(EventCode::Exit, &status.to_string(), out);
         } else if self.encoder.has_unwritten_time() {
@@ -110,17 +95,7 @@ impl AsciicastExport {
 
     /// The number of changes to lines that had left the screen: a recording cannot show these.
     pub fn unreached(&self) -> u64 {
-        match &self.terminal {
-            ExportTerminal::Pane(pane) => pane.unreached(),
-            ExportTerminal::Merged(_) => 0,
-        }
-    }
-
-    fn size(&self) -> (usize, usize) {
-        match &self.terminal {
-            ExportTerminal::Pane(pane) => pane.size(),
-            ExportTerminal::Merged(merged) => merged.size(),
-        }
+        self.terminal.unreached()
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Console {
     alerts: Alerts,
     printed: PrintedRows,
     policy: PanePolicy,
+    /// The execution and the name of the last agent whose error was shown.
+    failed: Option<Box<(String, String)>>,
     /// The next time when a held line is due, in microseconds.
     deadline: Option<i64>,
 }
@@ -149,7 +151,7 @@ impl Console {
 
     fn live_execution(&self, columns: usize) -> Option<String> {
         let live = self.executions.live()?;
-        let label = self.labels.label(live.execution_id(), None);
+        let label = self.labels.label(&live.execution_id, None);
         let columns = columns.checked_sub(self.rows.before_columns(&label))?;
         let text = live_text(live, self.rows.options.coloured, columns)?;
         Some(self.rows.before(&label) + &text)

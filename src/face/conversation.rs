@@ -25,7 +25,9 @@ pub(super) fn conversation_lines(
     Some(match event {
         TdEvent::PromptSent { prompt_summary, .. } => {
             let rows = prompt_summary.lines().filter(|row| !row.trim().is_empty());
-            rows.map(|row| line(Tone::Prompt, format!("> {row}")))
+            let marks = std::iter::once("> ").chain(std::iter::repeat("  "));
+            rows.zip(marks)
+                .map(|(row, mark)| line(Tone::Prompt, format!("{mark}{row}")))
                 .collect()
         }
         TdEvent::TokenReceived { token, .. } => {
@@ -49,6 +51,8 @@ pub(super) fn conversation_lines(
             ..
         } => {
             let (tone, text) = tool_result(tool_name, *success, *duration_ms);
+            // A tool call that was read off a screen has no duration.
+            let text = text.trim_end_matches(" after 0.00 s");
             let result = match first_line(result_summary) {
                 result if result.is_empty() => result,
                 result => format!(": {result}"),
@@ -130,7 +134,7 @@ mod tests {
             token_count: 0,
             pane: pane.clone(),
         };
-        assert_eq!(shown(&prompt), ["> fix it", "> please"]);
+        assert_eq!(shown(&prompt), ["> fix it", "  please"]);
         let tool = TdEvent::ToolCallStarted {
             execution_id: execution_id.clone(),
             iteration: 1,

@@ -2,15 +2,16 @@
 //!
 //! Text that programs print is not described; the faces show it as it is.
 
-mod description;
 mod phrases;
+
+mod description;
 
 mod agents;
 mod executions;
 mod loops;
 mod sources;
 
-pub(super) use agents::{agent_and_detail, agent_phrase, ends_answer, tool_result};
+pub(super) use agents::{agent_and_detail, agent_phrase, tool_result};
 pub(super) use description::{Description, beginning};
 pub(super) use phrases::{ExitOutcome, HUNG_UP, duration, lagged};
 

@@ -2,8 +2,8 @@
 
 use super::ansi::{cut_painted, end_of_painted};
 use super::clean::{cut, push_clean};
-use super::describe::{HUNG_UP, ends_answer};
-use super::stream_lines::{LineEnd, LiveLine, Origin, StreamLine, StreamLines};
+use super::describe::HUNG_UP;
+use super::stream_lines::{LineEnd, OpenStream, Origin, StreamLine, StreamLines};
 use super::tone::{Tone, push_styled};
 use crate::event::TdEvent;
 
@@ -32,48 +32,24 @@ impl ExecutionLines {
     /// no description.
     pub fn push(&mut self, event: &TdEvent, emit: &mut dyn FnMut(ExecutionText<'_>)) -> bool {
         let id = event.execution_id();
-        if ends_answer(event) {
-            self.end(id, Origin::Model, emit);
+        let lines = &mut self.lines;
+        if let TdEvent::ExecutionOutput { stream, text, .. } = event
+            && let Some(plain) = lines.plain_lines(id, Origin::Child, stream, text)
+        {
+            lines.end_origin(id, Origin::Model, &mut |line| {
+                emit(ExecutionText::Line(line))
+            });
+            let rest = &text[plain.len()..];
+            emit(ExecutionText::PlainLines {
+                stream,
+                lines: plain,
+            });
+            lines.push(id, Origin::Child, stream, rest, &mut |line| {
+                emit(ExecutionText::Line(line));
+            });
+            return true;
         }
-        match event {
-            TdEvent::TokenReceived { token, .. } => {
-                self.push_text((id, Origin::Model), "stdout", token, emit);
-            }
-            TdEvent::ExecutionOutput { stream, text, .. } => {
-                let mut text = text.as_str();
-                if let Some(lines) = self.lines.plain_lines(id, Origin::Child, stream, text) {
-                    text = &text[lines.len()..];
-                    emit(ExecutionText::PlainLines { stream, lines });
-                }
-                self.push_text((id, Origin::Child), stream, text, emit);
-            }
-            TdEvent::ValidationOutput {
-                line, is_stderr, ..
-            } => {
-                let stream = if *is_stderr { "stderr" } else { "stdout" };
-                // The event has the line without its line end.
-                for text in [line.as_str(), "\n"] {
-                    self.push_text((id, Origin::Check), stream, text, emit);
-                }
-            }
-            // A shell's prompt shows the job; only failures are reported.
-            TdEvent::ExecutionStarted { pane: Some(_), .. }
-            | TdEvent::ExecutionCompleted {
-                pane: Some(_),
-                exit_code: None | Some(0 | HUNG_UP),
-                ..
-            } => {}
-            TdEvent::ExecutionStarted { .. } | TdEvent::ExecutionCompleted { .. } => {
-                self.end(id, Origin::Child, emit);
-                return false;
-            }
-            TdEvent::ValidationStarted { .. } | TdEvent::ValidationCompleted { .. } => {
-                self.end(id, Origin::Check, emit);
-                return false;
-            }
-            _ => return false,
-        }
-        true
+        lines.push_event(event, &mut |line| emit(ExecutionText::Line(line))) || is_silent_job(event)
     }
 
     /// Ends all open lines, because no more text comes or the next text does not continue them.
@@ -82,28 +58,23 @@ impl ExecutionLines {
     }
 
     /// The open line that was written last.
-    pub fn live(&self) -> Option<LiveLine<'_>> {
+    pub fn live(&self) -> Option<&OpenStream> {
         self.lines.live()
     }
+}
 
-    fn push_text(
-        &mut self,
-        (id, origin): (&str, Origin),
-        stream: &str,
-        text: &str,
-        emit: &mut dyn FnMut(ExecutionText<'_>),
-    ) {
-        let lines = &mut self.lines;
-        lines.push(id, origin, stream, text, &mut |line| {
-            emit(ExecutionText::Line(line));
-        });
-    }
-
-    fn end(&mut self, id: &str, origin: Origin, emit: &mut dyn FnMut(ExecutionText<'_>)) {
-        let is_over = |of: &str, other| of == id && other == origin;
-        self.lines
-            .end(is_over, &mut |line| emit(ExecutionText::Line(line)));
-    }
+/// Whether the event is of a job in a pane and not reported: a shell's prompt shows the job, so only
+/// failures are.
+fn is_silent_job(event: &TdEvent) -> bool {
+    matches!(
+        event,
+        TdEvent::ExecutionStarted { pane: Some(_), .. }
+            | TdEvent::ExecutionCompleted {
+                pane: Some(_),
+                exit_code: None | Some(0 | HUNG_UP),
+                ..
+            }
+    )
 }
 
 impl ExecutionText<'_> {
@@ -152,15 +123,15 @@ fn push_rows(out: &mut String, before: &str, stream: &str, lines: &str, coloured
 
 /// The text of a live line with the name of its stream, cut to `columns`; `None` without visible text. A
 /// model's answer grows at its end, so its end is shown.
-pub(super) fn live_text(live: LiveLine<'_>, coloured: bool, columns: usize) -> Option<String> {
+pub(super) fn live_text(live: &OpenStream, coloured: bool, columns: usize) -> Option<String> {
     let (mut name, mut text) = (String::new(), String::new());
-    live.push(&mut text, coloured);
+    live.push_open(&mut text, coloured);
     if text.is_empty() {
         return None;
     }
-    push_stream_name(&mut name, live.stream(), coloured);
+    push_stream_name(&mut name, &live.name, coloured);
     let text = name + &text;
-    let shown = match live.origin() {
+    let shown = match live.origin {
         Origin::Model => end_of_painted(&text, columns),
         Origin::Child | Origin::Check => cut_painted(&text, columns),
     };

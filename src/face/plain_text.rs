@@ -1,7 +1,6 @@
 //! Writes text outside of panes as complete lines: the output of programs, models and checks (pure).
 
 use super::clean::cut;
-use super::describe::ends_answer;
 use super::stream_lines::{LineEnd, Origin, StreamLine, StreamLines};
 use crate::event::TdEvent;
 
@@ -23,37 +22,15 @@ impl PlainText {
         }
     }
 
-    /// Adds the lines that an event completes. Some events without text end open lines.
-    pub fn push(&mut self, event: &TdEvent, out: &mut String) {
-        if ends_answer(event) {
-            self.end(|_, origin| origin == Origin::Model, out);
-        }
-        let id = event.execution_id();
-        let (lines, written) = (&mut self.lines, &mut self.written);
-        let mut emit = |line: StreamLine<'_>| written.push(line, out);
-        match event {
-            TdEvent::ExecutionOutput { stream, text, .. } => {
-                lines.push(id, Origin::Child, stream, text, &mut emit);
-            }
-            TdEvent::TokenReceived { token, .. } => {
-                lines.push(id, Origin::Model, "", token, &mut emit);
-            }
-            TdEvent::ValidationOutput {
-                line, is_stderr, ..
-            } => {
-                let stream = if *is_stderr { "stderr" } else { "stdout" };
-                // The event has the line without its line end.
-                lines.push(id, Origin::Check, stream, line, &mut emit);
-                lines.push(id, Origin::Check, stream, "\n", &mut emit);
-            }
-            TdEvent::ExecutionStarted { pane: None, .. }
-            | TdEvent::ExecutionCompleted { pane: None, .. } => {
-                lines.end(|of, origin| of == id && origin == Origin::Child, &mut emit);
-            }
+    /// Adds the lines that an event completes; returns whether the event has text.
+    pub fn push(&mut self, event: &TdEvent, out: &mut String) -> bool {
+        if let TdEvent::LogGap { .. } = event {
             // Text after the gap does not continue these lines.
-            TdEvent::LogGap { .. } => self.finish(out),
-            _ => {}
+            self.finish(out);
         }
+        let written = &mut self.written;
+        self.lines
+            .push_event(event, &mut |line| written.push(line, out))
     }
 
     /// Ends the line that is being written, because another writer adds one.
@@ -72,7 +49,7 @@ impl PlainText {
     pub fn live(&self, columns: usize) -> String {
         let mut text = String::new();
         if let (Some(live), None) = (self.lines.live(), self.written.partial) {
-            live.push(&mut text, false);
+            live.push_open(&mut text, false);
         }
         cut(&text, columns).to_owned()
     }
@@ -113,16 +90,6 @@ impl WrittenLines {
             out.push_str(self.line_end);
         }
     }
-}
-
-/// Whether the event has text outside of panes.
-pub(super) fn has_text(event: &TdEvent) -> bool {
-    matches!(
-        event,
-        TdEvent::ExecutionOutput { .. }
-            | TdEvent::TokenReceived { .. }
-            | TdEvent::ValidationOutput { .. }
-    )
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::ansi::Painter;
 use super::clean::are_printable;
+use crate::event::TdEvent;
 
 /// The size of a part of a long open line: hundreds of screen rows, and little memory.
 const OPEN_BYTES_MAX: usize = 64 * 1024;
@@ -69,29 +70,6 @@ impl StreamLine<'_> {
     }
 }
 
-/// The open line that was written last.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LiveLine<'a>(&'a OpenStream);
-
-impl<'a> LiveLine<'a> {
-    pub fn execution_id(self) -> &'a str {
-        &self.0.execution_id
-    }
-
-    pub fn stream(self) -> &'a str {
-        &self.0.name
-    }
-
-    pub fn origin(self) -> Origin {
-        self.0.origin
-    }
-
-    /// Adds the text for display.
-    pub fn push(self, out: &mut String, coloured: bool) {
-        self.0.painter.clone().push(out, &self.0.open, coloured);
-    }
-}
-
 /// The open lines of all streams.
 #[derive(Debug, Default)]
 pub(super) struct StreamLines {
@@ -100,11 +78,12 @@ pub(super) struct StreamLines {
     count: u64,
 }
 
+/// A stream, and its open line.
 #[derive(Debug)]
-struct OpenStream {
-    execution_id: String,
-    origin: Origin,
-    name: String,
+pub(super) struct OpenStream {
+    pub execution_id: String,
+    pub origin: Origin,
+    pub name: String,
     number: u64,
     /// The count at its last piece.
     touched: u64,
@@ -117,6 +96,42 @@ struct OpenStream {
 }
 
 impl StreamLines {
+    /// Takes the text of an event, and ends the lines that the event ends. Returns whether the event has
+    /// text.
+    pub fn push_event(&mut self, event: &TdEvent, emit: &mut dyn FnMut(StreamLine<'_>)) -> bool {
+        let id = event.execution_id();
+        if ends_answer(event) {
+            self.end_origin(id, Origin::Model, emit);
+        }
+        match event {
+            TdEvent::TokenReceived { token, .. } => {
+                self.push(id, Origin::Model, "stdout", token, emit);
+            }
+            TdEvent::ExecutionOutput { stream, text, .. } => {
+                self.push(id, Origin::Child, stream, text, emit);
+            }
+            TdEvent::ValidationOutput {
+                line, is_stderr, ..
+            } => {
+                let stream = if *is_stderr { "stderr" } else { "stdout" };
+                // The event has the line without its line end.
+                self.push(id, Origin::Check, stream, line, emit);
+                self.push(id, Origin::Check, stream, "\n", emit);
+            }
+            TdEvent::ExecutionStarted { pane: None, .. }
+            | TdEvent::ExecutionCompleted { pane: None, .. } => {
+                self.end_origin(id, Origin::Child, emit);
+                return false;
+            }
+            TdEvent::ValidationStarted { .. } | TdEvent::ValidationCompleted { .. } => {
+                self.end_origin(id, Origin::Check, emit);
+                return false;
+            }
+            _ => return false,
+        }
+        true
+    }
+
     /// Takes the next piece of a stream, and emits the lines that it completes.
     pub fn push(
         &mut self,
@@ -182,10 +197,15 @@ impl StreamLines {
         });
     }
 
-    /// The open line that was written last.
-    pub fn live(&self) -> Option<LiveLine<'_>> {
+    /// Ends the streams of one origin in an execution.
+    pub fn end_origin(&mut self, id: &str, origin: Origin, emit: &mut dyn FnMut(StreamLine<'_>)) {
+        self.end(|of, other| of == id && other == origin, emit);
+    }
+
+    /// The stream whose open line was written last.
+    pub fn live(&self) -> Option<&OpenStream> {
         let open = self.streams.iter().filter(|stream| !stream.open.is_empty());
-        open.max_by_key(|stream| stream.touched).map(LiveLine)
+        open.max_by_key(|stream| stream.touched)
     }
 
     fn make_room(&mut self, emit: &mut dyn FnMut(StreamLine<'_>)) {
@@ -200,6 +220,11 @@ impl StreamLines {
 }
 
 impl OpenStream {
+    /// Adds the open line for display.
+    pub fn push_open(&self, out: &mut String, coloured: bool) {
+        self.painter.clone().push(out, &self.open, coloured);
+    }
+
     fn is(&self, execution_id: &str, origin: Origin, name: &str) -> bool {
         self.origin == origin && self.name == name && self.execution_id == execution_id
     }
@@ -293,6 +318,18 @@ impl OpenStream {
             painter: &mut self.painter,
         });
     }
+}
+
+/// Whether an event ends a model's answer, which has no end event of its own.
+fn ends_answer(event: &TdEvent) -> bool {
+    !matches!(
+        event,
+        TdEvent::TokenReceived { .. }
+            | TdEvent::Warning { .. }
+            | TdEvent::AgentState { .. }
+            | TdEvent::LogOpened { .. }
+            | TdEvent::Unknown(_)
+    )
 }
 
 /// The last character boundary up to `at`.

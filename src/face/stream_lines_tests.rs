@@ -73,12 +73,15 @@ fn streams_are_separate() {
     push("a", Origin::Check, "three");
     push("a", Origin::Child, "!");
     let live = streams.live().unwrap();
-    assert_eq!((live.execution_id(), live.stream()), ("a", "stdout"));
+    assert_eq!(
+        (live.execution_id.as_str(), live.name.as_str()),
+        ("a", "stdout")
+    );
     let is_over = |id: &str, origin| id == "a" && origin == Origin::Child;
     streams.end(is_over, &mut |line| lines.push(emitted(&line)));
     assert_eq!(lines, ["one!$"]);
     let mut shown = String::new();
-    streams.live().unwrap().push(&mut shown, true);
+    streams.live().unwrap().push_open(&mut shown, true);
     assert_eq!(shown, "three");
 }
 

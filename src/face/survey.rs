@@ -19,6 +19,8 @@ const PANES_MAX: usize = 100_000;
 pub(crate) struct Survey {
     only: Option<PaneId>,
     panes: BTreeSet<PaneId>,
+    /// The run has the conversation of an agent in a pane.
+    has_conversation: bool,
     /// The last revisions that no later `OutputUpdate` replaced.
     revised: BTreeMap<PaneId, BTreeMap<i64, String>>,
     bytes: usize,
@@ -43,6 +45,11 @@ impl Survey {
         {
             self.panes.insert(pane.clone());
         }
+        let is_conversation = matches!(
+            event,
+            TdEvent::PromptSent { .. } | TdEvent::TokenReceived { .. }
+        );
+        self.has_conversation |= is_conversation && event.pane().is_some();
         match event {
             TdEvent::OutputUpdate {
                 pane,
@@ -85,9 +92,10 @@ impl Survey {
         self.panes.iter()
     }
 
-    /// The run's pane, if it has exactly one.
+    /// The run's pane, if it has exactly one that is shown by its lines, not by a conversation.
     pub fn sole_pane(&self) -> Option<&PaneId> {
-        self.panes.first().filter(|_| self.panes.len() == 1)
+        let is_sole = self.panes.len() == 1 && !self.has_conversation;
+        self.panes.first().filter(|_| is_sole)
     }
 
     /// The number of revisions beyond the bound: these lines keep their first text.

@@ -76,7 +76,9 @@ impl TextExport {
                 self.plain.finish(out);
                 self.push_gap(event, out);
             }
-            event if !self.survey.is_of_one_pane() => self.plain.push(event, out),
+            event if !self.survey.is_of_one_pane() => {
+                self.plain.push(event, out);
+            }
             _ => {}
         }
     }

@@ -1,4 +1,5 @@
-//! One run in the writer's hands: lines wait here, go to the file in one write, and survive what happens to it.
+//! One run that is being written: collects lines, writes them to the file at once, and handles
+//! changes to the file by other programs.
 
 mod metadata;
 
@@ -10,8 +11,7 @@ use rustix::fs::OFlags;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::LogGapRange;
-use crate::event::{Envelope, ExecutionId};
+use crate::event::{Envelope, ExecutionId, LogGapRange};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::{EVENTS, METADATA};
 use crate::history::events_file::{EventsFile, FileChange};
@@ -25,35 +25,35 @@ use crate::history::rotate::Rotation;
 use crate::history::run_files::close_newest;
 use crate::timestamp::Timestamp;
 
-/// How long writing to a run rests after an error: a full disk is not made emptier by asking.
+/// The pause after an error: frequent retries do not empty a full disk.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
-/// How often it is made sure, while writing, that the file still stands where it should: a
-/// directory that was moved away takes its open files along, and only its path tells.
+/// The interval at which the writer checks that the file is still at its path: a directory that is
+/// moved takes its open files along, and only the path shows that.
 const PLACE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Lines that wait this long are written before their batch is through.
+/// Pending bytes that are written before the end of their batch.
 const WRITE_BYTES_MAX: usize = 1024 * 1024;
-/// Text that may wait for a run's file to work again: a minute of a pane that prints 1,000 lines a
-/// second.
+/// Text that may be pending while the file cannot be written: one minute of a pane that prints
+/// 1,000 lines a second.
 const RUN_TEXT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Room beyond that which only life-cycle events may use: about a thousand of them.
+/// Additional room for life-cycle events: about a thousand of them.
 const RUN_LIFE_BYTES_MAX: usize = 256 * 1024;
-/// What may wait in all runs together; a full disk is full for all of them.
+/// Text that may be pending in all runs together; a full disk is full for all of them.
 const TOTAL_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Room beyond that which only life-cycle events may use.
+/// Additional room for life-cycle events.
 const TOTAL_LIFE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Notices that wait for the caller to take them; who does not ask for so long does not care.
+/// Notices that wait for the caller; a caller that takes none for so long does not need them.
 const NOTICES_MAX: usize = 1024;
 
-/// Events of several threads may come so late, in microseconds, without the clock having gone back.
+/// Events of several threads may be out of order by this time although the clock was not set back.
 const CLOCK_SLACK_MICROS: i64 = 1_000_000;
 
-/// What all runs share.
+/// The state that all runs share.
 pub(super) struct WriterContext {
     pub(super) writer: LineWriter,
     pub(super) buffers: BufferPool,
     pub(super) clock: Clock,
     pub(super) host: String,
-    /// Bytes that wait in all runs.
+    /// Bytes that are pending in all runs.
     pub(super) pending_bytes: usize,
     pub(super) bytes_written: u64,
     pub(super) notices: Vec<LogNotice>,
@@ -77,7 +77,7 @@ impl WriterContext {
     }
 }
 
-/// Writing fails since a while.
+/// Writing fails at present.
 #[derive(Debug)]
 struct WriteFailure {
     retry_at: Instant,
@@ -87,41 +87,42 @@ struct WriteFailure {
 /// A run that is being written.
 #[derive(Debug)]
 pub(super) struct ActiveRun {
-    id: ExecutionId,
-    directory: RunDirectory,
+    pub(super) id: ExecutionId,
+    pub(super) directory: RunDirectory,
     lock: RunLock,
     events: EventsFile,
     metadata: RunMetadata,
-    /// The metadata say something that the file does not say yet.
+    /// The metadata contain data that the file lacks.
     has_new_metadata: bool,
     pending: PendingLines,
     next_seq: u64,
-    /// The latest time that an event had.
+    /// The latest time of any event.
     latest: Timestamp,
-    /// That the clock went back was told.
+    /// A clock that was set back has been reported.
     is_clock_reported: bool,
     header_due: bool,
     failure: Option<WriteFailure>,
     checked_at: Option<Instant>,
-    /// Lines were written that are not synced.
+    /// Some lines are not synced.
     pub(super) is_dirty: bool,
-    /// Names were made that are not synced.
+    /// Some names are not synced.
     pub(super) is_directory_dirty: bool,
-    /// No closed file has this number, or a higher one: never given twice, whatever is listed.
+    /// A number above those of all closed files. No number is used twice, whatever a listing
+    /// contains.
     next_file: u32,
-    /// A file was closed, and the next could not be made yet.
+    /// A file was closed, and the next one could not be created yet.
     is_between_files: bool,
-    /// A file was closed that is to be synced and compressed.
+    /// A closed file that must be synced and compressed.
     pub(super) closed_file: Option<Arc<File>>,
-    /// Goes away when everything is written.
+    /// The run is closed when everything is written.
     pub(super) is_ending: bool,
-    /// Has lines of the batch that is being taken.
+    /// The run has lines of the current batch.
     pub(super) has_batch_lines: bool,
-    /// A problem with syncing was told.
+    /// A problem with syncing has been reported.
     pub(super) is_sync_failure_reported: bool,
-    /// That no new file can be begun was told.
+    /// A failed rotation has been reported.
     is_rotation_failure_reported: bool,
-    /// Which use of any run was the last of this one.
+    /// The writer's count of uses at the last use of this run.
     pub(super) used_at: u64,
 }
 
@@ -159,8 +160,8 @@ impl ActiveRun {
         }
     }
 
-    /// Takes events, which wait for [`ActiveRun::flush`]. Those that come back are to be given
-    /// again after it: so much waits that it should be written first.
+    /// Takes events, which stay pending until [`ActiveRun::flush`]. Returns the rest of the events
+    /// if so much is pending that it should be written first.
     pub(super) fn push<'a>(
         &mut self,
         context: &mut WriterContext,
@@ -168,7 +169,7 @@ impl ActiveRun {
     ) -> &'a [Envelope] {
         while let Some((envelope, rest)) = events.split_first() {
             events = rest;
-            // Without a number it is for viewers only.
+            // An event without a number is for viewers only.
             if envelope.seq.is_some() {
                 self.push_one(context, envelope);
                 if self.failure.is_none() && self.pending.len() >= WRITE_BYTES_MAX {
@@ -190,28 +191,24 @@ impl ActiveRun {
             PendingLimits::NONE
         };
         let before = self.pending.len();
-        self.pending.push(
-            &mut context.writer,
-            &mut context.buffers,
-            &self.id,
-            envelope,
-            limits,
-        );
-        context.pending_bytes = (context.pending_bytes + self.pending.len()).saturating_sub(before);
+        let (writer, buffers) = (&mut context.writer, &mut context.buffers);
+        self.pending
+            .push(writer, buffers, &self.id, envelope, limits);
+        self.account(context, before);
     }
 
-    /// Says once when times cannot be relied on.
+    /// Reports once that times are unreliable.
     fn watch_clock(&mut self, context: &mut WriterContext, ts: Timestamp) {
         if ts >= self.latest {
             self.latest = ts;
         } else if !self.is_clock_reported && ts.micros() + CLOCK_SLACK_MICROS < self.latest.micros()
         {
             self.is_clock_reported = true;
-            let what = format!(
-                "the clock went back from {} to {ts}; events are in the order of their numbers",
+            let message = format!(
+                "the clock was set back from {} to {ts}; events are in the order of their numbers",
                 self.latest
             );
-            context.notify(&self.id, LogNoticeKind::ClockWentBack, what);
+            context.notify(&self.id, LogNoticeKind::ClockWentBack, message);
         }
     }
 
@@ -225,68 +222,64 @@ impl ActiveRun {
         }
     }
 
-    /// When the next try is due; `None` while writing works.
+    /// Returns the time of the next retry; `None` while writing works.
     pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.failure.as_ref().map(|failing| failing.retry_at)
+        self.failure.as_ref().map(|failure| failure.retry_at)
     }
 
-    /// Makes the next flush a try, however short ago the last one was.
+    /// Makes the next flush retry at once.
     pub(super) fn retry_now(&mut self, now: Instant) {
-        if let Some(failing) = &mut self.failure {
-            failing.retry_at = now;
+        if let Some(failure) = &mut self.failure {
+            failure.retry_at = now;
         }
     }
 
-    /// Whether a flush would do something now.
+    /// Returns `true` if a flush has something to do.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         (self.header_due || !self.pending.is_empty()) && self.retry_at().is_none_or(|at| at <= now)
     }
 
-    /// Writes what waits, if it is due. Never fails: what cannot be written waits for a better time.
+    /// Writes what is pending, if it is due. Does not fail: what cannot be written stays pending.
     pub(super) fn flush(&mut self, context: &mut WriterContext, now: Instant) {
         if !self.is_due(now) {
             return;
         }
         let before = self.pending.len();
         let outcome = self.try_flush(context, now);
-        context.pending_bytes = (context.pending_bytes + self.pending.len()).saturating_sub(before);
-        match (outcome, self.failure.is_some()) {
-            (Ok(()), false) => {}
-            (Ok(()), true) => {
-                self.failure = None;
+        self.account(context, before);
+        let was_failing = self.failure.is_some();
+        self.failure = outcome.err().map(|error| WriteFailure {
+            retry_at: now + RETRY_INTERVAL,
+            cause: format!("{error:?}"),
+        });
+        match &self.failure {
+            None if was_failing => {
                 let path = self.directory.path();
-                let what = match self.pending.take_dropped() {
-                    0 => format!("the log {path:?} is written again, and nothing is missing"),
-                    1 => format!("the log {path:?} is written again; 1 event is missing in it"),
-                    lost => format!(
-                        "the log {path:?} is written again; {lost} events are missing in it"
-                    ),
+                let missing = match self.pending.take_dropped() {
+                    0 => ", and nothing is missing".to_owned(),
+                    1 => "; 1 event is missing in it".to_owned(),
+                    lost => format!("; {lost} events are missing in it"),
                 };
-                context.notify(&self.id, LogNoticeKind::Recovered, what);
+                let message = format!("the log {path:?} is written again{missing}");
+                context.notify(&self.id, LogNoticeKind::Recovered, message);
             }
-            (Err(error), was_failing) => {
-                let why = format!("{error:?}");
-                if !was_failing {
-                    let what = format!("{why}; what it cannot take waits, as far as there is room");
-                    context.notify(&self.id, LogNoticeKind::Failing, what);
-                }
-                self.failure = Some(WriteFailure {
-                    retry_at: now + RETRY_INTERVAL,
-                    cause: why,
-                });
-                if !was_failing {
-                    self.drop_excess(context);
-                }
+            Some(WriteFailure { cause, .. }) if !was_failing => {
+                let message = format!("{cause}; events are kept in memory as far as there is room");
+                context.notify(&self.id, LogNoticeKind::Failing, message);
+                let limits = self.limits(context);
+                let before = self.pending.len();
+                let (writer, buffers) = (&mut context.writer, &mut context.buffers);
+                self.pending.drop_excess(writer, buffers, &self.id, limits);
+                self.account(context, before);
             }
+            _ => {}
         }
     }
 
-    fn drop_excess(&mut self, context: &mut WriterContext) {
-        let limits = self.limits(context);
-        let before = self.pending.len();
-        self.pending
-            .drop_excess(&mut context.writer, &mut context.buffers, &self.id, limits);
-        context.pending_bytes = (context.pending_bytes + self.pending.len()).saturating_sub(before);
+    /// Updates the sum of all runs after the pending lines changed.
+    fn account(&self, context: &mut WriterContext, before: usize) {
+        let bytes = context.pending_bytes + self.pending.len();
+        context.pending_bytes = bytes.saturating_sub(before);
     }
 
     fn try_flush(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
@@ -322,11 +315,11 @@ impl ActiveRun {
         }
     }
 
-    /// Goes on in a new file when it is time. Where that fails, this one is written to for longer.
+    /// Continues in a new file if that is due. If it fails, the current file grows.
     fn rotate_if_due(&mut self, context: &mut WriterContext) {
         let (len, began) = (self.events.len(), self.events.began());
         let due = context.rotation;
-        // A header alone is nothing that a new file would hold less of.
+        // A file with only a header is not rotated.
         if self.header_due || !due.is_due(len, self.pending.len(), began, context.clock.wall()) {
             return;
         }
@@ -340,21 +333,17 @@ impl ActiveRun {
         }
     }
 
-    /// Closes the file under a number and begins a new one. A reader finds either both names, or
-    /// the number alone for a moment.
+    /// Closes the file under a number and creates a new one. A reader finds either both names, or
+    /// for a moment only the numbered one.
     fn rotate(&mut self) -> Result<()> {
         let failed = |cause| {
             let path = self.directory.events_path();
-            Error::file(
-                "cannot go on in a new file, so this one grows:",
-                &path,
-                cause,
-            )
+            Error::file("cannot begin a new file, so this one grows:", &path, cause)
         };
         let dir = self.directory.open_dir()?;
         let number = close_newest(&dir, self.next_file).map_err(failed)?;
         self.next_file = number.saturating_add(1);
-        // Whatever comes now, the old file is no longer the one to write to.
+        // From here on, the old file is not written any more, even if the next steps fail.
         self.closed_file = self.events.close();
         (self.is_directory_dirty, self.header_due) = (true, true);
         self.is_between_files = true;
@@ -363,7 +352,7 @@ impl ActiveRun {
         Ok(())
     }
 
-    /// Makes sure that what is written now can be found later.
+    /// Ensures that readers will find what is written.
     fn ensure_in_place(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
         let failed = |directory: &RunDirectory, cause| {
             Error::file("cannot write", &directory.events_path(), cause)
@@ -397,17 +386,19 @@ impl ActiveRun {
             FileChange::None => {}
             FileChange::Removed => self.recreate(context, now)?,
             FileChange::Truncated => {
-                // The header says from which number on the lines are there.
+                // The header contains the number of the first line after it.
                 self.header_due = true;
                 let path = self.directory.events_path();
-                let what = format!("somebody else cut the log {path:?}; it goes on behind the cut");
-                context.notify(&self.id, LogNoticeKind::Disturbed, what);
+                let message = format!(
+                    "another program truncated the log {path:?}; writing continues at its end"
+                );
+                context.notify(&self.id, LogNoticeKind::Disturbed, message);
             }
         }
         Ok(())
     }
 
-    /// Makes the directory, the lock and the file again, as far as they are missing.
+    /// Creates the directory, the lock and the file again, as far as they are missing.
     fn recreate(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
         let dir = self.directory.create()?;
         self.lock.retake(&dir)?;
@@ -417,8 +408,10 @@ impl ActiveRun {
         if !removed_by_us && found.events.id() != self.events.id() {
             self.header_due = true;
             let path = self.directory.events_path();
-            let what = format!("somebody else removed the log {path:?}; it goes on in a new file");
-            context.notify(&self.id, LogNoticeKind::Disturbed, what);
+            let message = format!(
+                "another program removed the log {path:?}; writing continues in a new file"
+            );
+            context.notify(&self.id, LogNoticeKind::Disturbed, message);
         }
         self.events = found.events;
         self.is_directory_dirty = true;
@@ -431,28 +424,21 @@ impl ActiveRun {
         Ok(())
     }
 
-    pub(super) fn id(&self) -> &ExecutionId {
-        &self.id
-    }
-
-    pub(super) fn directory(&self) -> &RunDirectory {
-        &self.directory
-    }
-
     pub(super) fn is_open(&self) -> bool {
         self.events.handle().is_some()
     }
 
-    /// Gives the file descriptor back; opened again when it is needed.
+    /// Closes the file descriptor; the file is opened again when it is needed.
     pub(super) fn close_file(&mut self) -> Option<Arc<File>> {
         self.events.close()
     }
 
-    /// A descriptor to sync the file through.
+    /// Returns a descriptor through which the file can be synced.
     pub(super) fn file_to_sync(&self) -> Option<Arc<File>> {
         match self.events.handle() {
             Some(file) => Some(Arc::clone(file)),
-            // Any descriptor syncs what was written through another; a file that is gone needs none.
+            // Any descriptor syncs what was written through another one. A removed file needs no
+            // sync.
             None => {
                 let dir = self.directory.open_dir().ok()?;
                 dir.file(EVENTS, OFlags::RDONLY).ok().map(Arc::new)

@@ -1,9 +1,9 @@
-//! `td-chores`: compresses closed files and removes runs that are not kept, on a thread of its own.
+//! The thread `td-chores` compresses closed files and removes runs that are not retained.
 //!
-//! The log writer sends and never waits: what finds no room, or fails, stays as it is and is
-//! offered again when its run is opened the next time. `td-chores` receives; it blocks on the disk
-//! and on an empty queue. It ends when the writer closes the queue, or, in the middle of a file, as
-//! soon as it is told to: a file that is half compressed is given up.
+//! The writer sends chores and never waits. A chore that finds no room or fails is offered again
+//! when its run is opened the next time. `td-chores` receives them; it blocks on the disk and on an
+//! empty queue. It ends when the writer closes the queue. When it is cancelled, it ends within a
+//! file and discards the incomplete compressed file.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,21 +27,22 @@ use crate::history::run_files::all_closed;
 use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
 
-/// Chores that wait, most of them runs whose files wait to be compressed: as many as are written at once, as a rule.
+/// The number of queued chores, most of them runs with files to compress; usually at most this many
+/// runs are written at once.
 const QUEUE_MAX: usize = 256;
-/// What is read between two looks whether to give up: some milliseconds of work.
+/// The bytes read between two checks for cancellation: some milliseconds of work.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What is to be done when there is time.
+/// Work that is done when there is time.
 #[derive(Debug)]
 pub(super) enum Chore {
     /// Compress all closed files of a run.
     Compress(RunDirectory),
-    /// Remove the runs that are not kept, as of a time.
+    /// Remove the runs that are not retained at this time.
     Prune(DataDir, Retention, Timestamp),
 }
 
-/// The writer's side.
+/// The writer's handle of `td-chores`.
 #[derive(Debug)]
 pub(super) struct Chores {
     jobs: Sender<Chore>,
@@ -62,18 +63,18 @@ impl Chores {
         })
     }
 
-    /// Hands over a chore if there is room for it.
+    /// Queues a chore if there is room.
     pub(super) fn offer(&self, chore: Chore) {
-        // Without room, or without the thread: see the module's first comment.
+        // The module's documentation describes what happens to the others.
         let (Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) =
             self.jobs.try_send(chore);
     }
 
-    /// Gives up what is being done, and waits for the end until the deadline.
+    /// Cancels the current chore and waits for the thread until the deadline.
     pub(super) fn finish(self, deadline: Instant) {
         self.is_cancelled.store(true, Ordering::Relaxed);
         drop(self.jobs);
-        // A thread that hangs in a disk that does not answer is left to the system.
+        // A thread that hangs in a disk that does not respond is abandoned.
         if let Ok(Err(panicked)) = self.thread.join_deadline(deadline) {
             log::error!("{panicked}");
         }
@@ -90,7 +91,7 @@ fn serve(queue: &Receiver<Chore>, is_cancelled: &AtomicBool) {
             Chore::Prune(data, retention, now) => prune(&data, retention, now, is_cancelled),
         };
         if let Err(error) = done {
-            // The plain file is as good, but for its size; and so is too much history.
+            // An uncompressed file is valid, and so is too much history.
             log::warn!("{error:?}");
         }
     }
@@ -113,7 +114,7 @@ fn prune(
     Ok(())
 }
 
-/// Compresses all closed files of a run that are not.
+/// Compresses all closed files of a run that are not compressed.
 fn compress_all(run: &RunDirectory, is_cancelled: &AtomicBool) -> Result<()> {
     let dir = run.open_dir()?;
     let failed = |cause| Error::file("cannot compress the log in", run.path(), cause);
@@ -129,7 +130,7 @@ fn compress_all(run: &RunDirectory, is_cancelled: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Puts a compressed file in the place of a plain one. At every moment one of them is there, whole.
+/// Replaces a plain file by a compressed one. At every moment one of them is complete.
 fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Result<()> {
     let (plain, compressed) = (
         ClosedFile::plain(number).name(),
@@ -141,27 +142,27 @@ fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Resu
     if flock(&into, FlockOperation::NonBlockingLockExclusive).is_err()
         || dir.identity(&temporary)? != Some(FileId::of(&into)?)
     {
-        // Another process is at it, or was when we opened it, and it has its name by now.
+        // Another process compresses the file, or has just finished and renamed it.
         return Ok(());
     }
     match compress_into(&from, &into, is_cancelled) {
         Ok(true) => {}
-        // What is half done is in nobody's way, and costs room.
+        // An incomplete file is harmless, but takes room.
         given_up => {
             dir.remove(&temporary)?;
             return given_up.map(drop);
         }
     }
     match dir.rename_new(&temporary, &compressed) {
-        // The name of the one, before the other's is gone.
+        // The new name is durable before the plain file is removed.
         Ok(()) => sync_directory(dir.path())?,
-        // A crash left both; what else has the name is not to be lost.
+        // A crash left both files. A different file with this name must not be lost.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
             dir.remove(&temporary)?;
             let there = dir.file(&compressed, OFlags::RDONLY)?;
             if uncompressed_bytes(&there)? != from.metadata()?.len() as u32 {
                 return Err(io::Error::other(format!(
-                    "{compressed} is there already, and is another file"
+                    "{compressed} exists already with other content"
                 )));
             }
         }
@@ -170,7 +171,7 @@ fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Resu
     dir.remove(&plain)
 }
 
-/// How long a compressed file is when it is unpacked, modulo 2^32, as its end says (RFC 1952).
+/// Returns the uncompressed length of a file modulo 2^32, from its last bytes (RFC 1952).
 fn uncompressed_bytes(file: &File) -> io::Result<u32> {
     let mut end = [0; 4];
     let at = file.metadata()?.len().saturating_sub(4);
@@ -178,9 +179,9 @@ fn uncompressed_bytes(file: &File) -> io::Result<u32> {
     Ok(u32::from_le_bytes(end))
 }
 
-/// Writes all that is compressed, and makes it survive; `false` when it was given up.
+/// Compresses a file and syncs the result. Returns `false` if it was cancelled.
 fn compress_into(mut from: &File, into: &File, is_cancelled: &AtomicBool) -> io::Result<bool> {
-    // What another process left there.
+    // Removes the output of another process.
     into.set_len(0)?;
     let mut encoder = GzEncoder::new(into, Compression::default());
     let mut source = vec![0; CHUNK_BYTES];
@@ -202,12 +203,12 @@ fn compress_into(mut from: &File, into: &File, is_cancelled: &AtomicBool) -> io:
     Ok(true)
 }
 
-/// The compressed file was written when the plain one was: readers tell its age by it.
+/// Copies the times: readers derive the age of a file from them.
 fn keep_times(from: &File, into: &File) -> io::Result<()> {
     let about = rustix::fs::fstat(from)?;
     let time = |second, nanosecond| rustix::fs::Timespec {
         tv_sec: second,
-        // Below a milliard.
+        // Always below a billion.
         tv_nsec: nanosecond as _,
     };
     let times = Timestamps {
@@ -232,7 +233,7 @@ mod tests {
         let at = |name: String| run.path().join(name);
         fs::write(at(ClosedFile::plain(1).name()), &text).unwrap();
         fs::write(at(ClosedFile::gzip(1).name() + ".tmp"), "left by another").unwrap();
-        // Told to give up at once: nothing has changed, but for what was left.
+        // Cancelled at once: only the leftover file is removed.
         let dir = run.open_dir().unwrap();
         compress(&dir, 1, &AtomicBool::new(true)).unwrap();
         assert_eq!(
@@ -262,7 +263,7 @@ mod tests {
         fs::write(&plain, "the same").unwrap();
         compress_all(&run, &AtomicBool::new(false)).unwrap();
         assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
-        // Another one is neither lost nor put over the first.
+        // A different file is neither lost nor overwrites the first.
         fs::write(&plain, "something else").unwrap();
         assert!(compress_all(&run, &AtomicBool::new(false)).is_err());
         assert_eq!(fs::read_to_string(&plain).unwrap(), "something else");

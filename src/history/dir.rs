@@ -162,9 +162,7 @@ impl DataDir {
             });
         match taken {
             Ok(_) => Ok(RunSlot(Arc::clone(&self.open_runs))),
-            Err(_) => Err(Error::other(format!(
-                "{RUNS_MAX} runs are being written already"
-            ))),
+            Err(_) => Err(Error::other(format!("{RUNS_MAX} runs are open already"))),
         }
     }
 }

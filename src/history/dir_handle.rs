@@ -48,16 +48,18 @@ impl DirHandle {
     }
 
     /// Opens a subdirectory; never through a symbolic link.
-    pub(super) fn open_subdir(&self, name: &str) -> Result<Self> {
-        let failed = |cause| Error::file("cannot open", &self.join(name), cause);
-        self.open_subdir_io(name).map_err(failed)
-    }
-
-    /// Opens a subdirectory and returns the system's error.
-    pub(crate) fn open_subdir_io(&self, name: &str) -> io::Result<Self> {
+    pub(crate) fn open_subdir(&self, name: &str) -> io::Result<Self> {
         let path = self.join(name);
         let fd = rustix::fs::openat(self.fd(), name, DIRECTORY, Mode::empty())?;
         Ok(Self { fd, path })
+    }
+
+    /// Opens a subdirectory, and creates it if it does not exist.
+    pub(crate) fn create_subdir(&self, name: &str) -> io::Result<Self> {
+        match rustix::fs::mkdirat(self.fd(), name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => self.open_subdir(name),
+            Err(cause) => Err(cause.into()),
+        }
     }
 
     /// Opens a regular file; never through a symbolic link, and without waiting for the peer of a
@@ -75,13 +77,19 @@ impl DirHandle {
         Ok(file)
     }
 
-    /// Returns the identity of the file that has the name now; `None` if there is none.
-    pub(super) fn identity(&self, name: &str) -> io::Result<Option<FileId>> {
+    /// Opens an existing file for reading; `None` if there is none.
+    pub(super) fn existing_file(&self, name: &str) -> io::Result<Option<File>> {
         match self.file(name, OFlags::RDONLY) {
-            Ok(file) => FileId::of(&file).map(Some),
+            Ok(file) => Ok(Some(file)),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(cause) => Err(cause),
         }
+    }
+
+    /// Returns the identity of the file that has the name now; `None` if there is none.
+    pub(super) fn identity(&self, name: &str) -> io::Result<Option<FileId>> {
+        let file = self.existing_file(name)?;
+        file.as_ref().map(FileId::of).transpose()
     }
 
     /// Removes a file, if it exists.

@@ -224,7 +224,7 @@ fn remove_partial_line(file: &File, torn: &[u8]) -> io::Result<u64> {
     let mut found = vec![0; torn.len()];
     file.read_exact_at(&mut found, start)?;
     if found != torn {
-        return Err(io::Error::other("somebody else wrote to the file"));
+        return Err(io::Error::other("another program wrote to the file"));
     }
     file.set_len(start)?;
     Ok(start)

@@ -1,37 +1,37 @@
-//! The files of one iteration of a loop: what the model was told and said, and what the check printed.
+//! The files of one iteration of a loop: prompts, the model's answers and the output of checks.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::DirHandle;
 use crate::redact::{Rules, TextStream};
 
-/// The largest of such files; of more a last line says that it is cut. An answer has some kilobytes,
-/// and a check that prints more is read by nobody.
+/// The maximum size of such a file; a longer one ends with a line that says so. An answer has some
+/// kilobytes, and nobody reads more output of a check.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const CUT: &str = "\n[td-observe: cut here, more was printed]\n";
 
-/// One of the files of an iteration (`001…`, file structure).
+/// A file of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IterationFile {
-    /// The prompts, whole.
+    /// The complete prompts.
     Prompt,
-    /// What the model answered, whole, and the context that it called.
+    /// The complete answers of the model, and its tool calls.
     Response,
-    /// What the check, and before it an agent's command, printed.
+    /// The output of the agent's command and of the check.
     Stdout,
-    /// Their errors.
+    /// The errors of the agent's command and of the check.
     Stderr,
 }
 
 impl IterationFile {
-    /// Its name in the directory.
+    /// Returns the name of the file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,33 +51,28 @@ pub struct IterationDirectory {
 }
 
 impl RunDirectory {
-    /// Makes the directory of an iteration, `iterations/{n}`; secrets are kept out of its files.
+    /// Creates the directory of an iteration, `iterations/{n}`. Secrets in its files are redacted.
     ///
     /// # Errors
-    /// When it cannot be made, or something that is no directory stands in its place.
+    /// If the directory cannot be created, or something else has its name.
     pub fn iteration(&self, iteration: u32, rules: &Rules) -> Result<IterationDirectory> {
-        let path = self.iteration_path(iteration);
         let within = |dir: &DirHandle, name: &str| {
-            let path = dir.join(name);
-            match rustix::fs::mkdirat(dir.fd(), name, Mode::RWXU) {
-                Ok(()) | Err(rustix::io::Errno::EXIST) => dir.open_subdir(name),
-                Err(cause) => Err(Error::file("cannot create", &path, cause.into())),
-            }
+            dir.create_subdir(name)
+                .map_err(|cause| Error::file("cannot create", &dir.join(name), cause))
         };
         let iterations = within(&self.open_dir()?, "iterations")?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
         Ok(IterationDirectory {
-            dir: within(&iterations, &name)?,
+            dir: within(&iterations, &iteration.to_string())?,
             rules: rules.clone(),
         })
     }
 }
 
 impl IterationDirectory {
-    /// Begins one of its files anew.
+    /// Creates or truncates a file.
     ///
     /// # Errors
-    /// What the system says; a file that is a link is not followed.
+    /// If the file cannot be opened. Symbolic links are not followed.
     pub fn create(&self, file: IterationFile) -> Result<IterationText> {
         let path = self.dir.join(file.name());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
@@ -92,34 +87,34 @@ impl IterationDirectory {
     }
 }
 
-/// One of the files, while it is written. Each source is in the kernel's hands when it was taken.
+/// A file of an iteration while it is written. Each piece is passed to the kernel at once.
 #[derive(Debug)]
 pub struct IterationText {
     file: File,
     path: PathBuf,
     masked: TextStream,
-    /// Bytes that the file still takes.
+    /// The bytes that the file still accepts.
     room: u64,
-    /// The beginning of a character.
+    /// The first bytes of a character whose rest has not arrived.
     cut: Vec<u8>,
 }
 
 impl IterationText {
-    /// Where it is.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds bytes, cut anywhere; what is no UTF-8 reads `\u{fffd}`.
+    /// Appends bytes, cut anywhere. Invalid UTF-8 becomes `\u{fffd}`.
     ///
     /// # Errors
-    /// As for [`IterationText::push`].
+    /// The same as [`IterationText::push`].
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         let mut whole = std::mem::take(&mut self.cut);
         whole.extend_from_slice(bytes);
         let end = match std::str::from_utf8(&whole) {
-            // The beginning of a character waits for its rest.
+            // The first bytes of a character wait for the rest.
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             _ => whole.len(),
         };
@@ -127,10 +122,10 @@ impl IterationText {
         self.push(&String::from_utf8_lossy(&whole))
     }
 
-    /// Adds text; beyond 64 MiB it is cut, which the file says.
+    /// Appends text. Beyond 64 MiB the text is cut, and the file says so.
     ///
     /// # Errors
-    /// What the system says: a full disk, say.
+    /// The system's error, for example a full disk.
     pub fn push(&mut self, text: &str) -> Result<()> {
         if self.room == 0 {
             return Ok(());
@@ -183,7 +178,7 @@ mod tests {
         let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&path) & 0o777, 0o600);
         assert_eq!(mode(path.parent().unwrap()) & 0o777, 0o700);
-        // It begins anew; and what is a link is no file of ours.
+        // Creating truncates the file, and does not follow a symbolic link.
         drop(directory.create(IterationFile::Response).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "");
         let target = temp.path().join("target");

@@ -98,7 +98,9 @@ fn lock_file(dir: &DirHandle) -> Result<File> {
         }
         // The file was removed between opening and locking it, so the lock protects nothing.
     }
-    Err(failed(io::Error::other("it keeps vanishing")))
+    Err(failed(io::Error::other(
+        "the lock file is removed again and again",
+    )))
 }
 
 impl RunDirectory {
@@ -108,17 +110,14 @@ impl RunDirectory {
     /// If there is no such run, or its lock cannot be probed.
     pub fn is_written(&self) -> Result<bool> {
         is_written(&self.open_dir()?)
-            .map_err(|cause| Error::file("cannot ask who writes the run in", self.path(), cause))
+            .map_err(|cause| Error::file("cannot check the lock of the run in", self.path(), cause))
     }
 }
 
 /// Returns `true` if a writer has the run of a directory open.
 pub(super) fn is_written(dir: &DirHandle) -> io::Result<bool> {
-    match dir.file(LOCK, OFlags::RDONLY) {
-        Ok(file) => is_held(&file),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(cause) => Err(cause),
-    }
+    dir.existing_file(LOCK)?
+        .map_or(Ok(false), |file| is_held(&file))
 }
 
 /// Returns `true` if a writer holds the lock. The only way to find out is to take a shared lock and

@@ -155,10 +155,8 @@ impl RunMetadata {
 
     pub(super) fn read_in(dir: &DirHandle) -> Result<Option<Self>> {
         let failed = |cause| Error::file("cannot use", &dir.join(METADATA), cause);
-        let file = match dir.file(METADATA, OFlags::RDONLY) {
-            Ok(file) => file,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(cause) => return Err(failed(cause)),
+        let Some(file) = dir.existing_file(METADATA).map_err(failed)? else {
+            return Ok(None);
         };
         let mut text = Vec::new();
         file.take(METADATA_BYTES_MAX + 1)

@@ -1,42 +1,44 @@
-//! What the writer has to say: notices for stderr and the stream while it runs, a report at its end.
+//! Notices and the final report of the writer.
 
 use std::path::PathBuf;
 
 use crate::event::{ExecutionId, TdEvent};
 
-/// What kind of thing a notice tells.
+/// The kind of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogNoticeKind {
-    /// Writing began to fail; said once, until it works again.
+    /// Writing began to fail. Reported once, until it works again.
     Failing,
     /// Writing works again.
     Recovered,
-    /// The file was removed, replaced or cut by somebody else, and is written to again.
+    /// Another program removed, replaced or truncated the file; writing continues.
     Disturbed,
-    /// A new file could not be begun, so the old one grows; said once, until it works again.
+    /// A new file could not be created, so the old one grows. Reported once, until rotation works
+    /// again.
     NotRotated,
-    /// The wall clock went back: numbers tell the order of events, times do not. Said once a run.
+    /// The wall clock was set back: numbers give the order of events, times do not. Reported once
+    /// per run.
     ClockWentBack,
     /// `fdatasync` failed, or the metadata could not be written.
     NotSafe,
-    /// Events came for an execution that has no open run; said once an execution.
+    /// Events arrived for an execution that has no open run. Reported once per execution.
     NotKept,
 }
 
-/// Something about a run's log that its user should know.
+/// A condition of a run's log that its user should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogNotice {
-    /// Whose log.
+    /// The execution of the run.
     pub execution_id: ExecutionId,
-    /// What kind of thing it is.
+    /// The kind of the notice.
     pub kind: LogNoticeKind,
-    /// A sentence for a human.
+    /// A sentence for people.
     pub message: String,
 }
 
 impl LogNotice {
-    /// The notice as an event of its execution.
+    /// Returns the notice as an event of its execution.
     pub fn to_event(&self) -> TdEvent {
         let execution_id = self.execution_id.clone();
         let (context, message) = ("log".to_owned(), self.message.clone());
@@ -55,17 +57,17 @@ impl LogNotice {
     }
 }
 
-/// What the writer did, at its end.
+/// The result of writing logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct LogReport {
-    /// Bytes written to event files.
+    /// The number of bytes written to event files.
     pub bytes_written: u64,
     /// Runs whose last events could not be written.
     pub lost: Vec<LostRun>,
-    /// Events of executions that had no open run.
+    /// The number of events of executions that had no open run.
     pub not_kept: u64,
-    /// What went wrong at the very end: syncing, metadata, a disk that did not answer.
+    /// Problems at the end: syncing, metadata, a disk that did not respond.
     pub problems: Vec<LogNotice>,
 }
 
@@ -74,12 +76,12 @@ pub struct LogReport {
 pub struct LostRun {
     /// The run's execution.
     pub execution_id: ExecutionId,
-    /// Its directory.
+    /// The directory of the run.
     pub path: PathBuf,
     /// The first number that is not in the file.
     pub first_seq: u64,
-    /// The last number that was given.
+    /// The last number that was assigned.
     pub last_seq: u64,
-    /// Why.
+    /// The error message of the system.
     pub cause: String,
 }

@@ -1,4 +1,4 @@
-//! Opening a run for writing: its directory, its lock, the end of its log, its metadata.
+//! Opens a run for writing: its directory, its lock, the end of its log, its metadata.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::history::read::{LogReader, Query};
 use crate::history::tail::{Repair, SEQ_MAX};
 use crate::timestamp::Timestamp;
 
-/// A run that nobody else writes until this is dropped. Give it to
+/// A run that no other writer can write until this is dropped. Pass it to
 /// [`LogWriter::attach`](crate::history::LogWriter::attach).
 #[derive(Debug)]
 #[must_use = "dropping it gives the run to others"]
@@ -23,7 +23,7 @@ pub struct OpenRun {
     pub(super) events: EventsFile,
     pub(super) metadata: RunMetadata,
     pub(super) next_seq: u64,
-    /// Numbers that were given, and whose events did not reach the file.
+    /// Numbers that were assigned, and whose events did not reach the file.
     pub(super) missing: Option<(u64, u64)>,
     resumed: bool,
     repair: Repair,
@@ -31,13 +31,13 @@ pub struct OpenRun {
 }
 
 impl RunDirectory {
-    /// Makes the run or goes on in it: takes the lock, mends a torn last line, finds the next
-    /// number, writes the metadata. From any thread.
+    /// Creates or resumes the run: takes the lock, repairs an incomplete last line, finds the next
+    /// number and writes the metadata. May be called from any thread.
     ///
     /// # Errors
-    /// [`Error::is_locked`] when another process writes the run, named by its pid;
-    /// [`Error::is_invalid_input`] when the directory is a symbolic link or of another execution;
-    /// else what the system says.
+    /// [`Error::is_locked`] if another process writes the run, with its pid;
+    /// [`Error::is_invalid_input`] if the directory is a symbolic link or belongs to another
+    /// execution; otherwise the system's error.
     pub fn open(&self, info: RunInfo, ts: Timestamp) -> Result<OpenRun> {
         let dir = self.create()?;
         let lock = RunLock::take(self, &dir)?;
@@ -50,15 +50,16 @@ impl RunDirectory {
             .as_ref()
             .is_some_and(|before| before.execution_id != *self.execution_id())
         {
-            // Two ids never have one name but for a hash that somebody chose, or a copied directory.
+            // Two ids share a name only in a copied directory or by a deliberate hash collision.
             return Err(Error::invalid("another execution has the run directory").at(self.path()));
         }
         let mut found = EventsFile::open(&dir)
             .map_err(|cause| Error::file("cannot open", &dir.join(EVENTS), cause))?;
-        // The writer opens it again when it has room for one more open file.
+        // The writer opens it again when it has room for another open file.
         found.events.close();
         let last_seq = match found.last_seq {
-            // A crash between closing a file and beginning the next has left the newest empty.
+            // A crash between closing a file and beginning the next one has left the newest file
+            // empty.
             None => last_closed_seq(self),
             last_seq => last_seq,
         };
@@ -68,7 +69,8 @@ impl RunDirectory {
             .unwrap_or(1);
         let in_file = last_seq.map_or(1, |last| last.saturating_add(1));
         let next_seq = promised.max(in_file);
-        // A file without numbers says by its header where they go on; one with them needs a gap.
+        // The header of a file without numbers states the next number; a file with numbers needs a
+        // gap.
         let missing = (last_seq.is_some() && in_file < promised).then_some((in_file, promised - 1));
         let resumed = before.is_some() || found.events.len() > 0;
         let metadata = match before {
@@ -76,7 +78,7 @@ impl RunDirectory {
             None => RunMetadata::new(self.execution_id(), info, ts),
         };
         if let Err(error) = metadata.write_in(&dir) {
-            // A full disk must not keep anybody from observing; the log waits for room.
+            // A full disk must not prevent observation; the log waits for room.
             warnings.push(format!("{error:?}"));
         }
         Ok(OpenRun {
@@ -93,51 +95,51 @@ impl RunDirectory {
     }
 }
 
-/// The last number in the closed files, if they have any.
+/// Returns the last number in the closed files.
 fn last_closed_seq(run: &RunDirectory) -> Option<u64> {
-    // What cannot be read has no numbers; the metadata may.
+    // An unreadable file has no numbers; the metadata may.
     let reader = LogReader::open_last(run, 2, Query::all()).ok()?;
     let seqs = reader.filter_map(|record| record.envelope.seq);
     seqs.filter(|&seq| seq < SEQ_MAX).max()
 }
 
 impl OpenRun {
-    /// The run's execution.
+    /// Returns the execution's id.
     pub fn execution_id(&self) -> &ExecutionId {
         self.directory.execution_id()
     }
 
-    /// The number that the next event gets.
+    /// Returns the number of the next event.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }
 
-    /// Whether the run has a history already.
+    /// Returns `true` if the run had events or metadata before.
     pub fn is_resumed(&self) -> bool {
         self.resumed
     }
 
-    /// What was done to a torn last line.
+    /// Returns how the last line was repaired.
     pub fn repair(&self) -> Repair {
         self.repair
     }
 
-    /// What is not as it should be and did not keep the run from being opened.
+    /// Returns the problems that did not prevent opening the run.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The run's metadata, as written.
+    /// Returns the run's metadata as written.
     pub fn metadata(&self) -> &RunMetadata {
         &self.metadata
     }
 
-    /// The run's directory.
+    /// Returns the run's directory.
     pub fn directory(&self) -> &RunDirectory {
         &self.directory
     }
 
-    /// The path of the run's directory.
+    /// Returns the path of the run's directory.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }

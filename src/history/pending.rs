@@ -1,15 +1,15 @@
-//! The lines of one run that are on their way to its file, and the numbers of those that had no room (pure).
+//! The lines of one run that are not in its file yet, and the numbers of those that found no room
+//! (pure).
 
-use crate::event::LogGapRange;
-use crate::event::{Envelope, ExecutionId, TdEvent};
+use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
 use crate::history::line::{LineWriter, parse_line};
 
-/// Buffers kept for the next batch; a batch seldom has more runs with much to say.
+/// The number of buffers kept for the next batch; a batch rarely has more runs with many lines.
 const BUFFERS_MAX: usize = 4;
-/// A buffer that grew beyond this is given back to the system.
+/// The largest buffer that is kept; a larger one returns to the system.
 const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// How many bytes may wait, this run's lines included.
+/// The bytes that may be pending in this run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingLimits {
     /// For output text.
@@ -19,14 +19,14 @@ pub(super) struct PendingLimits {
 }
 
 impl PendingLimits {
-    /// While writing works, lines wait for the end of their batch only.
+    /// While writing works, lines are pending only until the end of their batch.
     pub(super) const NONE: Self = Self {
         text: usize::MAX,
         life: usize::MAX,
     };
 }
 
-/// Used buffers, so that a batch needs no new memory.
+/// Buffers for reuse, so that a batch allocates no memory.
 #[derive(Debug, Default)]
 pub(super) struct BufferPool(Vec<Vec<u8>>);
 
@@ -43,19 +43,20 @@ impl BufferPool {
     }
 }
 
-/// Lines that wait, in order; a gap stands for what came behind them and had no room.
+/// Pending lines in order, followed by a gap of events that found no room.
 #[derive(Debug, Default)]
 pub(super) struct PendingLines {
     lines: Vec<u8>,
     gap: Option<LogGapRange>,
-    /// Text was dropped: all text is, until everything that waits is written. Else short texts
-    /// would slip in between long ones, each with a gap before it.
+    /// Text was dropped. All text is dropped until everything pending is written; otherwise short
+    /// texts would pass between long ones, each with its own gap.
     is_dropping_text: bool,
-    /// How many events were left out since that was last asked, here or on the way here.
+    /// The number of events that were dropped here or on the bus since the last
+    /// [`take_dropped`](Self::take_dropped).
     dropped: u64,
 }
 
-/// A gap that was put behind the lines for one try.
+/// The state before a write, which appended the gap to the lines.
 #[derive(Debug)]
 pub(super) struct WriteAttempt {
     mark: usize,
@@ -75,7 +76,7 @@ impl PendingLines {
         &self.lines
     }
 
-    /// Puts the event behind the others if it fits, else its number into the gap.
+    /// Appends the event if it fits, or adds its number to the gap.
     pub(super) fn push(
         &mut self,
         writer: &mut LineWriter,
@@ -107,19 +108,18 @@ impl PendingLines {
             }
         }
         self.dropped += match (&envelope.event, LogGapRange::of(envelope)) {
-            // What the bus had to leave out.
+            // Events that the bus dropped.
             (TdEvent::LogGap { .. }, Some(gap)) => gap.last - gap.first + 1,
             _ => u64::from(!written),
         };
     }
 
-    /// How many events were left out since this was last asked.
+    /// Returns the number of events dropped since the last call.
     pub(super) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Numbers whose events will not be in the file. They follow on each other: a gap is written
-    /// before the next line is.
+    /// Adds numbers whose events will not be in the file. The gap is written before the next line.
     pub(super) fn add_missing(&mut self, gap: LogGapRange) {
         match &mut self.gap {
             Some(open) => open.widen(gap),
@@ -127,30 +127,30 @@ impl PendingLines {
         }
     }
 
-    /// Puts a header before everything else.
+    /// Inserts a header before all lines.
     pub(super) fn push_front(&mut self, writer: &mut LineWriter, header: &Envelope) {
         let mut line = Vec::new();
-        // A header is always JSON; without one the lines are worth no less.
+        // A header can always be serialized; without one the lines are still valid.
         if writer.push(&mut line, header).is_ok() {
             self.lines.splice(..0, line);
         }
     }
 
-    /// The first number that waits, a missing one included.
+    /// Returns the first pending number, including missing ones.
     pub(super) fn first_seq(&self) -> Option<u64> {
         let mut lines = self.lines.split(|&byte| byte == b'\n');
         let first = lines.find_map(numbers).or(self.gap)?;
         Some(first.first)
     }
 
-    /// The numbers from the first that waits to the last; `None` when nothing with a number waits.
+    /// Returns the first and last pending numbers; `None` if nothing with a number is pending.
     pub(super) fn seq_range(&self) -> Option<(u64, u64)> {
         let mut backwards = self.lines.rsplit(|&byte| byte == b'\n');
         let last = self.gap.or_else(|| backwards.find_map(numbers))?;
         Some((self.first_seq()?, last.last))
     }
 
-    /// Writes the gap behind the lines, for one try: it may still grow if that fails.
+    /// Appends the gap to the lines for one write. If the write fails, the gap may still grow.
     pub(super) fn begin_write(
         &mut self,
         writer: &mut LineWriter,
@@ -164,7 +164,7 @@ impl PendingLines {
         }
     }
 
-    /// After a try that wrote only the first `kept` bytes.
+    /// Removes the first `kept` bytes, which a failed write has written.
     pub(super) fn write_failed(&mut self, attempt: WriteAttempt, kept: usize) {
         if kept <= attempt.mark {
             self.lines.truncate(attempt.mark);
@@ -173,15 +173,14 @@ impl PendingLines {
         self.lines.drain(..kept.min(self.lines.len()));
     }
 
-    /// After a try that wrote everything.
+    /// Removes all lines after a write.
     pub(super) fn write_done(&mut self, buffers: &mut BufferPool) {
         buffers.give(std::mem::take(&mut self.lines));
         self.gap = None;
         self.is_dropping_text = false;
     }
 
-    /// Drops what is beyond the limits: called when writing has begun to fail, because until then
-    /// there were none.
+    /// Applies the limits when writing begins to fail; before that there are none.
     pub(super) fn drop_excess(
         &mut self,
         writer: &mut LineWriter,
@@ -203,7 +202,7 @@ impl PendingLines {
                 continue;
             };
             match (&envelope.event, LogGapRange::of(&envelope)) {
-                // Counted before; it is written again before the next line.
+                // Counted already; the gap is written again before the next line.
                 (TdEvent::LogGap { .. }, Some(gap)) => self.add_missing(gap),
                 _ => self.push(writer, buffers, id, &envelope, limits),
             }
@@ -213,16 +212,16 @@ impl PendingLines {
         }
     }
 
-    /// Appends the gap as a line and keeps it: whoever calls decides whether the line stays.
+    /// Appends the gap as a line. The caller decides whether the line stays.
     fn write_gap(&mut self, writer: &mut LineWriter, id: &ExecutionId) {
         if let Some(gap) = self.gap {
-            // A gap is always JSON.
+            // A gap can always be serialized.
             let _ = writer.push(&mut self.lines, &gap.envelope(id.clone()));
         }
     }
 }
 
-/// The numbers that a line stands for.
+/// Returns the numbers that a line represents.
 fn numbers(line: &[u8]) -> Option<LogGapRange> {
     LogGapRange::of(&parse_line(line).ok()?)
 }
@@ -269,8 +268,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is pushed and however tries fail: each number is in the file once, as itself
-        /// or in a gap, in order, and what waits stays within its bounds.
+        /// For all sequences of pushes and failed writes, each number is in the file once and in
+        /// order, as an event or in a gap, and the pending bytes respect the limits.
         #[test]
         fn every_number_is_accounted_for(
             steps in proptest::collection::vec((0..10u8, any::<bool>(), 0..300usize), 1..120),

@@ -1,4 +1,4 @@
-//! Which runs are kept, and removing the others.
+//! Chooses the runs to keep and removes the others.
 
 use std::fs;
 use std::io;
@@ -10,18 +10,18 @@ use crate::history::lock::RunLock;
 use crate::history::runs::{RunStatus, RunSummary};
 use crate::timestamp::Timestamp;
 
-/// What begins the name of a run that is being removed: no run's name begins with a dot.
+/// The prefix of runs that are being removed: no run's name begins with a dot.
 const REMOVED: &str = ".removed-";
 
-/// How much history is kept. Runs that are being written are always kept; of the others the oldest
-/// go first.
+/// The amount of history to keep. Open runs are always kept; among the others the oldest are
+/// removed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Runs whose last event is longer ago than this go.
+    /// The maximum time since a run's last event.
     pub age_max: Option<Duration>,
-    /// So many runs stay at most.
+    /// The maximum number of runs.
     pub runs_max: Option<usize>,
-    /// All runs together take so many bytes at most.
+    /// The maximum size of all runs together.
     pub bytes_max: Option<u64>,
 }
 
@@ -36,14 +36,14 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// Nothing is ever removed.
+    /// Removes nothing.
     pub const EVERYTHING: Self = Self {
         age_max: None,
         runs_max: None,
         bytes_max: None,
     };
 
-    /// The runs that go, the oldest first.
+    /// Returns the runs to remove, oldest first.
     pub(super) fn choose<'a>(&self, runs: &'a [RunSummary], now: Timestamp) -> Vec<&'a RunSummary> {
         let mut ended: Vec<&RunSummary> = runs
             .iter()
@@ -67,25 +67,25 @@ impl Retention {
             goes
         };
         let mut goes = goes;
-        // The younger ones are no older than the first that stays.
+        // The runs after the first one that stays are younger.
         ended.iter().take_while(|run| goes(run)).copied().collect()
     }
 }
 
-/// What pruning did, or would do.
+/// The result of pruning.
 #[derive(Debug, Default)]
 pub struct Pruned {
-    /// The runs that are gone, or would be, the oldest first.
+    /// The removed runs, or those that would be removed, oldest first.
     pub runs: Vec<RunSummary>,
-    /// What could not be removed, and why.
+    /// The errors of runs that could not be removed.
     pub problems: Vec<Error>,
 }
 
 impl DataDir {
-    /// The runs that retention would remove now.
+    /// Returns the runs that pruning would remove now.
     ///
     /// # Errors
-    /// When the directory cannot be listed.
+    /// If the directory cannot be listed.
     pub fn prunable(&self, retention: Retention, now: Timestamp) -> Result<Pruned> {
         let list = self.runs(now)?;
         Ok(Pruned {
@@ -98,16 +98,15 @@ impl DataDir {
         })
     }
 
-    /// Removes the runs that retention does not keep. One that somebody begins to write meanwhile
-    /// stays.
+    /// Removes the runs that are not retained. A run that is opened meanwhile stays.
     ///
     /// # Errors
-    /// When the directory cannot be listed.
+    /// If the directory cannot be listed.
     pub fn prune(&self, retention: Retention, now: Timestamp) -> Result<Pruned> {
         self.prune_unless_cancelled(retention, now, &|| false)
     }
 
-    /// The same, until it is to be given up, which it can be at any moment.
+    /// The same until `is_cancelled` returns `true`, which is possible at any moment.
     pub(super) fn prune_unless_cancelled(
         &self,
         retention: Retention,
@@ -121,7 +120,7 @@ impl DataDir {
             problems: list.problems,
         };
         for run in retention.choose(&list.runs, now) {
-            // With a part of the list, the oldest of it may be young.
+            // In an incomplete list, the oldest run may be young.
             if is_cancelled() {
                 break;
             }
@@ -138,10 +137,11 @@ impl DataDir {
         let path = run.directory.path();
         let failed = |cause| Error::file("cannot remove the run in", path, cause);
         let dir = run.directory.open_dir()?;
-        // Nobody begins to write it while it goes; whoever waits for the lock finds another one.
+        // No writer opens the run while it is removed; one that waits for the lock finds a new
+        // file.
         let lock = RunLock::take(&run.directory, &dir)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // A name of its own, also where the run's is as long as names may be.
+        // A unique name that is valid although the run's name may have the maximum length.
         let short: String = name.chars().take(32).collect();
         let going = self
             .runs_path()
@@ -151,7 +151,7 @@ impl DataDir {
         fs::remove_dir_all(&going).map_err(failed)
     }
 
-    /// What an backlog pruning was cut off in.
+    /// Removes what an interrupted pruning left.
     fn remove_leftovers(&self) {
         let Ok(entries) = fs::read_dir(self.runs_path()) else {
             return;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     proptest! {
-        /// What stays is within the limits, or is all being written; and what goes was the oldest.
+        /// What stays respects the limits or is open, and what goes was the oldest.
         #[test]
         fn the_limits_hold_and_the_youngest_stay(
             runs in proptest::collection::vec((0..100_i64, 0..100_u64, any::<bool>()), 0..20),

@@ -1,10 +1,11 @@
-//! When each event of a log is due when it is replayed (pure).
+//! Computes when each event of a log is due in a replay (pure).
 
 use std::time::Duration;
 
 use crate::timestamp::Timestamp;
 
-/// Turns the times of events into the pace of a replay: ask it for each event in order.
+/// Converts the times of events to the pace of a replay. Call [`due`](Self::due) for each event in
+/// order.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,7 +33,7 @@ impl Default for ReplayPace {
 }
 
 impl ReplayPace {
-    /// As it happened.
+    /// Returns the original pace.
     pub fn new() -> Self {
         Self {
             speed: 1.0,
@@ -42,7 +43,7 @@ impl ReplayPace {
         }
     }
 
-    /// So many times as fast. What is no positive number changes nothing.
+    /// Sets the speed as a factor. Ignores a value that is not a positive number.
     pub fn speed(mut self, speed: f64) -> Self {
         if speed > 0.0 {
             self.speed = speed;
@@ -50,20 +51,20 @@ impl ReplayPace {
         self
     }
 
-    /// No silence lasts longer than this, as it was recorded.
+    /// Limits each pause in the recorded time.
     pub fn idle_limit(mut self, idle_max: Duration) -> Self {
         self.idle_max = Some(idle_max);
         self
     }
 
-    /// How long after the start the event of this time is due. Where the clock went back, nothing is
-    /// waited for, and time goes on from there.
+    /// Returns when an event of this time is due, from the start of the replay. If the clock was
+    /// set back, the event is due at once, and time continues from there.
     pub fn due(&mut self, ts: Timestamp) -> Duration {
         if let Some(last) = self.last.replace(ts) {
             let micros = ts.micros().saturating_sub(last.micros());
             let waited = Duration::from_micros(u64::try_from(micros).unwrap_or(0));
             let waited = self.idle_max.map_or(waited, |max| waited.min(max));
-            // Centuries, or next to no speed, are longer than anybody waits.
+            // Centuries, or almost no speed, saturate.
             let waited = Duration::try_from_secs_f64(waited.as_secs_f64() / self.speed);
             self.due = self.due.saturating_add(waited.unwrap_or(Duration::MAX));
         }
@@ -78,8 +79,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// It never goes back, takes as long as what is recorded by its speed, and never waits
-        /// longer than it may.
+        /// The due times never decrease, follow the speed, and respect the limit for pauses.
         #[test]
         fn time_goes_on(
             times in proptest::collection::vec(any::<i64>(), 0..20),

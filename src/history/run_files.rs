@@ -30,7 +30,7 @@ impl RunFiles {
     /// Opens the newest file and lists the others.
     pub(super) fn list(dir: &DirHandle) -> io::Result<Self> {
         for _ in 0..TRIES_MAX {
-            let newest = open_newest(dir)?;
+            let newest = dir.existing_file(EVENTS)?;
             let closed = closed_files(dir)?;
             // If the newest file was closed meanwhile, the list may lack it or contain it.
             let id = newest.as_ref().map(FileId::of).transpose()?;
@@ -38,7 +38,7 @@ impl RunFiles {
                 return Ok(Self { closed, newest });
             }
         }
-        Err(io::Error::other("its files change all the time"))
+        Err(io::Error::other("its files change too often to be listed"))
     }
 
     /// Returns the number that the newest file gets when it is closed.
@@ -46,14 +46,6 @@ impl RunFiles {
         self.closed
             .last()
             .map_or(1, |last| last.number.saturating_add(1))
-    }
-}
-
-fn open_newest(dir: &DirHandle) -> io::Result<Option<File>> {
-    match dir.file(EVENTS, OFlags::RDONLY) {
-        Ok(file) => Ok(Some(file)),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(cause) => Err(cause),
     }
 }
 

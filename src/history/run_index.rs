@@ -1,4 +1,4 @@
-//! Finding the run of a tmux session again, whatever the session is called by now.
+//! Finds the run of a tmux session, whatever the session's current name is.
 
 use rustc_hash::FxHashMap;
 
@@ -9,22 +9,22 @@ use crate::history::metadata::{RunInfo, RunMetadata, TmuxIdentity};
 use crate::history::open_run::OpenRun;
 use crate::timestamp::Timestamp;
 
-/// How many run directories are looked at; reading 20,000 small files takes about half a second,
-/// and who keeps more has the newest ones found by their label still.
+/// The most run directories that are scanned: 20,000 small files take about half a second. Beyond
+/// that, the newest runs are still found by their label.
 const RUNS_SCANNED_MAX: usize = 20_000;
-/// Warnings kept of one scan; the rest is more of the same.
+/// The most warnings of one scan.
 const WARNINGS_MAX: usize = 16;
 
-/// A run that exists.
+/// An existing run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundRun {
-    /// Its execution.
+    /// The execution's id.
     pub execution_id: ExecutionId,
-    /// What its metadata say.
+    /// The run's metadata.
     pub metadata: RunMetadata,
 }
 
-/// Which tmux session has which run, as of one look at the data directory.
+/// The runs of tmux sessions, as of one scan of the data directory.
 #[derive(Debug, Default)]
 pub struct RunIndex {
     by_identity: FxHashMap<TmuxIdentity, FoundRun>,
@@ -32,7 +32,7 @@ pub struct RunIndex {
 }
 
 impl RunIndex {
-    /// Reads the metadata of all runs. What cannot be read is left out and named in
+    /// Reads the metadata of all runs. Skips those that cannot be read and lists them in
     /// [`RunIndex::warnings`].
     pub fn scan(data: &DataDir) -> Self {
         let mut index = Self::default();
@@ -45,13 +45,13 @@ impl RunIndex {
         };
         if directories.len() > RUNS_SCANNED_MAX {
             index.warn(format!(
-                "only {RUNS_SCANNED_MAX} runs in {:?} were looked at",
+                "only {RUNS_SCANNED_MAX} runs in {:?} were scanned",
                 data.runs_path()
             ));
         }
         for directory in directories.iter().take(RUNS_SCANNED_MAX) {
             match directory.metadata() {
-                // A run that was copied to another name is not the run that it says it is.
+                // A copy under another name is not the run that its metadata name.
                 Ok(Some(metadata)) if metadata.execution_id == *directory.execution_id() => {
                     index.add(metadata);
                 }
@@ -62,12 +62,12 @@ impl RunIndex {
         index
     }
 
-    /// The run of a session; of several the one that was written last.
+    /// Returns the run of a session; among several, the one that was written last.
     pub fn find(&self, identity: &TmuxIdentity) -> Option<&FoundRun> {
         self.by_identity.get(identity)
     }
 
-    /// Takes a run into the index: one that was opened since the look.
+    /// Adds a run that was opened after the scan.
     pub fn add(&mut self, metadata: RunMetadata) {
         let Some(identity) = metadata.identity.clone() else {
             return;
@@ -88,13 +88,13 @@ impl RunIndex {
         }
     }
 
-    /// Forgets a run whose session has ended: it cannot come back.
+    /// Removes a run whose session has ended: it cannot return.
     pub fn forget(&mut self, execution_id: &ExecutionId) {
         self.by_identity
             .retain(|_, run| run.execution_id != *execution_id);
     }
 
-    /// What could not be read.
+    /// Returns the problems of the scan.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -105,11 +105,12 @@ impl RunIndex {
         }
     }
 
-    /// Opens the run of `info.identity`: the one that it has, or a new one named after `label`,
-    /// with `-2`, `-3`… behind it where another run has that name.
+    /// Opens the run of `info.identity`: the existing one, or a new one named `label`, with the
+    /// suffix `-2`, `-3`… if the name is taken.
     ///
     /// # Errors
-    /// [`Error::is_locked`] when another process writes the run; what [`RunDirectory::open`] says.
+    /// [`Error::is_locked`] if another process writes the run; otherwise the errors of
+    /// [`RunDirectory::open`].
     pub fn open_run(
         &mut self,
         data: &DataDir,
@@ -139,7 +140,7 @@ impl RunIndex {
         for n in 1..=LABELS_MAX {
             let directory = data.run(&numbered(label, n));
             if directory.exists() {
-                // Made since the look, perhaps by another observer of the same session.
+                // Created after the scan, perhaps by another observer of the same session.
                 match directory.metadata() {
                     Ok(Some(metadata))
                         if info.identity.is_some() && metadata.identity == info.identity => {}
@@ -155,10 +156,10 @@ impl RunIndex {
     }
 }
 
-/// Whether a run that somebody else made at this moment is of another session. Where that cannot
-/// be told yet, no: better no log of ours than two runs of one session.
+/// Returns `true` if a run that was created at this moment belongs to another session. Returns
+/// `false` while that is unknown: no log is better than two runs of one session.
 fn is_of_another(directory: &RunDirectory, info: &RunInfo) -> bool {
-    // What has no identity is nobody's but its opener's.
+    // A run without an identity belongs to the process that opened it.
     if info.identity.is_none() {
         return true;
     }
@@ -169,7 +170,7 @@ fn is_of_another(directory: &RunDirectory, info: &RunInfo) -> bool {
 }
 
 impl DataDir {
-    /// The run of a session, if it has one. For many sessions, scan once: [`RunIndex::scan`].
+    /// Returns the run of a session. For many sessions, scan once with [`RunIndex::scan`].
     pub fn find_run(&self, identity: &TmuxIdentity) -> Option<FoundRun> {
         RunIndex::scan(self).by_identity.remove(identity)
     }

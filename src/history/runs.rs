@@ -1,4 +1,4 @@
-//! What runs there are, and how each is doing.
+//! Lists runs and their state.
 
 use std::fs;
 use std::io;
@@ -18,19 +18,19 @@ use crate::history::run_files::{RunFiles, open_closed};
 use crate::history::tail;
 use crate::timestamp::Timestamp;
 
-/// How a run is doing, as far as can be told from outside.
+/// The state of a run, as seen from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunStatus {
-    /// Somebody writes it.
+    /// A writer has the run open.
     Running,
-    /// Its writer is gone without a word: it crashed, or was killed.
+    /// Its writer ended without closing it: it crashed or was killed.
     CutOff,
-    /// It has ended, and this is what its writer said of it.
+    /// The run has ended in this state.
     Ended(RunState),
 }
 
 impl RunStatus {
-    /// As it is shown: `running`, `cut off`, `completed`, `failed`, `detached`.
+    /// Returns the name of the state: `running`, `cut off`, `completed`, `failed`, `detached`.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Running | Self::Ended(RunState::Running) => "running",
@@ -49,31 +49,31 @@ impl Serialize for RunStatus {
     }
 }
 
-/// One run, as a list of them shows it.
+/// A run in a list.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunSummary {
-    /// Its execution.
+    /// The execution's id.
     pub execution_id: ExecutionId,
-    /// What kind of thing was observed: `tmux`, `process`, `loop`, `agents`; empty when not known.
+    /// The kind of execution: `tmux`, `process`, `loop` or `agents`; empty if unknown.
     pub kind: String,
-    /// Its name for humans, at first sight.
+    /// The name of the execution when it was first observed, for people.
     pub label: String,
-    /// How it is doing.
+    /// The state of the run.
     pub state: RunStatus,
-    /// When it began.
+    /// The time when the run began.
     pub started: Timestamp,
-    /// When its last event happened.
+    /// The time of the last event.
     pub last_event: Timestamp,
-    /// From its beginning to its last event, in ms; to now while it is running.
+    /// The time from the beginning to the last event, or to now while the run is open, in ms.
     pub duration_ms: u64,
-    /// How many events it has had: the last number that it gave.
+    /// The number of events: the last number that was assigned.
     pub events: u64,
-    /// What all its files take, in bytes.
+    /// The size of all files, in bytes.
     pub size_bytes: u64,
-    /// What the observed thing exited with.
+    /// The exit status of the execution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<i32>,
-    /// Its directory.
+    /// The directory of the run.
     #[serde(rename = "path", serialize_with = "path_of")]
     pub directory: RunDirectory,
 }
@@ -82,25 +82,26 @@ fn path_of<S: Serializer>(directory: &RunDirectory, serializer: S) -> Result<S::
     serializer.collect_str(&directory.path().display())
 }
 
-/// All runs that could be read, and what could not.
+/// The runs that could be read, and the errors of the others.
 #[derive(Debug, Default)]
 pub struct RunList {
-    /// In the order in which they began.
+    /// The runs in the order in which they began.
     pub runs: Vec<RunSummary>,
-    /// Why others are missing.
+    /// The errors of runs that are missing.
     pub problems: Vec<Error>,
 }
 
 impl DataDir {
-    /// All runs, in the order in which they began. A data directory that does not exist has none.
+    /// Lists all runs in the order in which they began. A data directory that does not exist has
+    /// none.
     ///
     /// # Errors
-    /// When the directory cannot be listed.
+    /// If the directory cannot be listed.
     pub fn runs(&self, now: Timestamp) -> Result<RunList> {
         self.runs_unless_cancelled(now, &|| false)
     }
 
-    /// The same, as far as it comes until it is to be given up.
+    /// The same until `is_cancelled` returns `true`, which may leave the list incomplete.
     pub(super) fn runs_unless_cancelled(
         &self,
         now: Timestamp,
@@ -114,7 +115,7 @@ impl DataDir {
             match summary(&directory, now) {
                 Ok(Some(summary)) => list.runs.push(summary),
                 Ok(None) => {}
-                // Pruned while we were looking.
+                // The run was pruned meanwhile.
                 Err(_) if !directory.exists() => {}
                 Err(error) => list.problems.push(error),
             }
@@ -124,11 +125,10 @@ impl DataDir {
         Ok(list)
     }
 
-    /// The run that somebody means: the one of this execution, else the latest one that was called
-    /// so.
+    /// Returns the run of the execution with this name, or else the latest run with this label.
     ///
     /// # Errors
-    /// [`Error::is_invalid_input`] when there is none; when the directory cannot be listed.
+    /// [`Error::is_invalid_input`] if there is none; an error if the directory cannot be listed.
     pub fn named_run(&self, name: &str) -> Result<RunDirectory> {
         let exactly = self.run(&name.into());
         if exactly.exists() {
@@ -136,7 +136,7 @@ impl DataDir {
         }
         let mut latest: Option<(Timestamp, RunDirectory)> = None;
         for directory in self.run_directories()? {
-            // What cannot be read has no name.
+            // Unreadable metadata have no label.
             if let Ok(Some(metadata)) = directory.metadata()
                 && metadata.label == name
                 && latest
@@ -152,11 +152,11 @@ impl DataDir {
     }
 }
 
-/// What there is to say of a run; `None` for a directory that is none.
+/// Summarizes a run; `None` if the directory is none.
 fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary>> {
     let failed = |cause| Error::file("cannot read the run in", directory.path(), cause);
     let dir = directory.open_dir()?;
-    // Asked before the metadata are read, which its writer writes last.
+    // Probed before the metadata are read, because the writer writes them last.
     let is_written = is_written(&dir).map_err(failed)?;
     let metadata = RunMetadata::read_in(&dir).unwrap_or_default();
     let files = RunFiles::list(&dir).map_err(failed)?;
@@ -166,7 +166,7 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
     let end = LogEnd::of(directory, &dir, &files).map_err(failed)?;
     let state = match &metadata {
         _ if is_written => RunStatus::Running,
-        // A log of another program has no word of its end; what it was is not known.
+        // A log of another program has no final state.
         None => RunStatus::Ended(RunState::Other("unknown".to_owned())),
         Some(metadata) if metadata.state == RunState::Running => RunStatus::CutOff,
         Some(metadata) => RunStatus::Ended(metadata.state.clone()),
@@ -195,7 +195,7 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
     }))
 }
 
-/// What the ends of a run's log tell.
+/// The facts found at the ends of a run's log.
 #[derive(Default)]
 struct LogEnd {
     first: Option<Timestamp>,
@@ -212,7 +212,7 @@ impl LogEnd {
             end.last = tail::last_ts(newest)?;
             seq = tail::last_seq(newest)?;
         }
-        // The newest may have just begun: the one before has what it lacks.
+        // A newest file that has just begun lacks what the previous one has.
         if let (Some(closed), true) = (files.closed.last(), seq.is_none() || end.last.is_none()) {
             let (file, closed) = open_closed(dir, closed.number)?;
             if closed.is_gzip {
@@ -223,7 +223,7 @@ impl LogEnd {
             }
         }
         if seq.is_none() {
-            // A log of a time before numbers is counted.
+            // Events of logs without numbers are counted.
             let all = LogReader::open(directory, Query::all()).map_err(io::Error::other)?;
             for record in all {
                 end.events += 1;
@@ -234,7 +234,7 @@ impl LogEnd {
         Ok(end)
     }
 
-    /// The same out of files that have no end to look at.
+    /// Reads compressed files from their beginning.
     fn read(&mut self, directory: &RunDirectory, seq: &mut Option<u64>) {
         let Ok(last) = LogReader::open_last(directory, 2, Query::all()) else {
             return;
@@ -246,7 +246,7 @@ impl LogEnd {
     }
 }
 
-/// When the run was last written to, where nothing in it tells.
+/// Returns the time of the last write, if nothing in the run has a time.
 fn written(dir: &DirHandle) -> Timestamp {
     let about = [EVENTS, METADATA].iter().find_map(|name| {
         let file = dir.file(name, rustix::fs::OFlags::RDONLY).ok()?;
@@ -256,13 +256,13 @@ fn written(dir: &DirHandle) -> Timestamp {
     Timestamp::from_micros(seconds.saturating_mul(1_000_000))
 }
 
-/// What all files below a directory take; what cannot be looked at takes nothing.
+/// Returns the size of all files below a directory; an unreadable file counts as empty.
 fn size_of(path: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(path) else {
         return 0;
     };
     let sizes = entries.flatten().map(|entry| {
-        // Of the entry itself: a symbolic link leads elsewhere.
+        // The entry itself: a symbolic link leads elsewhere.
         match entry.metadata() {
             Ok(about) if about.is_dir() => size_of(&entry.path()),
             Ok(about) => about.len(),

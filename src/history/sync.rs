@@ -1,10 +1,10 @@
-//! `td-sync`: makes written lines survive a power cut, on a thread of its own.
+//! The thread `td-sync` makes written lines survive a power cut.
 //!
-//! The log writer sends (it never waits for room, but for [`SyncPolicy::Always`] and at the end,
-//! with a deadline), `td-sync` receives; it blocks in `fdatasync` and on an empty queue. Problems
-//! go back through a bounded channel that it never waits for. It ends when the writer closes the
-//! queue. ClosingRun a run is its work too, because that writes and syncs the metadata: the run's
-//! lock travels with the job and is given back last.
+//! The writer sends jobs and `td-sync` receives them. The writer waits for room only with
+//! [`SyncPolicy::Always`] and, with a deadline, at the end. `td-sync` blocks in `fdatasync` and on
+//! an empty queue. It reports problems through a bounded channel for which it never waits. It ends
+//! when the writer closes the queue. It also closes runs, because that writes and syncs the
+//! metadata: the run's lock travels with the job and is released last.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -24,20 +24,20 @@ use crate::history::metadata::RunMetadata;
 use crate::history::notice::{LogNotice, LogNoticeKind};
 use crate::thread::{self, Handle};
 
-/// Jobs that wait. Each may keep a file open that the writer has closed, so this is part of the
-/// sum of file descriptors, with one more in the thread's hands; what finds no room stays marked
-/// and is offered again.
+/// The number of queued jobs. Each may keep a file open that the writer has closed, so this is part
+/// of the sum of file descriptors, together with one in the thread's hands. What finds no room
+/// stays marked and is offered again.
 const QUEUE_MAX: usize = 63;
-/// Problems that wait for the writer to hear of them; more of them say nothing new.
+/// The number of problems that wait for the writer; further ones add nothing.
 const PROBLEMS_MAX: usize = 64;
 
-/// How soon written lines are made to survive a power cut. A crash of the program alone loses
-/// nothing with any of them.
+/// The time until written lines survive a power cut. A crash of the program alone loses nothing
+/// with any policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// When the system likes.
+    /// The system decides.
     Never,
-    /// So long after they were written, and at the end.
+    /// This long after they were written, and at the end.
     Interval(Duration),
     /// Before the writer takes the next batch.
     Always,
@@ -49,41 +49,41 @@ impl Default for SyncPolicy {
     }
 }
 
-/// What `td-sync` is asked to do.
+/// A job for `td-sync`.
 #[derive(Debug)]
 pub(super) enum SyncJob {
-    /// Sync the lines of a run; `done` is dropped then.
+    /// Syncs the lines of a run, then drops `done`.
     Data {
         id: ExecutionId,
         file: Arc<File>,
         done: Option<Sender<Infallible>>,
     },
-    /// Make the names in a run directory, and its own, survive.
+    /// Syncs the names in a run directory and its own name.
     Directory { id: ExecutionId, path: PathBuf },
-    /// Put new metadata in the place of the old.
+    /// Replaces the metadata.
     Metadata {
         directory: RunDirectory,
         metadata: Box<RunMetadata>,
     },
-    /// The last words of a run.
+    /// Closes a run.
     Close(Box<ClosingRun>),
 }
 
-/// A run that nobody writes to any more.
+/// A run that has ended.
 #[derive(Debug)]
 pub(super) struct ClosingRun {
     pub(super) directory: RunDirectory,
     pub(super) metadata: RunMetadata,
-    /// Whether it has lines that are not synced.
+    /// Some of its lines are not synced.
     pub(super) is_dirty: bool,
-    /// Whether its last words are to survive a power cut.
+    /// The final metadata should survive a power cut.
     pub(super) is_durable: bool,
-    /// Given back when all of the above is done.
+    /// Released when all of the above is done.
     #[expect(dead_code, reason = "held until the run is closed, then dropped")]
     pub(super) lock: RunLock,
 }
 
-/// The writer's side.
+/// The writer's handle of `td-sync`.
 #[derive(Debug)]
 pub(super) struct Syncer {
     jobs: Sender<SyncJob>,
@@ -103,16 +103,16 @@ impl Syncer {
         })
     }
 
-    /// Hands over a job if there is room for it; it comes back when there is none.
+    /// Queues a job, or returns it if there is no room.
     pub(super) fn offer(&self, job: SyncJob) -> Result<(), SyncJob> {
         self.jobs.try_send(job).map_err(TrySendError::into_inner)
     }
 
-    /// Syncs files and waits for it.
+    /// Syncs files and waits until that is done.
     pub(super) fn sync_now(&self, files: Vec<(ExecutionId, Arc<File>)>) {
         let (done, all_done) = bounded::<Infallible>(0);
         for (id, file) in files {
-            // A thread that is gone has said so; there is nothing to wait for then.
+            // If the thread is gone, its panic was reported and there is nothing to wait for.
             let _ = self.jobs.send(SyncJob::Data {
                 id,
                 file,
@@ -120,17 +120,17 @@ impl Syncer {
             });
         }
         drop(done);
-        // Returns when the last job has dropped its end.
+        // Returns when the last job has dropped its sender.
         let _ = all_done.recv();
     }
 
-    /// What went wrong since the last question.
+    /// Returns the problems since the last call.
     pub(super) fn problems(&self) -> impl Iterator<Item = LogNotice> + '_ {
         self.problems.try_iter()
     }
 
-    /// Hands over the last jobs and waits for the end, both until the deadline; says what went
-    /// wrong, and whether all was done.
+    /// Queues the last jobs and waits for the thread, both until the deadline. Returns the
+    /// problems, and `true` if all was done.
     pub(super) fn finish(self, jobs: Vec<SyncJob>, deadline: Instant) -> (Vec<LogNotice>, bool) {
         let mut all_sent = true;
         for job in jobs {
@@ -138,10 +138,10 @@ impl Syncer {
         }
         drop(self.jobs);
         let mut problems = Vec::new();
-        // The thread never waits for this queue, so it may be read after the end.
+        // The thread never waits for this queue, so it can be read after its end.
         let ended = self.thread.join_deadline(deadline);
         problems.extend(self.problems.try_iter());
-        // A thread that hangs in a disk that does not answer is left to the system.
+        // A thread that hangs in a disk that does not respond is abandoned.
         (problems, all_sent && matches!(ended, Ok(Ok(()))))
     }
 }
@@ -168,7 +168,7 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
                 directory,
                 metadata,
             } => {
-                // A directory that was removed is not made again for its metadata.
+                // A removed directory is not created again for its metadata.
                 let written = directory.open_dir().and_then(|dir| metadata.write_in(&dir));
                 (directory.execution_id().clone(), written)
             }
@@ -180,7 +180,7 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
                 kind: LogNoticeKind::NotSafe,
                 message: format!("{error:?}"),
             };
-            // When nobody listens so long, the first ones say it.
+            // While the writer takes no problems, the first ones suffice.
             let _ = report.try_send(notice);
         }
     }
@@ -188,7 +188,7 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
 
 impl ClosingRun {
     fn run(self) -> Result<()> {
-        // A directory that was removed is not made again for its metadata.
+        // A removed directory is not created again for its metadata.
         let dir = self.directory.open_dir()?;
         let synced = match self.is_dirty {
             true => dir
@@ -198,7 +198,7 @@ impl ClosingRun {
         };
         let written = self.metadata.write_in(&dir);
         if self.is_durable {
-            // The new file in the place of the old one.
+            // Makes the new name of the metadata durable.
             sync_directory(dir.path())
                 .map_err(|cause| Error::file("cannot sync", dir.path(), cause))?;
         }

@@ -7,8 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::event::LogGapRange;
-use crate::event::{Envelope, TdEvent};
+use crate::event::{Envelope, LogGapRange, TdEvent};
 use crate::history::line::{LINE_BYTES_MAX, parse_line};
 use crate::timestamp::Timestamp;
 
@@ -75,16 +74,16 @@ pub(super) fn last_ts(file: &File) -> io::Result<Option<Timestamp>> {
 }
 
 /// Returns the first result of `read` among the events, from the last to the first.
-fn last_of<T>(file: &File, tell: impl Fn(&Envelope) -> Option<T>) -> io::Result<Option<T>> {
+fn last_of<T>(file: &File, read: impl Fn(&Envelope) -> Option<T>) -> io::Result<Option<T>> {
     let mut end = file.metadata()?.len();
     while end > 0 {
         // The line feed before `end` belongs to the line.
         let start = line_start(file, end - 1)?;
         if let Some(line) = read_range(file, start, end)?
             && let Ok(envelope) = parse_line(&line)
-            && let Some(told) = tell(&envelope)
+            && let Some(value) = read(&envelope)
         {
-            return Ok(Some(told));
+            return Ok(Some(value));
         }
         end = start;
     }
@@ -155,7 +154,7 @@ pub fn read_tail(path: &Path, bytes_max: u64) -> Result<Vec<Envelope>> {
     // One more byte shows whether a line begins exactly at the limit.
     let start = len.saturating_sub(bytes_max.saturating_add(1));
     let Some(bytes) = read_range(&file, start, len).map_err(failed)? else {
-        return Err(Error::invalid("so many bytes are not read at once of").at(path));
+        return Err(Error::invalid("the requested tail is too large to read at once:").at(path));
     };
     let whole = match (start, bytes.iter().position(|&byte| byte == b'\n')) {
         (0, _) if len <= bytes_max => bytes.as_slice(),

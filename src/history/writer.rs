@@ -1,7 +1,7 @@
-//! The writer of all runs: batches of events in, one write a run and batch out.
+//! The writer of all runs: takes batches of events and writes each run's part at once.
 //!
-//! It runs on its caller's thread, takes `now` as an argument and answers with deadlines. It never
-//! fails and never waits, but for the disk itself and [`SyncPolicy::Always`].
+//! It runs on its caller's thread, takes `now` as an argument and returns deadlines. It never
+//! fails, and waits only for the disk itself and for [`SyncPolicy::Always`].
 
 mod closing;
 
@@ -27,28 +27,28 @@ use crate::history::prune::Retention;
 use crate::history::rotate::Rotation;
 use crate::history::sync::{ClosingRun, SyncJob, SyncPolicy, Syncer};
 
-/// How many event files are open at once; see the module's first comment for the sum.
+/// The most event files that are open at once; the module's documentation has the sum.
 pub const FILES_MAX: usize = 96;
-/// Executions without an open run that are told apart; beyond it they are counted only.
+/// Executions without an open run that are reported one by one; further ones are only counted.
 const UNKNOWN_MAX: usize = 1024;
-/// How often runs that begin make a look for those that are not kept: it reads all their metadata.
+/// The interval at which opening a run prunes others; pruning reads the metadata of all runs.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
-/// How long the end may wait for a disk.
+/// The time that shutdown waits for a disk.
 const END_WAIT: Duration = Duration::from_secs(5);
 
-/// How a writer works.
+/// Configures a [`LogWriter`].
 #[derive(Clone, Debug, Default)]
 pub struct LogOptions {
-    /// How soon lines are made to survive a power cut; a second by default.
+    /// The time until lines survive a power cut; defaults to one second.
     pub sync: SyncPolicy,
-    /// When a log goes on in a new file.
+    /// The limits at which a log continues in a new file.
     pub rotation: Rotation,
-    /// How much history is kept beside what is being written. It is looked after when runs begin
-    /// and when a log goes on in a new file.
+    /// The amount of history to keep beside open runs. It is applied when runs are opened and when
+    /// a log continues in a new file.
     pub retention: Retention,
 }
 
-/// Writes the events of all open runs, as they are: secrets are taken out before, by the bus
+/// Writes the events of all open runs unchanged; the bus has redacted secrets before
 /// ([`BusOptions::redact`](crate::BusOptions::redact)).
 ///
 /// ```
@@ -75,20 +75,20 @@ pub struct LogWriter {
     syncer: Syncer,
     chores: Chores,
     retention: Retention,
-    /// When runs that are not kept were last looked for.
+    /// The time of the last pruning.
     pruned_at: Option<Instant>,
-    /// ClosedFile runs that `td-sync` had no room for; at most as many as runs can be open.
+    /// Ended runs for which `td-sync` had no room; at most as many as runs can be open.
     closing: Vec<ClosingRun>,
     unknown_executions: FxHashSet<ExecutionId>,
-    /// Executions that are observed without a log: their events are left out.
+    /// Executions that are observed without a log: their events are omitted.
     skipped: FxHashSet<ExecutionId>,
     not_kept: u64,
-    /// Some run fails, or waits for `td-sync` to close it: looking at all of them with every tick
-    /// would make each batch dearer the more runs are open.
+    /// A run fails, or waits for `td-sync` to close it. Checking all runs with every tick would
+    /// make each batch more expensive the more runs are open.
     needs_retry: bool,
-    /// Counts uses of runs, to find the one that was used least recently.
+    /// Counts uses of runs, to find the least recently used one.
     uses: u64,
-    /// Runs that have lines of the batch; kept for its memory.
+    /// Runs that have lines of the current batch; a field to reuse its memory.
     with_lines: Vec<ExecutionId>,
 }
 
@@ -101,10 +101,10 @@ impl fmt::Debug for LogWriter {
 }
 
 impl LogWriter {
-    /// A writer without runs.
+    /// Returns a writer without runs.
     ///
     /// # Errors
-    /// When the system has no threads for `td-sync` and `td-chores`.
+    /// If the threads `td-sync` and `td-chores` cannot be started.
     pub fn start(options: LogOptions, clock: Clock) -> Result<Self> {
         Ok(Self {
             runs: FxHashMap::default(),
@@ -134,38 +134,38 @@ impl LogWriter {
         })
     }
 
-    /// Takes a run and writes its header line. Its events are written from now on.
+    /// Adds a run and writes its header line. Its events are written from now on.
     pub fn attach(&mut self, run: OpenRun, now: Instant) {
         let run = ActiveRun::new(run, &self.context.clock);
-        let id = run.id().clone();
+        let id = run.id.clone();
         self.unknown_executions.remove(&id);
         self.skipped.remove(&id);
         self.make_room_for_a_file();
-        // What another writer had no time for.
-        self.chores.offer(Chore::Compress(run.directory().clone()));
+        // Compresses what an earlier writer left.
+        self.chores.offer(Chore::Compress(run.directory.clone()));
         let is_due = |at: Instant| now >= at + PRUNE_INTERVAL;
         if self.pruned_at.is_none_or(is_due) {
-            self.prune(run.directory().data().clone(), now);
+            self.prune(run.directory.data().clone(), now);
         }
-        // The lock makes sure that there is no other of this name.
+        // The run's lock excludes another run of the same name.
         self.runs.insert(id.clone(), run);
         self.flush(&id, now);
         self.sync_written(std::slice::from_ref(&id), now);
     }
 
-    /// Leaves the events of an execution out, and does not count them as lost: it is observed
+    /// Omits the events of an execution without counting them as lost: the execution is observed
     /// without a log until a run of it is attached or closed.
     pub fn skip_execution(&mut self, execution_id: ExecutionId) {
         self.skipped.insert(execution_id);
     }
 
-    /// Whether the execution has an open run here.
+    /// Returns `true` if the execution has an open run here.
     pub fn is_attached(&self, execution_id: &str) -> bool {
         self.runs.contains_key(execution_id)
     }
 
-    /// Writes a batch: one write for each run that it has events of. Events without a number are
-    /// for viewers only and left out.
+    /// Writes a batch, with one write for each run in it. Omits events without a number, which are
+    /// for viewers only.
     pub fn append(&mut self, batch: &[Envelope], now: Instant) {
         let mut with_lines = std::mem::take(&mut self.with_lines);
         let same_run =
@@ -179,7 +179,7 @@ impl LogWriter {
                     break;
                 };
                 if !std::mem::replace(&mut run.has_batch_lines, true) {
-                    with_lines.push(run.id().clone());
+                    with_lines.push(run.id.clone());
                 }
                 rest = run.push(&mut self.context, rest);
                 if !rest.is_empty() {
@@ -198,8 +198,8 @@ impl LogWriter {
         self.with_lines = with_lines;
     }
 
-    /// Does what is due: tries again what failed, syncs. The answer is when to call next; calls
-    /// in between do no harm.
+    /// Does what is due: retries failed writes and syncs. Returns when to call next; additional
+    /// calls are harmless.
     pub fn tick(&mut self, now: Instant) -> Option<Instant> {
         let retry_at = if self.needs_retry {
             self.retry(now)
@@ -217,15 +217,15 @@ impl LogWriter {
             .min()
     }
 
-    /// What there is to say since the last question: for stderr, and as events.
+    /// Returns the notices since the last call, for stderr and as events.
     pub fn take_notices(&mut self) -> Vec<LogNotice> {
         for notice in self.syncer.problems() {
-            // Said once a run: a disk that does not sync does not sync every second.
-            let told = self
+            // Reported once per run: a disk that cannot sync fails every second.
+            let is_reported = self
                 .runs
                 .get_mut(&notice.execution_id)
                 .is_some_and(|run| std::mem::replace(&mut run.is_sync_failure_reported, true));
-            if !told {
+            if !is_reported {
                 self.context
                     .notify(&notice.execution_id, notice.kind, notice.message);
             }
@@ -233,8 +233,8 @@ impl LogWriter {
         std::mem::take(&mut self.context.notices)
     }
 
-    /// Writes what waits, syncs, closes all runs and ends `td-sync`. Runs that were not closed are
-    /// marked as detached. Waits at most five seconds for a disk that does not answer.
+    /// Writes what is pending, syncs, closes all runs and ends the threads. Runs that were not
+    /// closed are marked as detached. Waits at most five seconds for a disk that does not respond.
     pub fn finish(mut self, now: Instant) -> LogReport {
         let ids: Vec<_> = self.runs.keys().cloned().collect();
         let mut lost = Vec::new();
@@ -252,7 +252,7 @@ impl LogWriter {
                 continue;
             };
             if let Some((first_seq, last_seq, cause)) = run.unwritten() {
-                let path = run.directory().path().to_owned();
+                let path = run.directory.path().to_owned();
                 lost.push(LostRun {
                     execution_id: id,
                     path,
@@ -272,12 +272,12 @@ impl LogWriter {
         self.chores.finish(now + END_WAIT);
         problems.extend(last_problems);
         if !all_done {
-            let what =
-                "the disk did not answer in time: the last lines may not be on it".to_owned();
+            let message =
+                "the disk did not respond in time: the last lines may not be on it".to_owned();
             problems.push(LogNotice {
                 execution_id: "".into(),
                 kind: LogNoticeKind::NotSafe,
-                message: what,
+                message,
             });
         }
         LogReport {
@@ -300,23 +300,23 @@ impl LogWriter {
         let id = first.event.execution_id();
         if self.unknown_executions.len() < UNKNOWN_MAX && !self.unknown_executions.contains(id) {
             let id = ExecutionId::from(id);
-            let what = format!(
+            let message = format!(
                 "the events of {:?} are not logged: it has no open run",
                 &*id
             );
-            self.context.notify(&id, LogNoticeKind::NotKept, what);
+            self.context.notify(&id, LogNoticeKind::NotKept, message);
             self.unknown_executions.insert(id);
         }
     }
 
-    /// Tries again what failed, closes what ends; the answer is when the next try is due.
+    /// Retries failed writes and closes ended runs. Returns when the next retry is due.
     fn retry(&mut self, now: Instant) -> Option<Instant> {
         let is_due = |run: &&ActiveRun| run.retry_at().is_some_and(|at| at <= now);
         let due: Vec<_> = self
             .runs
             .values()
             .filter(is_due)
-            .map(|run| run.id().clone())
+            .map(|run| run.id.clone())
             .collect();
         for id in &due {
             self.flush(id, now);
@@ -324,7 +324,7 @@ impl LogWriter {
         self.sync_written(&due, now);
         self.close_ended();
         let retry_at = self.runs.values().filter_map(ActiveRun::retry_at).min();
-        // A run that ends and is still here fails too.
+        // An ended run that is still here fails, too.
         self.needs_retry = retry_at.is_some() || !self.closing.is_empty();
         retry_at
     }
@@ -349,17 +349,17 @@ impl LogWriter {
         self.needs_retry |= run.retry_at().is_some();
         if let Some(file) = run.closed_file.take() {
             if self.policy != SyncPolicy::Never {
-                let (id, done) = (run.id().clone(), None);
-                // Without room the compressed file is synced, soon enough.
+                let (id, done) = (run.id.clone(), None);
+                // Without room, the compressed file is synced instead.
                 let _ = self.syncer.offer(SyncJob::Data { id, file, done });
             }
-            let directory = run.directory().clone();
+            let directory = run.directory.clone();
             self.prune(directory.data().clone(), now);
             self.chores.offer(Chore::Compress(directory));
         }
     }
 
-    /// Has the runs removed that are not kept.
+    /// Queues the removal of runs that are not retained.
     fn prune(&mut self, data: DataDir, now: Instant) {
         self.pruned_at = Some(now);
         if self.retention != Retention::EVERYTHING {
@@ -368,7 +368,7 @@ impl LogWriter {
         }
     }
 
-    /// Closes the file that was used least recently, if as many as may be are open.
+    /// Closes the least recently used file if the limit is reached.
     fn make_room_for_a_file(&mut self) {
         let is_open = |run: &&mut ActiveRun| run.is_open();
         if self.runs.values_mut().filter(is_open).count() < FILES_MAX {
@@ -384,16 +384,16 @@ impl LogWriter {
             && self.policy != SyncPolicy::Never
         {
             let job = SyncJob::Data {
-                id: run.id().clone(),
+                id: run.id.clone(),
                 file,
                 done: None,
             };
-            // Without room it stays dirty and is opened again to be synced.
+            // Without room the run stays dirty, and its file is opened again to be synced.
             run.is_dirty = self.syncer.offer(job).is_err();
         }
     }
 
-    /// Sees to it that what was written to these runs is synced when the policy says.
+    /// Schedules syncing of these runs according to the policy.
     fn sync_written(&mut self, ids: &[ExecutionId], now: Instant) {
         match self.policy {
             SyncPolicy::Never => {}
@@ -423,14 +423,14 @@ impl LogWriter {
         }
     }
 
-    /// Hands everything that is not synced to `td-sync`, as far as it has room.
+    /// Queues everything that is not synced, as far as `td-sync` has room.
     fn sync_dirty(&mut self, now: Instant) {
         let mut full = false;
         for run in self.runs.values_mut() {
             if run.is_directory_dirty {
-                let path = run.directory().path().to_owned();
+                let path = run.directory.path().to_owned();
                 let job = SyncJob::Directory {
-                    id: run.id().clone(),
+                    id: run.id.clone(),
                     path,
                 };
                 run.is_directory_dirty = self.syncer.offer(job).is_err();
@@ -439,7 +439,7 @@ impl LogWriter {
                 let sent = run.file_to_sync().is_none_or(|file| {
                     self.syncer
                         .offer(SyncJob::Data {
-                            id: run.id().clone(),
+                            id: run.id.clone(),
                             file,
                             done: None,
                         })
@@ -448,7 +448,7 @@ impl LogWriter {
                 run.is_dirty = !sent;
             }
             full |= run.is_directory_dirty || run.is_dirty;
-            full |= !closing::hand_remark(run, &self.syncer, &self.context.clock);
+            full |= !run.queue_metadata(&self.syncer, &self.context.clock);
         }
         if full {
             self.sync_at = Some(now + RETRY_INTERVAL);

@@ -15,38 +15,34 @@ pub(crate) fn command_job(
     command: Command,
 ) -> (impl Source, JobHandle<CommandOutcome, CommandControl>) {
     let thread = format!("td-run {}", command.name());
-    Job::new(
-        thread,
-        command.control_handle(),
-        move |context: &Context| {
-            let info = info(&command);
-            let mut opened: Option<ExecutionId> = None;
-            let open = || {
-                let run = context.runs.open(name, info)?;
-                opened = Some(run.emitter.execution_id().clone());
-                Ok(run.emitter)
+    Job::new(thread, command.control.clone(), move |context: &Context| {
+        let info = info(&command);
+        let mut opened: Option<ExecutionId> = None;
+        let open = || {
+            let run = context.runs.open(name, info)?;
+            opened = Some(run.emitter.execution_id().clone());
+            Ok(run.emitter)
+        };
+        let command = command.clock(context.clock.clone());
+        let outcome = observe_command(command, open, &context.stop);
+        if let Some(id) = opened {
+            let (state, exit_status) = match &outcome {
+                Ok(outcome) if outcome.is_success() => (RunState::Completed, Some(0)),
+                Ok(outcome) => (RunState::Failed, Some(outcome.code())),
+                Err(_) => (RunState::Failed, None),
             };
-            let command = command.clock(context.clock.clone());
-            let outcome = observe_command(command, open, &context.stop);
-            if let Some(id) = opened {
-                let (state, exit_status) = match &outcome {
-                    Ok(outcome) if outcome.is_success() => (RunState::Completed, Some(0)),
-                    Ok(outcome) => (RunState::Failed, Some(outcome.code())),
-                    Err(_) => (RunState::Failed, None),
-                };
-                context.runs.close(&id, state, exit_status);
-            }
-            outcome
-        },
-    )
+            context.runs.close(&id, state, exit_status);
+        }
+        outcome
+    })
 }
 
 fn info(command: &Command) -> RunInfo {
     let mut extra = Map::new();
     extra.insert("command".to_owned(), command.line().into());
     extra.insert("cwd".to_owned(), command.directory_shown().into());
-    if command.output_format() != Format::Text {
-        extra.insert("as".to_owned(), command.output_format().name().into());
+    if command.format != Format::Text {
+        extra.insert("as".to_owned(), command.format.name().into());
     }
     RunInfo {
         kind: "process".to_owned(),

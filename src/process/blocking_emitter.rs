@@ -6,7 +6,7 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::event::TdEvent;
 
-/// How long a program is blocked while the log makes no progress: a stalled disk must not block it for
+/// The longest time for which a program is blocked while the log makes no progress: a stalled disk must not block it for
 /// ever.
 const STALL_MAX: Duration = Duration::from_secs(5);
 

@@ -74,15 +74,15 @@ pub struct Command {
     pub(super) directory: Option<PathBuf>,
     pub(super) stdin: Stdin,
     pub(super) pty_size: Option<PtySize>,
-    pub(super) timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     pub(super) grace: Duration,
     pub(super) lines_max: Option<u64>,
     pub(super) collected_bytes: usize,
-    pub(super) format: Format,
+    pub(crate) format: Format,
     pub(super) on_output: Option<OnOutput>,
     pub(super) mirror: Option<Box<dyn Write + Send>>,
-    pub(super) control: CommandControl,
-    pub(super) clock: Clock,
+    pub(crate) control: CommandControl,
+    pub(crate) clock: Clock,
 }
 
 impl Command {
@@ -210,14 +210,6 @@ impl Command {
         }
     }
 
-    pub(crate) fn time_limit(&self) -> Option<Duration> {
-        self.timeout
-    }
-
-    pub(crate) fn output_format(&self) -> Format {
-        self.format
-    }
-
     /// Sets a callback for the text as it is printed. It runs on the thread that runs the command, which
     /// blocks meanwhile. Text that begins with `\r` replaces the open line.
     pub fn on_output(mut self, callback: impl FnMut(OutputStream, &str) + Send + 'static) -> Self {
@@ -238,12 +230,6 @@ impl Command {
         self
     }
 
-    /// Returns the connected control.
-    pub(crate) fn control_handle(&self) -> CommandControl {
-        self.control.clone()
-    }
-
-    /// Sets the clock, for tests and engines.
     pub(crate) fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The delay after which an open line is reported: `003…` batches for as long.
 pub(super) const OPEN_LINE_DELAY: Duration = Duration::from_millis(100);
 
-/// How often the history gets a state of a rewritten line, as for the lines of a pane.
+/// The interval at which the history gets states of a rewritten line, as for the lines of a pane.
 pub(super) const KEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// A longer line is reported in parts, and a reported part cannot be rewritten.

@@ -8,7 +8,7 @@ use crate::child::{ExitCause, ExitReport};
 /// The exit code of a timeout, as `timeout(1)` has it.
 const TIMED_OUT: i32 = 124;
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandOutcome {
@@ -68,7 +68,7 @@ impl CommandOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandOutput {
-    /// How the command ended.
+    /// The end of the command.
     pub outcome: CommandOutcome,
     /// Its standard output, byte for byte.
     pub stdout: Vec<u8>,

@@ -22,7 +22,7 @@ use crate::timestamp::Timestamp;
 /// The longest grace period of a command when the observer stops, whatever its own grace period is.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
-/// How often the size of the user's terminal is polled.
+/// The poll interval of the size of the user's terminal.
 const SIZE_CHECK: Duration = Duration::from_millis(200);
 
 impl Command {
@@ -104,7 +104,7 @@ pub(crate) fn run_with_listener(
     Ok(CommandOutcome::new(&report, duration, 0))
 }
 
-/// What happens with the output, besides the callback and the events.
+/// The use of the output, besides the callback and the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputMode {
     /// Nothing is collected; an agent's records become typed events.

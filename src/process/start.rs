@@ -21,8 +21,7 @@ use crate::thread::Stop;
 /// (64 MiB, `pipe-user-pages-soft`).
 const PIPE_BYTES: usize = 256 * 1024;
 
-/// How long the outputs are read after the end of a command while they are silent and another process
-/// holds them: `exec > >(tee build.log)` has its last lines written by another process.
+/// The time for which silent outputs that another process holds are read after the end of a command: `exec > >(tee build.log)` has its last lines written by another process.
 const LINGER: Duration = Duration::from_millis(300);
 
 /// A running command.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::{Dir, OFlags};
 
 use crate::error::{Error, Result};
 use crate::event::PaneId;
@@ -34,7 +34,7 @@ impl RunDirectory {
     pub fn recordings(&self) -> Result<Vec<RecordingFile>> {
         let run = self.open_dir()?;
         let failed = |cause| Error::file("cannot list", &run.join(RAW), cause);
-        match run.open_subdir_io(RAW) {
+        match run.open_subdir(RAW) {
             Ok(raw) => list(&raw).map_err(failed),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(cause) => Err(failed(cause)),
@@ -47,7 +47,7 @@ impl RunDirectory {
     /// If the file cannot be opened.
     pub fn open_recording(&self, file: &RecordingFile) -> Result<File> {
         let failed = |cause| Error::file("cannot open", &file.path, cause);
-        let raw = self.open_dir()?.open_subdir_io(RAW).map_err(failed)?;
+        let raw = self.open_dir()?.open_subdir(RAW).map_err(failed)?;
         let name = name(&file.pane, file.number);
         raw.file(&name, OFlags::RDONLY).map_err(failed)
     }
@@ -56,11 +56,7 @@ impl RunDirectory {
 /// Creates the next recording of a pane. Returns the file and its number.
 pub(super) fn create(run: &RunDirectory, pane: &PaneId) -> io::Result<(File, u32)> {
     let run = run.open_dir().map_err(io::Error::other)?;
-    match rustix::fs::mkdirat(run.fd(), RAW, Mode::RWXU) {
-        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-        Err(cause) => return Err(cause.into()),
-    }
-    let raw = run.open_subdir_io(RAW)?;
+    let raw = run.create_subdir(RAW)?;
     let known = list(&raw)?;
     let of_pane = known.iter().filter(|file| file.pane == *pane);
     let mut number = of_pane.map(|file| file.number).max().unwrap_or(0);
@@ -78,7 +74,7 @@ pub(super) fn create(run: &RunDirectory, pane: &PaneId) -> io::Result<(File, u32
 /// Opens a recording again to append to it.
 pub(super) fn reopen(run: &RunDirectory, pane: &PaneId, number: u32) -> io::Result<File> {
     let run = run.open_dir().map_err(io::Error::other)?;
-    let raw = run.open_subdir_io(RAW)?;
+    let raw = run.open_subdir(RAW)?;
     raw.file(&name(pane, number), OFlags::WRONLY | OFlags::APPEND)
 }
 

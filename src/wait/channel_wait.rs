@@ -1,5 +1,4 @@
-//! A wait for a tmux channel, on a thread of its own: `td-channel` blocks on tmux, and ends with the
-//! wait that wanted it.
+//! A wait for a tmux channel, on a thread of its own: `td-channel` blocks on tmux and ends with its wait.
 
 use crossbeam_channel::{Receiver, bounded};
 
@@ -8,24 +7,24 @@ use crate::error::Result;
 use crate::thread::{self, Handle, StopGuard, stop_pair};
 use crate::tmux::Server;
 
-/// A wait for a channel. Dropped, it waits no longer.
+/// A running wait for a channel. Dropping it ends the wait.
 #[derive(Debug)]
 pub(super) struct ChannelWait {
-    /// Gets a message when the channel was signalled, or the server is gone.
+    /// Gets a message when the channel was signalled or the server is gone.
     pub done: Receiver<Result<()>>,
     running: Option<StopGuard>,
     thread: Option<Handle<()>>,
 }
 
 impl ChannelWait {
-    /// Begins to wait.
-    pub fn wait_for(server: &Server, name: &str, clock: &Clock) -> Result<Self> {
+    /// Starts the thread.
+    pub fn start(server: &Server, name: &str, clock: &Clock) -> Result<Self> {
         let (running, stop) = stop_pair();
-        let (tell, done) = bounded(1);
+        let (sender, done) = bounded(1);
         let (server, name, clock) = (server.clone(), name.to_owned(), clock.clone());
         let thread = thread::spawn("td-channel", move || {
-            // Whoever waited may have got another answer meanwhile.
-            let _ = tell.send(server.wait_for(&name, stop, &clock));
+            // The wait may have ended for another reason.
+            let _ = sender.send(server.wait_for(&name, stop, &clock));
         })?;
         Ok(Self {
             done,

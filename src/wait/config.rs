@@ -1,4 +1,4 @@
-//! What is waited for, and what came of it.
+//! The conditions of a wait, and its outcome.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::event::PaneId;
 use crate::timestamp::Timestamp;
 use crate::tmux::Target;
 
-/// How often a wait looks, unless told otherwise: four times as often as a watch on its grid.
+/// The default poll interval of a wait: a quarter of that of a watch.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// What is waited for at a session, a window or a pane. Whatever comes first decides; in one line a
-/// pattern before a stop.
+/// The conditions of a wait for a session, a window or a pane. The first condition that is met ends the
+/// wait; a line that matches both a pattern and a stop pattern counts for the pattern.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,7 +28,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "give it to Waiter::wait or Waiter::begin"]
+#[must_use = "pass it to Waiter::wait or Waiter::start"]
 pub struct Wait {
     pub(super) target: Target,
     pub(super) patterns: Patterns,
@@ -42,7 +42,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Waiter at this target; for nothing yet but its end.
+    /// Creates a wait for a target, without conditions.
     pub fn at(target: Target) -> Self {
         Self {
             target,
@@ -57,68 +57,68 @@ impl Wait {
         }
     }
 
-    /// For a line that has this; several: any of them.
+    /// Waits for a line that matches this pattern. Any one of several patterns is sufficient.
     pub fn pattern(mut self, pattern: Pattern) -> Self {
         self.patterns.wanted.push(pattern);
         self
     }
 
-    /// A line that has this ends the wait without success.
+    /// Ends the wait without success when a line matches this pattern.
     pub fn stop(mut self, pattern: Pattern) -> Self {
         self.patterns.stops.push(pattern);
         self
     }
 
-    /// For the end of an agent's turn: one of these markers alone on its settled line, as
-    /// [`TurnDetector`](crate::agent::TurnDetector) finds it.
+    /// Waits for the end of an agent's turn: one of these markers alone on its settled line, as
+    /// [`TurnDetector`](crate::agent::TurnDetector) detects it.
     pub fn turn(mut self, markers: Markers) -> Self {
         self.turn = Some(markers);
         self
     }
 
-    /// For the end of the target: its panes are gone, or their programs have ended.
+    /// Waits for the end of the target: its panes are closed, or their programs have ended.
     pub fn exit(mut self) -> Self {
         self.exit = true;
         self
     }
 
-    /// For so long a time in which nothing new is shown.
+    /// Waits until nothing new was shown for this time.
     pub fn idle(mut self, idle: Duration) -> Self {
         self.idle = Some(idle);
         self
     }
 
-    /// For `tmux wait-for -S` on this channel, which loses no signal.
+    /// Waits for `tmux wait-for -S` on this channel. A signal before the wait counts, too.
     pub fn channel(mut self, name: impl Into<String>) -> Self {
         self.channel = Some(name.into());
         self
     }
 
-    /// How long at most; for ever, unless told otherwise.
+    /// Limits the duration of the wait. Defaults to no limit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How often to look; each 50 ms unless told otherwise.
+    /// Sets the poll interval. Defaults to 50 ms.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// What stands on the panes already matches, too.
+    /// Lets the present content of the panes match, too.
     pub fn include_existing(mut self) -> Self {
         self.include_existing = true;
         self
     }
 
-    /// Whether lines are looked for.
-    pub(super) fn looks_at_lines(&self) -> bool {
+    /// Returns true when the wait matches lines.
+    pub(super) fn matches_lines(&self) -> bool {
         !self.patterns.is_empty() || self.turn.is_some()
     }
 
-    /// Whether anything but the end of the target would end it.
-    pub(crate) fn waits_for_anything(&self) -> bool {
+    /// Returns true when the wait has a condition for success.
+    pub(crate) fn has_condition(&self) -> bool {
         !self.patterns.wanted.is_empty()
             || self.turn.is_some()
             || self.exit
@@ -127,41 +127,42 @@ impl Wait {
     }
 }
 
-/// What came of a wait.
+/// The outcome of a wait.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WaitOutcome {
-    /// How it ended.
+    /// The end of the wait.
     pub end: WaitEnd,
-    /// When it was seen.
+    /// The time of the end.
     pub ts: Timestamp,
-    /// How long was waited.
+    /// The duration of the wait.
     pub elapsed: Duration,
-    /// Lines were lost on the way, or a pane that is gone may have printed more than was seen of
-    /// it: what was waited for may have been among them.
+    /// True when lines were lost, or a closed pane may have printed lines that were not captured: they may
+    /// have contained a match.
     pub lost_lines: bool,
-    /// The last lines of the pane, oldest first; of several, of the one that decided.
+    /// The last lines of the pane, oldest first; of several panes, those of the pane that ended the wait.
     pub last_lines: Vec<String>,
 }
 
-/// How a wait ended.
+/// The end of a wait.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum WaitEnd {
-    /// What was waited for came.
+    /// A condition was met.
     Matched(WaitMatch),
-    /// A stop came first.
+    /// A line matched a stop pattern.
     Stopped(WaitMatch),
     /// The target ended first.
     Ended(TargetEnd),
-    /// The time was up; it had not been printed until then.
+    /// The time was up, and nothing had matched until then.
     TimedOut,
-    /// The time was up, and lines were lost on the way, or tmux did not answer at the end: it may
-    /// have been there.
+    /// The time was up, and lines were lost or tmux did not reply at the end: there may have been a match.
     Lost,
+    /// The caller stopped the wait.
+    Interrupted,
 }
 
-/// How a target ended before it could match.
+/// The end of a target without a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TargetEnd {
@@ -216,22 +217,22 @@ impl WaitCondition {
     }
 }
 
-/// What came.
+/// The condition that was met, and where.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WaitMatch {
     /// The condition that was met.
     pub condition: WaitCondition,
-    /// The pane where it was, where it was one.
+    /// The pane, for conditions of a pane.
     pub pane: Option<PaneId>,
-    /// The number of the line, counted from the line of the cursor at the beginning, which is 1;
-    /// of a full-screen program the row.
+    /// The number of the line. Line 1 is the line of the cursor when the wait began. For full-screen programs,
+    /// the row.
     pub line: Option<i64>,
-    /// What the line reads; of a turn, its last paragraph.
+    /// The text of the line; for a turn, its last paragraph.
     pub text: Option<String>,
-    /// The pattern, or the stop, that is in it; of a turn, its marker.
+    /// The pattern that matched; for a turn, its marker.
     pub pattern: Option<String>,
-    /// What the pane's program exited with, where that is known.
+    /// The exit status of the pane's program, where it is known.
     pub exit_status: Option<i32>,
 }
 

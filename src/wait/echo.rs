@@ -1,49 +1,49 @@
-//! Which lines are command lines that somebody typed: where a prompt stood, and what was typed
-//! behind it (pure).
+//! Detection of typed command lines, by the prompts in front of them (pure).
 //!
-//! tmux does not tell what is an echo. What is known: a line on which the cursor rested behind a
-//! prompt, and which goes on with other text, was typed into; and so was a line that begins with
-//! exactly a prompt that was seen, if that is long enough to be no accident. What is typed while a
-//! program runs, or at a prompt that was never at rest during a look, cannot be told from output.
+//! tmux does not mark echoed input. A line was typed into when the cursor rested on it behind a prompt and the
+//! line continues with other text. A line that begins with a known prompt was also typed, if the prompt is long
+//! enough to be no coincidence. Input to a running program, and input at a prompt that no capture has shown at
+//! rest, looks like output.
 
 use std::collections::VecDeque;
 
-/// Characters that prompts end with, before a blank or the cursor.
-const ENDS: &[char] = &['$', '#', '>', '%', '❯', '»', '›', 'λ', '➜'];
+/// The last characters of prompts, before a blank or the cursor.
+const PROMPT_ENDS: &[char] = &['$', '#', '>', '%', '❯', '»', '›', 'λ', '➜'];
 
-/// Of these, those that output has so often that they count only where nothing is behind them.
+/// Those that output contains so often that they count only at the end of a line.
 const AMBIGUOUS: &[char] = &['>', '%'];
 
-/// A prompt shorter than this may well be how a line of output begins (`$ make` in a build's log).
+/// The shortest prompt that is recognized on any line: output may begin like a shorter one (`$ make` in a
+/// build's log).
 const PROMPT_CHARS_MIN: usize = 6;
 
-/// Prompts that are remembered: a shell's changes with its directory.
+/// The most remembered prompts: the prompt of a shell changes with its directory.
 const PROMPTS_MAX: usize = 16;
 
-/// Lines that prompts stood on.
+/// The most remembered lines with a prompt.
 const LINES_MAX: usize = 256;
 
-/// What is known of typed lines in one pane.
+/// The prompts of one pane.
 #[derive(Debug, Default)]
 pub(super) struct EchoDetector {
     prompts: VecDeque<String>,
-    /// The numbers of lines on which a prompt stood, and the prompt.
-    stood: VecDeque<(i64, String)>,
+    /// The numbers of lines with a prompt, and the prompt.
+    prompt_lines: VecDeque<(i64, String)>,
 }
 
 impl EchoDetector {
-    /// The line of the cursor, up to the cursor, in a look.
+    /// Notes the line of the cursor, up to the cursor, in a capture.
     pub fn note(&mut self, number: i64, text: &str) {
         let Some(prompt) = prompt_of(text) else {
             return;
         };
-        if self.stood.iter().any(|(known, _)| *known == number) {
+        if self.prompt_lines.iter().any(|(known, _)| *known == number) {
             return;
         }
-        if self.stood.len() >= LINES_MAX {
-            self.stood.pop_front();
+        if self.prompt_lines.len() >= LINES_MAX {
+            self.prompt_lines.pop_front();
         }
-        self.stood.push_back((number, prompt.to_owned()));
+        self.prompt_lines.push_back((number, prompt.to_owned()));
         let is_known = self.prompts.iter().any(|known| known == prompt);
         if !is_known && prompt.chars().count() >= PROMPT_CHARS_MIN {
             if self.prompts.len() >= PROMPTS_MAX {
@@ -53,32 +53,32 @@ impl EchoDetector {
         }
     }
 
-    /// Whether the line was typed.
+    /// Returns true when a line was typed.
     pub fn is_typed(&self, number: i64, text: &str) -> bool {
-        let goes_on = |prompt: &str| {
+        let continues = |prompt: &str| {
             text.strip_prefix(prompt)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
         };
-        let stood_here =
-            (self.stood.iter()).any(|(line, prompt)| *line == number && goes_on(prompt));
-        stood_here || self.prompts.iter().any(|prompt| goes_on(prompt))
+        let has_prompt =
+            (self.prompt_lines.iter()).any(|(line, prompt)| *line == number && continues(prompt));
+        has_prompt || self.prompts.iter().any(|prompt| continues(prompt))
     }
 }
 
-/// The prompt that a line begins with, without the blanks behind it.
+/// Returns the prompt at the beginning of a line, without trailing blanks.
 fn prompt_of(text: &str) -> Option<&str> {
     let trimmed = text.trim_end();
-    // A percentage is progress, which may go on with what is waited for.
-    let is_share = trimmed
+    // A percentage is progress, whose line may continue with a match.
+    let is_percentage = trimmed
         .strip_suffix('%')
         .is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()));
-    if trimmed.ends_with(ENDS) && !is_share {
+    if trimmed.ends_with(PROMPT_ENDS) && !is_percentage {
         return Some(trimmed);
     }
-    // Something was typed already.
-    let clear = |c: char| ENDS.contains(&c) && !AMBIGUOUS.contains(&c);
+    // Input follows the prompt already.
+    let is_clear = |c: char| PROMPT_ENDS.contains(&c) && !AMBIGUOUS.contains(&c);
     text.char_indices()
-        .filter(|(_, c)| clear(*c))
+        .filter(|(_, c)| is_clear(*c))
         .map(|(at, c)| at + c.len_utf8())
         .find(|end| text[*end..].starts_with(' '))
         .map(|end| &text[..end])
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_are_known_by_their_ends() {
+    fn prompts_are_recognized_by_their_ends() {
         for (text, prompt) in [
             ("$ ", Some("$")),
             ("user@host:~/x$ ", Some("user@host:~/x$")),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_behind_a_prompt_is_no_output() {
+    fn typed_lines_are_not_output() {
         let mut echo = EchoDetector::default();
         echo.note(5, "$ ");
         echo.note(7, "user@host:~$ ");
@@ -128,12 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_memory_is_bounded() {
         let mut echo = EchoDetector::default();
         for number in 0..10_000 {
             echo.note(number, &format!("prompt number {number} $ "));
         }
-        assert!(echo.prompts.len() <= PROMPTS_MAX && echo.stood.len() <= LINES_MAX);
+        assert!(echo.prompts.len() <= PROMPTS_MAX && echo.prompt_lines.len() <= LINES_MAX);
         assert!(echo.is_typed(9_999, "prompt number 9999 $ ls"));
     }
 }

@@ -1,21 +1,26 @@
-//! Waiter: "tell me when it is done" — until a line comes, a program ends, a pane falls silent, or a
-//! tmux channel is signalled.
+//! Waiting for a line, an agent's turn, a program's end, a silence or a tmux channel.
 //!
-//! A wait looks at panes by itself, with a tracker of its own: nothing stands between a look and
-//! what is waited for, no lane that may drop, no limiter. What stood there at the first look is not
-//! new; lines that scrolled away between two looks match as others do, or it is known that lines
-//! were lost.
-
-mod channel_wait;
-mod config;
-mod driver;
-mod pane;
-mod waiter;
+//! A wait captures the panes of its target itself, with a tracker of its own: no lane that may drop and no
+//! throttle is in between. The content at the first capture is the baseline, which does not match. Lines
+//! that scroll away between two captures match like others, or the wait knows that lines were lost.
+//!
+//! Each wait runs in the thread of its caller. A wait for a channel has one more thread, `td-channel`.
 
 mod echo;
-mod matcher;
 mod pattern;
+
+mod matcher;
+
+mod config;
+
+mod channel_wait;
+mod pane;
+
+mod started_wait;
+
+mod waiter;
 
 pub use config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
 pub use pattern::Pattern;
-pub use waiter::{StartedWait, Waiter};
+pub use started_wait::StartedWait;
+pub use waiter::Waiter;

@@ -1,69 +1,68 @@
-//! One pane that is waited at: its tracker and its matcher, fed with looks.
+//! One pane of a wait: its tracker and its matcher, which take captures (pure).
 
 use std::time::{Duration, Instant};
 
 use super::config::Wait;
-use super::matcher::{LineMatch, MatchKind, Matcher, Numbering, PaneLines, first};
+use super::matcher::{LineMatch, MatchKind, Matcher, Numbering, PaneLines};
 use crate::agent::{RedrawDetector, Turn, TurnDetector};
 use crate::tmux::{CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest};
 use crate::track::{Change, Death, GapReason, Look, Outcome, Tracker};
 
-/// A pane that is waited at.
+/// A pane of a wait.
 #[derive(Debug)]
 pub(super) struct WaitedPane {
     tracker: Tracker,
     matcher: Matcher,
-    /// Where turns end, if that is waited for.
+    /// Detects the ends of turns, where the wait has that condition.
     turns: Option<TurnTracking>,
-    seen: CaptureDigest,
-    /// The last look was too short.
-    pub deeper: bool,
-    /// Lines were lost.
-    pub has_lost: bool,
-    pub dead: Option<Death>,
-    /// When something new was last shown.
-    pub news_at: Instant,
+    digest: CaptureDigest,
+    /// The last capture was too short.
+    pub needs_full_capture: bool,
+    pub has_lost_lines: bool,
+    pub death: Option<Death>,
+    /// When the pane last showed something new.
+    pub changed_at: Instant,
 }
 
-/// How a pane begins to be waited at.
+/// The baseline of a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BaselineMode {
-    /// What stands there is not new.
+    /// The present content does not match.
     Baseline,
-    /// What stands there counts, too.
+    /// The present content matches.
     Existing,
-    /// It has just appeared.
-    Fresh,
+    /// The pane has just appeared, so all its content is new.
+    New,
 }
 
 impl WaitedPane {
-    /// Begins with a look; what matches at once.
-    pub fn begin(
-        look: &Look,
-        seen: CaptureDigest,
+    /// Creates a pane with its first capture; returns a match in it, too.
+    pub fn new(
+        capture: &Look,
+        digest: CaptureDigest,
         wait: &Wait,
-        begin: BaselineMode,
+        mode: BaselineMode,
         now: Instant,
     ) -> (Self, Option<LineMatch>) {
-        let (tracker, changes) = match begin {
+        let has_baseline = mode == BaselineMode::Baseline;
+        let (tracker, mut changes) = match mode {
             BaselineMode::Baseline | BaselineMode::Existing => {
-                (Tracker::baseline(look), Vec::new())
+                (Tracker::baseline(capture), Vec::new())
             }
-            BaselineMode::Fresh => Tracker::fresh(look),
+            BaselineMode::New => Tracker::fresh(capture),
         };
-        let patterns = wait.patterns.clone();
         let mut turns = wait.turn.clone().map(|markers| TurnTracking {
             detector: TurnDetector::new(markers),
-            sights: RedrawDetector::new(look),
+            redraws: RedrawDetector::new(capture),
         });
-        if let Some(turns) = turns.as_mut().filter(|_| begin == BaselineMode::Baseline) {
-            let next = tracker.next_line();
-            turns.detector.set_baseline(tracker.standing(), next);
-            turns.detector.set_baseline_screen(look);
+        if let Some(turns) = turns.as_mut().filter(|_| has_baseline) {
+            turns
+                .detector
+                .set_baseline(tracker.standing(), tracker.next_line());
+            turns.detector.set_baseline_screen(capture);
         }
-        let mut changes = changes;
-        if begin == BaselineMode::Existing && turns.is_some() {
-            // As if all that has settled had just been said.
+        if mode == BaselineMode::Existing && turns.is_some() {
+            // The turn detector gets the settled lines as if they had just settled.
             let settled = tracker.standing();
             changes.extend(
                 settled
@@ -74,190 +73,176 @@ impl WaitedPane {
                     }),
             );
         }
-        let matcher = match begin {
-            BaselineMode::Baseline => {
-                let standing: Vec<(i64, &str)> = tracker.standing().collect();
-                let mut matcher = Matcher::baseline(patterns, &standing, cursor(&tracker, look));
-                if look.alternate {
-                    let screen = &look.rows[look.history_rows()..];
-                    matcher.baseline_screen(screen.iter().map(|row| row.text.as_str()));
+        let patterns = wait.patterns.clone();
+        let matcher = match has_baseline {
+            true => {
+                let visible: Vec<(i64, &str)> = tracker.standing().collect();
+                let cursor = cursor(&tracker, capture);
+                let mut matcher = Matcher::with_baseline(patterns, &visible, cursor);
+                if capture.alternate {
+                    let screen = &capture.rows[capture.history_rows()..];
+                    matcher.add_baseline_screen(screen.iter().map(|row| row.text.as_str()));
                 }
                 matcher
             }
-            BaselineMode::Existing | BaselineMode::Fresh => Matcher::fresh(patterns),
+            false => Matcher::new(patterns),
         };
-        let mut watched = Self {
+        let mut pane = Self {
             tracker,
             matcher,
             turns,
-            seen,
-            deeper: false,
-            has_lost: false,
-            dead: look.dead,
-            news_at: now,
+            digest,
+            needs_full_capture: false,
+            has_lost_lines: false,
+            death: capture.dead,
+            changed_at: now,
         };
-        let hit = match begin {
-            BaselineMode::Baseline => None,
-            BaselineMode::Existing | BaselineMode::Fresh => watched.matches(&changes, look),
+        let line_match = match has_baseline {
+            true => None,
+            false => pane.match_changes(&changes, capture),
         };
-        (watched, hit)
+        (pane, line_match)
     }
 
-    /// What to ask for.
-    pub fn want(&self) -> PaneRequest {
+    /// Returns the request for the next capture.
+    pub fn request(&self) -> PaneRequest {
+        let needs_settling = self.turns.is_some() && self.tracker.is_waiting();
         PaneRequest::Capture(CaptureRequest {
-            known: (!self.deeper).then(|| self.seen.clone()),
-            margin: match self.deeper {
+            known: (!self.needs_full_capture).then(|| self.digest.clone()),
+            margin: match self.needs_full_capture {
                 true => Margin::All,
                 false => Margin::Rows(self.tracker.margin()),
             },
-            // What is new matches at once, settled or not; only the end of a turn has to stand.
-            settles_at: self.waits_to_settle().then_some(Duration::ZERO),
+            // New text matches at once, settled or not; only the end of a turn must settle.
+            settles_at: needs_settling.then_some(Duration::ZERO),
             is_resting: false,
         })
     }
 
-    /// Takes in a look; `deepest` if there is no deeper one. What matches.
-    pub fn look(
+    /// Takes a capture; `is_full` states that no longer one is possible. Returns a match.
+    pub fn update(
         &mut self,
-        look: &Look,
-        seen: CaptureDigest,
-        deepest: bool,
+        capture: &Look,
+        digest: CaptureDigest,
+        is_full: bool,
         now: Instant,
     ) -> Option<LineMatch> {
-        let outcome = match deepest {
-            true => Outcome::Changes(self.tracker.deepest_look(look)),
-            false => self.tracker.look(look),
+        let outcome = match is_full {
+            true => Outcome::Changes(self.tracker.deepest_look(capture)),
+            false => self.tracker.look(capture),
         };
         let Outcome::Changes(changes) = outcome else {
-            self.deeper = true;
+            self.needs_full_capture = true;
             return None;
         };
-        self.deeper = look.alternate && look.saved.is_none() && !deepest;
-        self.seen = seen;
-        self.dead = look.dead;
+        self.needs_full_capture = capture.alternate && capture.saved.is_none() && !is_full;
+        self.digest = digest;
+        self.death = capture.dead;
         let is_screen = |change: &Change| matches!(change, Change::Screen { .. });
         if self.tracker.had_news() || changes.iter().any(is_screen) {
-            self.news_at = now;
+            self.changed_at = now;
         }
-        self.matches(&changes, look)
+        self.match_changes(&changes, capture)
     }
 
-    /// The last lines that it showed.
+    /// Returns the last lines of the pane.
     pub fn last_lines(&self) -> Vec<String> {
         self.matcher.last_lines()
     }
 
-    fn matches(&mut self, changes: &[Change], look: &Look) -> Option<LineMatch> {
-        let lost = |change: &Change| match change {
-            Change::Gap { reason, .. } => *reason != GapReason::ObserverAbsent,
-            _ => false,
-        };
-        self.has_lost |= changes.iter().any(lost);
-        let shown = PaneLines {
+    fn match_changes(&mut self, changes: &[Change], capture: &Look) -> Option<LineMatch> {
+        let gaps = || changes.iter().filter_map(gap_reason);
+        self.has_lost_lines |= gaps().any(|reason| reason != GapReason::ObserverAbsent);
+        let lines = PaneLines {
             changes,
-            standing: self.tracker.standing().collect(),
-            cursor: cursor(&self.tracker, look),
-            numbers: numbers_after(changes),
-            after_hole: changes
-                .iter()
-                .any(is_hole)
+            visible: self.tracker.standing().collect(),
+            cursor: cursor(&self.tracker, capture),
+            numbering: gaps()
+                .find_map(numbering_after)
+                .unwrap_or(Numbering::Continued),
+            after_gap: gaps()
+                .any(is_before_first_line)
                 .then(|| self.tracker.first_line()),
         };
-        let mut hit = self.matcher.look(&shown).or_else(|| {
+        let line_match = self.matcher.update(&lines).or_else(|| {
             changes.iter().find_map(|change| match change {
-                Change::Screen { rows, .. } => self.matcher.screen(rows),
+                Change::Screen { rows, .. } => self.matcher.match_screen(rows),
                 _ => None,
             })
         });
-        if let Some(turns) = &mut self.turns {
-            let sight = turns.sights.observe(look, &self.tracker);
-            first(
-                &mut hit,
-                turns.detector.update(changes, sight).first().map(of_turn),
-            );
-        }
-        hit
+        let Some(turns) = &mut self.turns else {
+            return line_match;
+        };
+        let redraw = turns.redraws.observe(capture, &self.tracker);
+        let turn = turns.detector.update(changes, redraw);
+        LineMatch::first_of(line_match, turn.first().map(turn_match))
     }
 
-    /// At this moment nothing had changed since the last look: what stood there has settled, and
-    /// with it perhaps the end of a turn.
-    pub fn still(&mut self, proof: Freshness) -> Option<LineMatch> {
-        let changes = self.tracker.still(proof.at, proof.server_bytes);
-        let turns = self.turns.as_mut()?;
-        let sight = turns.sights.unchanged(proof.at);
-        turns.detector.update(&changes, sight).first().map(of_turn)
+    /// Notes that the pane had not changed since its last capture: its text has settled, and with it perhaps
+    /// the end of a turn.
+    pub fn unchanged(&mut self, freshness: Freshness) -> Option<LineMatch> {
+        let changes = self.tracker.still(freshness.at, freshness.server_bytes);
+        self.match_turn(&changes, freshness.at)
     }
 
-    /// The pane is gone: what was seen of it last is final.
+    /// Notes that the pane is gone: its last state is final.
     pub fn end(&mut self) -> Option<LineMatch> {
         let changes = self.tracker.end();
-        let turns = self.turns.as_mut()?;
-        let sight = turns.sights.unchanged(Duration::MAX);
-        turns.detector.update(&changes, sight).first().map(of_turn)
+        self.match_turn(&changes, Duration::MAX)
     }
 
-    fn waits_to_settle(&self) -> bool {
-        self.turns.is_some() && self.tracker.is_waiting()
+    fn match_turn(&mut self, changes: &[Change], at: Duration) -> Option<LineMatch> {
+        let turns = self.turns.as_mut()?;
+        let redraw = turns.redraws.unchanged(at);
+        let turn = turns.detector.update(changes, redraw);
+        turn.first().map(turn_match)
     }
 }
 
-/// Where turns end in a pane.
+/// The detection of turns in a pane.
 #[derive(Debug)]
 struct TurnTracking {
     detector: TurnDetector,
-    sights: RedrawDetector,
+    redraws: RedrawDetector,
 }
 
-fn of_turn(turn: &Turn) -> LineMatch {
+fn turn_match(turn: &Turn) -> LineMatch {
     LineMatch {
-        what: MatchKind::Turn(turn.marker.clone()),
-        // A full-screen program has no lines.
-        line: turn.line.unwrap_or(i64::MAX),
+        kind: MatchKind::Turn,
+        pattern: turn.marker.clone(),
+        line: turn.line,
         text: turn.summary.clone(),
     }
 }
 
-/// Whether rows are missing before the first one that a look had.
-fn is_hole(change: &Change) -> bool {
+fn gap_reason(change: &Change) -> Option<GapReason> {
+    match change {
+        Change::Gap { reason, .. } => Some(*reason),
+        _ => None,
+    }
+}
+
+/// Returns true for a gap before the first row of a capture.
+fn is_before_first_line(reason: GapReason) -> bool {
     use GapReason::{Ambiguous, HistoryTrimmed, Truncated};
-    let Change::Gap { reason, .. } = change else {
-        return false;
-    };
     matches!(reason, Ambiguous | HistoryTrimmed | Truncated)
 }
 
-/// What became of the numbers of lines with these changes.
-fn numbers_after(changes: &[Change]) -> Numbering {
-    let of = |change: &Change| match change {
-        // What the tracker could not place it takes for known.
-        Change::Gap {
-            reason: GapReason::Resized,
-            ..
-        } => Numbering::Lost,
-        // Some of what it takes for new may have been on the screen before.
-        Change::Gap {
-            reason: GapReason::Cleared,
-            ..
-        } => Numbering::Anew,
-        _ => Numbering::GoOn,
-    };
-    changes
-        .iter()
-        .map(of)
-        .find(|numbers| *numbers != Numbering::GoOn)
-        .unwrap_or(Numbering::GoOn)
+/// Returns the effect of a gap on line numbers; `None` without an effect.
+fn numbering_after(reason: GapReason) -> Option<Numbering> {
+    match reason {
+        // The tracker takes text that it cannot place for known text.
+        GapReason::Resized => Some(Numbering::Lost),
+        // Some text that the tracker takes for new may have been on the screen before.
+        GapReason::Cleared => Some(Numbering::Restarted),
+        _ => None,
+    }
 }
 
-/// The line of the cursor, where the cursor stands at its end: there something may be typed.
-fn cursor<'a>(tracker: &'a Tracker, look: &Look) -> (i64, &'a str) {
+/// Returns the cursor's line, with its text where the cursor is at its end: there, input may follow.
+fn cursor<'a>(tracker: &'a Tracker, capture: &Look) -> (i64, &'a str) {
     let number = tracker.cursor_line();
-    let text = tracker
-        .standing()
-        .find(|(line, _)| *line == number)
-        .map_or("", |(_, text)| text);
-    match look.alternate {
-        true => (number, ""),
-        false => (number, text),
-    }
+    let mut lines = tracker.standing().filter(|_| !capture.alternate);
+    let line = lines.find(|(line, _)| *line == number);
+    (number, line.map_or("", |(_, text)| text))
 }

@@ -1,4 +1,4 @@
-//! What a wait looks for in a line (pure).
+//! A pattern that a wait matches against lines (pure).
 
 use std::fmt;
 
@@ -6,77 +6,80 @@ use regex::Regex;
 
 use crate::error::{Error, Result};
 
-/// A text or a regular expression that a line is to contain.
+/// A text or a regular expression that a line must contain.
 #[derive(Clone, Debug)]
-pub struct Pattern(Kind);
+pub struct Pattern(PatternKind);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum PatternKind {
     Text(String),
     Regex(Regex),
 }
 
 impl Pattern {
-    /// This text, anywhere in a line.
+    /// Creates a pattern for a text anywhere in a line.
     ///
     /// # Errors
-    /// `is_invalid_input()` when it is empty, or has a line end: lines are looked at one by one.
+    /// `is_invalid_input()` when the text is empty or contains a line end: each line is matched on its own.
     pub fn text(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
         if text.is_empty() {
-            return Err(Error::invalid("an empty text is in every line: give some"));
+            return Err(Error::invalid(
+                "the text is empty, which every line contains: give at least one character",
+            ));
         }
         if text.contains('\n') {
             return Err(Error::invalid(
-                "the text has a line end, and lines are looked at one by one: give one line",
+                "the text contains a line end, but each line is matched on its own: give one line",
             ));
         }
-        Ok(Self(Kind::Text(text)))
+        Ok(Self(PatternKind::Text(text)))
     }
 
-    /// A regular expression, in the syntax of the `regex` crate; `^` and `$` are a line's.
+    /// Creates a pattern for a regular expression in the syntax of the `regex` crate; `^` and `$` match the
+    /// ends of a line.
     ///
     /// # Errors
-    /// `is_invalid_input()` when it is none.
+    /// `is_invalid_input()` when the expression is empty or invalid.
     pub fn regex(pattern: &str) -> Result<Self> {
         if pattern.is_empty() {
-            return Err(Error::invalid("an empty expression is in every line"));
+            return Err(Error::invalid(
+                "the expression is empty, which every line matches",
+            ));
         }
         let regex = Regex::new(pattern).map_err(|cause| {
-            // The text has a picture of several lines: its last line says what is wrong.
+            // The message has several lines; the last one contains the reason.
             let text = cause.to_string();
             let last = text.lines().last().unwrap_or_default().trim().to_owned();
-            Error::invalid(format!("{pattern:?} is no regular expression: {last}"))
+            Error::invalid(format!("{pattern:?} is not a regular expression: {last}"))
         })?;
-        Ok(Self(Kind::Regex(regex)))
+        Ok(Self(PatternKind::Regex(regex)))
     }
 
-    /// Whether it stands in the line and ends behind the first `from` bytes of it.
-    pub(super) fn is_in(&self, line: &str, from: usize) -> bool {
+    /// Returns true when a line has a match that ends after its first `from` bytes.
+    pub(super) fn matches(&self, line: &str, from: usize) -> bool {
         match &self.0 {
-            Kind::Text(text) => {
-                // One that begins in what was there and ends in what is new is new.
+            PatternKind::Text(text) => {
+                // A match may begin in the known part.
                 let begin = from.saturating_sub(text.len().saturating_sub(1));
                 let begin = (0..=begin).rev().find(|at| line.is_char_boundary(*at));
-                let rest = &line[begin.unwrap_or(0).min(line.len())..];
-                rest.match_indices(text.as_str())
-                    .any(|(at, _)| begin.unwrap_or(0) + at + text.len() > from)
+                let begin = begin.unwrap_or(0).min(line.len());
+                let mut matches = line[begin..].match_indices(text.as_str());
+                matches.any(|(at, _)| begin + at + text.len() > from)
             }
-            Kind::Regex(regex) => {
+            PatternKind::Regex(regex) => {
                 from == 0 && regex.is_match(line)
                     || from > 0 && regex.find_iter(line).any(|found| found.end() > from)
             }
         }
     }
-}
 
-impl Pattern {
-    /// Whether it stands in the end of a line whose beginning is not known: that is nowhere `^`.
-    pub(super) fn is_in_end(&self, end: &str) -> bool {
+    /// Returns true when the end of a line matches whose beginning is unknown, so that `^` matches nowhere.
+    pub(super) fn matches_line_end(&self, end: &str) -> bool {
         match &self.0 {
-            Kind::Text(text) => end.contains(text.as_str()),
-            Kind::Regex(regex) => {
-                // Stands for what is missing; no word and no blank, as little as can be said.
+            PatternKind::Text(text) => end.contains(text.as_str()),
+            PatternKind::Regex(regex) => {
+                // Represents the missing beginning with a character that is neither word nor blank.
                 let unknown = char::REPLACEMENT_CHARACTER;
                 regex.is_match_at(&format!("{unknown}{end}"), unknown.len_utf8())
             }
@@ -87,8 +90,8 @@ impl Pattern {
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Text(text) => write!(f, "{text:?}"),
-            Kind::Regex(regex) => write!(f, "/{regex}/"),
+            PatternKind::Text(text) => write!(f, "{text:?}"),
+            PatternKind::Regex(regex) => write!(f, "/{regex}/"),
         }
     }
 }
@@ -98,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_in_the_new_part_is_new() {
+    fn a_match_that_ends_in_the_new_part_counts() {
         let (text, regex) = (
             Pattern::text("abab").unwrap(),
             Pattern::regex("ab+").unwrap(),
@@ -113,23 +116,23 @@ mod tests {
             ("", 0, false, false),
             ("aba", 7, false, false),
         ] {
-            assert_eq!(text.is_in(line, from), has_text, "{line:?} {from}");
-            assert_eq!(regex.is_in(line, from), has_regex, "{line:?} {from}");
+            assert_eq!(text.matches(line, from), has_text, "{line:?} {from}");
+            assert_eq!(regex.matches(line, from), has_regex, "{line:?} {from}");
         }
-        assert!(Pattern::regex("^$").unwrap().is_in("", 0));
+        assert!(Pattern::regex("^$").unwrap().matches("", 0));
     }
 
     #[test]
-    fn the_end_of_a_line_has_no_beginning() {
-        for (pattern, is_in) in [("^ERROR", false), ("ERROR$", true), (r"\bERR", true)] {
+    fn the_end_of_a_line_does_not_match_its_beginning() {
+        for (pattern, expected) in [("^ERROR", false), ("ERROR$", true), (r"\bERR", true)] {
             let regex = Pattern::regex(pattern).unwrap();
-            assert_eq!(regex.is_in_end("ERROR"), is_in, "{pattern}");
+            assert_eq!(regex.matches_line_end("ERROR"), expected, "{pattern}");
         }
-        assert!(Pattern::text("ERR").unwrap().is_in_end("ERROR"));
+        assert!(Pattern::text("ERR").unwrap().matches_line_end("ERROR"));
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_patterns_are_refused() {
         for refused in [
             Pattern::text(""),
             Pattern::text("a\nb"),

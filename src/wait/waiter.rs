@@ -1,31 +1,27 @@
-//! Waiting: panes are looked at through one gateway, by as many threads as wait, until something
-//! decides.
-//!
-//! Each wait runs in the thread that asks for it, and blocks on the gateway's answer, on its
-//! deadlines and on its channel.
+//! The waiter: starts waits for the panes of one tmux server, which share one gateway.
 
 use crossbeam_channel::never;
 
 use super::channel_wait::ChannelWait;
-use super::config::{Wait, WaitEnd, WaitOutcome};
-use super::driver::WaitDriver;
+use super::config::{Wait, WaitOutcome};
+use super::started_wait::StartedWait;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 use crate::tmux::{ForegroundPrograms, Gateway, PollSchedule, Server};
 
-/// Waiter at the panes of one tmux server. All that wait at the same time share its one gateway, and
-/// with it the tmux processes.
+/// Waits for the panes of one tmux server. Simultaneous waits share its gateway, and with it the tmux
+/// processes.
 ///
 /// ```no_run
 /// use td_observe::tmux::{Server, Target};
 /// use td_observe::wait::{Pattern, Wait, WaitEnd, Waiter};
 ///
 /// # fn main() -> td_observe::Result<()> {
-/// let waits = Waiter::new(Server::default())?;
+/// let waiter = Waiter::new(Server::default())?;
 /// let build = Wait::at(Target::parse("build")?).pattern(Pattern::text("BUILD SUCCESS")?);
-/// if let WaitEnd::Matched(found) = waits.wait(&build)?.end {
-///     println!("line {:?}: {:?}", found.line, found.text);
+/// if let WaitEnd::Matched(line) = waiter.wait(&build)?.end {
+///     println!("line {:?}: {:?}", line.line, line.text);
 /// }
 /// # Ok(())
 /// # }
@@ -38,10 +34,10 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Waiter at this server, which must be there when something is waited for.
+    /// Creates a waiter. The server must run when a wait is started.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// When the system has no threads left.
     pub fn new(server: Server) -> Result<Self> {
         let clock = Clock::system();
         let gateway = Gateway::start(server.clone(), clock.clone())?;
@@ -52,20 +48,19 @@ impl Waiter {
         })
     }
 
-    /// Waiter, in this thread. Whoever makes a program print what is waited for wants
-    /// [`Waiter::begin`] instead: what is printed before this has looked for the first time does not
-    /// match.
+    /// Waits in this thread until a condition is met. Output before the first capture does not match; a
+    /// caller that causes the output uses [`Waiter::start`].
     ///
     /// # Errors
-    /// `is_invalid_input()` when there is no such target, or nothing is waited for; `is_gone()`
-    /// without a server; `is_timeout()` when it is hung.
+    /// `is_invalid_input()` when the target does not exist, or the wait has no condition; `is_gone()` without
+    /// a server; `is_timeout()` when the server is hung.
     pub fn wait(&self, wait: &Wait) -> Result<WaitOutcome> {
-        self.begin(wait)?.finish()
+        self.start(wait)?.finish()
     }
 
-    /// Begins to wait, and comes back once it is known what stands on the panes: all that is
-    /// printed from now on is new. Between this and [`StartedWait::finish`] a command is sent whose
-    /// answer is waited for, however fast it comes.
+    /// Starts a wait and returns when the content of the panes is known: everything that is printed from now
+    /// on is new. A command that is sent between this and [`StartedWait::finish`] cannot be too fast for the
+    /// wait.
     ///
     /// ```no_run
     /// use std::process::Command;
@@ -74,97 +69,61 @@ impl Waiter {
     /// use td_observe::wait::{Pattern, Wait, Waiter};
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let waits = Waiter::new(Server::default())?;
+    /// let waiter = Waiter::new(Server::default())?;
     /// let tested = Wait::at(Target::parse("build")?)
     ///     .pattern(Pattern::regex("^test result:")?)
     ///     .timeout(Duration::from_secs(600));
-    /// let begun = waits.begin(&tested)?;
+    /// let started = waiter.start(&tested)?;
     /// Command::new("tmux")
     ///     .args(["send-keys", "-t", "=build:", "cargo test", "Enter"])
     ///     .status()?;
-    /// println!("{:?}", begun.finish()?.end);
+    /// println!("{:?}", started.finish()?.end);
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// As for [`Waiter::wait`].
-    pub fn begin(&self, wait: &Wait) -> Result<StartedWait<'_>> {
-        self.begin_or_stop(wait, &never())?.ok_or_else(stopped)
+    /// The errors of [`Waiter::wait`].
+    pub fn start(&self, wait: &Wait) -> Result<StartedWait<'_>> {
+        let started = self.start_until_stopped(wait, &never())?;
+        started.ok_or_else(|| Error::gone("the wait was interrupted"))
     }
 
-    /// Waiter until it is stopped; `None` then.
+    /// Waits until a condition is met or `stop` is closed; returns `None` after a stop.
     #[cfg(feature = "cli")]
-    pub(crate) fn wait_or_stop(&self, wait: &Wait, stop: &Stop) -> Result<Option<WaitOutcome>> {
-        match self.begin_or_stop(wait, stop)? {
-            Some(begun) => begun.finish_or_stop(),
-            None => Ok(None),
-        }
+    pub(crate) fn wait_until_stopped(
+        &self,
+        wait: &Wait,
+        stop: &Stop,
+    ) -> Result<Option<WaitOutcome>> {
+        let started = self.start_until_stopped(wait, stop)?;
+        let outcome = started.map(StartedWait::finish).transpose()?;
+        Ok(outcome.filter(|outcome| outcome.end != super::WaitEnd::Interrupted))
     }
 
-    fn begin_or_stop(&self, wait: &Wait, stop: &Stop) -> Result<Option<StartedWait<'_>>> {
-        if !wait.waits_for_anything() {
-            return Err(Error::invalid("nothing is waited for"));
+    fn start_until_stopped(&self, wait: &Wait, stop: &Stop) -> Result<Option<StartedWait<'_>>> {
+        if !wait.has_condition() {
+            return Err(Error::invalid("the wait has no condition"));
         }
         PollSchedule::Fixed(wait.interval).check()?;
         let began = self.clock.now();
         let gateway = self.gateway.handle();
-        let asked = gateway.request_listing(ForegroundPrograms::Omitted)?;
-        let Some(listing) = asked.wait_or(stop) else {
+        let pending = gateway.request_listing(ForegroundPrograms::Omitted)?;
+        let Some(listing) = pending.wait_or(stop) else {
             return Ok(None);
         };
         let listing = listing?;
         if wait.target.resolve(&listing).is_empty() {
             return Err(Error::invalid(format!(
-                "there is no {:?} at {}: see tmux list-panes -a",
+                "{} has no {:?}: see tmux list-panes -a",
+                self.server,
                 wait.target.as_str(),
-                self.server
             )));
         }
         let channel = match &wait.channel {
-            Some(name) => Some(ChannelWait::wait_for(&self.server, name, &self.clock)?),
+            Some(name) => Some(ChannelWait::start(&self.server, name, &self.clock)?),
             None => None,
         };
-        let mut work = WaitDriver::new(wait, &listing, gateway, &self.clock, stop, began);
-        Ok(work.begin()?.map(|decided| StartedWait {
-            work,
-            channel,
-            decided,
-        }))
+        StartedWait::start(wait, channel, &listing, gateway, &self.clock, began, stop).map(Some)
     }
-}
-
-/// A wait that has begun: see [`Waiter::begin`]. Its time, and its timeout, run since then. Dropped,
-/// it waits no longer.
-#[derive(Debug)]
-#[must_use = "what came of it, its finish tells"]
-pub struct StartedWait<'a> {
-    work: WaitDriver<'a>,
-    channel: Option<ChannelWait>,
-    /// What the first look decided already.
-    decided: Option<WaitEnd>,
-}
-
-impl StartedWait<'_> {
-    /// Waiter, in this thread.
-    ///
-    /// # Errors
-    /// `is_gone()` when what it waits with has ended; `is_timeout()` or another when tmux gives no
-    /// answer that can be read.
-    pub fn finish(self) -> Result<WaitOutcome> {
-        self.finish_or_stop()?.ok_or_else(stopped)
-    }
-
-    fn finish_or_stop(mut self) -> Result<Option<WaitOutcome>> {
-        let end = match self.decided {
-            Some(end) => Some(end),
-            None => self.work.run(self.channel.as_ref())?,
-        };
-        drop(self.channel);
-        Ok(end.map(|end| self.work.waited(end)))
-    }
-}
-
-fn stopped() -> Error {
-    Error::gone("the wait was stopped")
 }

@@ -258,15 +258,15 @@ fn a_turn_is_waited_for() {
         echo \"about $asked\"; echo '● [Output Complete]'; done";
     let pane = server.new_session("agent", 60, 12, script);
     server.wait_for_text(&pane, ">");
-    let waits = Waiter::new(server.server()).unwrap();
+    let waiter = Waiter::new(server.server()).unwrap();
     let agent = Wait::at(Target::parse("agent").unwrap()).turn(Markers::default());
-    let stale = waits.wait(&agent.clone().timeout(Duration::from_millis(400)));
+    let stale = waiter.wait(&agent.clone().timeout(Duration::from_millis(400)));
     assert_eq!(stale.unwrap().end, WaitEnd::TimedOut, "it stood there");
     for question in ["one [Output Complete] question", "another"] {
-        let begun = waits.begin(&agent.clone().timeout(CEILING)).unwrap();
+        let started = waiter.start(&agent.clone().timeout(CEILING)).unwrap();
         server.tmux(&["send-keys", "-t", &pane, "-l", question]);
         server.tmux(&["send-keys", "-t", &pane, "Enter"]);
-        let waited = begun.finish().unwrap();
+        let waited = started.finish().unwrap();
         let WaitEnd::Matched(found) = &waited.end else {
             panic!("{waited:?}")
         };
@@ -277,7 +277,7 @@ fn a_turn_is_waited_for() {
         assert_eq!(found.text, Some(format!("about {question}")));
     }
     // An agent that ends right after its marker.
-    let begun = waits.begin(&agent.clone().timeout(CEILING)).unwrap();
+    let started = waiter.start(&agent.clone().timeout(CEILING)).unwrap();
     let last = [
         "respawn-pane",
         "-k",
@@ -286,7 +286,7 @@ fn a_turn_is_waited_for() {
         "printf 'last\n[Output Complete]\n'",
     ];
     server.tmux(&last);
-    let waited = begun.finish().unwrap();
+    let waited = started.finish().unwrap();
     let is_honest = match &waited.end {
         WaitEnd::Matched(found) => found.text.as_deref() == Some("last"),
         WaitEnd::Ended(_) => waited.lost_lines,

@@ -182,11 +182,11 @@ impl LlmClient for CommandClient {
         }
         let control = self.running.begin();
         let command = self.command(request, &control);
-        let timeout = self.command.time_limit();
+        let timeout = self.command.timeout;
         let deadline = timeout.and_then(|timeout| self.clock.now().checked_add(timeout));
         let deadline = deadline.map_or_else(never, |deadline| self.clock.at(deadline));
         let mut listener = CommandListener {
-            reader: reader(self.command.output_format()),
+            reader: reader(self.command.format),
             response: ResponseBuilder::new(chunks, cancel).deadline(deadline),
             error: None,
             stderr_tail: Vec::new(),

@@ -2,9 +2,10 @@
 //! unchanged, with its open line below (pure).
 
 use super::pane_terminal::DEFAULT_SIZE;
+use super::terminal::ExportTerminal;
 use crate::event::{Envelope, TdEvent};
 use crate::face::console::Console;
-use crate::face::plain_text::{PlainText, has_text};
+use crate::face::plain_text::PlainText;
 use crate::recording::{Encoder, EventCode};
 
 /// The size with panes: room for labels, and for the last lines of several panes.
@@ -34,54 +35,6 @@ impl MergedTerminal {
         }
     }
 
-    pub fn size(&self) -> (usize, usize) {
-        self.size
-    }
-
-    pub fn exit_status(&self) -> Option<i32> {
-        self.exit_status
-    }
-
-    /// Writes the text of an event.
-    pub fn push(&mut self, envelope: &Envelope, encoder: &mut Encoder, out: &mut String) {
-        let event = &envelope.event;
-        let mut data = String::new();
-        if is_of_tmux(event) {
-            self.size = PANES_SIZE;
-            self.plain.interrupt(&mut data);
-            let mut lines = String::new();
-            self.console.event(envelope, &mut lines);
-            data.push_str(&lines.replace('\n', "\r\n"));
-        } else {
-            self.plain.push(event, &mut data);
-        }
-        if let TdEvent::ExecutionCompleted {
-            exit_code,
-            signal,
-            pane: None,
-            ..
-        } = event
-        {
-            // As a shell reports a signal.
-            self.exit_status = exit_code.or(signal.map(|signal| signal.saturating_add(128)));
-        }
-        if is_of_tmux(event) || has_text(event) {
-            encoder.write_header(self.size, out);
-        }
-        // The last column stays free, because some terminals wrap as soon as it is written.
-        let live = self.plain.live(self.size.0 - 1);
-        self.write(data, live, encoder, out);
-    }
-
-    /// Writes the lines that never ended.
-    pub fn finish(&mut self, encoder: &mut Encoder, out: &mut String) {
-        let (mut data, mut lines) = (String::new(), String::new());
-        self.plain.finish(&mut data);
-        self.console.finish(&mut lines);
-        data.push_str(&lines.replace('\n', "\r\n"));
-        self.write(data, String::new(), encoder, out);
-    }
-
     /// Writes complete lines in the place of the open line, and the open line below them.
     fn write(&mut self, lines: String, live: String, encoder: &mut Encoder, out: &mut String) {
         let shown = lines + &live;
@@ -94,6 +47,55 @@ impl MergedTerminal {
         if !data.is_empty() {
             encoder.event(EventCode::Output, &data, out);
         }
+    }
+}
+
+impl ExportTerminal for MergedTerminal {
+    fn size(&self) -> (usize, usize) {
+        self.size
+    }
+
+    fn exit_status(&self) -> Option<i32> {
+        self.exit_status
+    }
+
+    fn push(&mut self, envelope: &Envelope, encoder: &mut Encoder, out: &mut String) {
+        let event = &envelope.event;
+        let mut data = String::new();
+        let has_text = if is_of_tmux(event) {
+            self.size = PANES_SIZE;
+            self.plain.interrupt(&mut data);
+            let mut lines = String::new();
+            self.console.event(envelope, &mut lines);
+            data.push_str(&lines.replace('\n', "\r\n"));
+            true
+        } else {
+            self.plain.push(event, &mut data)
+        };
+        if let TdEvent::ExecutionCompleted {
+            exit_code,
+            signal,
+            pane: None,
+            ..
+        } = event
+        {
+            // As a shell reports a signal.
+            self.exit_status = exit_code.or(signal.map(|signal| signal.saturating_add(128)));
+        }
+        if has_text {
+            encoder.write_header(self.size, out);
+        }
+        // The last column stays free, because some terminals wrap as soon as it is written.
+        let live = self.plain.live(self.size.0 - 1);
+        self.write(data, live, encoder, out);
+    }
+
+    fn finish(&mut self, encoder: &mut Encoder, out: &mut String) {
+        let (mut data, mut lines) = (String::new(), String::new());
+        self.plain.finish(&mut data);
+        self.console.finish(&mut lines);
+        data.push_str(&lines.replace('\n', "\r\n"));
+        self.write(data, String::new(), encoder, out);
     }
 }
 

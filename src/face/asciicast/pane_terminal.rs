@@ -2,7 +2,8 @@
 
 use super::alternate_screen::AlternateScreen;
 use super::primary_screen::PrimaryScreen;
-use crate::event::{PaneId, TdEvent};
+use super::terminal::ExportTerminal;
+use crate::event::{Envelope, PaneId, TdEvent};
 use crate::recording::{Encoder, EventCode};
 
 /// The size of a terminal whose size is not known.
@@ -41,29 +42,75 @@ impl PaneTerminal {
         }
     }
 
-    pub fn size(&self) -> (usize, usize) {
+    fn set_size(&mut self, size: (usize, usize), encoder: &mut Encoder, out: &mut String) {
+        if self.size != size {
+            self.size = size;
+            self.primary.resize(size.0, size.1);
+            if encoder.has_header() {
+                encoder.event(EventCode::Resize, &format!("{}x{}", size.0, size.1), out);
+                if self.alternate.is_shown() {
+                    self.is_stale = true;
+                } else {
+                    self.primary.repaint(&mut self.data);
+                    self.write(encoder, out);
+                }
+            }
+        }
+        encoder.write_header(size, out);
+    }
+
+    /// Skips the line numbers below this one. That alone does not end a full-screen program.
+    fn skip_to(&mut self, next: i64, encoder: &mut Encoder, out: &mut String) {
+        self.skipped_to = self.skipped_to.max(next);
+        if !self.alternate.is_shown() {
+            self.draw_lines(encoder, out, |_, _| {});
+        }
+    }
+
+    /// Draws on the primary screen, and leaves the alternate one.
+    fn draw_lines(
+        &mut self,
+        encoder: &mut Encoder,
+        out: &mut String,
+        draw: impl FnOnce(&mut PrimaryScreen, &mut String),
+    ) {
+        self.alternate.leave(&mut self.data);
+        if std::mem::take(&mut self.is_stale) {
+            self.primary.repaint(&mut self.data);
+        }
+        self.primary.skip_to(self.skipped_to, &mut self.data);
+        draw(&mut self.primary, &mut self.data);
+        self.write(encoder, out);
+    }
+
+    fn write(&mut self, encoder: &mut Encoder, out: &mut String) {
+        if !self.data.is_empty() {
+            encoder.write_header(self.size, out);
+            encoder.event(EventCode::Output, &self.data, out);
+            self.data.clear();
+        }
+    }
+}
+
+impl ExportTerminal for PaneTerminal {
+    fn includes(&self, event: &TdEvent) -> bool {
+        event.pane().is_none_or(|pane| *pane == self.pane)
+    }
+
+    fn size(&self) -> (usize, usize) {
         self.size
     }
 
-    pub fn exit_status(&self) -> Option<i32> {
+    fn exit_status(&self) -> Option<i32> {
         self.exit_status
     }
 
-    pub fn unreached(&self) -> u64 {
+    fn unreached(&self) -> u64 {
         self.primary.unreached()
     }
 
-    /// Whether the event belongs to another pane.
-    pub fn is_foreign(&self, event: &TdEvent) -> bool {
-        event.pane().is_some_and(|pane| *pane != self.pane)
-    }
-
-    /// Writes the changes of an event. The first one with a size or with text opens the recording.
-    pub fn push(&mut self, event: &TdEvent, encoder: &mut Encoder, out: &mut String) {
-        if self.is_foreign(event) {
-            return;
-        }
-        match event {
+    fn push(&mut self, envelope: &Envelope, encoder: &mut Encoder, out: &mut String) {
+        match &envelope.event {
             TdEvent::PaneOpened { width, height, .. } => {
                 // A new observer reports the whole screen of a full-screen program.
                 self.draw_lines(encoder, out, |_, _| {});
@@ -118,55 +165,6 @@ impl PaneTerminal {
                 self.draw_lines(encoder, out, |_, _| {});
             }
             _ => {}
-        }
-    }
-
-    fn set_size(&mut self, size: (usize, usize), encoder: &mut Encoder, out: &mut String) {
-        if self.size != size {
-            self.size = size;
-            self.primary.resize(size.0, size.1);
-            if encoder.has_header() {
-                encoder.event(EventCode::Resize, &format!("{}x{}", size.0, size.1), out);
-                if self.alternate.is_shown() {
-                    self.is_stale = true;
-                } else {
-                    self.primary.repaint(&mut self.data);
-                    self.write(encoder, out);
-                }
-            }
-        }
-        encoder.write_header(size, out);
-    }
-
-    /// Skips the line numbers below this one. That alone does not end a full-screen program.
-    fn skip_to(&mut self, next: i64, encoder: &mut Encoder, out: &mut String) {
-        self.skipped_to = self.skipped_to.max(next);
-        if !self.alternate.is_shown() {
-            self.draw_lines(encoder, out, |_, _| {});
-        }
-    }
-
-    /// Draws on the primary screen, and leaves the alternate one.
-    fn draw_lines(
-        &mut self,
-        encoder: &mut Encoder,
-        out: &mut String,
-        draw: impl FnOnce(&mut PrimaryScreen, &mut String),
-    ) {
-        self.alternate.leave(&mut self.data);
-        if std::mem::take(&mut self.is_stale) {
-            self.primary.repaint(&mut self.data);
-        }
-        self.primary.skip_to(self.skipped_to, &mut self.data);
-        draw(&mut self.primary, &mut self.data);
-        self.write(encoder, out);
-    }
-
-    fn write(&mut self, encoder: &mut Encoder, out: &mut String) {
-        if !self.data.is_empty() {
-            encoder.write_header(self.size, out);
-            encoder.event(EventCode::Output, &self.data, out);
-            self.data.clear();
         }
     }
 }

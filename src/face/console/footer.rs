@@ -56,10 +56,8 @@ impl Footer<'_> {
                 AlertKind::AgentWaits => Tone::Caution,
                 _ => Tone::Alarm,
             };
-            out.extend(
-                self.rows
-                    .fitting(&label, '!', tone, &alert.text, self.columns),
-            );
+            let text = self.rows.styled(tone, &alert.text);
+            out.extend(self.rows.fitting(&label, '!', &text, self.columns));
         }
     }
 
@@ -89,19 +87,14 @@ impl Footer<'_> {
         shown.sort_by_key(|(position, _)| std::cmp::Reverse(panes[*position].1.display.changed));
         shown.truncate(room);
         shown.sort_by_key(|(position, _)| *position);
+        // Each row goes to the first of the panes that have the fewest.
         let mut given = vec![0; shown.len()];
-        let mut left = room;
-        while left > 0 {
-            let before = left;
-            for (rows, (_, lines)) in given.iter_mut().zip(&shown) {
-                if left > 0 && *rows < lines.len() {
-                    *rows += 1;
-                    left -= 1;
-                }
-            }
-            if left == before {
+        for _ in 0..room {
+            let wants_more = (0..shown.len()).filter(|at| given[*at] < shown[*at].1.len());
+            let Some(at) = wants_more.min_by_key(|at| given[*at]) else {
                 break;
-            }
+            };
+            given[at] += 1;
         }
         for (rows, (position, lines)) in given.iter().zip(&mut shown) {
             let ((id, pane), known) = panes[*position];
@@ -111,12 +104,9 @@ impl Footer<'_> {
             lines.truncate(*rows);
             lines.sort_by_key(|(number, _, _)| *number);
             for (number, text, _) in lines.iter() {
-                let row = match known.styles.paint(*number, text) {
-                    Some(painted) => self.rows.fitting_painted(&label, &painted, self.columns),
-                    None => self
-                        .rows
-                        .fitting(&label, '|', Tone::Plain, text, self.columns),
-                };
+                let painted = known.styles.paint(*number, text);
+                let painted = painted.unwrap_or_else(|| self.rows.styled(Tone::Plain, text));
+                let row = self.rows.fitting(&label, '|', &painted, self.columns);
                 out.extend(row);
             }
         }

@@ -34,6 +34,9 @@ impl Console {
                 _ => {}
             }
         }
+        if let TdEvent::Error { context, .. } = event {
+            self.failed = Some(Box::new((id.to_owned(), context.clone())));
+        }
         if let Some(lines) = conversation_lines(event, self.rows.options.verbose) {
             for line in lines {
                 self.rows.row(&label, '|', line.tone, &line.text, out);
@@ -92,9 +95,17 @@ impl Console {
                 state,
                 ..
             } => {
-                let agent = Some(agent_and_detail(event).0).filter(|agent| *agent != SHELL);
+                let (name, _) = agent_and_detail(event);
+                let agent = Some(name).filter(|agent| *agent != SHELL);
                 self.with_pane(id, pane, at, out, |display, _, _| display.set_agent(agent));
-                let is_shown = state == "done" && self.display(id, pane).is_turn_over;
+                let is_its =
+                    |failed: &mut Box<(String, String)>| failed.0 == id && failed.1 == name;
+                let failed = self.failed.take_if(is_its);
+                let is_shown = match state.as_str() {
+                    "done" => self.display(id, pane).is_turn_over,
+                    "error" => failed.is_some(),
+                    _ => false,
+                };
                 if is_shown && !self.rows.options.verbose {
                     return;
                 }

@@ -183,11 +183,11 @@ impl LineBuffer {
             line.is_redrawn |= !text.is_empty() && line.text != text;
         }
         let is_new = self.set(number, text, at, true);
-        let line = self.known.get(&number);
-        let was_printed = line.is_some_and(|line| line.printed.is_some());
-        if is_printed && was_printed && !text.is_empty() {
+        let printed = self.known.get(&number).and_then(|line| line.printed);
+        if let (Some(printed), true, false) = (printed, is_printed, text.is_empty()) {
             self.waiting.remove(&number);
-            if self.mark_if_changed(number) {
+            if printed != hash(text) {
+                self.mark_printed(number);
                 (sink.emit)(LineOutput::Replace(number, text));
             }
             return is_new;
@@ -312,27 +312,25 @@ impl LineBuffer {
         Some(*last.0)
     }
 
+    /// Sets the text of a line; returns whether it is different.
     fn set(&mut self, number: i64, text: &str, at: i64, is_old: bool) -> bool {
-        let line = self.known.entry(number);
-        let mut is_new = false;
-        line.and_modify(|line| {
-            if line.text != text {
+        if let Some(line) = self.known.get_mut(&number) {
+            let is_new = line.text != text;
+            if is_new {
                 text.clone_into(&mut line.text);
                 line.changed = at;
-                is_new = true;
             }
-        })
-        .or_insert_with(|| {
-            is_new = !text.is_empty();
-            BufferedLine {
-                text: text.to_owned(),
-                printed: None,
-                changed: at,
-                is_old,
-                is_redrawn: false,
-            }
-        });
-        is_new
+            return is_new;
+        }
+        let line = BufferedLine {
+            text: text.to_owned(),
+            printed: None,
+            changed: at,
+            is_old,
+            is_redrawn: false,
+        };
+        self.known.insert(number, line);
+        !text.is_empty()
     }
 
     fn set_waiting(&mut self, number: i64, is_printed: bool) {
@@ -347,16 +345,6 @@ impl LineBuffer {
             true => self.waiting.remove(&number),
             false => self.waiting.insert(number),
         };
-    }
-
-    /// Marks a line as printed; returns whether its text is new.
-    fn mark_if_changed(&mut self, number: i64) -> bool {
-        let line = self.known.get(&number);
-        let is_new = line.is_some_and(|line| line.printed != Some(hash(&line.text)));
-        if is_new {
-            self.mark_printed(number);
-        }
-        is_new
     }
 
     fn mark_printed(&mut self, number: i64) {

@@ -59,10 +59,9 @@ impl PaneWriter<'_> {
 
     fn push_rows(&mut self, mark: char, number: i64, line: &str, out: &mut String) {
         let tone = self.tone(line);
-        match self.styles.paint(number, line) {
-            Some(painted) => self.rows.painted(self.label, mark, &painted, out),
-            None => self.rows.row(self.label, mark, tone, line, out),
-        }
+        let painted = self.styles.paint(number, line);
+        let painted = painted.unwrap_or_else(|| self.rows.styled(tone, line));
+        self.rows.painted(self.label, mark, &painted, out);
     }
 
     /// Notes that the text from `start` on is the line with this number.

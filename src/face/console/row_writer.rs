@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::options::ConsoleOptions;
 use crate::face::ansi::{cut_painted, wrap_painted};
-use crate::face::clean::{cut, push_clean};
+use crate::face::clean::cut;
 use crate::face::session_labels::{COLOURS, Label};
 use crate::face::tone::{Tone, push_styled};
 
@@ -59,44 +59,32 @@ impl RowWriter {
 
     /// Adds a row, or several on a narrow terminal, each with the label and the tone.
     pub fn row(&self, label: &Label, mark: char, tone: Tone, text: &str, out: &mut String) {
-        let room = self.text_columns(label);
-        if room.is_some_and(|room| text.len() > room) {
-            let mut plain = String::new();
-            push_clean(&mut plain, text);
-            return self.wrapped(label, mark, tone, &plain, out);
-        }
-        self.push_row(label, mark, tone, text, out);
-        out.push('\n');
-    }
-
-    fn wrapped(&self, label: &Label, mark: char, tone: Tone, plain: &str, out: &mut String) {
-        let room = self.text_columns(label).unwrap_or(usize::MAX);
-        let (mut rest, mut mark) = (plain, mark);
-        loop {
-            let mut row = cut(rest, room);
-            if row.is_empty() {
-                // The first character is wider than the terminal.
-                row = rest;
-            }
-            self.push_row(label, mark, tone, row, out);
-            out.push('\n');
-            rest = &rest[row.len()..];
-            if rest.is_empty() {
-                return;
-            }
-            mark = CONTINUES;
-        }
+        self.painted(label, mark, &self.styled(tone, text), out);
     }
 
     /// Adds the rows of painted text.
     pub fn painted(&self, label: &Label, mark: char, painted: &str, out: &mut String) {
         let room = self.text_columns(label).unwrap_or(usize::MAX);
-        for (at, row) in wrap_painted(painted, room).iter().enumerate() {
+        // A line has at most as many columns as bytes.
+        let rows = match painted.len() <= room {
+            true => vec![painted.to_owned()],
+            false => wrap_painted(painted, room),
+        };
+        for (at, row) in rows.iter().enumerate() {
             self.push_label(label, if at == 0 { mark } else { CONTINUES }, out);
-            out.push(' ');
-            out.push_str(row);
+            if !row.is_empty() {
+                out.push(' ');
+                out.push_str(row);
+            }
             out.push('\n');
         }
+    }
+
+    /// Text for display in a tone.
+    pub fn styled(&self, tone: Tone, text: &str) -> String {
+        let mut styled = String::new();
+        push_styled(&mut styled, self.options.coloured, tone.style(), text);
+        styled
     }
 
     /// The columns for text; `None` when text is not wrapped.
@@ -135,53 +123,27 @@ impl RowWriter {
         }
     }
 
-    /// A row cut to `columns`, without its line end; `None` when the label does not fit.
+    /// A row of painted text cut to `columns`, without its line end; `None` when the label does not fit.
     pub fn fitting(
         &self,
         label: &Label,
         mark: char,
-        tone: Tone,
-        text: &str,
+        painted: &str,
         columns: usize,
     ) -> Option<String> {
         let room = columns.checked_sub(self.before_columns(label))?;
-        let (mut plain, mut shown) = (String::new(), String::new());
-        push_clean(&mut plain, text);
-        self.push_row(label, mark, tone, cut(&plain, room), &mut shown);
-        Some(shown)
-    }
-
-    /// Like [`RowWriter::fitting`], for painted text.
-    pub fn fitting_painted(&self, label: &Label, painted: &str, columns: usize) -> Option<String> {
-        let room = columns.checked_sub(self.before_columns(label))?;
-        let mut shown = self.before(label);
+        let mut shown = String::new();
+        self.push_label(label, mark, &mut shown);
+        shown.push(' ');
         shown.push_str(&cut_painted(painted, room));
         Some(shown)
     }
 
     /// A heading across the terminal.
     pub fn heading(&self, text: &str, columns: usize) -> String {
-        let mut heading = text.to_owned();
-        let used = heading.width();
-        heading.extend(std::iter::repeat_n('─', columns.saturating_sub(used)));
-        let mut shown = String::new();
-        let heading = cut(&heading, columns);
-        push_styled(
-            &mut shown,
-            self.options.coloured,
-            Tone::Dim.style(),
-            heading,
-        );
-        shown
-    }
-
-    /// Adds a row without its line end.
-    fn push_row(&self, label: &Label, mark: char, tone: Tone, text: &str, out: &mut String) {
-        self.push_label(label, mark, out);
-        if !text.is_empty() {
-            out.push(' ');
-            push_styled(out, self.options.coloured, tone.style(), text);
-        }
+        let rule = "─".repeat(columns.saturating_sub(text.width()));
+        let heading = [text, rule.as_str()].concat();
+        self.styled(Tone::Dim, cut(&heading, columns))
     }
 
     /// The label and the mark before the text of a row.

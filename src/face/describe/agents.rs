@@ -5,18 +5,6 @@ use super::phrases::duration;
 use crate::event::TdEvent;
 use crate::face::tone::Tone;
 
-/// Whether an event ends a model's answer, which has no end event of its own.
-pub(in crate::face) fn ends_answer(event: &TdEvent) -> bool {
-    !matches!(
-        event,
-        TdEvent::TokenReceived { .. }
-            | TdEvent::Warning { .. }
-            | TdEvent::AgentState { .. }
-            | TdEvent::LogOpened { .. }
-            | TdEvent::Unknown(_)
-    )
-}
-
 pub(super) fn describe(event: &TdEvent, is_verbose: bool) -> Option<Description> {
     let labelled = Description::labelled;
     Some(match event {
@@ -116,10 +104,13 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
         // Other states show in what the agent prints.
         _ => Tone::Dim,
     };
-    let source = source.as_deref();
+    let is_source = |name| source.as_deref().is_some_and(|source| *source == name);
     // A transcript's turn ends and errors are events of their own.
-    let has_own_event = source.is_some_and(|source| *source == "transcript")
-        && matches!(state.as_str(), "done" | "error" | "limited");
+    let has_own_event =
+        is_source("transcript") && matches!(state.as_str(), "done" | "error" | "limited");
+    // A turn that its user stopped has no other end.
+    let is_interrupted =
+        state == "idle" && agent.is_some() && is_source("transcript") && !is_verbose;
     let text = match agent {
         // Logs of earlier versions name the agent in the evidence.
         None => format!("agent {state}: {evidence}"),
@@ -127,15 +118,26 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
             let reason = asks
                 .as_ref()
                 .or(detail.as_ref().filter(|_| state != "done"));
+            let reason = reason.map(|reason| match reason.split_once(": ") {
+                // The name of the rule that read the screen matters only to authors of rules.
+                Some((_, row)) if is_source("screen") && !is_verbose && asks.is_none() => {
+                    row.trim()
+                }
+                _ => reason.as_str(),
+            });
+            let reason = reason.filter(|_| !is_interrupted);
             let reason = reason.map(|reason| format!(": {reason}"));
-            let source = source.filter(|_| is_verbose);
+            let source = source.as_deref().filter(|_| is_verbose);
             let evidence = source.map(|source| format!(" ({source}, {evidence})"));
-            let phrase = agent_phrase(state).unwrap_or(state);
+            let phrase = match is_interrupted {
+                true => "interrupted",
+                false => agent_phrase(state).unwrap_or(state),
+            };
             let evidence = evidence.unwrap_or_default();
             format!("{agent} {phrase}{evidence}{}", reason.unwrap_or_default())
         }
     };
-    let is_detail = tone == Tone::Dim || has_own_event;
+    let is_detail = (tone == Tone::Dim || has_own_event) && !is_interrupted;
     Some(Description::statement(tone, text).detail_if(is_detail))
 }
 
@@ -181,10 +183,6 @@ pub(in crate::face) fn tool_result(name: &str, success: bool, duration_ms: u64) 
         true => (Tone::Dim, "done"),
         false => (Tone::Caution, "FAILED"),
     };
-    let text = match duration_ms {
-        // A tool call that was read off a screen has no duration.
-        0 => format!("{name} {word}"),
-        _ => format!("{name} {word} after {}", duration(duration_ms)),
-    };
+    let text = format!("{name} {word} after {}", duration(duration_ms));
     (tone, text)
 }

@@ -85,7 +85,11 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
             .detail_if(context == PIPE_CONTEXT),
         TdEvent::Error {
             context, message, ..
-        } => labelled("error", Tone::Alarm, format!("{context}: {message}")),
+        } => {
+            let rows = message.lines().map(str::trim).filter(|row| !row.is_empty());
+            let message = rows.collect::<Vec<_>>().join(" · ");
+            labelled("error", Tone::Alarm, format!("{context}: {message}"))
+        }
         TdEvent::Unknown(_) => statement(Tone::Dim, event.type_name().to_owned()),
         _ => return None,
     })

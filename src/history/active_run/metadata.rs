@@ -1,55 +1,52 @@
-//! What the metadata of a run say while it is written, and its last words.
+//! The metadata of a run while it is written and when it ends.
 
 use serde_json::{Map, Value};
 
 use super::ActiveRun;
 use crate::clock::Clock;
 use crate::history::metadata::RunState;
-use crate::history::sync::{ClosingRun, SyncJob};
+use crate::history::sync::{ClosingRun, SyncJob, Syncer};
 
 impl ActiveRun {
-    /// Adds to the metadata; what has the same name is replaced.
+    /// Adds to the metadata, replacing values with the same name.
     pub(in crate::history) fn add_metadata(&mut self, extra: Map<String, Value>) {
         self.metadata.extra.extend(extra);
         self.has_new_metadata = true;
     }
 
-    /// The metadata, where they say something new. Writing them waits for the disk.
-    pub(in crate::history) fn take_remark(&mut self, clock: &Clock) -> Option<SyncJob> {
-        std::mem::take(&mut self.has_new_metadata).then(|| {
+    /// Queues changed metadata for `td-sync`. Returns `false` if there is no room.
+    pub(in crate::history) fn queue_metadata(&mut self, syncer: &Syncer, clock: &Clock) -> bool {
+        if self.has_new_metadata {
             self.metadata.updated = clock.wall();
-            SyncJob::Metadata {
+            let job = SyncJob::Metadata {
                 directory: self.directory.clone(),
                 metadata: Box::new(self.metadata.clone()),
-            }
-        })
+            };
+            self.has_new_metadata = syncer.offer(job).is_err();
+        }
+        !self.has_new_metadata
     }
 
-    /// They were not written.
-    pub(in crate::history) fn keep_remark(&mut self) {
-        self.has_new_metadata = true;
-    }
-
-    /// What the run's last words will be.
+    /// Sets the final state of the run.
     pub(in crate::history) fn end(&mut self, state: RunState, exit_status: Option<i32>) {
         self.metadata.state = state;
         self.metadata.exit_status = exit_status;
         self.is_ending = true;
     }
 
-    /// Whether nothing is left to be written of a run that ends.
+    /// Returns `true` if the run ends and everything is written.
     pub(in crate::history) fn is_done(&self) -> bool {
         self.is_ending && self.pending.is_empty() && !self.header_due
     }
 
-    /// The numbers that did not reach the file, and why.
+    /// Returns the numbers that did not reach the file, and the error.
     pub(in crate::history) fn unwritten(&self) -> Option<(u64, u64, String)> {
         let (first, last) = self.pending.seq_range()?;
-        let why = self.failure.as_ref().map(|failing| failing.cause.clone());
-        Some((first, last, why.unwrap_or_default()))
+        let cause = self.failure.as_ref().map(|failing| failing.cause.clone());
+        Some((first, last, cause.unwrap_or_default()))
     }
 
-    /// The run as `td-sync` closes it.
+    /// Converts the run for `td-sync`, which closes it.
     pub(in crate::history) fn into_closing(self, clock: &Clock, sync: bool) -> ClosingRun {
         let mut metadata = self.metadata;
         metadata.updated = clock.wall();

@@ -1,4 +1,4 @@
-//! Blocks of whole lines: out of a part of a file, or out of a stream such as a compressed one.
+//! Blocks of whole lines, from a part of a file or from a stream such as a decompressed file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,24 +6,23 @@ use std::os::unix::fs::FileExt;
 
 use crate::history::line::LINE_BYTES_MAX;
 
-/// How much is looked at in one source: it stays in a core's own cache between being copied out of
-/// the kernel and being searched.
+/// The size of a block: it stays in a core's cache between the copy from the kernel and the search.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
-/// What is read beyond a part's end to complete its last line.
+/// The bytes read beyond the end of a part to complete its last line.
 const REST_BYTES: usize = 64 * 1024;
 
-/// Lines in a row, as they stand in their file.
+/// Consecutive lines of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) bytes: Vec<u8>,
-    /// Bytes at the start that belong to a line before the first.
+    /// Bytes at the start that belong to an earlier line.
     skip: usize,
-    /// Where its first line begins in the file, unpacked; in bytes.
+    /// The position of the first line in the uncompressed file, in bytes.
     pub(super) offset: u64,
-    /// Its last line has no end, and nothing comes after it.
+    /// The last line of the file has no line feed.
     pub(super) is_torn: bool,
-    /// Lines that were too long to be read, which are not in the bytes.
+    /// The number of lines that were too long; they are not in `bytes`.
     pub(super) too_long: u64,
 }
 
@@ -33,19 +32,19 @@ impl Block {
         (self.skip, self.offset, self.is_torn, self.too_long) = (0, offset, false, 0);
     }
 
-    /// The lines, each with its end but for a torn one.
+    /// Returns the lines with their line feeds; only a torn line has none.
     pub(super) fn lines(&self) -> &[u8] {
         self.bytes.get(self.skip..).unwrap_or_default()
     }
 
-    /// Leaves the first bytes out.
+    /// Skips the first bytes.
     fn skip(&mut self, bytes: usize) {
         self.skip += bytes;
         self.offset += bytes as u64;
     }
 }
 
-/// Reads all lines that begin in a part of a file; `len` is where the file ends for this reader.
+/// Reads all lines that begin in a part of a file. `len` is the end of the file for this reader.
 pub(super) fn read_part(
     file: &File,
     part: std::ops::Range<u64>,
@@ -53,7 +52,7 @@ pub(super) fn read_part(
     block: &mut Block,
 ) -> io::Result<()> {
     let end = part.end.min(len);
-    // One byte before tells whether a line begins at the start.
+    // The byte before the part shows whether a line begins at its start.
     let from = part.start.saturating_sub(1);
     block.clear(from);
     append(file, from, end, &mut block.bytes)?;
@@ -66,7 +65,7 @@ pub(super) fn read_part(
     complete(file, len, block)
 }
 
-/// Reads on to the end of the last line.
+/// Reads the rest of the last line.
 fn complete(file: &File, len: u64, block: &mut Block) -> io::Result<()> {
     let mut end = block.offset + block.lines().len() as u64;
     let line = memchr::memrchr(b'\n', &block.bytes).map_or(block.skip, |at| at + 1);
@@ -96,10 +95,10 @@ fn complete(file: &File, len: u64, block: &mut Block) -> io::Result<()> {
     Ok(())
 }
 
-/// Appends the bytes of a part of a file, fewer where it is shorter now.
+/// Appends a part of a file, or less if the file is shorter now.
 fn append(file: &File, start: u64, end: u64, out: &mut Vec<u8>) -> io::Result<()> {
     let before = out.len();
-    // A part is some hundred kilobytes.
+    // A part has some hundred kilobytes.
     out.resize(before + end.saturating_sub(start) as usize, 0);
     let mut filled = before;
     let outcome = loop {
@@ -118,16 +117,16 @@ fn append(file: &File, start: u64, end: u64, out: &mut Vec<u8>) -> io::Result<()
     outcome
 }
 
-/// Blocks of a stream, one after the other.
+/// Reads a stream block by block.
 pub(super) struct BlockStream {
     from: Box<dyn Read + Send>,
-    /// The start of a line whose end has not come yet.
+    /// The start of a line whose end has not been read.
     carry: Vec<u8>,
-    /// Where the carried bytes begin.
+    /// The position of the carried bytes.
     offset: u64,
-    /// In a line that is too long: it is passed over up to its end.
+    /// Within a line that is too long, which is skipped to its end.
     skipping: bool,
-    /// What ended it, to be told behind what came before.
+    /// The error that ended the stream; it is returned after the data before it.
     failed: Option<io::Error>,
 }
 
@@ -142,7 +141,7 @@ impl BlockStream {
         }
     }
 
-    /// The next block; `false` at the end. After an error the stream is at its end.
+    /// Reads the next block; returns `false` at the end. An error ends the stream.
     pub(super) fn next(&mut self, block: &mut Block) -> io::Result<bool> {
         block.clear(self.offset);
         std::mem::swap(&mut block.bytes, &mut self.carry);
@@ -152,8 +151,8 @@ impl BlockStream {
                 .take(BLOCK_BYTES as u64)
                 .read_to_end(&mut block.bytes);
             let added = block.bytes.len() - before;
-            // What came before an error is as good as ever, a line without its end too. Asked again,
-            // an unpacker does not always repeat that its checksum is wrong.
+            // Data before an error is valid, including a line without an end. A decompressor does
+            // not always repeat a checksum error when it is read again.
             if let Err(cause) = read {
                 self.from = Box::new(io::empty());
                 self.failed = Some(cause);
@@ -178,7 +177,7 @@ impl BlockStream {
                 }
                 return self.failed.take().map_or(Ok(false), Err);
             }
-            // What was carried has no line end.
+            // The carried bytes contain no line feed.
             let new = block.bytes.get(before..).unwrap_or_default();
             if let Some(at) = memchr::memrchr(b'\n', new).map(|at| before + at) {
                 self.carry = block.bytes.split_off(at + 1);
@@ -209,7 +208,7 @@ mod tests {
         file
     }
 
-    /// Gives bytes in pieces of these sizes.
+    /// Returns bytes in pieces of these sizes.
     struct Pieces(Vec<u8>, Vec<usize>);
 
     impl Read for Pieces {
@@ -223,7 +222,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a file is cut into parts, its lines are read once, in order.
+        /// For all divisions into parts, the lines are read once and in order.
         #[test]
         fn parts_make_the_whole(text in "[ab\n]{0,60}", step in 1..20_u64) {
             let file = file_with(text.as_bytes());
@@ -268,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_came_before_an_error_is_read_and_then_it_is_told() {
-        /// Says it once only.
+        /// Fails once only.
         struct Broken(bool);
         impl Read for Broken {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -1,4 +1,5 @@
-//! A log that is being written: what is there, then what comes, across its rotation, without hole or double.
+//! Follows a log that is being written: reads what exists, then what is appended, across rotations,
+//! without gaps or duplicates.
 
 use std::fs::File;
 use std::io;
@@ -16,10 +17,10 @@ use crate::history::lock::is_written;
 use crate::history::run_files::RunFiles;
 use crate::history::tail::line_start;
 
-/// Follows the log of a run, from another process than its writer's too.
+/// Follows the log of a run, also while another process writes it.
 ///
-/// It never waits: [`Follower::next`] gives what is there. Whoever follows looks again after a
-/// while, and ends when nobody writes the run any more and all has been read:
+/// [`Follower::next`] never waits: it returns what exists. The caller polls it, and ends when no
+/// writer has the run open and everything is read:
 ///
 /// ```no_run
 /// use td_observe::history::{DataDir, Follower, Query};
@@ -44,12 +45,12 @@ pub struct Follower {
     run: RunDirectory,
     dir: DirHandle,
     parser: Arc<BlockParser>,
-    /// What was there at first; gone when it has been read.
+    /// The files that existed at first or were closed between two polls; `None` when they are read.
     backlog: Option<LogReader>,
-    /// The file that is being written, if there is one already.
+    /// The file that is being written, if it exists.
     newest: Option<NewestFile>,
-    /// The number of the last closed file that is read, or being read; the newest's own, as soon as
-    /// it is closed.
+    /// The number of the last closed file that is read or being read; the newest file's own number
+    /// once it is closed.
     number: u32,
     buffer: BlockBuffer,
     ready: ParsedRecords,
@@ -60,15 +61,15 @@ pub struct Follower {
 struct NewestFile {
     file: Arc<File>,
     id: FileId,
-    /// What has been read, in bytes; the start of a line.
+    /// The position up to which the file is read, in bytes; the start of a line.
     offset: u64,
 }
 
 impl Follower {
-    /// Begins with all that is there.
+    /// Begins with all existing events.
     ///
     /// # Errors
-    /// When there is no such run, or its directory cannot be read.
+    /// If there is no such run, or its directory cannot be read.
     pub fn open(run: &RunDirectory, query: Query) -> Result<Self> {
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
@@ -104,29 +105,34 @@ impl Follower {
         })
     }
 
-    /// Whether somebody writes the run now.
+    /// Returns `true` if a writer has the run open.
     ///
     /// # Errors
-    /// When that cannot be asked.
+    /// If the lock cannot be probed.
     pub fn is_written(&self) -> Result<bool> {
-        is_written(&self.dir)
-            .map_err(|cause| Error::file("cannot ask who writes", self.run.path(), cause))
+        is_written(&self.dir).map_err(|cause| {
+            Error::file(
+                "cannot check the lock of the run in",
+                self.run.path(),
+                cause,
+            )
+        })
     }
 
-    /// The next event that is there; `None` when there is none yet.
+    /// Returns the next event; `None` if there is none yet.
     ///
     /// # Errors
-    /// When the log cannot be read any more.
+    /// If the log cannot be read any more.
     #[allow(clippy::should_implement_trait, reason = "it is not over with a None")]
     pub fn next(&mut self) -> Result<Option<LogRecord>> {
         loop {
-            // Asked again each time: files that were closed between two looks stand before the
-            // newest.
+            // Checked in each call: files that were closed between two polls precede the newest
+            // one.
             if let Some(backlog) = &mut self.backlog {
                 if let Some(record) = backlog.next() {
                     return Ok(Some(record));
                 }
-                // Gone, its threads and files with it.
+                // Dropping the reader ends its threads and closes its files.
                 self.report = self
                     .backlog
                     .take()
@@ -145,14 +151,14 @@ impl Follower {
         }
     }
 
-    /// What there is to say beside the events, so far.
+    /// Returns the report so far.
     pub fn report(&self) -> &ReadReport {
         self.backlog
             .as_ref()
             .map_or(&self.report, LogReader::report)
     }
 
-    /// Reads whole lines that came since; `false` when none did.
+    /// Reads new whole lines; returns `false` if there are none.
     fn read_on(&mut self) -> io::Result<bool> {
         if self.read_newest()? {
             return Ok(true);
@@ -161,8 +167,8 @@ impl Follower {
         if self.dir.identity(EVENTS)? == id {
             return Ok(false);
         }
-        // It was closed meanwhile, so this is its end; or the writer is between two files, and the
-        // next look finds the new one.
+        // The file was closed, so this is its end; or the writer is between two files, and the next
+        // poll finds the new one.
         if self.read_newest()? {
             return Ok(true);
         }
@@ -175,8 +181,8 @@ impl Follower {
             return Ok(false);
         }
         let before = std::mem::replace(&mut self.number, number);
-        // ClosedFile ones between the two, when many were filled since the last look. One that was
-        // never closed but removed has left no number behind it.
+        // Files that were filled and closed since the last poll. A file that was removed without
+        // being closed has left no number.
         let between = files
             .closed
             .iter()
@@ -197,7 +203,7 @@ impl Follower {
         Ok(true)
     }
 
-    /// RunFiles that were closed between two looks: they are read as what was there at first is.
+    /// Reads files that were closed between two polls like those that existed at first.
     fn read_between(&mut self, reader: LogReader) {
         let so_far = std::mem::take(&mut self.report);
         self.backlog = Some(reader.after(so_far));
@@ -208,13 +214,14 @@ impl Follower {
             return Ok(false);
         };
         let len = newest.file.metadata()?.len();
-        // Cut: a torn line was mended, or somebody else cut it, and then what is gone is gone.
+        // The file is shorter: a torn line was repaired, or another program truncated the file and
+        // its lines are lost.
         newest.offset = newest.offset.min(len);
         if newest.offset == len {
             return Ok(false);
         }
         let end = len.min(newest.offset + BLOCK_BYTES as u64);
-        // The start of a line is no line yet, however long it is.
+        // An incomplete line is not read, however long it is.
         let end = match line_start(&newest.file, end)? {
             whole if whole > newest.offset => whole,
             _ if end == len => return Ok(false),
@@ -237,7 +244,7 @@ impl Follower {
 }
 
 impl NewestFile {
-    /// At the end of its last whole line.
+    /// Opens the file at the end of its last whole line.
     fn open(file: File) -> io::Result<Self> {
         let len = file.metadata()?.len();
         Ok(Self {

@@ -1,16 +1,18 @@
-//! From a regular expression for text to one for its JSON: what a line must match, so that most lines need not be parsed (pure).
+//! Derives from a regular expression for text one for its JSON line, so that most lines need not be
+//! parsed (pure).
 //!
-//! A text stands in its line between quotes, most of it as it is. What JSON must escape, or may, is
-//! rewritten in the expression; what only parsing can tell (where a text begins, words, lines) is
-//! left out of it. So every line whose text matches is matched, and a few more. Escapes by number
-//! (`\u001b`) stand for anything: a line that has one is always a candidate.
+//! A text is between quotes in its line, mostly unchanged. Characters that JSON must or may escape
+//! are rewritten in the expression. Conditions that only parsing can check (where a text begins,
+//! words, lines) are dropped. So the expression matches every line whose text matches, and a few
+//! more. Numeric escapes (`\u001b`) may represent any character: a line that contains one is always
+//! a candidate.
 
 use regex_syntax::hir::{
     Capture, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Literal, Repetition,
 };
 
-/// Characters that JSON writes as two, or may; all others stand for themselves, or are written by
-/// their number.
+/// Characters that JSON writes, or may write, as two. All others are written unchanged or as
+/// numeric escapes.
 const ESCAPES: [(char, char); 8] = [
     ('"', '"'),
     ('\\', '\\'),
@@ -22,14 +24,14 @@ const ESCAPES: [(char, char); 8] = [
     ('\t', 't'),
 ];
 
-/// The expression for the line, as [`regex::bytes`] reads it; `None` where there is none worth
-/// having, because it would match everything.
+/// Returns the expression for a line, in the syntax of [`regex::bytes`]; `None` if it would match
+/// everything.
 pub(super) fn json_regex(text: &Hir) -> Option<String> {
     let raw = raw(text);
-    // What matches the empty line says nothing.
+    // An expression that matches the empty line excludes nothing.
     match raw.properties().minimum_len() {
         Some(0) => None,
-        // Without a minimum it matches nothing but what is written by numbers.
+        // Without a minimum length it matches only numeric escapes.
         _ => Some(raw.to_string()),
     }
 }
@@ -57,7 +59,7 @@ fn raw(hir: &Hir) -> Hir {
 }
 
 fn literal(bytes: &[u8]) -> Hir {
-    // Expressions for text have only whole characters in their literals; any other is no condition.
+    // Literals of text expressions contain whole characters; other bytes are no condition.
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Hir::empty();
     };
@@ -96,8 +98,7 @@ fn class(class: &Class) -> Hir {
     Hir::alternation(vec![Hir::class(Class::Unicode(plain)), escapes])
 }
 
-/// The characters of a set that may be written as two, so written; and the slash, which may be
-/// written either way.
+/// Returns the two-character forms of a set of characters; the slash may be written either way.
 fn escaped(contains: impl Fn(char) -> bool) -> Hir {
     let chosen = ESCAPES.iter().filter(|(c, _)| contains(*c));
     let pairs = chosen.map(|(c, letter)| {
@@ -111,12 +112,12 @@ fn escaped(contains: impl Fn(char) -> bool) -> Hir {
     Hir::alternation(pairs.collect())
 }
 
-/// Whether a character always stands for itself, or is written by its number.
+/// Returns `true` for a character that is always written unchanged or as a numeric escape.
 fn is_itself(c: char) -> bool {
     c >= ' ' && !ESCAPES.iter().any(|(special, _)| *special == c)
 }
 
-/// What never stands for itself, and the slash.
+/// Returns the characters that are never written unchanged, and the slash.
 fn special() -> ClassUnicode {
     let controls = [ClassUnicodeRange::new('\0', '\u{1f}')];
     let escapes = ESCAPES.map(|(c, _)| ClassUnicodeRange::new(c, c));
@@ -146,7 +147,7 @@ mod tests {
         }
     }
 
-    /// JSON as some writers write it: slashes escaped, other characters by number.
+    /// Returns JSON as some writers write it: with escaped slashes and numeric escapes.
     fn strange_json(text: &str, how: &[u8]) -> String {
         let mut out = String::from("\"");
         for (c, how) in text.chars().zip(how.iter().cycle()) {
@@ -193,7 +194,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// A text that matches is never passed over, however its line was written.
+        /// A text that matches is never skipped, however its line is written.
         #[test]
         fn what_matches_as_text_matches_as_json(
             pattern in proptest::sample::select(PATTERNS.to_vec()),

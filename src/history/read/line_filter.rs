@@ -1,4 +1,4 @@
-//! Passing lines over by their bytes, so that few have to be parsed (pure).
+//! Skips lines by their bytes, so that few lines have to be parsed (pure).
 
 use std::collections::BTreeSet;
 
@@ -6,23 +6,23 @@ use memchr::memmem::Finder;
 
 use super::query::{Query, REGEX_BYTES_MAX};
 
-/// Escapes by number may stand for any character.
+/// Numeric escapes may represent any character.
 const BY_NUMBER: &[u8] = b"\\u";
 
-/// Passes lines over that cannot match, by their bytes.
+/// Skips lines that cannot match a query.
 #[derive(Clone, Debug)]
 pub(super) struct LineFilter {
-    /// A line has something of each, or an escape by number.
+    /// A line must match each of these, or contain a numeric escape.
     tests: Vec<regex::bytes::Regex>,
     since: Option<Vec<u8>>,
     until: Option<Vec<u8>>,
-    /// What lines have that are wanted whenever they were written.
+    /// Matches lines that are wanted as context, whatever their time.
     context: Option<regex::bytes::Regex>,
     by_number: Finder<'static>,
 }
 
 impl LineFilter {
-    /// What passes over lines that the query does not want.
+    /// Returns the filter for a query.
     pub(super) fn of(query: &Query) -> Self {
         let context = quoted(&query.context).filter(|_| !query.context.is_empty());
         let or_context = |pattern: String| {
@@ -30,12 +30,12 @@ impl LineFilter {
                 Some(context) => format!("(?:{pattern})|{context}"),
                 None => pattern,
             };
-            // One that is too big is no test.
+            // An expression that is too large is not used.
             let mut builder = regex::bytes::RegexBuilder::new(&pattern);
             builder.size_limit(REGEX_BYTES_MAX).build().ok()
         };
         let names = |names| quoted(names).filter(|_| !names.is_empty());
-        // The rarest first: each further one sees only the lines that passed those before.
+        // The rarest first: each further test sees only the lines that passed the previous ones.
         let tests = [
             query.text.as_ref().and_then(|text| text.raw.clone()),
             names(&query.types),
@@ -54,8 +54,8 @@ impl LineFilter {
         }
     }
 
-    /// Calls `take` with every line of a block that may match, and its place, in order. Lines come
-    /// without their line feeds, empty ones not at all.
+    /// Calls `take` with every line of a block that may match and its position, in order. Omits
+    /// line feeds and empty lines.
     pub(super) fn each<'a>(&self, block: &'a [u8], mut take: impl FnMut(usize, &'a [u8])) {
         if let Some(first) = self.tests.first() {
             let next = |from| first.find_at(block, from).map(|found| found.start());
@@ -71,7 +71,7 @@ impl LineFilter {
         }
     }
 
-    /// Goes from place to place where `next` finds something, or where an escape by number stands.
+    /// Visits the positions where `next` finds a match or where a numeric escape is.
     fn jump<'a>(
         &self,
         block: &'a [u8],
@@ -92,7 +92,7 @@ impl LineFilter {
             if end >= block.len() {
                 break;
             }
-            // From the next line on, whatever the match reached into.
+            // Continues with the next line, even if the match extends into it.
             let from = end + 1;
             if found.is_some_and(|at| at < from) {
                 found = next(from);
@@ -103,7 +103,7 @@ impl LineFilter {
         }
     }
 
-    /// The tests that are cheap on one line.
+    /// Applies the tests that are cheap for a single line.
     fn may_match(&self, line: &[u8]) -> bool {
         if line.is_empty() {
             return false;
@@ -119,14 +119,14 @@ impl LineFilter {
         {
             return false;
         }
-        // Candidates have passed the first test, or need none.
+        // Candidates have passed the first test, or there is none.
         let mut tests = self.tests.iter().skip(1);
         tests.all(|test| test.is_match(line)) || self.by_number.find(line).is_some()
     }
 }
 
-/// An expression for any of these names as JSON strings; `None` where one has characters that JSON
-/// escapes, which is left to the parser.
+/// Returns an expression for any of these names as JSON strings; `None` if JSON escapes a character
+/// in them, which is left to the parser.
 fn quoted(names: &BTreeSet<String>) -> Option<String> {
     if !names.iter().all(|name| is_plain(name)) {
         return None;
@@ -137,7 +137,7 @@ fn quoted(names: &BTreeSet<String>) -> Option<String> {
     Some(quoted.collect::<Vec<_>>().join("|"))
 }
 
-/// Whether JSON has only one usual way to write a name.
+/// Returns `true` if JSON has only one usual form of a name.
 fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && name
@@ -145,9 +145,8 @@ fn is_plain(name: &str) -> bool {
             .all(|byte| byte.is_ascii_graphic() && !b"\"\\/".contains(&byte))
 }
 
-/// The time of a line as we write it, whose bytes are in the order of time; `None` for any other
-/// line, for years that are not four digits long, and for a leap second, which is read as the second
-/// before it.
+/// Returns the time of a line in our own format, whose bytes sort by time. `None` for other lines,
+/// for years without four digits, and for a leap second, which is parsed as the second before it.
 fn stamp_of(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(br#"{"seq":"#)?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;

@@ -1,11 +1,11 @@
-//! Filters against lines as many writers write them: nothing that matches is passed over.
+//! Tests filters on lines in the style of many writers: no matching line is skipped.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::history::parse_line;
 
-/// Lines as many writers write them.
+/// Returns lines in the style of many writers.
 fn lines() -> Vec<String> {
     let mut lines: Vec<String> = [
         r#"{"seq":1,"ts":"2026-01-21T10:00:01.000001Z","event":{"type":"OutputUpdate","execution_id":"a","pane":"%1","first_line":1,"chunk":"one\ntwo \"quoted\" back\\slash\n","is_complete":false}}"#,
@@ -40,7 +40,7 @@ fn found(query: &Query, block: &str) -> Vec<String> {
     found
 }
 
-/// What is found by parsing everything.
+/// Returns the result of parsing every line.
 fn expected(query: &Query, block: &str) -> Vec<String> {
     let wanted = |line: &&str| {
         parse_line(line.as_bytes()).is_ok_and(|one| query.wants(&one) || query.is_context(&one))
@@ -103,7 +103,7 @@ fn nothing_that_matches_is_skipped() {
 }
 
 proptest! {
-    /// In any order, cut anywhere, with anything between.
+    /// In any order, cut anywhere, with anything between the lines.
     #[test]
     fn nor_in_any_block(
         picks in proptest::collection::vec((0..15usize, any::<prop::sample::Index>(), any::<bool>()), 0..12),

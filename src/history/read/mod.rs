@@ -1,4 +1,4 @@
-//! Reading logs: all files of a run in order, on as many cores as there are, most lines passed over unparsed.
+//! Reads logs: all files of a run in order, on all cores, parsing only lines that may match.
 //!
 //! ```text
 //! query (pure):      what is wanted

@@ -1,4 +1,4 @@
-//! Out of a block of lines, the events that are wanted; and what is no event, counted (pure).
+//! Parses a block of lines into the wanted events, and counts invalid lines (pure).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use crate::event::{Envelope, TdEvent};
 use crate::history::line::parse_line;
 use crate::timestamp::Timestamp;
 
-/// An event that was read, and its line.
+/// An event read from a log, with its line.
 #[derive(Clone, Debug)]
 pub struct LogRecord {
     /// The event.
     pub envelope: Envelope,
-    /// Whether it is wanted; else it is context ([`Query::context`]).
+    /// The event matches the query; otherwise it is context ([`Query::context`]).
     pub is_wanted: bool,
     lines: Option<Arc<Vec<u8>>>,
     place: Range<usize>,
 }
 
 impl LogRecord {
-    /// The line as it stands in the log, without its line feed. Empty, unless the reader was asked
-    /// to keep lines.
+    /// Returns the line as it is in the log, without its line feed. Empty unless the reader keeps
+    /// lines.
     pub fn line(&self) -> &[u8] {
         let lines = self.lines.as_deref();
         lines
@@ -33,22 +33,22 @@ impl LogRecord {
     }
 }
 
-/// What a block pending_bytes.
+/// The content of a block.
 #[derive(Debug, Default)]
 pub(super) struct ParsedBlock {
     pub(super) found: Vec<(Envelope, bool, Range<usize>)>,
-    /// The lines of what was found, if they are kept.
+    /// The lines of the records, if they are kept.
     pub(super) lines: Option<Arc<Vec<u8>>>,
-    /// BlockLines that are no events; of those that were looked at.
+    /// The number of parsed lines that are not events.
     pub(super) invalid: u64,
-    /// Where the first of them begins, in bytes from the start of the file.
+    /// The position of the first of them, in bytes from the start of the file.
     pub(super) first_invalid: Option<u64>,
-    /// The last line has no end and is no event.
+    /// The last line is incomplete and not an event.
     pub(super) is_torn: bool,
 }
 
 impl ParsedBlock {
-    /// Nothing but what the block could not hold.
+    /// Returns the counts of lines that were too long for the block.
     pub(super) fn too_long(block: &Block) -> Self {
         Self {
             invalid: block.too_long,
@@ -57,7 +57,7 @@ impl ParsedBlock {
         }
     }
 
-    /// Notes a line that is no event, unless it is blank.
+    /// Counts an invalid line, unless it is blank.
     fn add_invalid(&mut self, line: &[u8], offset: u64) {
         if !line.trim_ascii().is_empty() {
             self.invalid += 1;
@@ -73,7 +73,7 @@ impl ParsedBlock {
     }
 }
 
-/// The events of a block, one by one.
+/// Returns the events of a block one by one.
 #[derive(Debug, Default)]
 pub(super) struct ParsedRecords {
     found: vec::IntoIter<(Envelope, bool, Range<usize>)>,
@@ -94,13 +94,13 @@ impl Iterator for ParsedRecords {
     }
 }
 
-/// The lines of a block, parsed one by one as they are asked for: where all events are wanted, each
-/// is used while it is in the core's cache.
+/// Parses the lines of a block on demand: if all events are wanted, each one is used while it is in
+/// the core's cache.
 #[derive(Debug)]
 pub(super) struct BlockLines {
     bytes: Arc<Vec<u8>>,
     next: usize,
-    /// Where the first byte of them stands in the file.
+    /// The position of the first byte in the file.
     offset: u64,
     is_torn: bool,
     keeps_lines: bool,
@@ -118,7 +118,7 @@ impl BlockLines {
         }
     }
 
-    /// The next event; what is none is noted.
+    /// Returns the next event and counts invalid lines in `counts`.
     pub(super) fn next(&mut self, noted: &mut ParsedBlock) -> Option<LogRecord> {
         while let Some(rest) = self.bytes.get(self.next..).filter(|rest| !rest.is_empty()) {
             let start = self.next;
@@ -143,7 +143,7 @@ impl BlockLines {
     }
 }
 
-/// What is done with each block.
+/// Parses blocks for a query.
 #[derive(Clone, Debug)]
 pub(super) struct BlockParser {
     query: Query,
@@ -162,22 +162,22 @@ impl BlockParser {
         }
     }
 
-    /// Whether each event's line is kept.
+    /// Returns `true` if records keep their lines.
     pub(super) fn keeps_lines(&self) -> bool {
         self.keeps_lines
     }
 
-    /// Whether nothing is left out.
+    /// Returns `true` if the query matches all events.
     pub(super) fn wants_all(&self) -> bool {
         self.wants_all
     }
 
-    /// The time before which nothing is wanted.
+    /// Returns the time before which no event is wanted.
     pub(super) fn since(&self) -> Option<Timestamp> {
         self.query.since
     }
 
-    /// Parses the lines that may be wanted. Headers of files are nothing that happened.
+    /// Parses the lines that may match. Omits the headers of files.
     pub(super) fn parse(&self, block: &Block) -> ParsedBlock {
         let mut parsed = ParsedBlock::too_long(block);
         let mut lines = Vec::new();

@@ -1,7 +1,7 @@
-//! `td-read-N`: threads that read and sift blocks, so that a large log is searched on all cores.
+//! The threads `td-read-N` read and parse blocks, so that a large log is searched on all cores.
 //!
-//! The reader hands out jobs and gets each sender through a channel of its own, in the order in
-//! which it asked; both queues are bounded by [`ReaderPool::ahead`]. A thread blocks on the queue of jobs
+//! The reader queues jobs and receives each result through a channel of its own, in the order of
+//! the jobs. Both queues are bounded by [`ReaderPool::ahead`]. A thread blocks on the queue of jobs
 //! and on the disk. It ends when the reader drops the pool, which joins it.
 
 use std::fs::File;
@@ -15,10 +15,10 @@ use super::block::{Block, read_part};
 use super::parse::{BlockParser, ParsedBlock};
 use crate::thread::{self, Handle};
 
-/// More of them wait for the memory, not for each other.
+/// More threads would wait for the memory.
 const THREADS_MAX: usize = 8;
 
-/// What is to be looked at.
+/// The origin of a block.
 #[derive(Debug)]
 pub(super) enum BlockSource {
     /// The lines that begin in a part of a file.
@@ -27,11 +27,11 @@ pub(super) enum BlockSource {
         part: Range<u64>,
         len: u64,
     },
-    /// Lines that were read already.
+    /// Lines that are read already.
     Block(Block),
 }
 
-/// Memory that is used again.
+/// Memory for reuse.
 #[derive(Debug, Default)]
 pub(super) struct BlockBuffer(Block);
 
@@ -52,7 +52,7 @@ impl BlockBuffer {
 }
 
 impl BlockSource {
-    /// Its lines, in memory of their own.
+    /// Reads the lines into memory of their own.
     pub(super) fn read(self) -> io::Result<Block> {
         match self {
             Self::Part { file, part, len } => {
@@ -67,16 +67,17 @@ impl BlockSource {
 
 type ParsedSender = Sender<io::Result<ParsedBlock>>;
 
-/// The threads.
+/// The threads of a reader.
 #[derive(Debug)]
 pub(super) struct ReaderPool {
-    /// Gone when the threads are to end.
+    /// Dropped to end the threads.
     jobs: Option<Sender<(BlockSource, ParsedSender)>>,
     threads: Vec<Handle<()>>,
 }
 
 impl ReaderPool {
-    /// As many threads as there are cores, and none when there is one only or the system gives none.
+    /// Starts one thread per core. Returns `None` for a single core, or if no thread can be
+    /// started.
     pub(super) fn start(parser: &Arc<BlockParser>) -> Option<Self> {
         let wanted = thread::cores().min(THREADS_MAX);
         if wanted < 2 {
@@ -94,17 +95,17 @@ impl ReaderPool {
         })
     }
 
-    /// How many pieces may be under way: each thread has one in its hands and one to go on with.
+    /// Returns the number of concurrent jobs: each thread has one job and a next one.
     pub(super) fn ahead(&self) -> usize {
         self.threads.len() * 2
     }
 
-    /// Hands out a source.
+    /// Queues a job.
     pub(super) fn parse(&self, source: BlockSource) -> Receiver<io::Result<ParsedBlock>> {
-        // Room for the one sender, so that a thread never waits for a reader that is gone.
+        // Room for the one result, so that a thread never waits for a dropped reader.
         let (sender, receiver) = bounded(1);
         if let Some(jobs) = &self.jobs {
-            // The threads live as long as the pool; if one panics its sender is missed below.
+            // The threads live as long as the pool; if one panics, its result is missing below.
             let _ = jobs.send((source, sender));
         }
         receiver
@@ -125,7 +126,7 @@ impl Drop for ReaderPool {
 fn serve(queue: &Receiver<(BlockSource, ParsedSender)>, parser: &BlockParser) {
     let mut buffer = BlockBuffer::default();
     for (source, sender) in queue {
-        // A reader that is gone wants no sender.
+        // A dropped reader needs no result.
         let _ = sender.send(buffer.parse(source, parser));
     }
 }

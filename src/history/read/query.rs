@@ -1,4 +1,4 @@
-//! What is looked for in a log (pure).
+//! A query for events of a log (pure).
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use crate::error::{Error, Result};
 use crate::event::{Envelope, TdEvent};
 use crate::timestamp::Timestamp;
 
-/// Memory that a compiled expression may take; the engine refuses those beyond it.
+/// The maximum memory of a compiled expression; the engine refuses larger ones.
 pub(super) const REGEX_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Which events are wanted; the default wants all.
+/// Selects events; the default selects all.
 ///
 /// ```
 /// use td_observe::history::Query;
@@ -32,50 +32,49 @@ pub struct Query {
 #[derive(Clone, Debug)]
 pub(super) struct TextQuery {
     regex: regex::Regex,
-    /// What a line must match whose text does; `None` when that is no condition.
+    /// The expression that the line of a matching text matches; `None` if there is none.
     pub(super) raw: Option<String>,
 }
 
 impl Query {
-    /// Every event.
+    /// Selects every event.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Only events of this type, by its tag; called again, those too. Types that this version does
-    /// not know are found as well.
+    /// Selects events of this type, by its tag; further calls add types. Types that this version
+    /// does not know are selected, too.
     pub fn kind(mut self, type_name: impl Into<String>) -> Self {
         self.types.insert(type_name.into());
         self
     }
 
-    /// Only events of this execution; called again, those too.
+    /// Selects events of this execution; further calls add executions.
     pub fn execution(mut self, id: impl Into<String>) -> Self {
         self.executions.insert(id.into());
         self
     }
 
-    /// Only events from this time on.
+    /// Selects events from this time on.
     pub fn since(mut self, ts: Timestamp) -> Self {
         self.since = Some(ts);
         self
     }
 
-    /// Only events before this time.
+    /// Selects events before this time.
     pub fn until(mut self, ts: Timestamp) -> Self {
         self.until = Some(ts);
         self
     }
 
-    /// Only events with a text that matches the expression. A text is the value of a field as it
+    /// Selects events with a text that matches the expression. A text is the value of a field as it
     /// was emitted, not its JSON; `^` and `$` match at lines.
     ///
     /// # Errors
-    /// [`Error::is_invalid_input`] when it is no regular expression, or one that takes too much
-    /// memory.
+    /// [`Error::is_invalid_input`] if this is not a regular expression or takes too much memory.
     pub fn text(mut self, pattern: &str) -> Result<Self> {
         let invalid = |cause: String| {
-            // The engine draws the place over several lines; the last says what is wrong.
+            // The engine marks the position over several lines; the last line states the error.
             let why = cause.lines().last().unwrap_or_default().trim();
             let why = why.strip_prefix("error: ").unwrap_or(why);
             Error::invalid(format!("not a regular expression: {pattern:?}: {why}"))
@@ -90,33 +89,33 @@ impl Query {
             .build()
             .parse(pattern)
             .map_err(|error| invalid(error.to_string()))?;
-        // Without it all lines are parsed: slower, and as right.
+        // Without it all lines are parsed, which is slower but correct.
         let raw = json_regex::json_regex(&hir);
         self.text = Some(TextQuery { regex, raw });
         Ok(self)
     }
 
-    /// Events of this type too, whatever else is asked for: who reads needs them to understand what
-    /// is wanted, as the name of a session for its lines. Called again, those too. The reader says
-    /// of each event whether it is wanted or only context.
+    /// Also selects events of this type as context, whatever else the query selects: readers need
+    /// them to interpret the wanted events, for example a session's name for its lines. Further
+    /// calls add types. Each record states whether it is wanted or context.
     pub fn context(mut self, type_name: impl Into<String>) -> Self {
         self.context.insert(type_name.into());
         self
     }
 
-    /// The expression that texts are to match.
+    /// Returns the expression for texts.
     pub fn text_regex(&self) -> Option<&regex::Regex> {
         self.text.as_ref().map(|text| &text.regex)
     }
 
-    /// Whether it ends before it begins.
+    /// Returns `true` if the time span ends before it begins.
     pub fn is_empty_span(&self) -> bool {
         self.since
             .zip(self.until)
             .is_some_and(|(since, until)| since >= until)
     }
 
-    /// Whether it leaves nothing out.
+    /// Returns `true` if the query matches all events.
     pub fn wants_all(&self) -> bool {
         self.types.is_empty()
             && self.executions.is_empty()
@@ -125,7 +124,7 @@ impl Query {
             && self.text.is_none()
     }
 
-    /// Whether an event is wanted.
+    /// Returns `true` if the query matches an event.
     pub fn wants(&self, envelope: &Envelope) -> bool {
         let event = &envelope.event;
         (self.types.is_empty() || self.types.contains(event.type_name()))

@@ -1,4 +1,4 @@
-//! All events of a log that are wanted, in order, across its files.
+//! Iterates over the wanted events of a log, in order, across its files.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -21,28 +21,28 @@ use crate::history::dir_handle::{DirHandle, EVENTS};
 use crate::history::run_files::{RunFiles, open_closed};
 use crate::timestamp::Timestamp;
 
-/// A log that is smaller is read before threads for it would have begun.
+/// A smaller log is read before threads would have started.
 const SEQUENTIAL_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// How much is read in one source where events are parsed and handed on by one thread: with all that
-/// is made of it, it stays in the core's own cache.
+/// The size of a block that one thread parses and returns: the block and its events stay in the
+/// core's cache.
 const SEQUENTIAL_BLOCK_BYTES: u64 = 32 * 1024;
 
-/// A file whose last write was so long before the time from which events are wanted is not read:
-/// events are written some seconds after they happened, and the clock may have jumped by some.
+/// The tolerance for skipping a file by the time of its last write: events are written some seconds
+/// after they happen, and the clock may have been changed.
 const WRITTEN_SLACK: Duration = Duration::from_secs(3600);
 
-/// Problems that are kept to be told; more of them say nothing new.
+/// The most problems in a report.
 const PROBLEMS_MAX: usize = 16;
 
-/// What begins every gzip file.
+/// The first bytes of every gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Reads the events of a log, from its oldest file to its newest, as far as it reaches when its
-/// turn comes. Memory does not grow with the log.
+/// Reads the events of a log from its oldest file to its newest, up to the end at the time of
+/// reading. Memory does not grow with the log.
 ///
-/// It goes on where others would stop: lines that are no events are passed over and counted, and a
-/// file that cannot be read is a problem to tell ([`LogReader::report`]).
+/// Continues after errors: lines that are not events are skipped and counted, and a file that
+/// cannot be read is a problem in the report ([`LogReader::report`]).
 ///
 /// ```no_run
 /// use td_observe::history::{DataDir, LogReader, Query};
@@ -57,42 +57,45 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 #[derive(Debug)]
 pub struct LogReader {
     inputs: VecDeque<LogFile>,
-    /// Where closed files are.
+    /// The directory of closed files.
     dir: Option<DirHandle>,
     current: CurrentFile,
     parser: Arc<BlockParser>,
-    /// How much of a file is looked at in one source.
+    /// The size of a block.
     block_bytes: u64,
-    mode: ParseMode,
-    /// Answers that have been pending for, in order, and the file that each is about.
+    /// Parses blocks in parallel; `None` for a small log and where all events are wanted.
+    pool: Option<ReaderPool>,
+    buffer: BlockBuffer,
+    /// The results of queued jobs, in order, with the file of each.
     pending: VecDeque<(Receiver<io::Result<ParsedBlock>>, Arc<Path>)>,
     ready: ParsedRecords,
-    /// The lines that are being parsed, where all are wanted, and their file.
+    /// The lines that are being parsed if all are wanted, and their file.
     lines: Option<(BlockLines, Arc<Path>)>,
     report: ReadReport,
 }
 
-/// What a reader has to say beside the events.
+/// The report of a reader, beside the events.
 #[derive(Debug, Default)]
 pub struct ReadReport {
-    /// BlockLines that are no events; of those that were looked at, which a filter makes fewer.
+    /// The number of parsed lines that are not events; a filter parses fewer lines.
     pub invalid: u64,
-    /// The file that has the first of them, and where it begins there, in bytes (unpacked).
+    /// The file that contains the first of them, and its position there, in bytes of the
+    /// uncompressed file.
     pub first_invalid: Option<(PathBuf, u64)>,
-    /// RunFiles whose last line is cut off.
+    /// The number of files whose last line is incomplete.
     pub torn: u64,
-    /// RunFiles, or parts of them, that could not be read.
+    /// The errors of files, or parts of them, that could not be read.
     pub problems: Vec<Error>,
 }
 
 #[derive(Debug)]
 enum LogFile {
     Closed(u32),
-    /// As far as it is to be read.
+    /// A file and the length to read.
     Open(File, PathBuf, u64),
 }
 
-/// What is being read.
+/// The file that is being read.
 enum CurrentFile {
     Nothing,
     File {
@@ -110,33 +113,27 @@ impl std::fmt::Debug for CurrentFile {
     }
 }
 
-#[derive(Debug)]
-enum ParseMode {
-    Sequential(BlockBuffer),
-    Parallel(ReaderPool),
-}
-
 impl LogReader {
     /// Reads the log of a run.
     ///
     /// # Errors
-    /// When there is no such run, or its directory cannot be read.
+    /// If there is no such run, or its directory cannot be read.
     pub fn open(run: &RunDirectory, query: Query) -> Result<Self> {
         Self::new(run, query, false)
     }
 
-    /// As [`LogReader::open`], and keeps each event's line, as it stands in the log.
+    /// Reads the log of a run and keeps each event's line as it is in the log.
     ///
     /// # Errors
-    /// As [`LogReader::open`].
+    /// The same as [`LogReader::open`].
     pub fn open_lines(run: &RunDirectory, query: Query) -> Result<Self> {
         Self::new(run, query, true)
     }
 
-    /// As [`LogReader::open`], but only the last so many files.
+    /// Reads only the last files of a run.
     ///
     /// # Errors
-    /// As [`LogReader::open`].
+    /// The same as [`LogReader::open`].
     pub fn open_last(run: &RunDirectory, files: usize, query: Query) -> Result<Self> {
         let mut reader = Self::new(run, query, false)?;
         let early = reader.inputs.len().saturating_sub(files);
@@ -165,10 +162,10 @@ impl LogReader {
         ))
     }
 
-    /// Reads one file that has lines of a log, compressed or not, wherever it is; a pipe too.
+    /// Reads a single file of lines at any path, compressed or not; also a pipe.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If the file cannot be opened.
     pub fn open_file(path: &Path, query: Query) -> Result<Self> {
         let failed = |cause| Error::file("cannot read", path, cause);
         let file = File::open(path).map_err(failed)?;
@@ -188,7 +185,7 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// The files of a run up to a place in the newest, which is where a line ends.
+    /// Reads the closed files of a run, and the newest up to a position at the end of a line.
     pub(super) fn up_to(
         closed: impl Iterator<Item = u32>,
         newest: Option<(File, u64)>,
@@ -204,7 +201,7 @@ impl LogReader {
         )
     }
 
-    /// The same, with a report that goes on from another's.
+    /// Continues another reader's report.
     pub(super) fn after(mut self, report: ReadReport) -> Self {
         self.report = report;
         self
@@ -215,8 +212,8 @@ impl LogReader {
             (1, Some(LogFile::Open(_, _, len))) => *len <= SEQUENTIAL_BYTES_MAX,
             (count, _) => count == 0,
         };
-        // Threads pay where they pass lines over. What they parse has to go to another core, which
-        // costs more than it saves when all of it is wanted.
+        // Threads pay where they skip lines. Parsed events move to another core, which costs more
+        // than it saves when all of them are wanted.
         let pool = match is_small || parser.wants_all() {
             true => None,
             false => ReaderPool::start(&parser),
@@ -231,10 +228,8 @@ impl LogReader {
             dir,
             current: CurrentFile::Nothing,
             parser,
-            mode: pool.map_or_else(
-                || ParseMode::Sequential(BlockBuffer::default()),
-                ParseMode::Parallel,
-            ),
+            pool,
+            buffer: BlockBuffer::default(),
             pending: VecDeque::new(),
             ready: ParsedRecords::default(),
             lines: None,
@@ -242,41 +237,35 @@ impl LogReader {
         }
     }
 
-    /// What there is to say beside the events, so far.
+    /// Returns the report so far.
     pub fn report(&self) -> &ReadReport {
         &self.report
     }
 
-    /// What there is to say, at the end.
+    /// Returns the final report.
     pub fn into_report(self) -> ReadReport {
         self.report
     }
 
-    /// What the next source of the log pending_bytes.
+    /// Returns the events of the next block.
     fn next_parsed(&mut self) -> Option<(io::Result<ParsedBlock>, Arc<Path>)> {
-        if matches!(self.mode, ParseMode::Sequential(_)) {
+        let Some(jobs_max) = self.pool.as_ref().map(ReaderPool::ahead) else {
             let (source, path) = self.next_source()?;
-            let ParseMode::Sequential(buffer) = &mut self.mode else {
-                return None;
-            };
-            return Some((buffer.parse(source, &self.parser), path));
-        }
-        while let ParseMode::Parallel(pool) = &self.mode
-            && self.pending.len() < pool.ahead()
+            return Some((self.buffer.parse(source, &self.parser), path));
+        };
+        while self.pending.len() < jobs_max
+            && let Some((source, path)) = self.next_source()
         {
-            let Some((source, path)) = self.next_source() else {
-                break;
-            };
-            if let ParseMode::Parallel(pool) = &self.mode {
+            if let Some(pool) = &self.pool {
                 self.pending.push_back((pool.parse(source), path));
             }
         }
-        let (answered, path) = self.pending.pop_front()?;
+        let (result, path) = self.pending.pop_front()?;
         let gone = || io::Error::other("the thread that read it has panicked");
-        Some((answered.recv().unwrap_or_else(|_| Err(gone())), path))
+        Some((result.recv().unwrap_or_else(|_| Err(gone())), path))
     }
 
-    /// The next source, of the next file where one is at its end.
+    /// Returns the next block, if necessary of the next file.
     fn next_source(&mut self) -> Option<(BlockSource, Arc<Path>)> {
         loop {
             match &mut self.current {
@@ -321,7 +310,7 @@ impl LogReader {
         let (file, path, len) = match input {
             LogFile::Open(file, path, len) => (file, path, len),
             LogFile::Closed(number) => {
-                // ClosedFile files are listed in a directory only.
+                // Only a run's directory has closed files.
                 let Some(dir) = &self.dir else {
                     return Ok(CurrentFile::Nothing);
                 };
@@ -355,7 +344,8 @@ impl LogReader {
         })
     }
 
-    /// Whether a file that was last written in that second has nothing of the wanted time.
+    /// Returns `true` if a file that was last written in this second contains no event of the
+    /// wanted time.
     fn is_too_old(&self, written_s: i64) -> bool {
         self.parser.since().is_some_and(|since: Timestamp| {
             let slack_s = i64::try_from(WRITTEN_SLACK.as_secs()).unwrap_or(i64::MAX);
@@ -371,7 +361,7 @@ impl ReadReport {
         }
     }
 
-    /// Takes in what a source pending_bytes beside events.
+    /// Adds the counts of a block.
     pub(super) fn account(&mut self, parsed: &ParsedBlock, path: &Path) {
         self.invalid += parsed.invalid;
         self.torn += u64::from(parsed.is_torn);
@@ -382,7 +372,7 @@ impl ReadReport {
 }
 
 impl LogReader {
-    /// The next event where all are wanted.
+    /// Returns the next event if all are wanted.
     fn next_of_all(&mut self) -> Option<LogRecord> {
         loop {
             if let Some((lines, path)) = &mut self.lines {

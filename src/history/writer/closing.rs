@@ -1,41 +1,27 @@
-//! What a run's metadata say while it goes on, and the ends of runs.
+//! Metadata of open runs, and closing runs.
 
 use std::time::Instant;
 
 use serde_json::{Map, Value};
 
 use super::LogWriter;
-use crate::clock::Clock;
-use crate::history::active_run::ActiveRun;
 use crate::history::metadata::RunState;
-use crate::history::sync::{SyncJob, SyncPolicy, Syncer};
-
-/// Hands what is new in the metadata to `td-sync`; false where there is no room for it.
-pub(super) fn hand_remark(run: &mut ActiveRun, syncer: &Syncer, clock: &Clock) -> bool {
-    let Some(job) = run.take_remark(clock) else {
-        return true;
-    };
-    let is_taken = syncer.offer(job).is_ok();
-    if !is_taken {
-        run.keep_remark();
-    }
-    is_taken
-}
+use crate::history::sync::{SyncJob, SyncPolicy};
 
 impl LogWriter {
-    /// Adds to what the metadata of a run say; what has the same name is replaced.
+    /// Adds to the metadata of a run, replacing values with the same name.
     pub fn add_metadata(&mut self, execution_id: &str, extra: Map<String, Value>, now: Instant) {
         if let Some(run) = self.runs.get_mut(execution_id) {
             run.add_metadata(extra);
-            if !hand_remark(run, &self.syncer, &self.context.clock) {
+            if !run.queue_metadata(&self.syncer, &self.context.clock) {
                 self.sync_at.get_or_insert(now);
             }
         }
     }
 
-    /// Ends a run: writes what waits, then its metadata, then gives it to others. A run whose file
-    /// cannot be written stays until it can, or until the writer's end. An execution that was
-    /// passed over is forgotten.
+    /// Ends a run: writes what is pending, then the metadata, then releases the lock. A run whose
+    /// file cannot be written stays open until it can, or until the writer finishes. A skipped
+    /// execution is forgotten.
     pub fn close_run(
         &mut self,
         execution_id: &str,
@@ -52,7 +38,7 @@ impl LogWriter {
         }
     }
 
-    /// Hands runs that are through to `td-sync`, which writes their last words.
+    /// Queues ended runs for `td-sync`, which writes their final metadata.
     pub(super) fn close_ended(&mut self) {
         let sync = self.policy != SyncPolicy::Never;
         for (_, run) in self.runs.extract_if(|_, run| run.is_done()) {

@@ -136,17 +136,14 @@ fn search_children(parent: u32) -> Vec<Stat> {
 
 /// Returns the time since a process started; zero where it is unknown.
 pub(crate) fn age(stat: &Stat) -> Duration {
-    let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
-    let seconds = uptime.split('.').next().and_then(|text| text.parse().ok());
-    let hundredths = uptime.get(uptime.find('.').map_or(0, |dot| dot + 1)..);
-    let hundredths = hundredths.and_then(|text| text.get(..2)?.parse().ok());
-    let (Some(seconds), Some(hundredths)): (Option<u64>, Option<u64>) = (seconds, hundredths)
-    else {
-        return Duration::ZERO;
-    };
-    let started = stat.started.saturating_mul(1000 / TICKS_A_SECOND);
-    let now = seconds.saturating_mul(1000) + hundredths * 10;
-    Duration::from_millis(now.saturating_sub(started))
+    let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let seconds = text
+        .split(' ')
+        .next()
+        .and_then(|seconds| seconds.parse().ok());
+    let uptime = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let started = Duration::from_millis(stat.started.saturating_mul(1000 / TICKS_A_SECOND));
+    uptime.unwrap_or_default().saturating_sub(started)
 }
 
 #[cfg(test)]

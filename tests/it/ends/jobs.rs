@@ -1,4 +1,4 @@
-//! What shells run in panes, on real tmux: each job is told once, with the status that the shell has.
+//! Jobs of shells in panes, on real tmux: each job is reported once, with the status that the shell has.
 
 use std::fs;
 use std::path::Path;
@@ -9,20 +9,20 @@ use super::{SOURCES, Source, kernel_tells};
 use crate::observed::{Observed, shown};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// A job of the pane, as its events have it.
+/// A reported job of the pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum Report {
     Started(String),
     Completed(Option<i32>, Option<i32>),
 }
 
-fn started(command: &str) -> Told {
-    Told::Started(command.to_owned())
+fn started(command: &str) -> Report {
+    Report::Started(command.to_owned())
 }
 
-fn completed(status: i32) -> Told {
+fn completed(status: i32) -> Report {
     let signal = (status > 128).then_some(status - 128);
-    Told::Completed(Some(status), signal)
+    Report::Completed(Some(status), signal)
 }
 
 /// A shell in a pane that is observed.
@@ -64,36 +64,36 @@ impl Shell {
         self.server.tmux(&["send-keys", "-t", &self.pane, name]);
     }
 
-    fn told(seen: &[Envelope]) -> Vec<Told> {
-        let told = seen.iter().filter_map(|envelope| match &envelope.event {
+    fn reports(seen: &[Envelope]) -> Vec<Report> {
+        let reports = seen.iter().filter_map(|envelope| match &envelope.event {
             TdEvent::ExecutionStarted { command, pane, .. } => {
                 assert!(pane.is_some());
                 Some(started(command))
             }
             TdEvent::ExecutionCompleted {
                 exit_code, signal, ..
-            } => Some(Told::Completed(*exit_code, *signal)),
+            } => Some(Report::Completed(*exit_code, *signal)),
             _ => None,
         });
-        told.collect()
+        reports.collect()
     }
 
-    /// Waits until so many things have been told of jobs.
+    /// Waits for this number of reports.
     #[track_caller]
-    fn until(&mut self, told: &[Told]) {
-        self.observed.until(&format!("{told:?}"), |seen| {
-            Self::told(seen).len() >= told.len()
+    fn until(&mut self, reports: &[Report]) {
+        self.observed.until(&format!("{reports:?}"), |seen| {
+            Self::reports(seen).len() >= reports.len()
         });
         let seen = &self.observed.seen;
-        assert_eq!(Self::told(seen), told, "{}", shown(seen));
+        assert_eq!(Self::reports(seen), reports, "{}", shown(seen));
     }
 
-    /// Types a line, and waits until what is told of it has been.
+    /// Types a line and waits for its reports.
     #[track_caller]
-    fn runs(&mut self, told: &mut Vec<Told>, line: &str, expect: &[Told]) {
+    fn runs(&mut self, reports: &mut Vec<Report>, line: &str, expect: &[Report]) {
         self.types(line);
-        told.extend_from_slice(expect);
-        self.until(told);
+        reports.extend_from_slice(expect);
+        self.until(reports);
     }
 }
 
@@ -101,37 +101,37 @@ const BASH: &str = "exec bash --norc --noprofile";
 const SH: &str = "exec sh";
 
 #[test]
-fn jobs_of_any_shell_are_told_with_their_status() {
+fn jobs_of_any_shell_are_reported_with_their_status() {
     if !kernel_tells() {
         return;
     }
     for source in SOURCES {
         for kind in [BASH, SH] {
             let mut shell = Shell::new(*source, kind);
-            let mut told = Vec::new();
+            let mut reports = Vec::new();
             let failing = "sh -c 'sleep 0.8; exit 2'";
-            shell.runs(&mut told, failing, &[started(failing), completed(2)]);
-            shell.runs(&mut told, "sleep 1", &[started("sleep 1"), completed(0)]);
+            shell.runs(&mut reports, failing, &[started(failing), completed(2)]);
+            shell.runs(&mut reports, "sleep 1", &[started("sleep 1"), completed(0)]);
             let pipeline = "sleep 1 | sh -c 'sleep 1; exit 4'";
-            shell.runs(&mut told, pipeline, &[started(pipeline), completed(4)]);
-            // Nobody waits for what is over at once.
+            shell.runs(&mut reports, pipeline, &[started(pipeline), completed(4)]);
+            // A short job is not reported.
             shell.types("sh -c 'exit 9'");
             shell.runs(
-                &mut told,
+                &mut reports,
                 "sleep 0.9",
                 &[started("sleep 0.9"), completed(0)],
             );
-            // A part of the shell itself.
+            // A fork of the shell itself.
             let name = if kind == BASH { "(bash)" } else { "(sh)" };
             shell.runs(
-                &mut told,
+                &mut reports,
                 "(sleep 0.8; exit 6)",
                 &[started(name), completed(6)],
             );
             if Path::new("/usr/bin/make").exists() {
                 let makefile = shell.server.directory().join("Makefile");
                 fs::write(makefile, "all:\n\tsleep 0.8; exit 3\n").unwrap();
-                shell.runs(&mut told, "make", &[started("make"), completed(2)]);
+                shell.runs(&mut reports, "make", &[started("make"), completed(2)]);
             }
             let events = shell.observed.seen.iter();
             for envelope in events {
@@ -155,7 +155,7 @@ fn jobs_of_any_shell_are_told_with_their_status() {
                 super::ended(seen, "shell") == Some(Some(3))
             });
             shell.observed.stop();
-            assert_eq!(Shell::told(&shell.observed.seen), told, "no more");
+            assert_eq!(Shell::reports(&shell.observed.seen), reports, "no more");
         }
     }
 }
@@ -168,22 +168,22 @@ fn a_job_is_interrupted_stopped_and_continued() {
     for source in SOURCES {
         for kind in [BASH, SH] {
             let mut shell = Shell::new(*source, kind);
-            let mut told = Vec::new();
-            shell.runs(&mut told, "sleep 1000", &[started("sleep 1000")]);
+            let mut reports = Vec::new();
+            shell.runs(&mut reports, "sleep 1000", &[started("sleep 1000")]);
             shell.key("C-c");
-            told.push(completed(130));
-            shell.until(&told);
-            shell.runs(&mut told, "sleep 2000", &[started("sleep 2000")]);
+            reports.push(completed(130));
+            shell.until(&reports);
+            shell.runs(&mut reports, "sleep 2000", &[started("sleep 2000")]);
             shell.key("C-z");
             shell.server.wait_for_text(&shell.pane, "Stopped");
-            // While it stands still, the shell runs another one.
+            // While the job is stopped, the shell runs another one.
             shell.runs(
-                &mut told,
+                &mut reports,
                 "sleep 0.7",
                 &[started("sleep 0.7"), completed(0)],
             );
             shell.types("fg; echo fg-$?");
-            // It goes on, and is the same one.
+            // The continued job is the same one.
             wait_for("the job in the foreground", CEILING, || {
                 let pid = shell.server.pane(&shell.pane).pid;
                 let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -200,39 +200,39 @@ fn a_job_is_interrupted_stopped_and_continued() {
                 }
             });
             shell.key("C-c");
-            told.push(completed(130));
-            shell.until(&told);
+            reports.push(completed(130));
+            shell.until(&reports);
             shell.observed.stop();
-            assert_eq!(Shell::told(&shell.observed.seen), told, "no more");
+            assert_eq!(Shell::reports(&shell.observed.seen), reports, "no more");
         }
     }
 }
 
 #[test]
-fn a_shell_within_a_shell_is_no_job_and_its_jobs_are() {
+fn a_shell_within_a_shell_is_not_a_job_and_its_jobs_are() {
     if !kernel_tells() {
         return;
     }
     let mut shell = Shell::new(Source::Polled, BASH);
     shell.types("exec 2>&1; sh");
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     shell.runs(
-        &mut told,
+        &mut reports,
         "sleep 0.9",
         &[started("sleep 0.9"), completed(0)],
     );
     shell.types("exit");
     shell.runs(
-        &mut told,
+        &mut reports,
         "sleep 0.8",
         &[started("sleep 0.8"), completed(0)],
     );
     shell.observed.stop();
-    assert_eq!(Shell::told(&shell.observed.seen), told);
+    assert_eq!(Shell::reports(&shell.observed.seen), reports);
 }
 
 #[test]
-fn a_job_that_ran_before_the_observer_came_is_told_and_one_whose_pane_is_killed_ends() {
+fn an_earlier_job_is_reported_and_a_job_ends_with_its_pane() {
     if !kernel_tells() {
         return;
     }
@@ -245,13 +245,17 @@ fn a_job_that_ran_before_the_observer_came_is_told_and_one_whose_pane_is_killed_
         server.wait_for_text(&pane, "sleep 1000");
         let mut observed = Observed::start(&server, |watch| source.set(watch));
         observed.until("the job", |seen| {
-            Shell::told(seen) == [started("sleep 1000")]
+            Shell::reports(seen) == [started("sleep 1000")]
         });
         server.tmux(&["kill-pane", "-t", &pane]);
         observed.until("the end", |seen| super::ended(seen, "shell").is_some());
         observed.stop();
-        let told = Shell::told(&observed.seen);
-        assert_eq!(told, [started("sleep 1000"), completed(129)], "{source:?}");
+        let reports = Shell::reports(&observed.seen);
+        assert_eq!(
+            reports,
+            [started("sleep 1000"), completed(129)],
+            "{source:?}"
+        );
     }
 }
 
@@ -269,26 +273,26 @@ fn a_shell_that_marks_its_commands_has_the_same_jobs() {
         Source::Streamed,
         &format!("exec bash --noprofile --rcfile '{}'", rc.display()),
     );
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     let failing = "sh -c 'sleep 1; exit 5'";
-    let failed = Told::Completed(Some(5), None);
-    shell.runs(&mut told, failing, &[started(failing), failed]);
-    // What is over at once is no execution.
+    let failed = Report::Completed(Some(5), None);
+    shell.runs(&mut reports, failing, &[started(failing), failed]);
+    // A short command is not an execution.
     shell.types("sh -c 'exit 9'");
-    // A line of many short jobs is one, by the name of the first that is seen.
+    // A line of many short jobs is one execution, named after the first one that is seen.
     let line = "for i in 1 2 3 4 5; do sleep 0.3; done";
     shell.runs(
-        &mut told,
+        &mut reports,
         line,
-        &[started("sleep 0.3"), Told::Completed(Some(0), None)],
+        &[started("sleep 0.3"), Report::Completed(Some(0), None)],
     );
-    // One that is stopped and continued is one, until its end.
-    shell.runs(&mut told, "sleep 2000", &[started("sleep 2000")]);
+    // A stopped and continued job is one execution.
+    shell.runs(&mut reports, "sleep 2000", &[started("sleep 2000")]);
     shell.key("C-z");
     shell.server.wait_for_text(&shell.pane, "Stopped");
-    let other = [started("sleep 0.7"), Told::Completed(Some(0), None)];
-    shell.runs(&mut told, "sleep 0.7", &other);
-    // What continues a job is none of its own.
+    let other = [started("sleep 0.7"), Report::Completed(Some(0), None)];
+    shell.runs(&mut reports, "sleep 0.7", &other);
+    // Continuing a job is no execution of its own.
     shell.types("fg; sleep 0.8");
     wait_for("the job in the foreground", CEILING, || {
         let screen = shell.server.screen(&shell.pane);
@@ -296,27 +300,27 @@ fn a_shell_that_marks_its_commands_has_the_same_jobs() {
         (lines.count() > 0).then_some(()).ok_or(screen)
     });
     shell.key("C-c");
-    shell.runs(&mut told, "", &[completed(130)]);
-    // Marks from within a job, as of a shell behind ssh: what runs there has no process here.
+    shell.runs(&mut reports, "", &[completed(130)]);
+    // Marks from within a job, as of a shell behind ssh, whose processes are not on this machine.
     let inner = "sleep 0.9; printf '\\033]133;A\\007$ \\033]133;B\\007ls\\n\\033]133;C\\007'; sleep 0.8\n\
                  printf '\\033]133;D;7\\007\\033]133;A\\007'; sleep 0.1\n";
     fs::write(shell.server.directory().join("inner"), inner).unwrap();
     let expect = [
         started("sh inner"),
         started("ls"),
-        Told::Completed(Some(7), None),
-        Told::Completed(Some(0), None),
+        Report::Completed(Some(7), None),
+        Report::Completed(Some(0), None),
     ];
-    shell.runs(&mut told, "sh inner", &expect);
-    // By the shell's word alone.
+    shell.runs(&mut reports, "sh inner", &expect);
+    // Only the shell's marks report it.
     let status = "(exit 3); read -t 0.8 x; (exit 4)";
     shell.runs(
-        &mut told,
+        &mut reports,
         status,
-        &[started(""), Told::Completed(Some(4), None)],
+        &[started(""), Report::Completed(Some(4), None)],
     );
     shell.observed.stop();
-    assert_eq!(Shell::told(&shell.observed.seen), told, "no more");
+    assert_eq!(Shell::reports(&shell.observed.seen), reports, "no more");
     let pids: Vec<Option<u32>> = shell
         .observed
         .seen

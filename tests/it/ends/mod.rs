@@ -1,4 +1,4 @@
-//! How the programs in panes end, on real tmux: their status is known, and what failed is called failed.
+//! Ends of programs in panes, on real tmux: their status is known, and failures are reported as such.
 
 mod jobs;
 
@@ -12,7 +12,7 @@ use crate::observed::{Observed, shown};
 use crate::stream::drain;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// By what panes are observed.
+/// The ways to observe panes.
 const SOURCES: &[Source] = &[Source::Polled, Source::Streamed];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,8 @@ impl Source {
     }
 }
 
-/// Whether the kernel says how a process ended that somebody else waited for: without it, statuses
-/// are a matter of luck, and the tests of them are skipped.
+/// Returns true when the kernel reports how other programs' children ended. Without that, statuses depend on
+/// timing, and their tests are skipped.
 pub fn kernel_tells() -> bool {
     let release = rustix::system::uname()
         .release()
@@ -51,10 +51,10 @@ pub fn kernel_tells() -> bool {
     false
 }
 
-/// Lets a program run that waits for `go`.
+/// The beginning of a program that waits for `go`.
 const WAITS: &str = "tmux wait-for go; ";
 
-/// The run of each session, as `runs --json` has it.
+/// Returns the run of each session, from `runs --json`.
 #[track_caller]
 fn runs(server: &TmuxServer) -> HashMap<String, Value> {
     let listed = run(&["runs", "--json"], &server.directory().join("data"));
@@ -84,7 +84,7 @@ fn until_ended(observed: &mut Observed, names: &[String]) {
 }
 
 #[test]
-fn twenty_jobs_that_fail_are_known_to_have_failed() {
+fn twenty_failed_jobs_are_reported_as_failed() {
     if !kernel_tells() {
         return;
     }
@@ -164,7 +164,7 @@ fn twenty_jobs_that_fail_are_known_to_have_failed() {
 type Case<'a> = (&'a str, &'a str, &'a [&'a str], i32, &'a str);
 
 #[test]
-fn what_a_shell_exits_with_and_what_tmux_kills_is_known_and_has_not_failed() {
+fn exits_of_shells_and_killed_panes_are_known_and_are_not_failures() {
     if !kernel_tells() {
         return;
     }
@@ -251,7 +251,7 @@ fn what_a_shell_exits_with_and_what_tmux_kills_is_known_and_has_not_failed() {
         for (_, _, commands, ..) in cases {
             for command in *commands {
                 if command.ends_with("C-d") {
-                    // Typed before the shell asks, it would be the end of nothing.
+                    // Input before the prompt would be lost.
                     wait_for("the next prompt", CEILING, || {
                         let screen = server.screen("=ctrl-d:");
                         let prompts = screen.matches("prompt$").count();
@@ -281,7 +281,7 @@ fn what_a_shell_exits_with_and_what_tmux_kills_is_known_and_has_not_failed() {
 }
 
 #[test]
-fn a_pane_that_is_kept_keeps_its_status_until_it_is_killed() {
+fn a_remaining_pane_keeps_its_status_until_it_is_killed() {
     for source in SOURCES {
         let server = TmuxServer::new();
         server.new_session("keeper", 80, 24, "exec cat");
@@ -313,7 +313,7 @@ fn a_pane_that_is_kept_keeps_its_status_until_it_is_killed() {
 }
 
 #[test]
-fn of_several_panes_the_one_that_failed_counts() {
+fn one_failed_pane_of_several_counts() {
     if !kernel_tells() {
         return;
     }

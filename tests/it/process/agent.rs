@@ -1,4 +1,4 @@
-//! `td-observe run --as`: what an agent prints becomes events, whatever it prints.
+//! `td-observe run --as`: an agent's output becomes events.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ fn printing(output: &str) -> Command {
 }
 
 #[test]
-fn records_are_events_and_the_rest_is_text() {
+fn records_become_events_and_other_lines_stay_text() {
     for format in [Format::Codex, Format::Auto] {
         let (outcome, events) = observed(printing(&[TURN, END].concat()).format(format));
         assert_eq!(outcome.code(), 3);
@@ -55,7 +55,7 @@ fn records_are_events_and_the_rest_is_text() {
 }
 
 #[test]
-fn a_stream_that_just_ends_was_cut() {
+fn a_stream_that_breaks_off_is_reported_as_cut() {
     let (_, events) = observed(printing(TURN).format(Format::Codex));
     let said = events.iter().find_map(|envelope| match &envelope.event {
         TdEvent::AgentFailed { error, .. } => Some(error.as_str()),
@@ -65,7 +65,7 @@ fn a_stream_that_just_ends_was_cut() {
 }
 
 #[test]
-fn the_wrong_format_is_said_and_costs_nothing() {
+fn a_wrong_format_causes_a_warning_and_loses_nothing() {
     let (_, events) = observed(printing("plain\n").format(Format::Claude));
     assert_eq!(text_of(&events, "stdout"), "plain\n");
     assert!(warnings(&events)[0].contains("claude"), "{events:#?}");
@@ -97,7 +97,7 @@ fn a_program_that_ends_without_a_record_has_failed() {
 }
 
 #[test]
-fn comments_of_a_server_are_no_output() {
+fn comments_of_a_server_are_not_output() {
     let text = ": WAIT\n\n: WAIT\n\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n: WAIT\n\ndata: [DONE]\n\n";
     for format in [Format::Sse, Format::Auto] {
         let (_, events) = observed(printing(text).format(format));
@@ -107,7 +107,7 @@ fn comments_of_a_server_are_no_output() {
 }
 
 #[test]
-fn people_read_answers_and_tools() {
+fn the_console_shows_answers_and_tools() {
     let data = tempfile::tempdir().unwrap();
     let output = [TURN, END].concat();
     let args = ["--as", "auto", "--", "printf", "%s", &output];
@@ -121,27 +121,30 @@ fn people_read_answers_and_tools() {
     ] {
         assert!(shown.contains(row), "no {row:?} in {shown}");
     }
-    assert!(!shown.contains("\n{"), "records stand raw: {shown}");
+    assert!(
+        !shown.contains("\n{"),
+        "records are printed as text: {shown}"
+    );
 }
 
 #[test]
-fn every_recording_runs_through() {
+fn every_recording_can_be_run() {
     let Some(root) = recordings() else { return };
     let files = files(&root);
-    assert!(files.len() > 50, "where are they? {files:?}");
+    assert!(files.len() > 50, "recordings are missing: {files:?}");
     let data = tempfile::tempdir().unwrap();
     for (path, number) in files.iter().zip(0..) {
         let path = path.to_str().unwrap();
         let family = ["claude", "codex", "gemini", "sse"]
             .into_iter()
             .find(|family| path.rsplit('/').nth(1).unwrap().starts_with(family));
-        // Half of them as it is said, half as it is found; what is of no family is found.
+        // Half of them with their format, half with `auto`, as those without a family.
         let format = family.filter(|_| number % 2 == 0).unwrap_or("auto");
         let args = ["--json", "--no-log", "--as", format, "--", "cat", path];
         let output = Running::start(command(&args, data.path())).end();
         assert_code(&output, 0);
         assert_eq!(text(&output.stderr), "", "{path}");
-        // Each line is an event, or this panics.
+        // Panics when a line is not an event.
         let events = events(&output.stdout);
         let names = names(&events);
         assert_eq!(names.first(), Some(&"ExecutionStarted"), "{path}");
@@ -154,7 +157,7 @@ fn every_recording_runs_through() {
         let raw = text_of(&events, "stdout");
         let records = raw.lines().filter(|line| line.starts_with("{\"")).count();
         assert_eq!(records, 0, "{path} as {format}: {raw:.300}");
-        // The next one is read as a terminal's user would see it.
+        // Each one as a user of a terminal sees it, too.
         let args = ["--no-log", "--as", format, "--", "cat", path];
         let shown = Running::start(command(&args, data.path())).end();
         assert_code(&shown, 0);

@@ -1,4 +1,4 @@
-//! Bytes that are no text, characters that are cut, NUL bytes: what is kept of them.
+//! Bytes that are not text, split characters and NUL bytes in outputs.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ fn events_of(script: &str) -> Vec<Envelope> {
 }
 
 #[test]
-fn what_is_not_utf_8_is_marked_and_said_once() {
+fn invalid_utf_8_is_marked_and_causes_one_warning() {
     let events =
         events_of(r"printf 'a\377\376b\n'; sleep 0.05; printf '\377\n\200\n' >&2; printf '\303'");
     assert_eq!(text_of(&events, "stdout"), "a\u{fffd}\u{fffd}b\n\u{fffd}");
@@ -25,8 +25,8 @@ fn what_is_not_utf_8_is_marked_and_said_once() {
 }
 
 #[test]
-fn a_character_that_comes_in_pieces_is_whole() {
-    // The pauses are longer than an open line waits to be shown.
+fn a_split_character_is_joined() {
+    // The pauses are longer than the delay of open lines.
     let events = events_of(
         r"printf 'a\303'; sleep 0.15; printf '\274\n\346'; sleep 0.15; printf '\274'; sleep 0.15
         printf '\242\360\237'; sleep 0.15; printf '\246\200\n'",
@@ -36,7 +36,7 @@ fn a_character_that_comes_in_pieces_is_whole() {
 }
 
 #[test]
-fn nul_bytes_and_orders_for_terminals_survive() {
+fn nul_bytes_and_control_sequences_are_kept() {
     let events = events_of(r"printf 'a\000b\n\033[31mred\033[m\t\007\177\n'");
     assert_eq!(
         text_of(&events, "stdout"),
@@ -46,7 +46,7 @@ fn nul_bytes_and_orders_for_terminals_survive() {
 }
 
 #[test]
-fn who_collects_has_every_byte_and_who_listens_has_text() {
+fn collected_output_is_exact_and_the_callback_gets_text() {
     let (tell, told) = std::sync::mpsc::channel();
     let output =
         Command::shell(r"printf 'a\377\000\303'; sleep 0.15; printf '\274\r\n'; echo e >&2")
@@ -65,10 +65,10 @@ fn who_collects_has_every_byte_and_who_listens_has_text() {
     assert_eq!(of(OutputStream::Stderr), "e\n");
 }
 
-/// Keeps what it is given, up to a number of bytes; then it is broken.
-struct Screen(std::sync::Arc<std::sync::Mutex<Vec<u8>>>, usize);
+/// Stores a number of bytes, then fails.
+struct Mirror(std::sync::Arc<std::sync::Mutex<Vec<u8>>>, usize);
 
-impl Write for Screen {
+impl Write for Mirror {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let mut kept = self.0.lock().unwrap();
         if kept.len() + bytes.len() > self.1 {
@@ -84,25 +84,25 @@ impl Write for Screen {
 }
 
 #[test]
-fn a_mirror_has_every_byte_as_it_comes_and_may_break() {
+fn a_mirror_gets_every_byte_and_may_fail() {
     for (room, expected) in [
         (1000, &b"\x1b[31ma\xff\rb\n2\n"[..]),
         (11, b"\x1b[31ma\xff\rb\n"),
     ] {
         let screen = std::sync::Arc::default();
         let output = Command::shell(r"printf '\033[31ma\377\rb\n'; sleep 0.2; echo 2; exit 3")
-            .mirror(Screen(std::sync::Arc::clone(&screen), room))
+            .mirror(Mirror(std::sync::Arc::clone(&screen), room))
             .output()
             .unwrap();
         assert_eq!(*screen.lock().unwrap(), expected);
-        // Whoever looks changes nothing.
+        // The mirror does not affect the events.
         assert_eq!(output.stdout, b"\x1b[31ma\xff\rb\n2\n");
         assert_eq!(output.outcome.code(), 3);
     }
 }
 
 #[test]
-fn of_much_the_beginning_and_the_end_are_collected() {
+fn the_beginning_and_the_end_of_a_long_output_are_collected() {
     let command = Command::shell("seq 1 100000; seq 1 3 >&2").collect(1000);
     let output = command.output().unwrap();
     let all: String = (1..=100_000).map(|number| format!("{number}\n")).collect();

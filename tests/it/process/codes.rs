@@ -1,4 +1,4 @@
-//! The exit code of `td-observe run` is the command's, and says why there was none.
+//! The exit code of `td-observe run`: that of the command, or the reason for its absence.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use super::{end_of, kept};
 use crate::cli::{Running, assert_code, text};
 
 #[test]
-fn the_code_is_the_commands_and_a_signal_is_128_and_its_number() {
+fn the_exit_code_is_that_of_the_command_or_128_plus_the_signal() {
     for (script, code, end) in [
         ("true", 0, (Some(0), None)),
         ("exit 3", 3, (Some(3), None)),
@@ -16,11 +16,11 @@ fn the_code_is_the_commands_and_a_signal_is_128_and_its_number() {
         ("kill -HUP $$", 129, (None, Some(1))),
         ("kill -KILL $$", 137, (None, Some(9))),
         ("kill -TERM $$", 143, (None, Some(15))),
-        // A shell's own way to say so.
+        // The code with which a shell reports a signal.
         ("sh -c 'kill -TERM $$'", 143, (Some(143), None)),
     ] {
         let data = tempfile::tempdir().unwrap();
-        // An assignment, so that no shell replaces itself with the last command.
+        // The assignment keeps the shell from replacing itself with the last command.
         let (output, events) = events_of(&[], &format!("{script}; x=$?; exit $x"), data.path());
         assert_code(&output, code);
         assert_eq!(end_of(&events), end, "{script}");
@@ -29,7 +29,7 @@ fn the_code_is_the_commands_and_a_signal_is_128_and_its_number() {
 }
 
 #[test]
-fn what_cannot_be_started_is_one_line_and_leaves_no_run() {
+fn a_command_that_cannot_be_started_prints_one_line_and_leaves_no_run() {
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
     fs::write(path("plain"), "text").unwrap();
@@ -40,7 +40,7 @@ fn what_cannot_be_started_is_one_line_and_leaves_no_run() {
         (path("nothing").as_str(), 127),
         (path("plain").as_str(), 126),
         (path("").as_str(), 126),
-        // The system says the same as for a missing program.
+        // The system reports the same error as for a missing program.
         (path("odd").as_str(), 127),
     ] {
         for options in [&[][..], &["--json"], &["--pty"], &["--stdin"]] {
@@ -59,7 +59,7 @@ fn what_cannot_be_started_is_one_line_and_leaves_no_run() {
 }
 
 #[test]
-fn wrong_usage_is_2_and_runs_nothing() {
+fn wrong_usage_exits_with_2_and_runs_nothing() {
     let data = tempfile::tempdir().unwrap();
     let file = data.path().join("ran");
     let touch = ["touch", file.to_str().unwrap()];
@@ -83,11 +83,11 @@ fn wrong_usage_is_2_and_runs_nothing() {
     }
 }
 
-/// A command inherits what it would from a shell, and nothing of ours.
+/// A command inherits the same as from a shell, and nothing of the program.
 #[test]
-fn a_command_starts_with_no_signal_blocked_and_none_of_our_files() {
+fn a_command_inherits_no_blocked_signals_and_no_files() {
     let look = "grep SigBlk /proc/self/status; ls /proc/self/fd | tr '\\n' ' '";
-    // What this test has inherited itself goes on to everybody.
+    // Everything that this test has inherited is inherited further.
     let plain = std::process::Command::new("sh").args(["-c", look]).output();
     let plain = text(&plain.unwrap().stdout);
     for options in [&[][..], &["--pty"]] {

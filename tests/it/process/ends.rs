@@ -1,4 +1,4 @@
-//! Commands that take too long, or are told to end: the whole group goes, in time, and gently first.
+//! Commands that exceed their time or are terminated: the whole group ends in time, by TERM first.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use td_observe::{Builder, Envelope, TdEvent};
 use super::{Group, end_of, group_in, observed, text_of, warnings};
 use crate::support::CEILING;
 
-/// A command that ignores what it is asked, with a grandchild that does so and holds its output.
+/// A command that ignores signals, with a grandchild that ignores them, too, and holds the output.
 const STUBBORN: &str = r#"
     trap '' TERM INT HUP
     sh -c 'while :; do sleep 1000; done' &
@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 const GRACE: Duration = Duration::from_millis(700);
 
 #[track_caller]
-fn is_ended_in_time(script: &str, signal: i32) -> (Group, Vec<Envelope>) {
+fn assert_terminated_in_time(script: &str, signal: i32) -> (Group, Vec<Envelope>) {
     let command = Command::shell(script).timeout(TIMEOUT).grace(GRACE);
     let (outcome, events) = observed(command);
     let group = group_in(&text_of(&events, "stdout"));
@@ -40,30 +40,30 @@ fn is_ended_in_time(script: &str, signal: i32) -> (Group, Vec<Envelope>) {
 }
 
 #[test]
-fn a_group_that_ignores_everything_is_killed_when_the_grace_is_over() {
-    let (_, events) = is_ended_in_time(STUBBORN, 9);
+fn a_group_that_ignores_signals_is_killed_after_the_grace_period() {
+    let (_, events) = assert_terminated_in_time(STUBBORN, 9);
     assert!(warnings(&events).is_empty(), "{events:#?}");
 }
 
 #[test]
-fn a_grandchild_that_ignores_it_goes_with_the_grace_though_the_child_went() {
+fn a_grandchild_that_ignores_signals_is_killed_after_the_end_of_the_child() {
     let script = r#"
         sh -c 'trap "" TERM; while :; do sleep 1000; done' &
         echo $$; while :; do sleep 1000; done"#;
-    is_ended_in_time(script, 15);
+    assert_terminated_in_time(script, 15);
 }
 
 #[test]
-fn a_stopped_command_is_ended_too() {
-    let (_, events) = is_ended_in_time("echo $$; kill -STOP $$; echo went on", 15);
+fn a_stopped_command_is_terminated() {
+    let (_, events) = assert_terminated_in_time("echo $$; kill -STOP $$; echo went on", 15);
     let warned = warnings(&events);
     assert_eq!(warned.len(), 1, "{events:#?}");
     assert!(warned[0].contains("stopped"), "{warned:?}");
-    is_ended_in_time("trap '' TERM; echo $$; kill -STOP $$; sleep 1000; :", 9);
+    assert_terminated_in_time("trap '' TERM; echo $$; kill -STOP $$; sleep 1000; :", 9);
 }
 
 #[test]
-fn without_grace_it_is_killed_at_once() {
+fn a_command_without_grace_period_is_killed_at_once() {
     let script = "trap 'echo asked' TERM; echo $$; while :; do sleep 0.01; done";
     let command = Command::shell(script)
         .timeout(TIMEOUT)
@@ -79,7 +79,7 @@ fn without_grace_it_is_killed_at_once() {
 }
 
 #[test]
-fn who_ends_within_the_grace_is_not_killed_and_has_the_last_word() {
+fn a_command_that_ends_within_the_grace_period_is_not_killed() {
     let script = "trap 'sleep 0.3; echo last words; exit 5' TERM
         echo $$; while :; do sleep 0.05; done";
     let command = Command::shell(script).timeout(TIMEOUT).grace(CEILING);
@@ -94,7 +94,7 @@ fn who_ends_within_the_grace_is_not_killed_and_has_the_last_word() {
 }
 
 #[test]
-fn a_grace_without_end_is_one() {
+fn an_unlimited_grace_period_is_valid() {
     let script = "trap 'exit 5' TERM; while :; do sleep 0.05; done";
     let command = Command::shell(script).timeout(TIMEOUT).grace(Duration::MAX);
     assert_eq!(observed(command).0.exit_code, Some(5));
@@ -103,7 +103,7 @@ fn a_grace_without_end_is_one() {
 }
 
 #[test]
-fn who_prints_nowhere_any_more_is_waited_for() {
+fn a_command_with_closed_outputs_is_waited_for() {
     let script = "echo first; exec > /dev/null 2>&1; sleep 0.5; exit 6";
     let (outcome, events) = observed(Command::shell(script));
     assert_eq!(outcome.code(), 6);
@@ -112,7 +112,7 @@ fn who_prints_nowhere_any_more_is_waited_for() {
 }
 
 #[test]
-fn who_is_in_time_knows_nothing_of_a_timeout() {
+fn a_command_in_time_has_no_timeout() {
     let command = Command::shell("sleep 0.2; echo done; exit 4").timeout(CEILING);
     let (outcome, events) = observed(command);
     assert_eq!((outcome.code(), outcome.timed_out), (4, false));
@@ -121,15 +121,15 @@ fn who_is_in_time_knows_nothing_of_a_timeout() {
 }
 
 #[test]
-fn another_thread_ends_it() {
+fn another_thread_ends_a_command() {
     for (how, code) in [("asks", 5), ("kills", 137)] {
         let control = CommandControl::new();
         let (tell, told) = std::sync::mpsc::channel();
         let script = "trap 'echo asked; exit 5' USR1; echo $$; while :; do sleep 0.05; done";
         let command = Command::shell(script).grace(CEILING).control(&control);
-        // The first line says that it listens.
+        // The first line shows that the trap is set.
         let command = command.on_output(move |_, _| {
-            // Only the first is waited for.
+            // Only the first message is received.
             let _ = tell.send(());
         });
         let running = std::thread::spawn(|| command.output().unwrap());
@@ -144,14 +144,14 @@ fn another_thread_ends_it() {
         assert_eq!(output.outcome.code(), code, "{text}");
         assert_eq!(output.outcome.was_ended, how == "asks");
         assert_eq!(text.contains("asked"), how == "asks");
-        // It is over: nobody is killed by mistake.
+        // The command has ended: no other process is killed.
         control.end(Signal::TERM.as_raw());
         control.kill();
     }
 }
 
 #[test]
-fn an_engine_that_stops_ends_its_commands_and_says_how() {
+fn an_engine_that_stops_terminates_its_commands_and_reports_it() {
     let mut engine = Builder::new().start().unwrap();
     let mut events = engine.subscribe();
     let script = "trap 'echo bye; exit 6' TERM; echo $$; while :; do sleep 0.05; done";

@@ -1,4 +1,4 @@
-//! Commands of an engine: each is a run of its own, whatever becomes of it.
+//! Commands of an engine: each has a run of its own, however it ends.
 
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -15,7 +15,7 @@ fn engine(data: &Path) -> (Engine, Subscription) {
     (engine, events)
 }
 
-/// What is left after the engine's end.
+/// Returns the remaining events after the engine's end.
 fn rest(mut events: Subscription) -> Vec<Envelope> {
     let mut seen = Vec::new();
     while let Ok(delivery) = events.recv() {
@@ -30,7 +30,7 @@ fn state(data: &Path, id: &str) -> serde_json::Value {
 }
 
 #[test]
-fn each_has_a_run_with_its_command_and_its_end() {
+fn each_command_has_a_run_with_its_line_and_its_end() {
     let data = tempfile::tempdir().unwrap();
     let (mut engine, events) = engine(data.path());
     let command = Command::new("sh").args(["-c", "pwd; echo $WORD; exit 3"]);
@@ -39,7 +39,7 @@ fn each_has_a_run_with_its_command_and_its_end() {
     let working = engine.execute_as("working", Command::new("true")).unwrap();
     assert_eq!(failing.wait().unwrap().code(), 3);
     assert!(working.wait().unwrap().is_success());
-    // The engine goes on, and its sources are at their end.
+    // The engine runs, and its sources have ended.
     let done = engine.done();
     assert!(
         done.recv_timeout(CEILING)
@@ -61,7 +61,7 @@ fn each_has_a_run_with_its_command_and_its_end() {
 }
 
 #[test]
-fn a_name_that_is_used_again_goes_on_with_its_run() {
+fn a_reused_name_continues_its_run() {
     let data = tempfile::tempdir().unwrap();
     let (mut engine, _events) = engine(data.path());
     for word in ["one", "two", "three"] {
@@ -76,7 +76,7 @@ fn a_name_that_is_used_again_goes_on_with_its_run() {
 }
 
 #[test]
-fn what_cannot_be_started_is_told_and_has_no_run() {
+fn a_command_that_cannot_be_started_has_no_run() {
     let data = tempfile::tempdir().unwrap();
     let (mut engine, events) = engine(data.path());
     let missing = engine.execute(Command::new("td-no-such-program")).unwrap();
@@ -91,7 +91,7 @@ fn what_cannot_be_started_is_told_and_has_no_run() {
 }
 
 #[test]
-fn a_listener_that_panics_takes_its_command_with_it_and_nothing_else() {
+fn a_panicking_callback_ends_its_command_and_nothing_else() {
     let data = tempfile::tempdir().unwrap();
     let (mut engine, events) = engine(data.path());
     let (tell, told) = channel();
@@ -113,12 +113,12 @@ fn a_listener_that_panics_takes_its_command_with_it_and_nothing_else() {
     let ended = |envelope: &Envelope| matches!(envelope.event, TdEvent::ExecutionCompleted { .. });
     assert_eq!(rest(events).into_iter().filter(ended).count(), 1);
     assert_eq!(state(data.path(), "sound")["state"], "completed");
-    // Nobody saw its end.
+    // Its end was not observed.
     assert_eq!(state(data.path(), "broken")["state"], "detached");
 }
 
 #[test]
-fn who_is_not_waited_for_runs_to_its_end() {
+fn a_command_with_a_dropped_handle_runs_to_its_end() {
     let data = tempfile::tempdir().unwrap();
     let (mut engine, events) = engine(data.path());
     drop(

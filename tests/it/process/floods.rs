@@ -1,4 +1,4 @@
-//! Much text: exact to the last byte, in order, in bounded memory, whoever reads slowly or not.
+//! Large outputs: exact to the last byte, in order and in bounded memory, with slow readers, too.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::cli::assert_code;
 use crate::resources::peak_kb;
 use crate::support::{CEILING, wait_for};
 
-/// What the program may take, with its log on.
+/// The most memory of the program with its log.
 const MEMORY_KB: u64 = 100 * 1024;
 
-/// One line of 100 MB, and what is no text.
+/// The length of a line of 100 MB.
 const LONG: usize = 100_000_000;
 
 fn flood(data: &Path, script: &str) -> Child {
@@ -23,7 +23,7 @@ fn flood(data: &Path, script: &str) -> Child {
     command.stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Reads what the program prints to its end. How it ended, and the most memory that it held.
+/// Reads the output of the program to its end; returns its exit code, its peak memory and the output.
 #[track_caller]
 fn read(mut child: Child) -> (Option<i32>, u64, Vec<u8>) {
     let mut stdout = child.stdout.take().unwrap();
@@ -34,14 +34,14 @@ fn read(mut child: Child) -> (Option<i32>, u64, Vec<u8>) {
     });
     let mut peak = 0;
     let status = wait_for("the program's end", CEILING, || {
-        // Nothing any more when it has ended; it only ever grows.
+        // The peak only grows; after the end it is not readable.
         peak = peak_kb(child.id()).unwrap_or(peak);
         child.try_wait().unwrap().ok_or(peak)
     });
     (status.code(), peak, reading.join().unwrap())
 }
 
-/// What was shown live, and how many events were not.
+/// Returns the text that was shown live, and the number of missed events.
 fn shown(events: &[Envelope]) -> (String, u64) {
     let missed = events.iter().filter_map(|envelope| match &envelope.event {
         TdEvent::Unknown(event) if event.type_name() == "Lagged" => {
@@ -60,7 +60,7 @@ fn is_long_line(text: &str) {
 }
 
 #[test]
-fn a_line_of_100_mb_is_exact_and_takes_little_memory() {
+fn a_line_of_100_mb_is_exact_in_little_memory() {
     let data = tempfile::tempdir().unwrap();
     let script = format!(r"head -c {LONG} /dev/zero | tr '\0' x; printf '\377\376'; exit 3");
     let (code, peak, stdout) = read(flood(data.path(), &script));
@@ -76,7 +76,7 @@ fn a_line_of_100_mb_is_exact_and_takes_little_memory() {
 }
 
 #[test]
-fn nobody_reads_and_the_log_has_it_all_and_memory_is_bounded() {
+fn without_a_reader_the_log_is_complete_and_memory_is_bounded() {
     let data = tempfile::tempdir().unwrap();
     let over = data.path().join("over");
     let script = format!(
@@ -92,7 +92,7 @@ fn nobody_reads_and_the_log_has_it_all_and_memory_is_bounded() {
     assert!(peak > 1000 && peak < MEMORY_KB, "{peak} kB");
     let kept = kept(data.path());
     is_long_line(&text_of(&kept, "stdout"));
-    // What was not shown is counted.
+    // Missed events are counted.
     let live = events(&stdout);
     let (text, missed) = shown(&live);
     assert!(missed > 0 && text.len() < LONG, "{missed}");
@@ -104,7 +104,7 @@ fn nobody_reads_and_the_log_has_it_all_and_memory_is_bounded() {
 }
 
 #[test]
-fn people_get_the_long_line_too() {
+fn the_console_prints_the_long_line() {
     let data = tempfile::tempdir().unwrap();
     let script = format!(r"head -c {LONG} /dev/zero | tr '\0' x; exit 3");
     let mut command = command(&["--", "sh", "-c", &script], data.path());
@@ -113,12 +113,12 @@ fn people_get_the_long_line_too() {
     assert_eq!(code, Some(3));
     assert!(peak < MEMORY_KB, "{peak} kB");
     let printed = stdout.iter().filter(|&&byte| byte == b'x').count();
-    // A few are in the words around it.
+    // A few are in the text around the line.
     assert!((LONG..LONG + 20).contains(&printed), "{printed}");
 }
 
 #[test]
-fn two_million_lines_are_each_there_once_and_in_order() {
+fn two_million_lines_are_complete_and_in_order() {
     let data = tempfile::tempdir().unwrap();
     let (code, peak, stdout) = read(flood(data.path(), "seq 1 2000000"));
     assert_eq!(code, Some(0));
@@ -145,7 +145,7 @@ fn counts(text: &str, from: u64, to: u64) {
 }
 
 #[test]
-fn both_streams_flood_and_neither_is_out_of_order() {
+fn two_flooding_streams_stay_in_order() {
     let data = tempfile::tempdir().unwrap();
     let script = "seq 1 200000 & seq 500001 700000 >&2; wait";
     let (output, live) = events_of(&[], script, data.path());
@@ -157,9 +157,9 @@ fn both_streams_flood_and_neither_is_out_of_order() {
     }
 }
 
-/// One process writes to both in turn: what comes first is seen first, up to what a pipe holds.
+/// One process writes to both streams in turn. The order is kept up to the capacity of a pipe.
 #[test]
-fn what_one_process_says_in_turn_stays_in_turn() {
+fn alternating_streams_stay_in_order() {
     let data = tempfile::tempdir().unwrap();
     let script =
         "for i in 1 2 3 4 5; do echo out $i; sleep 0.05; echo err $i >&2; sleep 0.05; done";

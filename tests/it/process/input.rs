@@ -1,4 +1,4 @@
-//! What a command reads: nothing, or what the program reads.
+//! The standard input of a command: none, or that of the program.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -8,13 +8,13 @@ use super::{end_of, kept, text_of};
 use crate::cli::assert_code;
 
 #[test]
-fn it_reads_nothing_unless_it_is_told_to() {
+fn the_default_input_is_empty() {
     for options in [&[][..], &["--pty"]] {
         let data = tempfile::tempdir().unwrap();
         let mut program = command(&[options, &["--", "cat"]].concat(), data.path());
         program.stdin(Stdio::piped());
         let mut running = Arriving::start(program);
-        // Held open: who read it would wait.
+        // Held open: reading it would block.
         let held = running.running.child.stdin.take();
         let (output, _) = running.end();
         drop(held);
@@ -24,7 +24,7 @@ fn it_reads_nothing_unless_it_is_told_to() {
 }
 
 #[test]
-fn a_pipe_is_passed_through_as_it_is_written() {
+fn an_inherited_pipe_is_read_as_it_is_written() {
     for options in [&["--stdin"][..], &["--stdin", "--pty"]] {
         let data = tempfile::tempdir().unwrap();
         let script = "while read line; do echo got $line; done; echo over; exit 3";
@@ -47,7 +47,7 @@ fn a_pipe_is_passed_through_as_it_is_written() {
 }
 
 #[test]
-fn much_input_comes_through_while_much_is_printed() {
+fn large_inputs_and_outputs_do_not_block_each_other() {
     let data = tempfile::tempdir().unwrap();
     let mut program = command(&["--stdin", "-q", "--", "cat"], data.path());
     program.stdin(Stdio::piped());

@@ -44,7 +44,7 @@ fn a_run_is_found_by_the_programs_name() {
         assert_eq!(metadata["kind"], "process");
     }
 
-    // By its name the latest.
+    // The name selects the latest run.
     for shown in [
         output(&["log", "build-it"]),
         output(&["replay", "build-it", "--speed", "20"]),
@@ -104,7 +104,7 @@ fn a_run_is_followed_while_it_runs() {
 }
 
 #[test]
-fn secrets_are_kept_and_shown_nowhere() {
+fn secrets_are_neither_stored_nor_shown() {
     let data = tempfile::tempdir().unwrap();
     let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
     let script = format!("echo token {secret}; echo {secret} >&2");

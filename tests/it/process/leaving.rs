@@ -1,4 +1,4 @@
-//! Ends from outside: a reader that leaves, Ctrl-C once and twice, kill -9.
+//! External ends: a reader that closes the output, Ctrl-C once and twice, kill -9.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use super::{Group, end_of, group_in, kept, text_of};
 use crate::cli::{assert_code, run, text};
 use crate::support::{CEILING, wait_for};
 
-/// Starts a script that prints the number of its group first, and takes lines until one holds the
+/// Starts a script that prints the number of its group first, and reads lines until one contains the
 /// text.
 #[track_caller]
 fn started(
@@ -21,7 +21,7 @@ fn started(
 ) -> (Arriving, Group) {
     let args = [&["--json"], options, &["--", "sh", "-c", script]].concat();
     let mut running = Arriving::start(command(&args, data));
-    // The first event holds the script, and so every text in it.
+    // The first event contains the script, and so every text in it.
     running.until("ExecutionStarted");
     let line = running.until("ExecutionOutput");
     let group = group_in(&text_of(&[event(&line)], "stdout"));
@@ -32,7 +32,7 @@ fn started(
 }
 
 #[test]
-fn a_reader_that_leaves_is_a_quiet_end_for_everybody() {
+fn a_closed_output_ends_the_command_quietly() {
     let data = tempfile::tempdir().unwrap();
     let script = "echo $$; exec yes";
     let mut command = command(&["--", "sh", "-c", script], data.path());
@@ -53,13 +53,13 @@ fn a_reader_that_leaves_is_a_quiet_end_for_everybody() {
     assert!(group.members().is_empty(), "{:?}", group.members());
     let output = child.wait_with_output().unwrap();
     assert_eq!(text(&output.stderr), "");
-    // `yes` heard of it, as in any pipe.
+    // `yes` got the signal of a closed pipe.
     assert_code(&output, 141);
     assert_eq!(end_of(&kept(data.path())), (None, Some(13)));
 }
 
 #[test]
-fn the_first_signal_is_passed_on_and_the_command_decides() {
+fn the_first_signal_is_passed_to_the_command() {
     for (signal, name) in [
         (Signal::INT, "INT"),
         (Signal::TERM, "TERM"),
@@ -87,7 +87,7 @@ fn the_first_signal_is_passed_on_and_the_command_decides() {
 }
 
 #[test]
-fn who_does_not_end_is_killed_when_the_grace_is_over() {
+fn a_command_that_does_not_end_is_killed_after_the_grace_period() {
     let data = tempfile::tempdir().unwrap();
     let script = "trap 'echo got INT' INT; echo $$; while :; do sleep 0.05; done";
     let (running, group) = started(&["--grace", "500ms"], script, "", data.path());
@@ -102,9 +102,9 @@ fn who_does_not_end_is_killed_when_the_grace_is_over() {
 fn the_second_signal_ends_everything_at_once() {
     let children = "sh -c 'trap \"\" INT TERM; while :; do sleep 1000; done' &";
     for leader in [
-        // It goes on, and holds its children.
+        // The command continues and holds its children.
         "trap 'echo got INT' INT; echo $$; while :; do sleep 0.05; done",
-        // It goes, and they stay.
+        // The command ends and its children stay.
         "trap 'echo got INT; exit 9' INT; echo $$; while :; do sleep 0.05; done",
     ] {
         let data = tempfile::tempdir().unwrap();
@@ -131,12 +131,12 @@ fn the_second_signal_ends_everything_at_once() {
 }
 
 #[test]
-fn a_run_whose_observer_was_killed_is_cut_off_and_the_next_one_works() {
+fn the_run_of_a_killed_observer_is_cut_off_and_the_next_one_works() {
     let data = tempfile::tempdir().unwrap();
     let script_ = "echo $$; echo before; exec sleep 1000";
     let id = ["--execution-id", "the-run"];
     let (mut running, group) = started(&id, script_, "before", data.path());
-    // What is shown may be ahead of the disk.
+    // The shown events may be ahead of the disk.
     let log = data.path().join("runs/the-run/events.jsonl");
     wait_for("the line in the log", CEILING, || {
         let text = std::fs::read_to_string(&log).unwrap_or_default();
@@ -159,7 +159,7 @@ fn a_run_whose_observer_was_killed_is_cut_off_and_the_next_one_works() {
     let pid = Pid::from_child(&running.running.child);
     assert_ne!(group.0, pid);
     drop(group);
-    // Another run, and the same one gone on with.
+    // Another run, and a continuation of the same one.
     assert_code(&script(&[], "echo other", data.path()), 0);
     assert_code(&script(&id, "echo after", data.path()), 0);
     let kept = super::kept_of(data.path(), "the-run");

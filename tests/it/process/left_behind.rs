@@ -1,4 +1,5 @@
-//! Who holds a command's output after its end: last lines of helpers are seen, nobody is waited for.
+//! Processes that hold a command's output after its end: their last lines are read, without waiting for
+//! their end.
 
 use std::time::Duration;
 
@@ -9,19 +10,21 @@ use td_observe::process::Command;
 use super::{end_of, group_in, observed, text_of, warnings};
 use crate::support::{CEILING, wait_for};
 
-fn says_held(events: &[Envelope]) -> bool {
-    let said = warnings(events);
-    said.iter().any(|said| said.contains("left behind"))
+fn warns_of_held_output(events: &[Envelope]) -> bool {
+    let warnings = warnings(events);
+    warnings
+        .iter()
+        .any(|warning| warning.contains("left behind"))
 }
 
 #[test]
-fn a_grandchild_is_not_waited_for_and_not_killed() {
+fn a_grandchild_is_neither_waited_for_nor_killed() {
     let (outcome, events) = observed(Command::shell(
         "sleep 1000 & echo $$; echo $!; echo done; exit 3",
     ));
     let text = text_of(&events, "stdout");
     let group = group_in(&text);
-    assert!(says_held(&events), "{events:#?}");
+    assert!(warns_of_held_output(&events), "{events:#?}");
     assert_eq!(end_of(&events), (Some(3), None));
     assert!(text.ends_with("\ndone\n"), "{text}");
     assert!(
@@ -35,15 +38,15 @@ fn a_grandchild_is_not_waited_for_and_not_killed() {
 }
 
 #[test]
-fn one_that_prints_on_and_on_is_left_as_well() {
+fn a_grandchild_that_keeps_printing_is_not_waited_for() {
     for script in [
         "echo $$; yes & exit 3",
         "echo $$; while sleep 0.02; do echo more; done & exit 3",
     ] {
         let (outcome, events) = observed(Command::shell(script).line_limit(1000));
-        // When it writes next it finds that nobody reads.
+        // Its next write fails, because the pipe is closed.
         let group = group_in(&text_of(&events, "stdout"));
-        assert!(says_held(&events));
+        assert!(warns_of_held_output(&events));
         assert_eq!(outcome.code(), 3);
         assert!(outcome.duration < Duration::from_secs(4), "{outcome:?}");
         group.until_empty();
@@ -51,13 +54,13 @@ fn one_that_prints_on_and_on_is_left_as_well() {
 }
 
 #[test]
-fn one_with_an_output_of_its_own_is_nobodys_business() {
+fn a_grandchild_with_its_own_output_causes_no_warning() {
     let (outcome, events) = observed(Command::shell(
         "sleep 1000 > /dev/null 2>&1 & echo $$; echo $!",
     ));
     let text = text_of(&events, "stdout");
     let group = group_in(&text);
-    assert!(!says_held(&events), "{events:#?}");
+    assert!(!warns_of_held_output(&events), "{events:#?}");
     assert!(outcome.duration < Duration::from_secs(1), "{outcome:?}");
     let grandchild = text.lines().nth(1).unwrap().parse().unwrap();
     kill_process(Pid::from_raw(grandchild).unwrap(), Signal::KILL).unwrap();
@@ -65,7 +68,7 @@ fn one_with_an_output_of_its_own_is_nobodys_business() {
 }
 
 #[test]
-fn last_lines_that_another_process_writes_are_seen() {
+fn last_lines_of_another_process_are_read() {
     let place = tempfile::tempdir().unwrap();
     for script in [
         "exec > >(sleep 0.2; cat); echo one; echo last",
@@ -76,13 +79,13 @@ fn last_lines_that_another_process_writes_are_seen() {
         let command = Command::new("bash").args(["-c", script]);
         let (outcome, events) = observed(command.directory(place.path()));
         assert_eq!(text_of(&events, "stdout"), "one\nlast\n", "{script}");
-        assert!(!says_held(&events), "{events:#?}");
+        assert!(!warns_of_held_output(&events), "{events:#?}");
         assert!(outcome.is_success(), "{outcome:?}");
     }
 }
 
 #[test]
-fn output_is_the_same_for_those_who_only_collect_it() {
+fn collected_output_has_the_same_last_lines() {
     let command = Command::shell("sleep 1000 & echo $!; echo done");
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

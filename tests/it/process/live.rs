@@ -1,4 +1,4 @@
-//! What a command prints is seen while it prints it, each stream told apart, to the last byte.
+//! Live output of a command: events while it prints, separate streams, exact to the last byte.
 
 use td_observe::TdEvent;
 
@@ -9,7 +9,7 @@ use crate::cli::assert_code;
 const SCRIPT: &str = r#"echo first; sleep 1.5; echo problem >&2; printf "no newline"; exit 7"#;
 
 #[test]
-fn events_come_as_it_prints() {
+fn events_are_emitted_while_the_command_prints() {
     let data = tempfile::tempdir().unwrap();
     let args = ["--json", "--", "sh", "-c", SCRIPT];
     let (output, lines) = Arriving::start(command(&args, data.path())).end();
@@ -25,7 +25,7 @@ fn events_come_as_it_prints() {
             .unwrap()
             .0
     };
-    // What was run is in the first event, and holds all of it.
+    // The first event contains the command line, and so all of its text.
     let apart = arrived(r#""text":"problem"#) - arrived(r#""text":"first"#);
     assert!(apart.as_secs_f64() > 1.0, "{apart:?}: {lines:#?}");
 
@@ -37,12 +37,12 @@ fn events_come_as_it_prints() {
     };
     assert!(command.starts_with("sh -c "), "{command}");
     assert_eq!(cwd, std::env::current_dir().unwrap().to_str().unwrap());
-    // The log has the same, number by number.
+    // The log contains the same events.
     assert_eq!(kept(data.path()), events);
 }
 
 #[test]
-fn people_see_what_is_an_error_and_how_it_ended() {
+fn the_console_marks_errors_and_prints_the_outcome() {
     let data = tempfile::tempdir().unwrap();
     let args = ["--", "sh", "-c", SCRIPT];
     let (output, lines) = Arriving::start(command(&args, data.path())).end();
@@ -62,7 +62,7 @@ fn people_see_what_is_an_error_and_how_it_ended() {
 }
 
 #[test]
-fn quiet_prints_nothing_and_keeps_everything() {
+fn quiet_prints_nothing_and_stores_everything() {
     let data = tempfile::tempdir().unwrap();
     let output = super::program::script(&["-q"], "echo kept; echo too >&2; exit 3", data.path());
     assert_code(&output, 3);
@@ -76,7 +76,7 @@ fn quiet_prints_nothing_and_keeps_everything() {
 }
 
 #[test]
-fn without_a_log_it_is_shown_all_the_same() {
+fn output_is_shown_without_a_log() {
     let data = tempfile::tempdir().unwrap();
     let output = super::program::script(&["--no-log"], "echo shown; exit 3", data.path());
     assert_code(&output, 3);

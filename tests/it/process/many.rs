@@ -1,4 +1,4 @@
-//! A thousand commands in a row: each has its last line, and nothing stays behind.
+//! A thousand commands: each output is complete, and no resource is leaked.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::support::{CEILING, wait_for};
 
 const COMMANDS: usize = 1000;
 
-/// What they leave in memory, all together: their runs, and what an allocator keeps.
+/// The most memory that all of them together leave: their runs and the reserve of the allocator.
 const LEFT_KB: u64 = 32 * 1024;
 
-/// Runs the test of this name in a process of its own, where it is not: others that run at the same
-/// time in this one have children, threads and files, too. Whether this is that process.
+/// Runs the test of this name in a process of its own, because simultaneous tests in this one have children,
+/// threads and files, too. Returns true in that process.
 fn is_alone(test: &str) -> bool {
     const ALONE: &str = "TD_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -31,7 +31,7 @@ fn is_alone(test: &str) -> bool {
     false
 }
 
-/// Waits until this process holds what it held before.
+/// Waits until this process holds no more resources than before.
 #[track_caller]
 fn until_holds(before: Held) {
     wait_for("the end of threads and files", CEILING, || {
@@ -48,8 +48,8 @@ fn until_holds(before: Held) {
     assert!(grown < LEFT_KB, "{grown} kB");
 }
 
-/// Short, and still no more than 200 a second: a run's log is closed a second after its end, and
-/// no more than 236 are open at once.
+/// A short command of at most 200 a second: a run's log is closed one second after its end, and at most 236
+/// are open at once.
 fn echo(number: usize) -> Command {
     Command::shell(format!("echo begin; sleep 0.005; echo {number}"))
 }
@@ -131,8 +131,8 @@ fn a_thousand_commands_are_collected() {
 }
 
 #[test]
-fn those_that_time_out_leave_nothing_either() {
-    if !is_alone("those_that_time_out_leave_nothing_either") {
+fn commands_that_time_out_leak_nothing() {
+    if !is_alone("commands_that_time_out_leak_nothing") {
         return;
     }
     let stubborn = || {

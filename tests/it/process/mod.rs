@@ -41,7 +41,7 @@ pub mod program;
 #[cfg(feature = "cli")]
 mod progress;
 
-/// Runs a command with the library: how it ended, and its events.
+/// Runs a command with the library; returns its outcome and its events.
 #[track_caller]
 fn observed(command: Command) -> (CommandOutcome, Vec<Envelope>) {
     let bus = EventBus::new(100_000);
@@ -57,7 +57,7 @@ fn observed(command: Command) -> (CommandOutcome, Vec<Envelope>) {
     }
 }
 
-/// What was printed to a stream and is kept, as one text.
+/// Returns the stored text of a stream.
 fn text_of(events: &[Envelope], of: &str) -> String {
     let texts = events.iter().filter_map(|envelope| match &envelope.event {
         TdEvent::ExecutionOutput { stream, text, .. } if envelope.seq.is_some() && stream == of => {
@@ -68,7 +68,7 @@ fn text_of(events: &[Envelope], of: &str) -> String {
     texts.collect()
 }
 
-/// What a reader of the text has: lines as they read in the end.
+/// Returns the final state of each line.
 #[cfg(feature = "cli")]
 fn lines_of(text: &str) -> Vec<&str> {
     text.split_terminator('\n')
@@ -76,7 +76,7 @@ fn lines_of(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What was warned of.
+/// Returns the messages of warnings.
 fn warnings(events: &[Envelope]) -> Vec<&str> {
     let said = events.iter().filter_map(|envelope| match &envelope.event {
         TdEvent::Warning { message, .. } => Some(message.as_str()),
@@ -85,7 +85,7 @@ fn warnings(events: &[Envelope]) -> Vec<&str> {
     said.collect()
 }
 
-/// The exit code and the signal with which the last execution ended.
+/// Returns the exit code and the signal of the last execution.
 #[track_caller]
 fn end_of(events: &[Envelope]) -> (Option<i32>, Option<i32>) {
     let end = events
@@ -100,13 +100,13 @@ fn end_of(events: &[Envelope]) -> (Option<i32>, Option<i32>) {
     end.unwrap_or_else(|| panic!("it has no end: {}", crate::observed::shown(events)))
 }
 
-/// How many seconds passed between two events, by their own time.
+/// Returns the seconds between two events, by their timestamps.
 #[cfg(feature = "cli")]
 fn seconds_between(first: &Envelope, second: &Envelope) -> f64 {
     (second.ts.micros() - first.ts.micros()) as f64 / 1e6
 }
 
-/// The event that printed a line.
+/// Returns the event that contains a line.
 #[cfg(feature = "cli")]
 #[track_caller]
 fn printing<'a>(events: &'a [Envelope], line: &str) -> &'a Envelope {
@@ -118,7 +118,7 @@ fn printing<'a>(events: &'a [Envelope], line: &str) -> &'a Envelope {
     found.unwrap_or_else(|| panic!("no {line:?}: {}", crate::observed::shown(events)))
 }
 
-/// The events of the only run in a data directory. Their numbers have no hole.
+/// Returns the events of the only run in a data directory, after a check of their numbers.
 #[cfg(feature = "cli")]
 #[track_caller]
 fn kept(data: &Path) -> Vec<Envelope> {
@@ -128,7 +128,7 @@ fn kept(data: &Path) -> Vec<Envelope> {
     kept_of(data, id.to_str().unwrap())
 }
 
-/// The events of a run.
+/// Returns the events of a run.
 #[track_caller]
 fn kept_of(data: &Path, id: &str) -> Vec<Envelope> {
     let events = read(&DataDir::new(data).run(&id.into()));
@@ -138,25 +138,25 @@ fn kept_of(data: &Path, id: &str) -> Vec<Envelope> {
     events
 }
 
-/// The number in the first line of a text: a command that begins with `echo $$` leads the group of
-/// that number.
+/// Returns the group whose number is in the first line of a text, for a command that begins with
+/// `echo $$`.
 #[track_caller]
 fn group_in(text: &str) -> Group {
     let number = text.lines().next().and_then(|line| line.parse().ok());
     Group(Pid::from_raw(number.unwrap_or_else(|| panic!("no number in {text:?}"))).unwrap())
 }
 
-/// A process group of a test; whoever is left in it is killed in the end.
+/// A process group of a test. Dropping it kills the remaining members.
 struct Group(Pid);
 
 impl Group {
-    /// Processes in it, with their names. Those that have ended and wait for init do not count.
+    /// Returns its processes with their names, without zombies.
     fn members(&self) -> Vec<String> {
         let processes = fs::read_dir("/proc").unwrap().flatten();
         let stats =
             processes.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
         let is_member = |stat: &String| {
-            // Behind the name, which may hold anything: state, parent, group.
+            // State, parent and group follow the name, which may contain anything.
             let rest = stat.rsplit(')').next().unwrap_or_default();
             let mut fields = rest.split_whitespace();
             let state = fields.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A terminal of its own (`--pty`): its size, its colours, its line ends, and keys for what fills the screen.
+//! A terminal of the command's own (`--pty`): size, colours, line ends, and keys for full-screen programs.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use super::{end_of, kept, kept_of, text_of, warnings};
 use crate::cli::assert_code;
 
 #[test]
-fn it_is_a_terminal_with_colours_and_plain_line_ends() {
+fn the_terminal_has_colours_and_plain_line_ends() {
     let data = tempfile::tempdir().unwrap();
     let look = r"test -t 1 && test -t 2 && echo is one; test -t 0 || echo input is none
         printf '\033[31mred\033[m\n'; echo problem >&2; printf 'no end'; exit 3";
@@ -22,13 +22,13 @@ fn it_is_a_terminal_with_colours_and_plain_line_ends() {
 }
 
 #[test]
-fn much_text_is_whole_and_the_end_is_in_time() {
+fn a_long_output_is_complete_and_the_end_is_in_time() {
     let data = tempfile::tempdir().unwrap();
     let (output, events) = events_of(&["--pty"], "seq 1 200000", data.path());
     assert_code(&output, 0);
     let expected: String = (1..=200_000).map(|number| format!("{number}\n")).collect();
     assert!(text_of(&events, "stdout") == expected);
-    // The whole session goes when its time is up.
+    // The timeout ends the whole session.
     let stubborn = "trap '' TERM HUP; sh -c 'while :; do sleep 1000; done' & echo $$; while :; do sleep 1000; done";
     let options = ["--pty", "--timeout", "500ms", "--grace", "500ms"];
     let (output, events) = events_of(&options, stubborn, data.path());
@@ -38,7 +38,7 @@ fn much_text_is_whole_and_the_end_is_in_time() {
 }
 
 #[test]
-fn a_command_that_lets_go_of_its_terminal_may_come_back_to_it() {
+fn a_command_may_close_and_reopen_its_terminal() {
     let data = tempfile::tempdir().unwrap();
     let away = "exec < /dev/null > /dev/null 2>&1; sleep 0.3; echo back > /dev/tty; sleep 0.3; seq 1 20000 > /dev/tty";
     let (output, events) = events_of(&["--pty"], away, data.path());
@@ -52,11 +52,11 @@ fn a_command_that_lets_go_of_its_terminal_may_come_back_to_it() {
 }
 
 #[test]
-fn without_a_terminal_of_ours_its_size_is_the_usual_one() {
+fn the_size_defaults_to_80_by_24() {
     let data = tempfile::tempdir().unwrap();
     let size = ["--json", "--pty", "--", "sh", "-c", "stty size < /dev/tty"];
     let inner = command(&size, data.path());
-    // In a session of its own the program has no terminal, wherever this test runs.
+    // In a session of its own the program has no terminal.
     let mut program = std::process::Command::new("setsid");
     program
         .arg("-w")
@@ -69,7 +69,7 @@ fn without_a_terminal_of_ours_its_size_is_the_usual_one() {
 }
 
 #[test]
-fn it_is_as_large_as_the_pane_and_follows_it() {
+fn the_size_follows_the_pane() {
     let mut typed = Typed::new(100, 30);
     let script = r#"stty size < /dev/tty; trap 'echo changed' WINCH
         until [ "$(stty size < /dev/tty)" = "20 90" ]; do sleep 0.05; done; stty size < /dev/tty"#;
@@ -84,7 +84,7 @@ fn it_is_as_large_as_the_pane_and_follows_it() {
     typed.is_at_the_prompt();
 }
 
-/// Takes the whole screen, shows each key, and ends with `q`.
+/// A full-screen program that shows each key and ends with `q`.
 const PANEL: &str = r"
     modes=$(stty -g); stty raw -echo
     printf '\033[?1049h\033[2J\033[3;5Hpanel %s' $(stty size | tr ' ' x)
@@ -96,11 +96,11 @@ const PANEL: &str = r"
     stty $modes; printf '\033[?1049l'; echo closed; exit 5";
 
 #[test]
-fn a_program_that_fills_the_screen_has_it_and_the_keys() {
+fn a_full_screen_program_gets_the_screen_and_the_keys() {
     let mut typed = Typed::new(100, 30);
     fs::write(typed.data.path().join("panel.sh"), PANEL).unwrap();
     typed.line("td-observe run --pty --stdin --execution-id panel -- sh panel.sh; echo code=$?");
-    // Before any key.
+    // Before the first key.
     typed.shows("    panel 30x100");
     assert!(
         !typed.screen().contains("$ td-observe"),
@@ -141,7 +141,7 @@ fn a_pager_works_in_it() {
 }
 
 #[test]
-fn a_program_that_dies_leaves_the_terminal_sane() {
+fn the_terminal_is_restored_after_a_killed_program() {
     let mut typed = Typed::new(100, 30);
     for (script, code) in [
         ("stty raw -echo; echo ready; kill -9 $$", 137),
@@ -153,7 +153,7 @@ fn a_program_that_dies_leaves_the_terminal_sane() {
         typed.shows(&format!("code={code}"));
         typed.is_at_the_prompt();
     }
-    // A Ctrl-C in a shell within it is the inner command's.
+    // Ctrl-C in a shell within the terminal goes to the inner command.
     typed.line("td-observe run --pty --stdin -- sh -c 'trap \"echo caught\" INT; echo ready; sleep 1000; exit 6'; echo code=$?");
     typed.shows("\nready");
     typed.key("C-c");

@@ -1,10 +1,10 @@
-//! In a real pane: the command is the terminal's foreground, and the shell has it back afterwards.
+//! Commands in a real pane: the command becomes the terminal's foreground, and the shell gets it back.
 
 use tempfile::TempDir;
 
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// A pane with a shell in which somebody types.
+/// A pane with a shell that gets typed input.
 pub struct Typed {
     pub server: TmuxServer,
     pub data: TempDir,
@@ -13,7 +13,7 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// So many columns and rows.
+    /// Opens a pane of this size.
     #[track_caller]
     pub fn new(columns: u32, rows: u32) -> Self {
         let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
@@ -43,7 +43,7 @@ impl Typed {
         self.key("Enter");
     }
 
-    /// Presses a key, by tmux's name of it.
+    /// Presses a key, named as in tmux.
     #[track_caller]
     pub fn key(&self, name: &str) {
         self.server.tmux(&["send-keys", "-t", &self.pane, name]);
@@ -65,12 +65,12 @@ impl Typed {
             .tmux(&["resize-window", "-t", "typed", "-x", &columns, "-y", &rows]);
     }
 
-    /// The shell has the terminal, lines are echoed and edited as usual.
+    /// Asserts that the shell has the terminal, with echo and line editing.
     #[track_caller]
     pub fn is_at_the_prompt(&mut self) {
         self.count += 1;
         let count = self.count;
-        // Not typed before the shell asks: what is typed ahead is echoed twice.
+        // Waits for the prompt: earlier input would be echoed twice.
         wait_for("the prompt", CEILING, || {
             let screen = self.screen();
             let last = screen
@@ -94,7 +94,7 @@ impl Typed {
             let is_set = modes.split([' ', ';', '\n']).any(|other| other == mode);
             assert!(is_set, "{mode}: {modes}");
         }
-        // What stood there is not to be taken for what comes.
+        // The next assertions must not see the old content.
         self.key("C-l");
         wait_for("an empty screen", CEILING, || {
             let screen = self.screen();
@@ -107,11 +107,11 @@ impl Typed {
     }
 }
 
-/// A command that says what it reads.
+/// A command that prints its input.
 const READS: &str = "echo ready; while read x; do echo \"took $x.\"; done; echo over";
 
 #[test]
-fn what_is_typed_goes_to_the_command() {
+fn typed_input_goes_to_the_command() {
     let mut typed = Typed::new(100, 30);
     typed.line(
         "td-observe run --stdin -- sh -c 'echo ready; read x; echo got $x.; exit 3'; echo code=$?",
@@ -121,7 +121,7 @@ fn what_is_typed_goes_to_the_command() {
     typed.shows("got some words.");
     typed.shows("code=3");
     typed.is_at_the_prompt();
-    // The end of what is typed is the command's, too.
+    // The command also gets the end of the input.
     typed.line(&format!(
         "td-observe run --stdin -- sh -c '{}'; echo code=$?",
         "echo ready; cat; exit 4"
@@ -134,7 +134,7 @@ fn what_is_typed_goes_to_the_command() {
 }
 
 #[test]
-fn ctrl_c_ends_the_command_and_the_program_says_so() {
+fn ctrl_c_ends_the_command_and_is_reported() {
     let mut typed = Typed::new(100, 30);
     for option in ["--stdin", ""] {
         typed.line(&format!(
@@ -149,7 +149,7 @@ fn ctrl_c_ends_the_command_and_the_program_says_so() {
 }
 
 #[test]
-fn ctrl_z_stops_both_and_fg_goes_on_as_often_as_one_likes() {
+fn ctrl_z_stops_command_and_program_and_fg_continues_them() {
     let mut typed = Typed::new(100, 50);
     std::fs::write(typed.data.path().join("reads.sh"), READS).unwrap();
     typed.line("td-observe run --stdin -- sh reads.sh; echo code=$?");
@@ -159,8 +159,8 @@ fn ctrl_z_stops_both_and_fg_goes_on_as_often_as_one_likes() {
         typed.shows("Stopped");
         typed.is_at_the_prompt();
         typed.line("fg; echo end=$?");
-        // The shell says what it puts there when the terminal is no longer its own: until then what is
-        // typed is the shell's.
+        // The shell prints the job after it has given the terminal away: earlier input goes to the
+        // shell.
         typed.shows("\ntd-observe run --stdin -- sh reads.sh");
         typed.line(&format!("word{round}"));
         typed.shows(&format!("took word{round}."));
@@ -172,15 +172,15 @@ fn ctrl_z_stops_both_and_fg_goes_on_as_often_as_one_likes() {
 }
 
 #[test]
-fn a_terminal_that_was_set_otherwise_is_set_back_when_the_command_dies() {
+fn terminal_modes_are_restored_when_a_signal_ends_the_command() {
     let mut typed = Typed::new(100, 30);
-    // It asks for a secret and is interrupted.
+    // The command asks for a secret and is interrupted.
     typed.line("td-observe run --stdin -- sh -c 'stty -echo -icanon; echo ready; exec sleep 1000'; echo code=$?");
     typed.shows("│   ready");
     typed.key("C-c");
     typed.shows("code=130");
     typed.is_at_the_prompt();
-    // It is stopped while the shell has the terminal.
+    // The command is stopped while the shell has the terminal.
     let script = "stty -echo; echo ready; read x; stty echo; echo got $x.";
     typed.line(&format!(
         "td-observe run --stdin -- sh -c '{script}'; echo code=$?"
@@ -194,14 +194,14 @@ fn a_terminal_that_was_set_otherwise_is_set_back_when_the_command_dies() {
     typed.line("secret");
     typed.shows("got secret.");
     typed.is_at_the_prompt();
-    // Its time is up.
+    // The command times out.
     typed.line("td-observe run --timeout 1s --stdin -- sh -c 'stty -echo -icanon; exec sleep 1000'; echo code=$?");
     typed.shows("code=124");
     typed.is_at_the_prompt();
 }
 
 #[test]
-fn who_wants_a_terminal_that_it_was_not_given_stands_still_and_a_warning_says_so() {
+fn a_command_that_uses_a_terminal_it_does_not_have_is_stopped_with_a_warning() {
     let mut typed = Typed::new(120, 30);
     typed.line("td-observe run --timeout 2s -- sh -c 'echo ready; read x < /dev/tty; echo got $x'; echo code=$?");
     typed.shows("it was stopped because it uses the terminal, which it does not have");
@@ -210,7 +210,7 @@ fn who_wants_a_terminal_that_it_was_not_given_stands_still_and_a_warning_says_so
 }
 
 #[test]
-fn in_the_background_of_a_shell_it_takes_no_terminal() {
+fn a_command_in_the_background_of_a_shell_takes_no_terminal() {
     let mut typed = Typed::new(100, 30);
     typed.line("td-observe run -q --execution-id bg -- sh -c 'while [ ! -e go ]; do sleep 0.02; done; echo done' &");
     typed.shows("[1]");

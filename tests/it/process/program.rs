@@ -1,4 +1,4 @@
-//! `td-observe run`, and what it prints as events.
+//! Helpers that run `td-observe run` and read its events.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -22,7 +22,7 @@ pub fn script(options: &[&str], script: &str, data: &Path) -> Output {
     Running::start(command(&args, data)).end()
 }
 
-/// The same with `--json`: how it ended, and its events.
+/// Runs a script with `--json`; returns the output and the events.
 #[track_caller]
 pub fn events_of(options: &[&str], script_: &str, data: &Path) -> (Output, Vec<Envelope>) {
     let output = script(&[&["--json"], options].concat(), script_, data);
@@ -30,7 +30,7 @@ pub fn events_of(options: &[&str], script_: &str, data: &Path) -> (Output, Vec<E
     (output, events)
 }
 
-/// Lines of JSON, each of which must be an event.
+/// Parses lines of JSON, each of which must be an event.
 #[track_caller]
 pub fn events(stdout: &[u8]) -> Vec<Envelope> {
     let text = std::str::from_utf8(stdout).unwrap();
@@ -42,7 +42,7 @@ pub fn event(line: &str) -> Envelope {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-/// A program's lines as they arrive.
+/// A running program, whose lines are read as they arrive.
 pub struct Arriving {
     pub running: Running,
     began: Instant,
@@ -59,7 +59,7 @@ impl Arriving {
         }
     }
 
-    /// Takes the next line; false at the end.
+    /// Reads the next line; returns false at the end.
     #[track_caller]
     pub fn next(&mut self) -> bool {
         match self.running.lines.recv_timeout(CEILING) {
@@ -70,7 +70,7 @@ impl Arriving {
         true
     }
 
-    /// Takes lines until one holds the text; the last line.
+    /// Reads lines until one contains the text; returns it.
     #[track_caller]
     pub fn until(&mut self, text: &str) -> String {
         while self.next() {
@@ -82,7 +82,7 @@ impl Arriving {
         panic!("it ended without {text:?}; seen: {:#?}", self.lines);
     }
 
-    /// Takes lines to the end; how the program ended.
+    /// Reads lines to the end; returns the output and the lines with their times.
     #[track_caller]
     pub fn end(mut self) -> (Output, Vec<(Duration, String)>) {
         while self.next() {}

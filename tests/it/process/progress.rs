@@ -1,4 +1,4 @@
-//! Lines that are rewritten with carriage returns, and output that is cut: few events, the last state.
+//! Progress lines and line limits: few events, and the last state.
 
 use td_observe::{Envelope, TdEvent};
 
@@ -16,19 +16,19 @@ fn outputs(events: &[Envelope]) -> usize {
 const SPINNER: &str = r"for i in $(seq 1 300); do printf '\r%d%%' $i; sleep 0.01; done; echo";
 
 #[test]
-fn a_spinner_is_few_events_and_its_last_state() {
+fn a_spinner_causes_few_events_and_keeps_its_last_state() {
     let data = tempfile::tempdir().unwrap();
     let (output, live) = events_of(&[], SPINNER, data.path());
     assert_code(&output, 0);
     let TdEvent::ExecutionCompleted { duration_ms, .. } = live[live.len() - 1].event else {
         panic!("{live:#?}");
     };
-    // One a second, the first, and the last.
+    // One per second, the first and the last.
     let most = 2 + duration_ms.div_ceil(1000) as usize;
     let kept = kept(data.path());
     assert!(outputs(&kept) <= most, "{most}: {kept:#?}");
     assert_eq!(lines_of(&text_of(&kept, "stdout")), ["300%"]);
-    // Whoever watches sees it turn, ten times a second.
+    // A live reader gets ten states per second.
     let (numbered, passing): (Vec<_>, Vec<_>) = live
         .into_iter()
         .partition(|envelope| envelope.seq.is_some());
@@ -38,7 +38,7 @@ fn a_spinner_is_few_events_and_its_last_state() {
 }
 
 #[test]
-fn progress_at_full_speed_is_its_last_state() {
+fn fast_progress_is_reduced_to_its_last_state() {
     let data = tempfile::tempdir().unwrap();
     let (output, _) = events_of(
         &[],
@@ -63,7 +63,7 @@ fn progress_at_full_speed_is_its_last_state() {
 }
 
 #[test]
-fn lines_are_cut_after_so_many_and_one_warning_says_so() {
+fn lines_beyond_the_limit_are_cut_with_one_warning() {
     let data = tempfile::tempdir().unwrap();
     let many = "seq 1 100000; echo problem >&2; exit 3";
     let (output, events) = events_of(&["--max-lines", "5"], many, data.path());
@@ -81,7 +81,7 @@ fn lines_are_cut_after_so_many_and_one_warning_says_so() {
 }
 
 #[test]
-fn what_has_just_so_many_lines_is_not_cut() {
+fn an_output_at_the_limit_is_not_cut() {
     let data = tempfile::tempdir().unwrap();
     let (output, events) = events_of(&["--max-lines", "5"], "seq 1 5", data.path());
     assert_code(&output, 0);
@@ -97,7 +97,7 @@ fn what_has_just_so_many_lines_is_not_cut() {
 }
 
 #[test]
-fn who_counts_has_the_number_of_lines_that_were_not_handed_on() {
+fn lost_lines_are_counted() {
     let command = td_observe::process::Command::shell("seq 1 100; printf end").line_limit(7);
     let (outcome, events) = super::observed(command);
     assert_eq!(outcome.lost_lines, 94);

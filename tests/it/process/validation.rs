@@ -1,4 +1,4 @@
-//! The check of a loop: its lines are events while it runs, its end is a result.
+//! Validations: their lines are events while they run, their end is a result.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use td_observe::{Envelope, EventBus, TdEvent};
 use super::warnings;
 use crate::support::CEILING;
 
-/// What a check said, event by event, as one line each.
+/// Runs a validation; returns its result and one line per event.
 #[track_caller]
 fn said(
     check: impl FnOnce(&td_observe::EventEmitter) -> ValidationResult,
@@ -40,7 +40,7 @@ fn lines(events: &[Envelope]) -> Vec<(&str, bool)> {
 }
 
 #[test]
-fn a_check_is_told_from_its_beginning_to_its_result() {
+fn a_validation_is_reported_from_its_start_to_its_result() {
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("here"), "").unwrap();
     let script = "ls; sleep 0.1; echo problem >&2; sleep 0.1; printf 'cut'; exit 3";
@@ -85,7 +85,7 @@ fn a_check_is_told_from_its_beginning_to_its_result() {
     assert_eq!(duration_ms, result.duration_ms);
     assert_eq!(events.len(), 5);
 
-    // The result is the same where nobody listens.
+    // The result is the same without an emitter.
     let alone = run(None);
     assert_eq!(alone.exit_code, 3);
     assert_eq!((alone.stdout, alone.stderr), (result.stdout, result.stderr));
@@ -97,7 +97,7 @@ fn a_check_is_told_from_its_beginning_to_its_result() {
 }
 
 #[test]
-fn lines_come_while_it_runs() {
+fn lines_are_emitted_while_the_validation_runs() {
     let bus = EventBus::new(1000);
     let mut events = bus.subscribe();
     let emitter = bus.emitter_for("loop");
@@ -111,13 +111,13 @@ fn lines_come_while_it_runs() {
     while lines(&seen) != [("first", false)] {
         seen.extend(events.recv_timeout(CEILING).unwrap().into_envelope());
     }
-    // It waits for this, so the first line came before its end.
+    // The validation waits for this file, so its first line was emitted before its end.
     std::fs::write(go, "").unwrap();
     assert_eq!(running.join().unwrap().unwrap().stdout, "first\nsecond\n");
 }
 
 #[test]
-fn a_check_that_takes_too_long_has_a_result() {
+fn a_validation_that_times_out_has_a_result() {
     let timeout = Duration::from_millis(400);
     let script = "echo $$; echo begun; while :; do sleep 1000; done";
     let (result, events) =
@@ -135,7 +135,7 @@ fn lines_beyond_the_limit_are_counted() {
     let command = Command::shell("seq 1 100; echo e >&2; exit 3").line_limit(10);
     let (result, events) = said(|emitter| validate(command, "counting", Some(emitter), 1).unwrap());
     assert_eq!((result.exit_code, result.lost_lines), (3, 91));
-    // The limit is for events.
+    // The limit applies to events.
     assert_eq!(result.stdout.lines().count(), 100);
     assert_eq!(result.stderr, "e\n");
     assert_eq!(lines(&events).len(), 10, "{events:#?}");
@@ -147,7 +147,7 @@ fn lines_beyond_the_limit_are_counted() {
 }
 
 #[test]
-fn lines_are_whole_and_read_as_they_end() {
+fn lines_are_complete_and_in_their_final_state() {
     let script = r"printf 'in '; sleep 0.3; printf 'pieces\n1%%\r50%%\r'; sleep 0.2; printf '100%%\nwindows\r\n\n'";
     let (_, events) =
         said(|emitter| run_validation(script, Path::new("/"), CEILING, Some(emitter), 1).unwrap());
@@ -156,7 +156,7 @@ fn lines_are_whole_and_read_as_they_end() {
 }
 
 #[test]
-fn a_check_that_cannot_be_started_is_an_error() {
+fn a_validation_that_cannot_be_started_is_an_error() {
     let place = Path::new("/no/such/place");
     let error = run_validation("true", place, CEILING, None, 1).unwrap_err();
     assert!(format!("{error:?}").contains("/no/such/place"), "{error:?}");

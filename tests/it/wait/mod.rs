@@ -1,4 +1,4 @@
-//! Waiter on real panes: what is new is found, what stood there is not, and every wait ends.
+//! Waits on real panes: new lines match, the baseline does not, and every wait ends.
 
 mod begun;
 mod race;
@@ -14,7 +14,7 @@ use td_observe::agent::Markers;
 use crate::cli::{Running, assert_code, on, program, text};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// Long enough for many looks, and for a test that waits it out.
+/// Long enough for many captures, and short enough for a test.
 const MOMENT: Duration = Duration::from_millis(500);
 
 fn at(target: &str) -> Wait {
@@ -26,8 +26,8 @@ fn pattern(text: &str) -> Pattern {
 }
 
 fn waited(server: &TmuxServer, wait: &Wait) -> WaitOutcome {
-    let waits = Waiter::new(server.server()).unwrap();
-    waits.wait(wait).unwrap()
+    let waiter = Waiter::new(server.server()).unwrap();
+    waiter.wait(wait).unwrap()
 }
 
 #[track_caller]
@@ -38,11 +38,11 @@ fn found(waited: &WaitOutcome) -> &WaitMatch {
     }
 }
 
-/// Prints a numbered line ten times a second, for ever.
+/// Prints a numbered line ten times per second.
 const TICKS: &str = "i=0; while :; do i=$((i+1)); echo NEEDLE $i; sleep 0.1; done";
 
 #[test]
-fn what_stood_there_does_not_match_unless_it_is_wanted() {
+fn existing_lines_match_only_on_request() {
     let server = TmuxServer::new();
     let pane = server.new_session("job-1", 40, 8, "echo NEEDLE; exec cat");
     server.wait_for_text(&pane, "NEEDLE");
@@ -60,7 +60,7 @@ fn what_stood_there_does_not_match_unless_it_is_wanted() {
 }
 
 #[test]
-fn what_comes_is_found() {
+fn new_lines_match() {
     let server = TmuxServer::new();
     let pane = server.new_session("job-1", 40, 8, TICKS);
     server.wait_for_text(&pane, "NEEDLE 3");
@@ -83,7 +83,7 @@ fn what_comes_is_found() {
 }
 
 #[test]
-fn a_needle_across_wrapped_rows_is_found() {
+fn a_pattern_matches_across_wrapped_rows() {
     let server = TmuxServer::new();
     let line = "while :; do echo 0123456789012345NEEDLE6789; sleep 0.1; done";
     server.new_session("job-1", 20, 8, line);
@@ -91,7 +91,7 @@ fn a_needle_across_wrapped_rows_is_found() {
 }
 
 #[test]
-fn a_flood_is_searched_or_said_to_have_been_lost() {
+fn a_flood_is_matched_or_reported_as_lost() {
     let server = TmuxServer::new();
     let flood = "while :; do seq 1 30000; echo NEEDLE; seq 1 3000; sleep 0.3; done";
     server.new_session("job-1", 80, 24, flood);
@@ -102,7 +102,7 @@ fn a_flood_is_searched_or_said_to_have_been_lost() {
 }
 
 #[test]
-fn a_stop_comes_first() {
+fn a_stop_pattern_ends_the_wait() {
     let server = TmuxServer::new();
     let script = "while :; do echo error: 7; sleep 0.1; done";
     server.new_session("job-1", 40, 8, script);
@@ -112,7 +112,7 @@ fn a_stop_comes_first() {
 }
 
 #[test]
-fn silence_and_ends_are_waited_for() {
+fn idle_and_exit_conditions_are_met() {
     let server = TmuxServer::new();
     server.new_session("quiet", 40, 8, "exec cat");
     server.new_session("short", 40, 8, "sleep 3; echo over");
@@ -127,14 +127,14 @@ fn silence_and_ends_are_waited_for() {
         "exit"
     );
     let gone = std::thread::scope(|scope| {
-        let waits = Waiter::new(server.server()).unwrap();
-        let waiting = scope.spawn(move || waits.wait(&at("other").pattern(pattern("NEEDLE"))));
+        let waiter = Waiter::new(server.server()).unwrap();
+        let waiting = scope.spawn(move || waiter.wait(&at("other").pattern(pattern("NEEDLE"))));
         server.kill();
         waiting.join().unwrap()
     });
     match gone {
         Ok(gone) => assert!(matches!(gone.end, WaitEnd::Ended(_)), "{gone:?}"),
-        // It was gone before anybody waited, or there still was a server, without sessions.
+        // The server was gone before the wait, or it had no sessions any more.
         Err(error) => assert!(error.is_gone() || error.is_invalid_input(), "{error:?}"),
     }
 }
@@ -143,25 +143,25 @@ fn silence_and_ends_are_waited_for() {
 fn a_channel_loses_no_signal() {
     let server = TmuxServer::new();
     server.new_session("job-1", 40, 8, "exec cat");
-    // Before anybody waits.
+    // The signal precedes the wait.
     server.tmux(&["wait-for", "-S", "done"]);
     let waited = waited(&server, &at("job-1").channel("done"));
     assert_eq!(found(&waited).condition.as_str(), "channel");
 }
 
 #[test]
-fn many_wait_at_once_and_none_disturbs_another() {
+fn many_simultaneous_waits_are_independent() {
     let server = TmuxServer::new();
     server.new_session("job-1", 40, 8, TICKS);
     server.new_session("job-10", 40, 8, "exec cat");
-    let waits = Waiter::new(server.server()).unwrap();
+    let waiter = Waiter::new(server.server()).unwrap();
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..50)
             .map(|n| {
-                let waits = &waits;
+                let waiter = &waiter;
                 scope.spawn(move || match n % 2 {
-                    0 => waits.wait(&at("job-1").pattern(pattern("NEEDLE"))),
-                    _ => waits.wait(&at("job-10").pattern(pattern("NEEDLE")).timeout(MOMENT)),
+                    0 => waiter.wait(&at("job-1").pattern(pattern("NEEDLE"))),
+                    _ => waiter.wait(&at("job-10").pattern(pattern("NEEDLE")).timeout(MOMENT)),
                 })
             })
             .collect();
@@ -176,31 +176,31 @@ fn many_wait_at_once_and_none_disturbs_another() {
 }
 
 #[test]
-fn what_is_not_there_is_an_error_at_once() {
+fn a_missing_target_is_an_error_at_once() {
     let server = TmuxServer::new();
     server.new_session("job-10", 40, 8, "exec cat");
-    let waits = Waiter::new(server.server()).unwrap();
-    let error = waits.wait(&at("job-1").pattern(pattern("x"))).unwrap_err();
+    let waiter = Waiter::new(server.server()).unwrap();
+    let error = waiter.wait(&at("job-1").pattern(pattern("x"))).unwrap_err();
     assert!(error.is_invalid_input(), "{error:?}");
-    let error = waits.wait(&at("job-10")).unwrap_err();
+    let error = waiter.wait(&at("job-10")).unwrap_err();
     assert!(error.is_invalid_input(), "{error:?}");
 }
 
 #[test]
-fn a_channel_is_not_signalled_by_the_end_of_its_server() {
+fn the_end_of_the_server_does_not_signal_a_channel() {
     for _ in 0..8 {
         let server = TmuxServer::new();
         server.new_session("job-1", 40, 8, "exec cat");
-        let waits = Waiter::new(server.server()).unwrap();
-        let begun = waits.begin(&at("job-1").channel("-done")).unwrap();
+        let waiter = Waiter::new(server.server()).unwrap();
+        let started = waiter.start(&at("job-1").channel("-done")).unwrap();
         server.tmux(&["kill-server"]);
-        let waited = begun.finish().unwrap();
+        let waited = started.finish().unwrap();
         assert!(matches!(waited.end, WaitEnd::Ended(_)), "{waited:?}");
     }
 }
 
 #[test]
-fn a_wait_that_is_interrupted_has_found_nothing() {
+fn an_interrupted_wait_has_no_match() {
     let server = TmuxServer::new();
     server.new_session("job-1", 40, 8, "exec cat");
     server.tmux(&["set-hook", "-g", "after-capture-pane", "set -g @looked yes"]);
@@ -208,7 +208,7 @@ fn a_wait_that_is_interrupted_has_found_nothing() {
     let args = ["wait", "job-1", "--text", "never", "--json"];
     let args = on(socket.to_str().unwrap(), &args);
     let wait = Running::start(program(&args, server.directory()));
-    // Signals are caught before it looks for the first time.
+    // Signals are caught before the first capture.
     wait_for("a look", CEILING, || {
         match server.tmux(&["show", "-gqv", "@looked"]) {
             looked if looked.is_empty() => Err("none yet"),
@@ -222,7 +222,7 @@ fn a_wait_that_is_interrupted_has_found_nothing() {
 }
 
 #[test]
-fn a_turn_that_stood_there_counts_where_that_is_wanted() {
+fn an_existing_turn_matches_on_request() {
     let server = TmuxServer::new();
     let pane = server.new_session(
         "job-1",
@@ -239,16 +239,16 @@ fn a_turn_that_stood_there_counts_where_that_is_wanted() {
 }
 
 #[test]
-fn what_is_moved_on_the_screen_is_not_new() {
+fn moved_lines_do_not_match() {
     let server = TmuxServer::new();
     let moves =
         "echo STALE; read -r go; printf '\\033[H\\033[3L'; sleep 0.3; echo; echo moved; exec cat";
     let pane = server.new_session("job-1", 40, 12, moves);
     server.wait_for_text(&pane, "STALE");
-    let waits = Waiter::new(server.server()).unwrap();
+    let waiter = Waiter::new(server.server()).unwrap();
     let wait = at("job-1").pattern(pattern("STALE")).stop(pattern("moved"));
-    let begun = waits.begin(&wait).unwrap();
+    let started = waiter.start(&wait).unwrap();
     server.tmux(&["send-keys", "-t", &pane, "Enter"]);
-    let waited = begun.finish().unwrap();
+    let waited = started.finish().unwrap();
     assert!(matches!(waited.end, WaitEnd::Stopped(_)), "{waited:?}");
 }

@@ -1,10 +1,10 @@
-//! The race of `wait_for_text` (`004…`): many waits beside bursts that roll histories over. None
-//! misses in silence, and none finds what was not printed after it began.
+//! The race of `wait_for_text` (`004…`): many waits during bursts that overflow histories. No wait misses a
+//! line without a report, and none matches a line that was printed before its start.
 //!
-//! `TD_RACE_WAITS=10000 cargo test --test it race` runs so many waits; a failure names what was
-//! printed. Bursts are written to the terminals of panes, at once when a wait has begun, during it,
-//! or in pieces. Each ends with a mark that other waits stop at: one that stops there and has lost
-//! nothing must have had nothing to find.
+//! `TD_RACE_WAITS=10000 cargo test --test it race` sets the number of waits; a failure contains the output.
+//! Bursts are written to the terminals of panes when a wait has started, during it, or in pieces. Each burst
+//! ends with a mark, which is the stop pattern of some waits: a wait that stops there without lost lines must
+//! have had nothing to match.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,31 +16,30 @@ use td_observe::wait::{Pattern, StartedWait, Wait, WaitEnd, WaitOutcome, Waiter}
 use super::at;
 use crate::support::{Dice, TmuxServer};
 
-/// How many waits, unless told otherwise.
+/// The default number of waits.
 const WAITS: u64 = 1500;
 const PANES: u64 = 32;
 const HISTORIES: [u32; 4] = [50, 200, 2000, 30_000];
 const WIDTHS: [u32; 3] = [20, 41, 80];
 
-/// How long before the deadline something must have been written so that tmux, on a busy machine,
-/// has surely read it by then.
+/// The time before the deadline in which output may not have been read by tmux yet, on a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
 
 #[test]
-fn no_wait_misses_in_silence_and_none_finds_what_is_not_new() {
+fn no_wait_misses_a_line_unreported_or_matches_an_old_one() {
     let wanted = std::env::var("TD_RACE_WAITS").ok();
     let wanted = wanted.and_then(|text| text.parse().ok()).unwrap_or(WAITS);
     let server = TmuxServer::new();
     server.new_session("first", 80, 24, "exec cat");
     let mut stages: Vec<Stage> = (0..PANES).map(|at| Stage::new(&server, at)).collect();
-    let waits = Waiter::new(server.server()).unwrap();
+    let waiter = Waiter::new(server.server()).unwrap();
     let tally = Mutex::new(Tally::default());
     let began = Instant::now();
     std::thread::scope(|scope| {
         for stage in &mut stages {
             scope.spawn(|| {
-                while tally.lock().unwrap().goes_on(wanted) {
-                    stage.round(&waits, &tally);
+                while tally.lock().unwrap().continues(wanted) {
+                    stage.round(&waiter, &tally);
                 }
             });
         }
@@ -48,21 +47,21 @@ fn no_wait_misses_in_silence_and_none_finds_what_is_not_new() {
     let tally = tally.into_inner().unwrap();
     eprintln!("{tally:?} in {:.1?}", began.elapsed());
     assert!(tally.wrong.is_empty(), "{:#?}", tally.wrong);
-    // Most of it is there to be found; a test of losses alone would show nothing.
+    // Most patterns are printed: losses alone would prove nothing.
     assert!(tally.found * 2 > wanted, "{tally:?}");
     assert!(tally.lost > 0, "no history rolled over: {tally:?}");
 }
 
 #[test]
-fn a_needle_in_a_flood_is_found_or_said_to_be_lost() {
+fn a_line_in_a_flood_matches_or_is_reported_as_lost() {
     for (history, must_be_found) in [(2000, false), (40_000, true)] {
         let server = TmuxServer::new();
         server.new_session("first", 80, 24, "exec cat");
         let mut terminal = pane(&server, "flood", 80, 24, history);
-        let waits = Waiter::new(server.server()).unwrap();
+        let waiter = Waiter::new(server.server()).unwrap();
         let wait = at("flood").pattern(Pattern::text("NEEDLE").unwrap());
-        let begun = waits
-            .begin(&wait.stop(Pattern::text("THE END").unwrap()))
+        let started = waiter
+            .start(&wait.stop(Pattern::text("THE END").unwrap()))
             .unwrap();
         let lines = |from: u32, to| (from..=to).map(|n| format!("line {n}\n"));
         let flood: String = lines(1, 15_000)
@@ -71,7 +70,7 @@ fn a_needle_in_a_flood_is_found_or_said_to_be_lost() {
             .collect();
         let waited = std::thread::scope(|scope| {
             scope.spawn(|| terminal.write_all((flood + "THE END").as_bytes()).unwrap());
-            begun.finish().unwrap()
+            started.finish().unwrap()
         });
         match &waited.end {
             WaitEnd::Matched(found) => assert_eq!(found.text.as_deref(), Some("a NEEDLE")),
@@ -81,37 +80,37 @@ fn a_needle_in_a_flood_is_found_or_said_to_be_lost() {
     }
 }
 
-/// What came of all waits.
+/// The outcomes of all waits.
 #[derive(Debug, Default)]
 struct Tally {
-    /// The needle was found in a place that is known.
+    /// The pattern matched its line.
     found: u64,
-    /// It was found, and lines were lost before it.
+    /// It matched after lost lines.
     found_after_loss: u64,
-    /// It had been printed, was not found, and lines were said to be lost.
+    /// It was printed and did not match, and lost lines were reported.
     lost: u64,
-    /// It had not been printed, and was not found.
+    /// It was not printed and did not match.
     absent: u64,
-    /// It was printed too near the deadline to be sure of anything.
+    /// It was printed too close to the deadline for a verdict.
     late: u64,
-    /// Waiter for the mark of a pane, which stood there or was about to.
+    /// Waits for the mark of a pane, which was printed or about to be.
     settled: u64,
     wrong: Vec<String>,
 }
 
 impl Tally {
-    fn goes_on(&self, wanted: u64) -> bool {
+    fn continues(&self, wanted: u64) -> bool {
         let all = self.found + self.found_after_loss + self.lost + self.absent + self.late;
         all < wanted && self.wrong.len() < 5
     }
 }
 
-/// Starts a session with a pane that prints nothing by itself; its terminal.
+/// Starts a session with a silent pane; returns its terminal.
 fn pane(server: &TmuxServer, name: &str, width: u32, height: u32, history: u32) -> File {
-    // Panes get what is set when they are made.
+    // New panes get the present limit.
     server.tmux(&["set-option", "-g", "history-limit", &history.to_string()]);
     let pane = server.new_session(name, width, height, "exec cat");
-    // And from 3.7 on what is set later for all, unless their session has its own.
+    // From 3.7 on, a later global limit applies to panes whose session has none of its own.
     let session = format!("={name}:");
     let own = [
         "set-option",
@@ -124,7 +123,7 @@ fn pane(server: &TmuxServer, name: &str, width: u32, height: u32, history: u32) 
     server.terminal(&pane)
 }
 
-/// A pane, and what is printed on it.
+/// A pane and its output.
 struct Stage {
     name: String,
     width: u64,
@@ -133,20 +132,20 @@ struct Stage {
     rounds: u64,
 }
 
-/// A wait, and what its pane prints for it.
+/// A wait and its lines in the burst.
 struct Role {
     wait: Wait,
     needle: String,
-    /// The line that has the needle, if any will.
+    /// The line that will match, if there is one.
     line: Option<(i64, String)>,
-    /// Without a stop it ends with its time.
+    /// True with a stop pattern; otherwise the wait ends with its timeout.
     timeout: Option<Duration>,
 }
 
-/// What is printed beside waits, in pieces with a pause before each.
+/// Output during waits, in pieces with a pause before each.
 struct Burst {
     pieces: Vec<(Duration, Vec<u8>)>,
-    /// All of it comes before the wait goes on.
+    /// Everything is printed before the wait continues.
     comes_first: bool,
 }
 
@@ -166,8 +165,8 @@ impl Stage {
         }
     }
 
-    /// One burst, and the waits beside it.
-    fn round(&mut self, waits: &Waiter, tally: &Mutex<Tally>) {
+    /// Prints one burst during several waits.
+    fn round(&mut self, waiter: &Waiter, tally: &Mutex<Tally>) {
         self.rounds += 1;
         let number = 1 + u64::from(self.dice.roll(3) == 0);
         let mut lines = self.filling();
@@ -175,15 +174,15 @@ impl Stage {
             .map(|which| self.role(which, &mut lines))
             .collect();
         for (number, line) in roles.iter_mut().filter_map(|role| role.line.as_mut()) {
-            // The cursor rests on line 1, and the burst begins with its end.
+            // The cursor is on line 1, so the burst begins with the end of that line.
             let at = lines.iter().position(|one| one == line);
             *number = at.unwrap() as i64 + 2;
         }
-        self.settle(&roles, waits, tally);
+        self.settle(&roles, waiter, tally);
         let began = Instant::now();
         let begun: Vec<StartedWait<'_>> = roles
             .iter()
-            .map(|role| waits.begin(&role.wait).unwrap())
+            .map(|role| waiter.start(&role.wait).unwrap())
             .collect();
         let burst = self.burst(&lines);
         let mut terminal = &self.terminal;
@@ -193,7 +192,7 @@ impl Stage {
         let (waited, written) = std::thread::scope(|scope| {
             let finishing: Vec<_> = begun
                 .into_iter()
-                .map(|begun| scope.spawn(move || begun.finish().unwrap()))
+                .map(|started| scope.spawn(move || started.finish().unwrap()))
                 .collect();
             if !burst.comes_first {
                 burst.write(&mut terminal);
@@ -222,23 +221,23 @@ impl Stage {
         }
     }
 
-    /// Prints what must not match, and a mark, and waits until the pane shows that.
-    fn settle(&mut self, roles: &[Role], waits: &Waiter, tally: &Mutex<Tally>) {
+    /// Prints lines that must not match and a mark, and waits until the pane shows the mark.
+    fn settle(&mut self, roles: &[Role], waiter: &Waiter, tally: &Mutex<Tally>) {
         let mut text = String::from("\n");
         for role in roles.iter().filter(|_| self.dice.roll(2) == 0) {
-            // As a line of its own, or as the line that will have it.
+            // As a line of its own, or as the line that will match.
             let same = role.line.as_ref().map(|(_, line)| line.as_str());
             let stale = same.unwrap_or(&role.needle);
             text += &format!("{stale}\n{}\n", role.needle);
         }
-        // Without a line end: that the cursor rests behind it says that all has been read.
+        // Without a line end: the cursor behind the mark shows that everything has been read.
         text += &self.mark("READY");
         self.terminal.write_all(text.as_bytes()).unwrap();
         let ready = at(&self.name)
             .pattern(Pattern::text(self.mark("READY")).unwrap())
             .interval(Duration::from_millis(10))
             .include_existing();
-        let waited = waits.wait(&ready).unwrap();
+        let waited = waiter.wait(&ready).unwrap();
         let mut tally = tally.lock().unwrap();
         tally.settled += 1;
         if !matches!(waited.end, WaitEnd::Matched(_)) {
@@ -250,7 +249,7 @@ impl Stage {
         format!("{what}-{}-{};", self.name, self.rounds)
     }
 
-    /// The lines of a burst before needles are put among them.
+    /// Returns the lines of a burst without matching lines.
     fn filling(&mut self) -> Vec<String> {
         let dice = &mut self.dice;
         let lines = match dice.roll(20) {
@@ -270,7 +269,7 @@ impl Stage {
         (0..lines).map(&mut line).collect()
     }
 
-    /// Makes up a wait, and puts what it waits for, and what it does not, among the lines.
+    /// Creates a wait, and adds matching and similar lines.
     fn role(&mut self, which: u64, lines: &mut Vec<String>) -> Role {
         let dice = &mut self.dice;
         let nonce = dice.roll(1 << 30);
@@ -279,7 +278,7 @@ impl Stage {
         let is_printed = dice.roll(10) < 7;
         let pad = |dice: &mut Dice| "z".repeat(dice.roll(2 * self.width) as usize);
         for _ in 0..dice.roll(3) {
-            // Its beginning is not it.
+            // A prefix of the pattern does not match.
             let line = format!("{}{beginning}", pad(dice));
             lines.insert(dice.roll(lines.len() as u64 + 1) as usize, line);
         }
@@ -310,7 +309,7 @@ impl Stage {
         }
     }
 
-    /// Cuts what is printed into pieces, with times between them.
+    /// Splits the output into pieces with pauses.
     fn burst(&mut self, lines: &[String]) -> Burst {
         let mut text = String::from("\n");
         for line in lines {
@@ -338,7 +337,7 @@ impl Stage {
 impl Burst {
     fn write(&self, terminal: &mut impl Write) {
         for (pause, piece) in &self.pieces {
-            // Nothing waits for this: at which moment something is printed is what is at random.
+            // A random pause; no condition depends on it.
             std::thread::sleep(*pause);
             terminal.write_all(piece).unwrap();
         }
@@ -346,8 +345,8 @@ impl Burst {
 }
 
 impl Role {
-    /// Counts what came of the wait, or says what is wrong with it. All was printed `written` after
-    /// the wait had begun.
+    /// Counts the outcome of a wait, or records its error. Everything was printed `written` after the wait
+    /// had started.
     fn judge(
         &self,
         waited: &WaitOutcome,
@@ -360,7 +359,7 @@ impl Role {
             (WaitEnd::Matched(_), None) => return Err("found what was not printed"),
             (WaitEnd::Matched(found), Some((number, line))) => {
                 let text = found.text.as_deref().unwrap_or_default();
-                // It may still have been in the making, and tmux may have dropped its beginning.
+                // The line may have been incomplete, and tmux may have dropped its beginning.
                 let is_it = line.starts_with(text) || lost && line.contains(text);
                 if !is_it || !text.contains(&self.needle) {
                     return Err("found in another line");

@@ -1,0 +1,30 @@
+//! What a recording needs of its terminal (pure).
+
+use std::fmt::Debug;
+
+use crate::event::{Envelope, TdEvent};
+use crate::recording::Encoder;
+
+/// A terminal that draws the events of a run.
+pub(super) trait ExportTerminal: Debug {
+    /// Whether the terminal shows the event; defaults to all.
+    fn includes(&self, _event: &TdEvent) -> bool {
+        true
+    }
+
+    /// Writes the changes of an included event. The first one with a size or with text writes the header.
+    fn push(&mut self, envelope: &Envelope, encoder: &mut Encoder, out: &mut String);
+
+    /// Writes the lines that never ended.
+    fn finish(&mut self, _encoder: &mut Encoder, _out: &mut String) {}
+
+    /// The columns and rows.
+    fn size(&self) -> (usize, usize);
+
+    fn exit_status(&self) -> Option<i32>;
+
+    /// The number of changes to lines that had left the screen.
+    fn unreached(&self) -> u64 {
+        0
+    }
+}

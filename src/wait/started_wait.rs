@@ -1,0 +1,444 @@
+//! A wait that has begun: requests captures and feeds them to its panes until a condition is met.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, never, select_biased};
+
+use super::channel_wait::ChannelWait;
+use super::config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
+use super::matcher::{LineMatch, MatchKind};
+use super::pane::{BaselineMode, WaitedPane};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::event::PaneId;
+use crate::thread::Stop;
+use crate::tmux::{
+    DepartedPane, ForegroundPrograms, GatewayHandle, Listing, NewPanes, PaneReply, PaneRequest,
+    PaneState, PollSchedule, ReplyTime, ServerIdentity, SessionId, SessionReply, SessionRequest,
+    bytes_read_by,
+};
+use crate::track::Death;
+
+/// The time limit of the last capture, after the timeout. A healthy server replies in a few milliseconds;
+/// a caller with a timeout does not wait long for another one.
+const LAST_CAPTURE: Duration = Duration::from_secs(1);
+
+/// A wait that has begun, from [`Waiter::start`](super::Waiter::start). Its duration and its timeout count
+/// from then on. Dropping it ends the wait.
+#[derive(Debug)]
+#[must_use = "the outcome comes from finish"]
+pub struct StartedWait<'a> {
+    wait: Wait,
+    channel: Option<ChannelWait>,
+    session_id: SessionId,
+    /// The last known name. While it is current, tmux need not list all sessions.
+    session_name: String,
+    identity: ServerIdentity,
+    /// The panes of the target; `None` for all panes of the session, including new ones.
+    target_panes: Option<Vec<PaneId>>,
+    gateway: GatewayHandle,
+    clock: &'a Clock,
+    stop: Stop,
+    began: Instant,
+    deadline: Option<Instant>,
+    panes: HashMap<PaneId, WaitedPane>,
+    /// The panes of the session that are not part of the target.
+    other_panes: HashSet<PaneId>,
+    /// A pane that is gone has, or may have, printed lines that were not captured.
+    has_lost_lines: bool,
+    /// The last request got no reply in time.
+    is_unanswered: bool,
+    /// A match in the final state of a pane that is gone.
+    final_match: Option<(PaneId, LineMatch)>,
+    last_lines: Vec<String>,
+    exit_status: Option<i32>,
+    has_baseline: bool,
+    /// The end, when the first capture already decided it.
+    end: Option<WaitEnd>,
+}
+
+/// The reason why a wait woke up.
+enum WakeReason {
+    Reply(Result<SessionReply>),
+    ChannelDone(Result<()>),
+    TimeUp,
+    Idle,
+    Interrupted,
+}
+
+impl<'a> StartedWait<'a> {
+    /// Begins a wait for a target that is in the listing: takes the first capture, however long that takes.
+    pub(super) fn start(
+        wait: &Wait,
+        channel: Option<ChannelWait>,
+        listing: &Listing,
+        gateway: GatewayHandle,
+        clock: &'a Clock,
+        began: Instant,
+        stop: &Stop,
+    ) -> Result<Self> {
+        let panes = wait.target.resolve(listing);
+        let session = panes.first();
+        let session_id = session.map_or_else(SessionId::default, |pane| pane.session_id);
+        let ids: Vec<PaneId> = panes.iter().map(PaneState::pane).collect();
+        let in_session = || listing.panes_of(session_id).map(PaneState::pane);
+        // A target that is the whole session gets its new panes, too.
+        let is_part = in_session().count() != ids.len() || wait.target.may_be_part(listing);
+        let other_panes = in_session().filter(|id| !ids.contains(id)).collect();
+        let mut started = Self {
+            channel,
+            session_id,
+            session_name: session.map_or_else(String::new, |pane| pane.session_name.clone()),
+            identity: listing.server.clone(),
+            target_panes: is_part.then_some(ids),
+            gateway,
+            clock,
+            stop: stop.clone(),
+            began,
+            deadline: wait.timeout.and_then(|timeout| began.checked_add(timeout)),
+            panes: HashMap::new(),
+            other_panes,
+            has_lost_lines: false,
+            is_unanswered: false,
+            final_match: None,
+            last_lines: Vec::new(),
+            exit_status: None,
+            has_baseline: false,
+            end: None,
+            wait: wait.clone(),
+        };
+        started.end = started.capture_now(None)?;
+        Ok(started)
+    }
+
+    /// Waits in this thread until a condition is met.
+    ///
+    /// # Errors
+    /// `is_gone()` when the gateway has ended; `is_timeout()` or another error when tmux gives no readable
+    /// reply.
+    pub fn finish(mut self) -> Result<WaitOutcome> {
+        let end = match self.end.take() {
+            Some(end) => end,
+            None => self.run()?,
+        };
+        if self.last_lines.is_empty()
+            && let Some(pane) = self.panes.values().max_by_key(|pane| pane.changed_at)
+        {
+            self.last_lines = pane.last_lines();
+        }
+        Ok(WaitOutcome {
+            end,
+            ts: self.clock.wall(),
+            elapsed: self.clock.now().saturating_duration_since(self.began),
+            lost_lines: self.may_have_lost_lines(),
+            last_lines: self.last_lines,
+        })
+    }
+
+    fn run(&mut self) -> Result<WaitEnd> {
+        loop {
+            let end = match self.wake()? {
+                WakeReason::Interrupted => Some(WaitEnd::Interrupted),
+                WakeReason::ChannelDone(result) => Some(self.channel_done(result)?),
+                WakeReason::TimeUp => Some(self.last_capture()?),
+                // Output since the previous capture ends the silence.
+                WakeReason::Idle => self
+                    .capture_now(self.deadline)?
+                    .or_else(|| self.is_idle().then(|| matched(WaitCondition::Idle))),
+                WakeReason::Reply(reply) => match self.handle_reply(reply, false)? {
+                    None => self.capture_deeper(self.deadline)?,
+                    end => end,
+                },
+            };
+            if let Some(end) = end {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Takes the last capture, after the timeout: everything that was printed until now counts.
+    fn last_capture(&mut self) -> Result<WaitEnd> {
+        // Without a reply, the present state of the panes is unknown.
+        self.is_unanswered = true;
+        let by = self.clock.now().checked_add(LAST_CAPTURE);
+        let end = self.capture_now(by)?;
+        Ok(end.unwrap_or_else(|| match self.may_have_lost_lines() {
+            true => WaitEnd::Lost,
+            false => WaitEnd::TimedOut,
+        }))
+    }
+
+    /// Captures the panes at once, and again in full where that was too short.
+    fn capture_now(&mut self, by: Option<Instant>) -> Result<Option<WaitEnd>> {
+        match self.capture(false, by)? {
+            None => self.capture_deeper(by),
+            end => Ok(end),
+        }
+    }
+
+    /// Captures the full history of panes whose last capture was too short.
+    fn capture_deeper(&mut self, by: Option<Instant>) -> Result<Option<WaitEnd>> {
+        match self.panes.values().any(|pane| pane.needs_full_capture) {
+            true => self.capture(true, by),
+            false => Ok(None),
+        }
+    }
+
+    fn capture(&mut self, is_full: bool, by: Option<Instant>) -> Result<Option<WaitEnd>> {
+        let pending = self.gateway.request_session(self.request(ReplyTime::Now))?;
+        let late = by.map_or_else(never, |at| self.clock.at(at));
+        select_biased! {
+            recv(self.stop) -> _ => Ok(Some(WaitEnd::Interrupted)),
+            recv(pending.receiver()) -> reply => {
+                self.handle_reply(reply.unwrap_or_else(|_| Err(gateway_ended())), is_full)
+            }
+            recv(late) -> _ => {
+                self.is_unanswered = true;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Waits for a change, or for another condition.
+    fn wake(&self) -> Result<WakeReason> {
+        let schedule = PollSchedule::Fixed(self.wait.interval);
+        let request = self.request(ReplyTime::OnChange(schedule));
+        let pending = self.gateway.request_session(request)?;
+        let no_channel: Receiver<Result<()>> = never();
+        let channel = self.channel.as_ref();
+        let channel_done = channel.map_or(&no_channel, |channel| &channel.done);
+        let time_up = self.deadline.map_or_else(never, |at| self.clock.at(at));
+        let idle = self.idle_at().map_or_else(never, |at| self.clock.at(at));
+        Ok(select_biased! {
+            recv(self.stop) -> _ => WakeReason::Interrupted,
+            recv(pending.receiver()) -> reply => {
+                WakeReason::Reply(reply.unwrap_or_else(|_| Err(gateway_ended())))
+            }
+            recv(channel_done) -> result => WakeReason::ChannelDone(result.unwrap_or_else(|_| {
+                Err(Error::other("the thread that waits for the channel has panicked"))
+            })),
+            recv(time_up) -> _ => WakeReason::TimeUp,
+            recv(idle) -> _ => WakeReason::Idle,
+        })
+    }
+
+    fn request(&self, when: ReplyTime) -> SessionRequest {
+        let panes = self.panes.iter();
+        let panes = panes.map(|(id, pane)| (id.clone(), pane.request()));
+        let others = self.other_panes.iter();
+        let others = others.map(|id| (id.clone(), PaneRequest::Presence));
+        SessionRequest {
+            new_panes: NewPanes::Capture,
+            session_id: self.session_id,
+            server: Some(self.identity.clone()),
+            name: Some(self.session_name.clone()),
+            panes: panes.chain(others).collect(),
+            when,
+        }
+    }
+
+    fn idle_at(&self) -> Option<Instant> {
+        let idle = self.wait.idle?;
+        let changed_at = self.panes.values().map(|pane| pane.changed_at).max()?;
+        changed_at.checked_add(idle)
+    }
+
+    /// Returns true when the last capture succeeded and confirmed a silence that is long enough.
+    fn is_idle(&self) -> bool {
+        !self.is_unanswered && self.idle_at().is_some_and(|at| at <= self.clock.now())
+    }
+
+    /// Handles a reply. A hung server is retried while there is time.
+    fn handle_reply(
+        &mut self,
+        reply: Result<SessionReply>,
+        is_full: bool,
+    ) -> Result<Option<WaitEnd>> {
+        match reply {
+            Ok(reply) => {
+                self.is_unanswered = false;
+                Ok(self.handle_session(reply, is_full))
+            }
+            Err(error) if !self.has_baseline => Err(error),
+            Err(error) if error.is_gone() => Ok(Some(self.server_gone())),
+            Err(error) if error.is_timeout() => {
+                log::warn!("{error:?}");
+                self.is_unanswered = true;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn handle_session(&mut self, reply: SessionReply, is_full: bool) -> Option<WaitEnd> {
+        let (panes, departed) = match reply {
+            SessionReply::Present {
+                name,
+                panes,
+                departed,
+                ..
+            } => {
+                self.session_name = name;
+                (panes, departed)
+            }
+            SessionReply::Gone { departed } => {
+                self.remove_panes(|_| true, &departed);
+                return Some(self.target_ended(TargetEnd::SessionGone));
+            }
+            SessionReply::OtherServer => return Some(self.server_gone()),
+        };
+        let now = self.clock.now();
+        let mut first_match: Option<(PaneId, LineMatch)> = None;
+        for reply in &panes {
+            let id = reply.state().pane();
+            if let Some(targets) = &self.target_panes
+                && !targets.contains(&id)
+            {
+                self.other_panes.insert(id);
+                continue;
+            }
+            if let Some(line_match) = self.handle_pane(&id, reply, is_full, now) {
+                first_match.get_or_insert((id, line_match));
+            }
+        }
+        self.has_baseline = true;
+        if let Some((id, line_match)) = first_match {
+            return Some(self.end_of(id, line_match));
+        }
+        let present: HashSet<PaneId> = panes.iter().map(|reply| reply.state().pane()).collect();
+        self.remove_panes(|id| !present.contains(id), &departed);
+        if let Some((pane, line_match)) = self.final_match.take() {
+            return Some(self.end_of(pane, line_match));
+        }
+        if self.panes.is_empty() {
+            return Some(self.target_ended(TargetEnd::PaneGone));
+        }
+        if self.panes.values().all(|pane| pane.death.is_some()) {
+            let deaths = self.panes.values().filter_map(|pane| pane.death);
+            self.exit_status = deaths.filter_map(Death::exit_status).next();
+            return Some(self.target_ended(TargetEnd::ProgramEnded));
+        }
+        None
+    }
+
+    fn handle_pane(
+        &mut self,
+        id: &PaneId,
+        reply: &PaneReply,
+        is_full: bool,
+        now: Instant,
+    ) -> Option<LineMatch> {
+        let known = self.panes.get_mut(id);
+        let (capture, digest) = match reply {
+            PaneReply::Captured {
+                capture, digest, ..
+            } => (capture, (**digest).clone()),
+            PaneReply::Unchanged(_, freshness) => {
+                return known.and_then(|pane| pane.unchanged(*freshness));
+            }
+            PaneReply::Listed(_) => return None,
+        };
+        match known {
+            Some(pane) if is_full && !pane.needs_full_capture => None,
+            Some(pane) => pane.update(capture, digest, is_full, now),
+            None => {
+                let mode = match (self.has_baseline, self.wait.include_existing) {
+                    (true, _) => BaselineMode::New,
+                    (false, true) => BaselineMode::Existing,
+                    (false, false) => BaselineMode::Baseline,
+                };
+                let (pane, line_match) = WaitedPane::new(capture, digest, &self.wait, mode, now);
+                self.panes.insert(id.clone(), pane);
+                line_match
+            }
+        }
+    }
+
+    /// Removes panes that are gone. Everything that the server has read since a pane's last capture may
+    /// have been output of this pane.
+    fn remove_panes(
+        &mut self,
+        is_gone: impl Fn(&PaneId) -> bool,
+        departed: &HashMap<PaneId, DepartedPane>,
+    ) {
+        for (id, mut pane) in self.panes.extract_if(|id, _| is_gone(id)) {
+            let captured = departed.get(&id);
+            let captured = captured.and_then(|departed| departed.freshness?.server_bytes);
+            let is_complete = pane.death.is_some()
+                || captured.is_some() && captured == bytes_read_by(self.identity.pid);
+            self.has_lost_lines |= pane.has_lost_lines || self.wait.matches_lines() && !is_complete;
+            self.last_lines = pane.last_lines();
+            if let Some(line_match) = pane.end() {
+                self.final_match.get_or_insert((id, line_match));
+            }
+        }
+    }
+
+    fn end_of(&mut self, pane: PaneId, line_match: LineMatch) -> WaitEnd {
+        if let Some(pane) = self.panes.get(&pane) {
+            self.last_lines = pane.last_lines();
+        }
+        let condition = match line_match.kind {
+            MatchKind::Wanted | MatchKind::Stop => WaitCondition::Text,
+            MatchKind::Turn => WaitCondition::Turn,
+        };
+        let wait_match = WaitMatch {
+            pane: Some(pane),
+            line: line_match.line,
+            text: Some(line_match.text),
+            pattern: Some(line_match.pattern),
+            ..WaitMatch::of(condition)
+        };
+        match line_match.kind {
+            MatchKind::Stop => WaitEnd::Stopped(wait_match),
+            MatchKind::Wanted | MatchKind::Turn => WaitEnd::Matched(wait_match),
+        }
+    }
+
+    fn server_gone(&mut self) -> WaitEnd {
+        self.remove_panes(|_| true, &HashMap::new());
+        self.target_ended(TargetEnd::ServerGone)
+    }
+
+    fn target_ended(&mut self, end: TargetEnd) -> WaitEnd {
+        if let Some((pane, line_match)) = self.final_match.take() {
+            return self.end_of(pane, line_match);
+        }
+        match self.wait.exit {
+            true => WaitEnd::Matched(WaitMatch {
+                exit_status: self.exit_status,
+                ..WaitMatch::of(WaitCondition::Exit)
+            }),
+            false => WaitEnd::Ended(end),
+        }
+    }
+
+    fn may_have_lost_lines(&self) -> bool {
+        let is_incomplete = |pane: &WaitedPane| pane.has_lost_lines || pane.needs_full_capture;
+        self.has_lost_lines || self.is_unanswered || self.panes.values().any(is_incomplete)
+    }
+
+    /// Handles the end of `wait-for`, which ends when the channel is signalled and when the server dies.
+    fn channel_done(&mut self, result: Result<()>) -> Result<WaitEnd> {
+        let listing = self
+            .gateway
+            .request_listing(ForegroundPrograms::Omitted)?
+            .wait();
+        match (result, listing) {
+            (Ok(()), Ok(listing)) if listing.server == self.identity => {
+                Ok(matched(WaitCondition::Channel))
+            }
+            (_, Err(error)) if !error.is_gone() => Err(error),
+            _ => Ok(self.target_ended(TargetEnd::ServerGone)),
+        }
+    }
+}
+
+fn matched(condition: WaitCondition) -> WaitEnd {
+    WaitEnd::Matched(WaitMatch::of(condition))
+}
+
+fn gateway_ended() -> Error {
+    Error::gone("the tmux gateway has ended")
+}
