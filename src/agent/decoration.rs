@@ -47,7 +47,11 @@ pub(super) fn bare_line(line: &str) -> BareLine<'_> {
             text: "",
         };
     };
-    if inner.chars().all(|c| is_side(c) || c.is_whitespace()) && !inner.is_ascii() {
+    if inner
+        .chars()
+        .all(|c| is_box_drawing(c) || c.is_whitespace())
+        && !inner.is_ascii()
+    {
         return BareLine {
             indent,
             kind: LineKind::Rule,
@@ -72,9 +76,19 @@ fn is_around(c: char) -> bool {
     c.is_whitespace() || EDGES.contains(&c)
 }
 
-/// Returns whether a character is box drawing other than a side edge.
-fn is_side(c: char) -> bool {
+/// Returns whether a character draws boxes.
+pub(super) fn is_box_drawing(c: char) -> bool {
     ('\u{2500}'..='\u{259f}').contains(&c)
+}
+
+/// Returns whether a character is a frame of a braille spinner.
+pub(super) fn is_spinner(c: char) -> bool {
+    ('\u{2801}'..='\u{28ff}').contains(&c)
+}
+
+/// Returns the leading spaces of a row.
+pub(super) fn indent(row: &str) -> usize {
+    row.len() - row.trim_start_matches(' ').len()
 }
 
 #[cfg(test)]
@@ -82,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_told_from_what_stands_around_it() {
+    fn decoration_is_stripped_from_a_line() {
         for (line, indent, kind, text) in [
             ("[Output Complete]", 0, LineKind::Text, "[Output Complete]"),
             (

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_read_and_what_is_something_else_is_not() {
+    fn kept_files_are_read_and_other_files_are_not() {
         let text = r#"{"session_id":"s","event":"Stop","at":"2026-11-23T19:00:00.000000Z","state":"done","new":1}"#;
         let file = HookFile::read(text.as_bytes()).unwrap();
         assert_eq!(file.claim().unwrap().state, AgentState::Done);

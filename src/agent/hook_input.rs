@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::hook::{HookFile, is_session};
-use super::{AgentState, asks, is_limit, one_line};
+use super::{AgentState, is_limit, one_line, tool_question};
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 
@@ -112,13 +112,13 @@ impl<'a> HookInput<'a> {
             "Stop" => (Done, None),
             "StopFailure" => {
                 let raw = |value: Option<&'a RawValue>| value.map_or("", RawValue::get);
-                let told = [
+                let texts = [
                     self.last_assistant_message.as_deref().unwrap_or_default(),
                     raw(self.error_details).trim_matches('"'),
                     raw(self.error).trim_matches('"'),
                 ];
-                let limited = told.iter().any(|text| is_limit(text));
-                let text = told.iter().find(|text| !matches!(**text, "" | "null"));
+                let limited = texts.iter().any(|text| is_limit(text));
+                let text = texts.iter().find(|text| !matches!(**text, "" | "null"));
                 let text = text.copied().unwrap_or_default();
                 error = Some(redacted(text)).filter(|text| !text.is_empty());
                 (if limited { Limited } else { Error }, None)
@@ -149,7 +149,7 @@ impl<'a> HookInput<'a> {
         // Redaction precedes the cut, because no rule recognises half a secret.
         let arguments = rules.text(beginning(arguments, ARGUMENTS_BYTES_MAX));
         let tool = self.tool_name.as_deref().unwrap_or_default();
-        asks(
+        tool_question(
             &rules.text(beginning(tool, ARGUMENTS_BYTES_MAX)),
             &arguments,
         )
@@ -216,7 +216,7 @@ mod tests {
     const STOP: &str = r#""Stop","stop_hook_active":false"#;
 
     #[test]
-    fn events_tell_the_state_and_what_is_asked() {
+    fn events_carry_the_state_and_the_question() {
         for (events, state, asks) in [
             (&[r#""SessionStart","source":"startup""#][..], "idle", None),
             (&[PROMPT], "working", None),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_later_stays() {
+    fn a_later_event_is_kept() {
         let later = after(&[PROMPT, STOP]).unwrap();
         let text = r#"{"session_id":"s-1","hook_event_name":"PreToolUse"}"#;
         let input = HookInput::read(text.as_bytes()).unwrap();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_no_file_name_is_none() {
+    fn an_id_must_be_a_plain_file_name() {
         for id in ["", "../x", "a/b", ".", "a.json", &"x".repeat(200)] {
             let text = format!(r#"{{"session_id":"{id}","hook_event_name":"Stop"}}"#);
             assert!(HookInput::read(text.as_bytes()).is_none(), "{id}");
@@ -323,7 +323,7 @@ mod tests {
         }
 
         #[test]
-        fn any_words_give_a_small_file(
+        fn any_input_gives_a_small_file(
             event in prop::sample::select(vec!["Notification", "PermissionRequest", "StopFailure", "Stop"]),
             words in ".{0,3000}",
         ) {

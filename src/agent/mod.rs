@@ -1,27 +1,32 @@
 //! Reads what agents write and show (pure): events from their streams, their states, and the ends
 //! of their turns.
 
-mod asks;
 mod decoration;
+mod program;
+pub(crate) mod summary;
+
+mod question;
+
+mod state;
+
+mod resolver;
+mod status_file;
+mod title;
+
 mod hook;
 #[cfg(feature = "cli")]
 mod hook_input;
-mod program;
-mod screen_reader;
-mod state;
-mod status_file;
+
 mod stream;
-pub(crate) mod summary;
-mod title;
+
+mod screen_reader;
 mod turn;
 
-mod resolver;
-
-pub(crate) use asks::{asks, is_limit, one_line};
 pub(crate) use hook::{HookFile, is_session};
 #[cfg(feature = "cli")]
 pub(crate) use hook_input::{HookChange, HookInput};
 pub(crate) use program::{AgentProgram, KnownAgent};
+pub(crate) use question::{is_limit, one_line, tool_question};
 pub(crate) use resolver::{ResolvedState, StateClaim, StateResolver, StateSource};
 pub(crate) use screen_reader::ScreenReader;
 pub use state::{AgentScreen, AgentState, DetectedState, RowKind, StateDebouncer, StateRules};

@@ -47,6 +47,9 @@ const OTHERS: &[&str] = &[
     "vibe",
 ];
 
+/// Options with which any agent prints information and exits.
+const INFORMATION_OPTIONS: &[&str] = &["--version", "--help", "-h"];
+
 /// Programs that run a script, which then counts as the program.
 const INTERPRETERS: &[&str] = &[
     "node", "nodejs", "bun", "deno", "python", "pypy", "uv", "ruby",
@@ -93,33 +96,16 @@ impl KnownAgent {
         Self::ALL.into_iter().find(|agent| agent.name() == name)
     }
 
-    /// Options that make the agent answer one prompt and exit, or do no work at all.
+    /// Options besides [`INFORMATION_OPTIONS`] that make the agent answer one prompt and exit, or do
+    /// no work at all.
     fn batch_options(self) -> &'static [&'static str] {
         match self {
-            Self::Claude => &["-p", "--print", "--version", "-v", "--help", "-h"],
-            Self::Codex => &["--version", "-V", "--help", "-h"],
-            Self::Gemini | Self::Qwen => &[
-                "-p",
-                "--prompt",
-                "--acp",
-                "--experimental-acp",
-                "--version",
-                "-v",
-                "--help",
-                "-h",
-            ],
-            Self::Opencode => &["--version", "-v", "--help", "-h"],
-            Self::Aider => &[
-                "-m",
-                "--message",
-                "--msg",
-                "-f",
-                "--message-file",
-                "--version",
-                "--help",
-                "-h",
-            ],
-            Self::Copilot => &["-p", "--prompt", "--acp", "--version", "--help", "-h"],
+            Self::Claude => &["-p", "--print", "-v"],
+            Self::Codex => &["-V"],
+            Self::Gemini | Self::Qwen => &["-p", "--prompt", "--acp", "--experimental-acp", "-v"],
+            Self::Opencode => &["-v"],
+            Self::Aider => &["-m", "--message", "--msg", "-f", "--message-file"],
+            Self::Copilot => &["-p", "--prompt", "--acp"],
         }
     }
 
@@ -185,6 +171,31 @@ impl KnownAgent {
             Self::Copilot => &["help", "update", "login", "version", "plugin", "mcp"],
         }
     }
+
+    fn is_interactive(self, arguments: &[String]) -> bool {
+        // The first argument that is not an option is the subcommand or the prompt. Arguments after
+        // `--` belong to the prompt.
+        let options = arguments.iter().take_while(|argument| *argument != "--");
+        let (mut command, mut is_batch) = (None, false);
+        for argument in options {
+            let name = argument
+                .split_once('=')
+                .map_or(argument.as_str(), |(name, _)| name);
+            match argument.starts_with('-') {
+                true => {
+                    is_batch |= INFORMATION_OPTIONS.contains(&name);
+                    is_batch |= self.batch_options().contains(&name);
+                }
+                false => command = command.or(Some(argument.as_str())),
+            }
+        }
+        let is_command = command.is_some_and(|command| {
+            // A later argument may be an option's value.
+            arguments.first().is_some_and(|first| first == command)
+                && self.batch_commands().contains(&command)
+        });
+        !is_batch && !is_command
+    }
 }
 
 impl fmt::Display for KnownAgent {
@@ -230,30 +241,6 @@ impl AgentProgram {
             Self::Known(agent) => Some(*agent),
             Self::Other(_) => None,
         }
-    }
-}
-
-impl KnownAgent {
-    fn is_interactive(self, arguments: &[String]) -> bool {
-        // The first argument that is not an option is the subcommand or the prompt. Arguments after
-        // `--` belong to the prompt.
-        let options = arguments.iter().take_while(|argument| *argument != "--");
-        let (mut command, mut is_batch) = (None, false);
-        for argument in options {
-            let name = argument
-                .split_once('=')
-                .map_or(argument.as_str(), |(name, _)| name);
-            match argument.starts_with('-') {
-                true => is_batch |= self.batch_options().contains(&name),
-                false => command = command.or(Some(argument.as_str())),
-            }
-        }
-        let is_command = command.is_some_and(|command| {
-            // A later argument may be an option's value.
-            arguments.first().is_some_and(|first| first == command)
-                && self.batch_commands().contains(&command)
-        });
-        !is_batch && !is_command
     }
 }
 

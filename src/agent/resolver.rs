@@ -11,22 +11,22 @@ use super::AgentState;
 
 /// The time to wait for a source of higher authority that lags: an agent writes its transcript
 /// about 0.1 s after its status (0.03 to 0.3 s on Claude Code 2.1.330).
-const CATCHES_UP: Duration = Duration::from_millis(400);
+const SOURCE_LAG: Duration = Duration::from_millis(400);
 
 /// The same lag after a title, a notification or the screen shows that the turn is over or that the
 /// agent waits. Of the agents without a status file, Qwen Code 0.24 took longest: 1.0 s on a busy
 /// machine.
-const WRITES_UP: Duration = Duration::from_millis(1300);
+const TRANSCRIPT_LAG: Duration = Duration::from_millis(1300);
 
 /// The letters by which two questions are compared where one source shows more of them.
 const QUESTION_CHARS_MIN: usize = 8;
 
 /// The time after which an answer that may continue ends the turn, where no other source shows its
 /// end.
-const ANSWER_STANDS: Duration = Duration::from_secs(2);
+const ANSWER_FINAL_AFTER: Duration = Duration::from_secs(2);
 
 /// The time after which a disagreement between sources is logged.
-const DISAGREES: Duration = Duration::from_secs(2);
+const DISAGREEMENT_LOGGED_AFTER: Duration = Duration::from_secs(2);
 
 /// The source of a state; the first has the highest authority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,7 +85,7 @@ pub(crate) struct ResolvedState {
 }
 
 #[derive(Clone, Debug)]
-struct Held {
+struct HeldClaim {
     claim: StateClaim,
     since: Duration,
 }
@@ -93,18 +93,18 @@ struct Held {
 /// The claims of all sources about one agent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateResolver {
-    held: [Option<Held>; StateSource::ALL.len()],
+    held: [Option<HeldClaim>; StateSource::ALL.len()],
     reported: Option<ResolvedState>,
     /// The last known turn at the last report.
     turn: u64,
     /// The question of the last reported dialogue.
-    asked: Option<String>,
+    last_question: Option<String>,
     /// The question of the dialogue on the screen.
-    shown: Option<String>,
+    screen_question: Option<String>,
     /// The time at which a source below the transcript began to claim that the agent works.
     busy_since: Option<Duration>,
     /// The start of a disagreement between two sources, and whether it was logged.
-    disagrees: Option<(Duration, bool)>,
+    disagreement: Option<(Duration, bool)>,
 }
 
 impl StateResolver {
@@ -116,7 +116,7 @@ impl StateResolver {
         if source > StateSource::Transcript && begins {
             self.busy_since = Some(now);
         }
-        let same = |held: &Held| {
+        let same = |held: &HeldClaim| {
             claim
                 .as_ref()
                 .is_some_and(|claim| claim.state == held.claim.state)
@@ -125,12 +125,12 @@ impl StateResolver {
             .as_ref()
             .filter(|held| same(held))
             .map_or(now, |held| held.since);
-        *held = claim.map(|claim| Held { claim, since });
+        *held = claim.map(|claim| HeldClaim { claim, since });
     }
 
     /// Sets the question of the dialogue on the screen; `None` without a dialogue or a question.
     pub fn set_screen_question(&mut self, question: Option<String>) {
-        self.shown = question;
+        self.screen_question = question;
     }
 
     /// Returns the state if it or its question differs from the last report.
@@ -150,7 +150,7 @@ impl StateResolver {
         let known = self.get(StateSource::Transcript);
         self.turn = known.map_or(self.turn, |held| held.claim.turn);
         if report.claim.state == AgentState::Waiting {
-            self.asked.clone_from(&report.claim.asks);
+            self.last_question.clone_from(&report.claim.asks);
         }
         self.reported = Some(report.clone());
         Some(report)
@@ -158,15 +158,15 @@ impl StateResolver {
 
     /// Returns the time at which [`StateResolver::next_change`] may change without a new claim.
     pub fn deadline(&self, now: Duration) -> Option<Duration> {
-        let catches_up = StateSource::ALL.into_iter().filter_map(|source| {
+        let lags = StateSource::ALL.into_iter().filter_map(|source| {
             let since = self.get(source)?.since;
-            let ends = [since + CATCHES_UP, since + WRITES_UP];
+            let ends = [since + SOURCE_LAG, since + TRANSCRIPT_LAG];
             ends.into_iter().find(|at| *at > now)
         });
         let answer = self
             .get(StateSource::Transcript)
-            .map(|held| held.since + ANSWER_STANDS);
-        catches_up.chain(answer).filter(|at| *at > now).min()
+            .map(|held| held.since + ANSWER_FINAL_AFTER);
+        lags.chain(answer).filter(|at| *at > now).min()
     }
 
     /// Describes a disagreement between sources that has lasted, once.
@@ -183,17 +183,17 @@ impl StateResolver {
                 .find(|(_, held)| is_busy(held.claim.state) != is_busy(state))
                 .map(|(other, held)| (other, held.claim.state))
         });
-        let Some(((source, state), (other, its))) = state.zip(other) else {
-            self.disagrees = None;
+        let Some(((source, state), (other, other_state))) = state.zip(other) else {
+            self.disagreement = None;
             return None;
         };
-        let (since, is_noted) = self.disagrees.get_or_insert((now, false));
-        if *is_noted || now.saturating_sub(*since) < DISAGREES {
+        let (since, is_noted) = self.disagreement.get_or_insert((now, false));
+        if *is_noted || now.saturating_sub(*since) < DISAGREEMENT_LOGGED_AFTER {
             return None;
         }
         *is_noted = true;
         Some(format!(
-            "{} says {state}, {} says {its}: {} counts",
+            "{} reports {state}, {} reports {other_state}: using {}",
             source.as_str(),
             other.as_str(),
             source.as_str()
@@ -205,7 +205,7 @@ impl StateResolver {
         reported.is_some_and(|report| report.claim.state == AgentState::Waiting)
     }
 
-    fn get(&self, source: StateSource) -> Option<&Held> {
+    fn get(&self, source: StateSource) -> Option<&HeldClaim> {
         self.held[source as usize].as_ref()
     }
 
@@ -217,11 +217,13 @@ impl StateResolver {
     /// Returns `None` where nothing is known, or where a source lags.
     fn resolve(&self, now: Duration) -> Option<ResolvedState> {
         let mut report = match self.get(StateSource::StatusFile) {
-            Some(status) => self.by_status(status, now)?,
-            None => self.by_transcript(now)?,
+            Some(status) => self.resolve_status_file(status, now)?,
+            None => self.resolve_other_sources(now)?,
         };
         match report.claim.state {
-            AgentState::Waiting if report.claim.asks.is_none() => report.claim.asks = self.asks(),
+            AgentState::Waiting if report.claim.asks.is_none() => {
+                report.claim.asks = self.known_question()
+            }
             AgentState::Waiting => {}
             // A tool at work asks nothing.
             _ => report.claim.asks = None,
@@ -230,11 +232,11 @@ impl StateResolver {
             // The question is written shortly after the status: the known one may belong to the
             // previous dialogue.
             let since = self.get(report.source).map_or(now, |held| held.since);
-            let is_old = self.asked == report.claim.asks && !self.is_waiting();
+            let is_old = self.last_question == report.claim.asks && !self.is_waiting();
             let is_unknown = report.claim.asks.is_none() || is_old;
             let is_late = match report.source {
-                StateSource::StatusFile => now >= since + CATCHES_UP,
-                _ => now >= since + WRITES_UP,
+                StateSource::StatusFile => now >= since + SOURCE_LAG,
+                _ => now >= since + TRANSCRIPT_LAG,
             };
             if is_unknown && !is_late {
                 return None;
@@ -243,27 +245,27 @@ impl StateResolver {
         Some(report)
     }
 
-    fn by_status(&self, status: &Held, now: Duration) -> Option<ResolvedState> {
+    fn resolve_status_file(&self, status: &HeldClaim, now: Duration) -> Option<ResolvedState> {
         if status.claim.state != AgentState::Idle {
             return self.report(StateSource::StatusFile);
         }
-        let refines = |source: StateSource| {
+        let final_claim = |source: StateSource| {
             let held = self.get(source)?;
             (!is_busy(held.claim.state)).then(|| self.report(source))?
         };
-        if let Some(ended) = refines(StateSource::Transcript) {
+        if let Some(ended) = final_claim(StateSource::Transcript) {
             return Some(ended);
         }
         // A transcript without an end is about to get one.
-        if self.get(StateSource::Transcript).is_some() && now < status.since + CATCHES_UP {
+        if self.get(StateSource::Transcript).is_some() && now < status.since + SOURCE_LAG {
             return None;
         }
-        let screen =
-            refines(StateSource::Screen).filter(|report| report.claim.state != AgentState::Idle);
+        let screen = final_claim(StateSource::Screen)
+            .filter(|report| report.claim.state != AgentState::Idle);
         screen.or_else(|| self.report(StateSource::StatusFile))
     }
 
-    fn by_transcript(&self, now: Duration) -> Option<ResolvedState> {
+    fn resolve_other_sources(&self, now: Duration) -> Option<ResolvedState> {
         use StateSource::{Hook, Notification, Screen, Title, Transcript};
         let lower = [Title, Notification, Hook, Screen];
         let first = lower.into_iter().find(|source| self.get(*source).is_some());
@@ -274,14 +276,14 @@ impl StateResolver {
         let is_behind = transcript.is_some_and(|held| {
             is_busy(held.claim.state) || self.busy_since.is_some_and(|since| held.since < since)
         });
-        let rests_since = first.and_then(|source| Some(self.get(source)?.since));
-        let has_rested = |since: Duration| {
+        let idle_since = first.and_then(|source| Some(self.get(source)?.since));
+        let has_waited = |since: Duration| {
             let is_older = transcript.is_some_and(|held| held.since > since);
-            is_older || now >= since + WRITES_UP
+            is_older || now >= since + TRANSCRIPT_LAG
         };
         if is_behind
             && state.is_some_and(|state| !is_busy(state))
-            && !rests_since.is_some_and(has_rested)
+            && !idle_since.is_some_and(has_waited)
         {
             return None;
         }
@@ -291,7 +293,7 @@ impl StateResolver {
                 // The answer continues.
                 Some(state) if is_busy(state) => self.report(first?),
                 Some(_) => self.report(Transcript),
-                None if now >= ended.since + ANSWER_STANDS => self.report(Transcript),
+                None if now >= ended.since + ANSWER_FINAL_AFTER => self.report(Transcript),
                 None => None,
             };
         }
@@ -307,7 +309,7 @@ impl StateResolver {
         // A title is blank for a moment between two states.
         let reported = self.reported.as_ref();
         let was_busy = reported.is_some_and(|report| is_busy(report.claim.state));
-        if was_busy && !is_busy(state) && now < lower.since + CATCHES_UP {
+        if was_busy && !is_busy(state) && now < lower.since + SOURCE_LAG {
             return None;
         }
         // Titles show no ends of turns: the screen refines `idle`.
@@ -319,11 +321,11 @@ impl StateResolver {
     }
 
     /// Returns the question where the source that claims `waiting` does not show it.
-    fn asks(&self) -> Option<String> {
+    fn known_question(&self) -> Option<String> {
         let sources = StateSource::ALL.into_iter();
         let mut others = sources.filter(|source| *source != StateSource::Screen);
         let claimed = others.find_map(|source| self.get(source)?.claim.asks.clone());
-        claimed.or_else(|| self.shown.clone())
+        claimed.or_else(|| self.screen_question.clone())
     }
 }
 

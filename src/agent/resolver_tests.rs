@@ -1,4 +1,4 @@
-//! StateResolver of sources, and the states that follow from them.
+//! Claims of sources, and the states that follow from them.
 
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ fn states(
 }
 
 #[test]
-fn an_idle_status_is_done_once_the_transcript_says_how_the_turn_ended() {
+fn an_idle_status_is_done_once_the_transcript_shows_the_end() {
     let mut claims = StateResolver::default();
     claims.set_claim(StatusFile, claim(Working, None), ms(0));
     assert_eq!(states(&mut claims, 0), Some((StatusFile, Working, None)));
@@ -47,7 +47,7 @@ fn an_idle_status_is_done_once_the_transcript_says_how_the_turn_ended() {
 }
 
 #[test]
-fn a_turn_that_ends_between_two_looks_like_the_one_before_is_reported() {
+fn a_turn_that_ends_between_two_polls_is_reported() {
     let mut claims = StateResolver::default();
     let failed = |turn| claim(Error, None).map(|claim| StateClaim { turn, ..claim });
     claims.set_claim(StatusFile, claim(Idle, None), ms(0));
@@ -59,7 +59,7 @@ fn a_turn_that_ends_between_two_looks_like_the_one_before_is_reported() {
 }
 
 #[test]
-fn an_idle_status_without_an_end_is_idle_unless_the_screen_knows_more() {
+fn an_idle_status_without_an_end_is_idle_unless_the_screen_shows_more() {
     let mut claims = StateResolver::default();
     claims.set_claim(Transcript, claim(Working, None), ms(0));
     claims.set_claim(StatusFile, claim(Idle, None), ms(0));
@@ -70,7 +70,7 @@ fn an_idle_status_without_an_end_is_idle_unless_the_screen_knows_more() {
 }
 
 #[test]
-fn a_dialogue_is_reported_with_what_it_asks_and_the_next_one_again() {
+fn each_dialogue_is_reported_with_its_question() {
     let mut claims = StateResolver::default();
     claims.set_claim(StatusFile, claim(Waiting, None), ms(0));
     assert_eq!(states(&mut claims, 0), None);
@@ -89,7 +89,7 @@ fn a_dialogue_is_reported_with_what_it_asks_and_the_next_one_again() {
 }
 
 #[test]
-fn the_question_of_the_dialogue_before_is_not_asked_again() {
+fn the_question_of_the_previous_dialogue_is_not_reported_again() {
     let mut claims = StateResolver::default();
     claims.set_claim(Transcript, claim(Working, Some("touch a")), ms(0));
     claims.set_claim(StatusFile, claim(Waiting, None), ms(0));
@@ -121,7 +121,7 @@ fn the_question_of_the_dialogue_before_is_not_asked_again() {
 }
 
 #[test]
-fn what_the_dialogue_on_the_screen_asks_counts_where_no_file_says_it() {
+fn the_question_on_the_screen_counts_without_a_file() {
     let mut claims = StateResolver::default();
     claims.set_claim(Title, claim(Waiting, None), ms(0));
     assert_eq!(states(&mut claims, 0), None, "it is not drawn yet");
@@ -147,7 +147,7 @@ fn what_the_dialogue_on_the_screen_asks_counts_where_no_file_says_it() {
 }
 
 #[test]
-fn a_question_of_which_more_is_known_is_the_same() {
+fn a_question_that_becomes_longer_is_the_same() {
     let same = |a, b| is_same_question(Some(a), Some(b));
     assert!(same("cargo test --wor…", "cargo test --workspace"));
     assert!(same("cargo test --workspace", "cargo test"));
@@ -159,7 +159,7 @@ fn a_question_of_which_more_is_known_is_the_same() {
 }
 
 #[test]
-fn a_dialogue_of_which_nothing_more_is_known_is_reported_all_the_same() {
+fn a_dialogue_without_a_known_question_is_reported() {
     let mut claims = StateResolver::default();
     claims.set_claim(Title, claim(Waiting, None), ms(0));
     assert_eq!(states(&mut claims, 1299), None);
@@ -167,7 +167,7 @@ fn a_dialogue_of_which_nothing_more_is_known_is_reported_all_the_same() {
 }
 
 #[test]
-fn a_transcript_that_has_no_end_lets_title_and_screen_say_more() {
+fn a_transcript_without_an_end_yields_to_title_and_screen() {
     let mut claims = StateResolver::default();
     claims.set_claim(Transcript, claim(Working, Some("make")), ms(0));
     assert_eq!(states(&mut claims, 0).unwrap().1, Working);
@@ -189,7 +189,7 @@ fn a_transcript_that_has_no_end_lets_title_and_screen_say_more() {
 }
 
 #[test]
-fn sources_that_disagree_for_two_seconds_are_noted_once() {
+fn a_disagreement_of_two_seconds_is_logged_once() {
     let mut claims = StateResolver::default();
     claims.set_claim(StatusFile, claim(Working, None), ms(0));
     claims.set_claim(Screen, claim(Idle, None), ms(0));
@@ -199,13 +199,13 @@ fn sources_that_disagree_for_two_seconds_are_noted_once() {
     let text = claims.disagreement(ms(2000)).unwrap();
     assert_eq!(
         text,
-        "status_file says working, screen says idle: status_file counts"
+        "status_file reports working, screen reports idle: using status_file"
     );
     assert_eq!(claims.disagreement(ms(9000)), None);
 }
 
 #[test]
-fn an_answer_after_which_more_may_come_is_an_end_once_nothing_else_says_that_it_works() {
+fn an_unconfirmed_answer_is_final_once_no_source_claims_work() {
     let mut claims = StateResolver::default();
     let answered = claim(Done, None).map(|claim| StateClaim {
         is_confirmed: false,
@@ -230,10 +230,10 @@ fn any_claim() -> impl Strategy<Value = Option<StateClaim>> {
 }
 
 proptest! {
-    /// Whatever is claimed: a state is reported once, in time, and by the highest source that can
+    /// For any claims, each state is reported once, in time, and by the highest source that can
     /// express it.
     #[test]
-    fn reports_follow_the_claims(
+    fn resolved_states_follow_the_claims(
         steps in prop::collection::vec((0_usize..6, any_claim(), 0_u64..600), 0..40),
     ) {
         let (mut claims, mut now, mut last) = (StateResolver::default(), ms(0), None);
@@ -251,8 +251,8 @@ proptest! {
                 last = Some(key);
             }
             prop_assert_eq!(claims.next_change(now), None);
-            // Nothing is held back without an end.
-            prop_assert!(claims.deadline(now).is_none_or(|at| at <= now + ANSWER_STANDS));
+            // Nothing is held back indefinitely.
+            prop_assert!(claims.deadline(now).is_none_or(|at| at <= now + ANSWER_FINAL_AFTER));
         }
     }
 }

@@ -68,7 +68,7 @@ mod tests {
         "updatedAt":1795461016531,"statusUpdatedAt":1795461016531,"waitingFor":"permission prompt"}"#;
 
     #[test]
-    fn a_status_file_tells_session_and_status() {
+    fn a_status_file_has_session_and_status() {
         let file = StatusFile::read(REAL.as_bytes()).unwrap();
         assert_eq!(file.session_id, "e954dad4-4f06");
         assert_eq!(file.state(), Some(AgentState::Waiting));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_or_not_known_says_nothing() {
+    fn partial_or_unknown_files_have_no_state() {
         assert_eq!(StatusFile::read(&REAL.as_bytes()[..200]), None);
         assert_eq!(StatusFile::read(b"{}"), None);
         assert_eq!(StatusFile::read(b"[1]"), None);

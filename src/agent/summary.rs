@@ -29,39 +29,45 @@ pub(crate) fn result(text: &str) -> String {
 
 fn cut(text: &str, chars_max: usize) -> String {
     let text = text.trim();
-    // Skips the count for most texts: a text has at least as many bytes as characters.
-    if text.len() <= chars_max {
+    let beginning = first_chars(text, chars_max);
+    if beginning.len() == text.len() {
         return text.to_owned();
     }
-    match text.char_indices().nth(chars_max) {
-        None => text.to_owned(),
-        Some((at, _)) => {
-            let at = text[..at].len() - torn(&text[..at], &text[at..]);
-            let mut short = String::with_capacity(at + ELLIPSIS.len_utf8());
-            short.push_str(&text[..at]);
-            short.push(ELLIPSIS);
-            short
-        }
+    let split = split_word_bytes(beginning, &text[beginning.len()..]);
+    format!("{}{ELLIPSIS}", &beginning[..beginning.len() - split])
+}
+
+/// Returns at most this many characters from the beginning of a text.
+pub(super) fn first_chars(text: &str, chars_max: usize) -> &str {
+    // Skips the count for most texts: a text has at least as many bytes as characters.
+    if text.len() <= chars_max {
+        return text;
     }
+    let end = text.char_indices().nth(chars_max);
+    end.map_or(text, |(end, _)| &text[..end])
 }
 
 /// The bytes of a cut word below which its rest reveals no secret.
-const TORN_BYTES_MIN: usize = 8;
+const SPLIT_WORD_BYTES_MIN: usize = 8;
 
 /// Returns the bytes of a word that the cut would split. Half a key is still a secret, but no rule
 /// recognises it, so both halves go.
-fn torn(kept: &str, rest: &str) -> usize {
+fn split_word_bytes(kept: &str, rest: &str) -> usize {
     // Keys consist of these characters; other scripts may write whole sentences without blanks.
     let is_of_key = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_+/=.~%".contains(byte);
     if !rest.as_bytes().first().is_some_and(is_of_key) {
         return 0;
     }
-    let torn = kept
+    let split_word_bytes = kept
         .bytes()
         .rev()
         .take_while(|byte| is_of_key(byte))
         .count();
-    if torn < TORN_BYTES_MIN { 0 } else { torn }
+    if split_word_bytes < SPLIT_WORD_BYTES_MIN {
+        0
+    } else {
+        split_word_bytes
+    }
 }
 
 /// The beginning of a text that arrives in pieces.
@@ -110,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn no_half_of_a_word_is_left_that_may_be_a_key() {
+    fn no_half_of_a_possible_key_remains() {
         let key = "ghp_0123456789abcdefghij0123456789abcdef";
         for kept in [1, 8, 20, 38] {
             let before = "b ".repeat((SUMMARY_CHARS_MAX - kept) / 2);
             let text = format!("{before}{key} and more");
             let short = summary(&text);
             let left = short.len().saturating_sub(before.len() + "…".len());
-            assert!(left < TORN_BYTES_MIN, "{short}");
+            assert!(left < SPLIT_WORD_BYTES_MIN, "{short}");
             assert!(short.starts_with(before.trim_end()), "{short}");
         }
         let before = "b ".repeat((TOOL_RESULT_CHARS_MAX - 20) / 2);

@@ -5,6 +5,7 @@
 //! `[ ! ] Action Required | DIR`, blinking with `[ . ]`, while it asks; Qwen Code 0.24 `◐` while it works
 //! and `✳` while it asks before `Qwen - DIR`. Claude Code's title does not change.
 
+use super::decoration::is_spinner;
 use super::{AgentState, KnownAgent};
 
 /// Returns the state that a title shows; `None` for any other title.
@@ -15,8 +16,7 @@ pub(crate) fn state_of_title(agent: KnownAgent, title: &str) -> Option<AgentStat
         KnownAgent::Gemini => (first == '✋', first == '✦' || first == '⏲', first == '◇'),
         KnownAgent::Codex => {
             let asks = title.starts_with("[ ! ]") || title.starts_with("[ . ]");
-            let works = ('\u{2801}'..='\u{28ff}').contains(&first);
-            (asks, works, true)
+            (asks, is_spinner(first), true)
         }
         KnownAgent::Qwen => {
             let marked = title.contains("Qwen - ");
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_of_real_agents_tell_their_states() {
+    fn titles_of_real_agents_show_their_states() {
         use AgentState::{Idle, Waiting, Working};
         use KnownAgent::{Claude, Codex, Gemini, Qwen};
         for (agent, title, expected) in [

@@ -12,24 +12,22 @@
 //! Two cases are indistinguishable: a marker typed alone on a line without a prompt before it, and
 //! a turn that repeats, letter for letter, one that was wiped in the two seconds before.
 
-mod full_screen;
+mod markers;
 mod recent;
 mod redraw;
+
+mod full_screen;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use full_screen::FullScreen;
+use full_screen::{FullScreen, KNOWN_TURNS_MAX};
+pub use markers::{DEFAULT_MARKER, Markers};
 use recent::{MarkerContext, RecentLines};
-pub use redraw::RedrawDetector;
+pub use redraw::{ChangeContext, RedrawCause, RedrawDetector};
 
-use super::decoration::bare_line;
-use crate::error::{Error, Result};
 use crate::event::{ScreenRow, lines_in};
 use crate::track::{Change, GapReason, Look, Row};
-
-/// The default marker.
-pub const DEFAULT_MARKER: &str = "[Output Complete]";
 
 /// The longest redraw of a whole screen. Programs redraw in one go, but a capture may fall in
 /// between.
@@ -37,9 +35,6 @@ const REDRAW: Duration = Duration::from_secs(2);
 
 /// The longest rewrite of a single line.
 const REWRITE: Duration = Duration::from_millis(300);
-
-/// The turns that may be redrawn.
-const PAST_MAX: usize = 64;
 
 /// Detects the ends of turns in a tracker's changes.
 ///
@@ -57,92 +52,16 @@ const PAST_MAX: usize = 64;
 #[derive(Debug)]
 pub struct TurnDetector {
     markers: Markers,
-    page: RecentLines,
+    lines: RecentLines,
     /// The number after the last settled line.
     next: i64,
-    past: VecDeque<KnownTurn>,
+    known_turns: VecDeque<KnownTurn>,
     /// The first line of the screen after its last wipe.
-    drawn_from: i64,
+    redrawn_from: i64,
     /// The screen of a full-screen program.
-    screen: FullScreen,
+    full_screen: FullScreen,
     /// Whether a full-screen program is shown.
     is_full_screen: bool,
-}
-
-/// The markers that end a turn, each alone on its line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Markers(Vec<String>);
-
-impl Markers {
-    /// Replaces the default marker.
-    ///
-    /// # Errors
-    /// `is_invalid_input()` when `markers` is empty, or a marker is empty or has a line end.
-    pub fn new<S: AsRef<str>>(markers: impl IntoIterator<Item = S>) -> Result<Self> {
-        let markers: Vec<String> = markers
-            .into_iter()
-            .map(|marker| marker.as_ref().trim().to_owned())
-            .collect();
-        if markers.is_empty() || markers.iter().any(String::is_empty) {
-            return Err(Error::invalid("a marker is empty"));
-        }
-        if let Some(marker) = markers.iter().find(|marker| marker.contains(['\n', '\r'])) {
-            return Err(Error::invalid(format!(
-                "the marker {marker:?} is more than one line"
-            )));
-        }
-        Ok(Self(markers))
-    }
-
-    /// Returns the index of the marker that the line consists of.
-    fn find(&self, line: &str) -> Option<usize> {
-        let text = bare_line(line).text;
-        let line = line.trim();
-        let is_it = |marker: &String| marker == text || marker == line;
-        self.0.iter().position(is_it)
-    }
-
-    /// Returns the last marker that stands alone on a line of the text.
-    pub(crate) fn last_in(&self, text: &str) -> Option<&str> {
-        let marker = text.lines().rev().find_map(|line| self.find(line))?;
-        self.0.get(marker).map(String::as_str)
-    }
-
-    fn text(&self, marker: usize) -> String {
-        self.0.get(marker).cloned().unwrap_or_default()
-    }
-}
-
-impl Default for Markers {
-    fn default() -> Self {
-        Self(vec![DEFAULT_MARKER.to_owned()])
-    }
-}
-
-/// The circumstances of a tracker's changes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChangeContext {
-    /// The time of the capture, on the clock of captures.
-    pub at: Duration,
-    /// The cause of a redraw of the whole screen.
-    pub redraw_cause: RedrawCause,
-    /// Whether a full-screen program is shown.
-    pub alternate: bool,
-}
-
-/// A cause for programs to redraw their whole screen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RedrawCause {
-    /// No redraw.
-    #[default]
-    None,
-    /// The pane was resized.
-    Resized,
-    /// The screen or the history was wiped.
-    Wiped {
-        /// The number of the line that is now at the top of the screen.
-        first_line: i64,
-    },
 }
 
 /// The end of a turn.
@@ -161,7 +80,7 @@ pub struct Turn {
 struct KnownTurn {
     line: i64,
     context: MarkerContext,
-    gone: Option<Wipe>,
+    wipe: Option<Wipe>,
 }
 
 /// The wipe of a known marker.
@@ -169,12 +88,12 @@ struct KnownTurn {
 struct Wipe {
     at: Duration,
     /// Only the marker's line was rewritten; otherwise the whole screen may be redrawn.
-    alone: bool,
+    is_single_line: bool,
 }
 
 impl Wipe {
     fn redraw(self) -> Duration {
-        match self.alone {
+        match self.is_single_line {
             true => REWRITE,
             false => REDRAW,
         }
@@ -187,11 +106,11 @@ impl TurnDetector {
     pub fn new(markers: Markers) -> Self {
         Self {
             markers,
-            page: RecentLines::default(),
+            lines: RecentLines::default(),
             next: 1,
-            past: VecDeque::new(),
-            drawn_from: i64::MIN,
-            screen: FullScreen::default(),
+            known_turns: VecDeque::new(),
+            redrawn_from: i64::MIN,
+            full_screen: FullScreen::default(),
             is_full_screen: false,
         }
     }
@@ -204,73 +123,73 @@ impl TurnDetector {
     /// Sets the lines that precede observation, by number: their turns are not reported.
     pub fn set_baseline<'a>(&mut self, lines: impl IntoIterator<Item = (i64, &'a str)>, next: i64) {
         for (number, text) in lines {
-            self.page.set(number, text, self.markers.find(text));
+            self.lines.set(number, text, self.markers.find(text));
         }
-        let standing: Vec<i64> = self.page.markers().map(|(number, _)| number).collect();
-        for line in standing.into_iter().filter(|line| *line < next) {
-            if !self.page.is_input(line) {
-                self.remember(line);
+        let known_markers: Vec<i64> = self.lines.markers().map(|(number, _)| number).collect();
+        for line in known_markers.into_iter().filter(|line| *line < next) {
+            if !self.lines.is_input(line) {
+                self.add_known(line);
             }
         }
         self.next = next;
     }
 
     /// Sets the screen of a full-screen program that precedes observation.
-    pub fn set_baseline_screen(&mut self, look: &Look) {
-        if !look.alternate {
+    pub fn set_baseline_screen(&mut self, capture: &Look) {
+        if !capture.alternate {
             return;
         }
         self.is_full_screen = true;
-        let screen = (0..).zip(&look.rows[look.history_rows()..]);
+        let screen = (0..).zip(&capture.rows[capture.history_rows()..]);
         let row = |(row, shown): (u32, &Row)| ScreenRow {
             row,
             text: shown.text.clone(),
         };
         let rows: Vec<ScreenRow> = screen.map(row).collect();
-        self.drawn(look.height, &rows);
+        self.update_full_screen(capture.height, &rows);
     }
 
     /// Processes a tracker's changes; returns the turns that they end, in order.
-    pub fn update(&mut self, changes: &[Change], sight: ChangeContext) -> Vec<Turn> {
+    pub fn update(&mut self, changes: &[Change], changes_context: ChangeContext) -> Vec<Turn> {
         let is_gap = |change: &Change| match change {
             Change::Gap { reason, .. } => !matches!(reason, GapReason::HistoryTrimmed),
             _ => false,
         };
-        if let RedrawCause::Wiped { first_line } = sight.redraw_cause {
-            self.drawn_from = first_line;
+        if let RedrawCause::Wiped { first_line } = changes_context.redraw_cause {
+            self.redrawn_from = first_line;
         }
-        if sight.redraw_cause != RedrawCause::None || changes.iter().any(is_gap) {
-            for past in &mut self.past {
-                past.gone = Some(Wipe {
-                    at: sight.at,
-                    alone: false,
+        if changes_context.redraw_cause != RedrawCause::None || changes.iter().any(is_gap) {
+            for known_turns in &mut self.known_turns {
+                known_turns.wipe = Some(Wipe {
+                    at: changes_context.at,
+                    is_single_line: false,
                 });
             }
         }
         let (mut appeared, mut turns) = (Vec::new(), Vec::new());
-        let is_new_screen = sight.alternate && !self.is_full_screen;
-        self.is_full_screen = sight.alternate;
+        let is_new_screen = changes_context.alternate && !self.is_full_screen;
+        self.is_full_screen = changes_context.alternate;
         if is_new_screen {
-            self.screen.page = RecentLines::default();
+            self.full_screen.rows = RecentLines::default();
         }
         for change in changes {
             match change {
                 Change::Lines { first_line, chunk } => {
                     for (number, text) in (*first_line..).zip(lines_in(chunk)) {
-                        self.reads(number, text, sight.at);
+                        self.set_line(number, text, changes_context.at);
                         self.next = number + 1;
                         appeared.extend(self.markers.find(text).map(|marker| (number, marker)));
                     }
                 }
                 Change::Revised { line, text } => {
-                    let was_marker = self.page.is_marker(*line);
-                    self.reads(*line, text, sight.at);
+                    let was_marker = self.lines.is_marker(*line);
+                    self.set_line(*line, text, changes_context.at);
                     if *line < self.next && !was_marker {
                         appeared.extend(self.markers.find(text).map(|marker| (*line, marker)));
                     }
                 }
                 Change::Screen { height, rows, .. } => {
-                    let drawn = self.drawn(*height, rows);
+                    let drawn = self.update_full_screen(*height, rows);
                     // The first screen of a full-screen program precedes observation, or its last
                     // exit.
                     if !is_new_screen {
@@ -283,12 +202,12 @@ impl TurnDetector {
         appeared.sort_unstable();
         appeared.dedup();
         for (line, marker) in appeared {
-            if !self.page.is_input(line) && !self.is_drawn_again(line, sight.at) {
-                self.remember(line);
+            if !self.lines.is_input(line) && !self.is_redrawn(line, changes_context.at) {
+                self.add_known(line);
                 turns.push(Turn {
                     line: Some(line),
                     marker: self.markers.text(marker),
-                    summary: self.page.summary(line),
+                    summary: self.lines.summary(line),
                 });
             }
         }
@@ -299,65 +218,84 @@ impl TurnDetector {
     #[must_use]
     pub fn summary(&self) -> String {
         match self.is_full_screen {
-            true => self.screen.page.summary(self.screen.page.end()),
-            false => self.page.summary(self.next),
+            true => self.full_screen.rows.summary(self.full_screen.rows.end()),
+            false => self.lines.summary(self.next),
         }
     }
 
     /// Sets the text of a line.
-    fn reads(&mut self, number: i64, text: &str, at: Duration) {
+    fn set_line(&mut self, number: i64, text: &str, at: Duration) {
         let marker = self.markers.find(text);
         if marker.is_none()
-            && self.page.is_marker(number)
-            && let Some(past) = self.past.iter_mut().find(|past| past.line == number)
+            && self.lines.is_marker(number)
+            && let Some(known_turns) = self
+                .known_turns
+                .iter_mut()
+                .find(|known_turns| known_turns.line == number)
         {
-            past.gone = Some(Wipe { at, alone: true });
+            known_turns.wipe = Some(Wipe {
+                at,
+                is_single_line: true,
+            });
         }
-        self.page.set(number, text, marker);
+        self.lines.set(number, text, marker);
     }
 
     /// Returns whether a marker was wiped just now and is back at the same place of the text.
-    fn is_drawn_again(&mut self, line: i64, at: Duration) -> bool {
-        let context = self.page.context(line, i64::MIN);
+    fn is_redrawn(&mut self, line: i64, at: Duration) -> bool {
+        let context = self.lines.context(line, i64::MIN);
         // A wiped screen may be redrawn from the middle of the text.
-        let drawn = self.page.context(line, self.drawn_from);
+        let drawn = self.lines.context(line, self.redrawn_from);
         let is_same = |known: &MarkerContext| {
-            known.is_same(&context) || drawn.is_telling() && known.is_same(&drawn)
+            known.is_same(&context) || drawn.is_significant() && known.is_same(&drawn)
         };
-        let again = self.past.iter_mut().find(|past| match past.gone {
-            // The line has moved.
-            Some(gone) if gone.alone && gone.at == at => past.context.is_near(&context),
-            Some(gone) if at.saturating_sub(gone.at) <= gone.redraw() => is_same(&past.context),
-            Some(_) | None => false,
-        });
-        let Some(past) = again else { return false };
-        past.line = line;
-        if past.gone.take().is_some_and(|gone| gone.alone) {
-            past.context = context;
+        let again = self
+            .known_turns
+            .iter_mut()
+            .find(|known_turns| match known_turns.wipe {
+                // The line has moved.
+                Some(wipe) if wipe.is_single_line && wipe.at == at => {
+                    known_turns.context.is_near(&context)
+                }
+                Some(wipe) if at.saturating_sub(wipe.at) <= wipe.redraw() => {
+                    is_same(&known_turns.context)
+                }
+                Some(_) | None => false,
+            });
+        let Some(known_turns) = again else {
+            return false;
+        };
+        known_turns.line = line;
+        if known_turns
+            .wipe
+            .take()
+            .is_some_and(|wipe| wipe.is_single_line)
+        {
+            known_turns.context = context;
         }
         // Otherwise the original context is kept, since the redraw may show less of it.
         true
     }
 
-    fn remember(&mut self, line: i64) {
-        if self.past.len() >= PAST_MAX {
-            self.past.pop_front();
+    fn add_known(&mut self, line: i64) {
+        if self.known_turns.len() >= KNOWN_TURNS_MAX {
+            self.known_turns.pop_front();
         }
-        self.past.push_back(KnownTurn {
+        self.known_turns.push_back(KnownTurn {
             line,
-            context: self.page.context(line, i64::MIN),
-            gone: None,
+            context: self.lines.context(line, i64::MIN),
+            wipe: None,
         });
     }
 
     /// Updates rows of a full-screen program; returns the turns that they end.
-    fn drawn(&mut self, height: u32, rows: &[ScreenRow]) -> Vec<Turn> {
-        self.screen.update(height, rows, &self.markers);
-        let found = self.screen.new_turns();
+    fn update_full_screen(&mut self, height: u32, rows: &[ScreenRow]) -> Vec<Turn> {
+        self.full_screen.update(height, rows, &self.markers);
+        let found = self.full_screen.new_turns();
         let turn = |(row, marker): (i64, usize)| Turn {
             line: None,
             marker: self.markers.text(marker),
-            summary: self.screen.page.summary(row),
+            summary: self.full_screen.rows.summary(row),
         };
         found.into_iter().map(turn).collect()
     }

@@ -31,7 +31,7 @@ use terminal::ExportTerminal;
 /// Players show markers in a list or on the time line.
 const MARKER_COLUMNS_MAX: usize = 80;
 
-/// What is exported.
+/// Options of the export.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AsciicastOptions {
     /// Exports this pane in its own size. Defaults to all text of the run as the console shows it; for

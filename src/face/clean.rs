@@ -51,8 +51,8 @@ pub(crate) fn one_line(text: &str) -> String {
     out
 }
 
-/// Whether the text is printable ASCII, as most text is. Checks all bytes without an early return, so
-/// that the compiler vectorizes the loop.
+/// Returns whether the text is printable ASCII, as most text is. Checks all bytes without an early
+/// return, so that the compiler vectorizes the loop.
 pub(super) fn is_printable(text: &str) -> bool {
     text.bytes()
         .fold(true, |all, byte| all & (byte.wrapping_sub(b' ') < 0x5f))

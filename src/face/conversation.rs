@@ -2,7 +2,7 @@
 
 use super::describe::{beginning, tool_result};
 use super::tone::Tone;
-use crate::agent::asks;
+use crate::agent::tool_question;
 use crate::event::TdEvent;
 
 /// Characters of a tool's result that are shown; the agent's transcript has the whole.
@@ -39,7 +39,7 @@ pub(super) fn conversation_lines(
             tool_args_summary,
             ..
         } => {
-            let what = asks(tool_name, tool_args_summary).filter(|what| what != tool_name);
+            let what = tool_question(tool_name, tool_args_summary).filter(|what| what != tool_name);
             let what = what.map_or(String::new(), |what| format!(": {what}"));
             vec![line(Tone::Dim, format!("* {tool_name}{what}"))]
         }
@@ -74,7 +74,7 @@ pub(super) fn conversation_lines(
     })
 }
 
-/// What agents write around the output of a command.
+/// Text that agents write around the output of a command.
 const AROUND_OUTPUT: &[&str] = &[
     "Chunk ID: ",
     "Wall time: ",

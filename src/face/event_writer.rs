@@ -158,7 +158,7 @@ impl<W: Write> EventWriter<W> {
         }
     }
 
-    /// Whether events are written in the wire format.
+    /// Returns whether events are written in the wire format.
     pub fn is_json(&self) -> bool {
         matches!(self.renderer, Renderer::Json)
     }
@@ -261,7 +261,7 @@ fn terminal_size() -> (usize, usize) {
     (columns, side(size.map(|size| size.ws_row), 24))
 }
 
-/// Whether the terminal cannot erase a line.
+/// Returns whether the terminal cannot erase a line.
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
 }

@@ -63,8 +63,8 @@ impl ExecutionLines {
     }
 }
 
-/// Whether the event is of a job in a pane and not reported: a shell's prompt shows the job, so only
-/// failures are.
+/// Returns whether the event belongs to a job in a pane and is not reported. A shell's prompt shows the
+/// job, so only failures are reported.
 fn is_silent_job(event: &TdEvent) -> bool {
     matches!(
         event,

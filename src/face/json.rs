@@ -58,7 +58,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_reads_as_its_envelope_and_orders_nothing(message in nasty()) {
+        fn a_line_parses_into_its_envelope_without_control_characters(message in nasty()) {
             let event = TdEvent::Warning {
                 execution_id: "x".into(),
                 context: "test".into(),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_has_no_number() {
+    fn lagged_has_no_number() {
         let mut line = String::new();
         push_lagged(&mut line, 7, Timestamp::from_micros(0));
         let expected = r#"{"seq":null,"ts":"1970-01-01T00:00:00.000000Z","event":{"type":"Lagged","missed":7}}"#;

@@ -10,7 +10,7 @@ pub(super) struct LiveRows {
 }
 
 impl LiveRows {
-    /// Whether the terminal shows exactly these rows.
+    /// Returns whether the terminal shows exactly these rows.
     pub fn shows(&self, rows: &[String], columns: usize) -> bool {
         self.rows == rows && (rows.is_empty() || self.columns == columns)
     }

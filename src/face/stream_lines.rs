@@ -27,7 +27,7 @@ pub(super) enum Origin {
     Model,
 }
 
-/// How the text of a line ends.
+/// The end of a line's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineEnd {
     /// With a line end.
@@ -63,8 +63,8 @@ impl StreamLine<'_> {
         }
     }
 
-    /// Whether the line is dropped when it has no visible text: a program only showed the cursor
-    /// again, or a line in parts ended.
+    /// Returns whether the line is dropped when it has no visible text: a program only showed the
+    /// cursor again, or a line in parts ended.
     pub fn is_optional(&self) -> bool {
         self.is_rest || self.end == LineEnd::Open
     }
@@ -229,7 +229,7 @@ impl OpenStream {
         self.origin == origin && self.name == name && self.execution_id == execution_id
     }
 
-    /// Whether no part of a line is held or was emitted.
+    /// Returns whether no part of a line is held or was emitted.
     fn is_at_line_start(&self) -> bool {
         self.open.is_empty() && !self.has_return && !self.is_rest
     }
@@ -320,7 +320,7 @@ impl OpenStream {
     }
 }
 
-/// Whether an event ends a model's answer, which has no end event of its own.
+/// Returns whether an event ends a model's answer, which has no end event of its own.
 fn ends_answer(event: &TdEvent) -> bool {
     !matches!(
         event,

@@ -103,12 +103,12 @@ impl Survey {
         self.unkept
     }
 
-    /// Whether the survey includes this pane's text.
+    /// Returns whether the survey includes this pane's text.
     pub(super) fn includes(&self, pane: &PaneId) -> bool {
         self.only.as_ref().is_none_or(|only| only == pane)
     }
 
-    /// Whether the survey is limited to one pane.
+    /// Returns whether the survey is limited to one pane.
     pub(super) fn is_of_one_pane(&self) -> bool {
         self.only.is_some()
     }

@@ -18,7 +18,7 @@ use crate::event::{Envelope, PaneId, TdEvent, lines_in};
 pub(crate) struct TextExport {
     survey: Survey,
     labels: SessionLabels,
-    /// Whether lines name their pane.
+    /// True if lines name their pane.
     is_labelled: bool,
     plain: PlainText,
     /// The execution of the last event.

@@ -149,7 +149,7 @@ fn text_outside_of_panes_is_unchanged() {
     assert_eq!(text([]), "");
 }
 
-/// See `cast/recorded/program.sh`.
+/// See `asciicast/recorded/program.sh`.
 #[test]
 fn a_recorded_pane_reads_like_the_capture() {
     let log = include_str!("asciicast/recorded/pane.jsonl").lines();
@@ -185,7 +185,7 @@ proptest! {
                 }
                 next += number;
             } else {
-                // Up to two lines that are not said yet.
+                // Up to two lines that have not settled.
                 let number = next + 2 - number;
                 lines.insert(number, format!("{text}\n"));
                 events.push(revised(number, &text));

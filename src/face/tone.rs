@@ -8,7 +8,7 @@ use super::clean::push_clean;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
-    /// What a person wrote to an agent.
+    /// A person's prompt to an agent.
     Prompt,
     Dim,
     Good,

@@ -29,7 +29,7 @@ const FOOT: &str = " ╰──●";
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TreeOptions {
     pub coloured: bool,
-    /// Whether the frame is drawn.
+    /// True if the frame is drawn.
     pub framed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the tree shows for events.
+//! Tests of the tree's rows.
 
 use proptest::prelude::*;
 

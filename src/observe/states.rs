@@ -158,7 +158,7 @@ impl States {
         self.question_due = question
             .filter(|(_, since)| !stands(since))
             .map(|(_, since)| *since + QUESTION_STANDS);
-        self.tracker.look(self.shown.clone(), at);
+        self.tracker.update(self.shown.clone(), at);
         let screen = self.tracker.current().cloned();
         let claim = screen.as_ref().map(|detected| self.of_screen(detected));
         self.claims.set_claim(StateSource::Screen, claim, at);

@@ -17,14 +17,15 @@ use super::rounds::{AdaptiveRounds, UNHURRIED};
 use super::schedule::{AdaptivePolling, PollSchedule};
 use super::snapshot::Snapshot;
 use super::state::PaneState;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::event::PaneId;
 
 /// A request for a session, from its arrival to its reply.
 #[derive(Debug)]
 pub(super) struct ActiveRequest {
     request: SessionRequest,
-    reply_to: ReplySender<SessionReply>,
+    /// `None` once the reply has been sent.
+    reply_to: Option<ReplySender<SessionReply>>,
     /// The time of the last evaluation, or of the request.
     evaluated: Duration,
     /// The listing of that evaluation.
@@ -53,7 +54,7 @@ impl ActiveRequest {
     ) -> Self {
         let mut active = Self {
             request,
-            reply_to,
+            reply_to: Some(reply_to),
             evaluated: now,
             evaluated_by: None,
             needs_listing_only: false,
@@ -79,7 +80,7 @@ impl ActiveRequest {
 
     /// Returns true if the requester still waits for the reply.
     pub fn is_awaited(&self) -> bool {
-        self.reply_to.is_awaited()
+        self.reply_to.as_ref().is_some_and(ReplySender::is_awaited)
     }
 
     /// Returns true if the request is to be replied to at once.
@@ -157,7 +158,7 @@ impl ActiveRequest {
                     && known.is_proved_by_screen(now.server_bytes);
                 (is_useful && !request.is_resting).then_some(ScreenSpec {
                     pane: pane_number(pane)?,
-                    height: known.numbers.height,
+                    height: known.numbers.shape.height,
                 })
             })
     }
@@ -327,32 +328,48 @@ impl ActiveRequest {
         departed.collect()
     }
 
-    /// Adds the result of a capture; `None` for a pane that is gone. Returns whether captures are
-    /// still missing.
-    pub fn add(&mut self, reply: Option<PaneReply>) -> bool {
-        if let Some(SessionReply::Present { panes, .. }) = &mut self.reply {
-            panes.extend(reply);
+    /// Adds the result of a capture, `None` for a pane that is gone. Sends the reply once it is complete.
+    pub fn add(&mut self, reply: Result<Option<PaneReply>>) {
+        match reply {
+            Ok(reply) => {
+                if let Some(SessionReply::Present { panes, .. }) = &mut self.reply {
+                    panes.extend(reply);
+                }
+                self.missing -= 1;
+                self.finish();
+            }
+            Err(error) => self.fail(&error),
         }
-        self.missing -= 1;
-        self.missing > 0
     }
 
-    /// Sends the reply, which must be complete.
-    pub fn finish(self) {
-        let Some(mut reply) = self.reply else { return };
+    /// Sends the reply if it is complete.
+    pub fn finish(&mut self) {
+        if self.missing > 0 {
+            return;
+        }
+        let (Some(mut reply), Some(reply_to)) = (self.reply.take(), self.reply_to.take()) else {
+            return;
+        };
         if let SessionReply::Present { panes, .. } = &mut reply {
             panes.sort_by_key(|pane| {
                 let state = pane.state();
                 (state.window_index, state.pane_index, state.pane)
             });
         }
-        self.reply_to.send(Ok(reply));
+        reply_to.send(Ok(reply));
     }
 
-    /// Sends an error instead of the reply.
-    pub fn fail(self, error: &Error) {
-        self.reply_to.send(Err(error.without_cause()));
+    /// Sends an error instead of the reply, if that has not been sent.
+    pub fn fail(&mut self, error: &Error) {
+        if let Some(reply_to) = self.reply_to.take() {
+            reply_to.send(Err(error.without_cause()));
+        }
     }
+}
+
+/// Sends an error to all requests that have not been replied to.
+pub(super) fn fail_all(requests: &mut [ActiveRequest], error: &Error) {
+    requests.iter_mut().for_each(|request| request.fail(error));
 }
 
 #[cfg(test)]

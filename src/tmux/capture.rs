@@ -51,8 +51,8 @@ pub struct ResyncSpec {
     pub open_pipe: Option<String>,
 }
 
-/// The data that a capture lacks to continue from it with the pane's bytes; see
-/// [`crate::track::Seam`].
+/// The state of the terminal beside a capture, which is needed to continue from it with the pane's
+/// bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResyncData {
     /// The modes of the terminal.
@@ -97,7 +97,7 @@ pub enum CaptureResult {
 /// expected server: panes of another one are gone.
 ///
 /// # Errors
-/// `is_gone()` without a server, `is_timeout()` when it does not answer.
+/// `is_gone()` without a server, `is_timeout()` when it does not reply.
 pub fn capture(
     server: &Server,
     clock: &Clock,
@@ -357,23 +357,23 @@ mod tests {
         }
     }
 
-    fn parse_all(answer: &str, specs: &[CaptureSpec]) -> Vec<CaptureResult> {
+    fn parse_all(output: &str, specs: &[CaptureSpec]) -> Vec<CaptureResult> {
         parse(
             &Nonce::fixed("NN"),
             &known(),
-            &format!("{answer}NNz\n"),
+            &format!("{output}NNz\n"),
             specs,
         )
     }
 
-    fn answer(numbers: &str, pid: u32, rows: &str, joined: &str) -> String {
+    fn output(numbers: &str, pid: u32, rows: &str, joined: &str) -> String {
         format!("NNh{numbers}NNr{pid}\n{rows}\n{joined}\n")
     }
 
     #[test]
     fn a_missing_pane_does_not_shift_the_others() {
         let missing = format!("NNh{}NNr42\n", " ".repeat(23));
-        let text = missing.clone() + &answer(STATE_7, 42, "12345\n67\n", "1234567\n") + &missing;
+        let text = missing.clone() + &output(STATE_7, 42, "12345\n67\n", "1234567\n") + &missing;
         let results = parse_all(
             &text,
             &[spec("%1", false), spec("%7", false), spec("%8", true)],
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn foreign_output_is_unreadable() {
         let specs = [spec("%7", false)];
-        let good = answer(STATE_7, 42, "a\nb\nc", "a\nb\nc");
+        let good = output(STATE_7, 42, "a\nb\nc", "a\nb\nc");
         assert!(matches!(
             parse_all(&good, &specs)[..],
             [CaptureResult::Captured(_)]
@@ -409,7 +409,7 @@ mod tests {
             String::new(),
             "no mark at all".into(),
             format!("x{good}"),
-            answer(STATE_7, 42, "a\nb", "a"),
+            output(STATE_7, 42, "a\nb", "a"),
             good.replace("%7", "%6"),
             good.replace("NNr", "NNx"),
             format!("{good}NNs\n"),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
 
-use super::active::ActiveRequest;
+use super::active::{ActiveRequest, fail_all};
 use super::batches::{CaptureCost, batches, screens_max};
 use super::capture::{CaptureResult, CaptureSpec, capture};
 use super::counters::Counters;
@@ -17,7 +17,7 @@ use super::probe::{Probed, ScreenSpec, probe};
 use super::reply::PaneReply;
 use super::server::Server;
 use super::server_idle::ServerIdle;
-use super::shared_capture::{Requests, SharedCapture, share};
+use super::shared_capture::{SharedCapture, deliver, share};
 use super::snapshot::Snapshot;
 use super::speculation::Speculations;
 use crate::clock::Clock;
@@ -96,6 +96,7 @@ impl TimedListing {
             freshness,
             is_new,
             screens,
+            speculations: Speculations::default(),
         }
     }
 }
@@ -191,11 +192,10 @@ impl Client {
         extent: Extent,
         screens: &[ScreenSpec],
         speculative: Vec<CaptureSpec>,
-    ) -> Result<(Snapshot, Speculations)> {
+    ) -> Result<Snapshot> {
         let mut now = self.freshness();
-        let none = Speculations::default();
         let Some(last) = self.last.take() else {
-            return Ok((self.list(extent, now)?, none));
+            return self.list(extent, now);
         };
         let are_names_old = now.at >= last.named_at + NAMES_AGE_MAX;
         let serves = match extent {
@@ -209,12 +209,12 @@ impl Client {
         if serves && screens.is_empty() {
             let snapshot = last.snapshot(now, false, HashMap::new());
             self.last = Some(last);
-            return Ok((snapshot, none));
+            return Ok(snapshot);
         }
         let was_idle = self.idle.listing_started(self.counters.cpu_time());
         // A change that went unnoticed after the last listing may be a rename.
         if extent >= Extent::Names || are_names_old || was_idle {
-            return Ok((self.list(extent, now)?, none));
+            return self.list(extent, now);
         }
         let (beside_max, alone_max) = screens_max(last.listing.panes.len());
         let (first, more) = screens.split_at(screens.len().min(beside_max));
@@ -222,7 +222,7 @@ impl Client {
         let probed = self.probe(Some(&last.listing), first, &speculative)?;
         let Some(listing) = probed.listing else {
             now = self.freshness();
-            return Ok((self.list(extent, now)?, none));
+            return self.list(extent, now);
         };
         let mut captured = by_pane(first, probed.screens);
         for more in more.chunks(alone_max) {
@@ -237,8 +237,10 @@ impl Client {
             named_at: last.named_at,
         });
         self.listing_count += 1;
-        let speculations = Speculations::new(speculative, probed.captures, probed_at);
-        Ok((last.snapshot(now, true, captured), speculations))
+        Ok(Snapshot {
+            speculations: Speculations::new(speculative, probed.captures, probed_at),
+            ..last.snapshot(now, true, captured)
+        })
     }
 
     /// Returns the number of the last listing, if it holds now.
@@ -324,15 +326,11 @@ impl Client {
 
     /// Takes the captures that requests need, in batches, and replies to each request once it has all
     /// of its captures.
-    pub fn complete(
-        &mut self,
-        requests: Vec<ActiveRequest>,
-        identity: &ServerIdentity,
-        mut speculations: Speculations,
-    ) {
-        let (mut requests, captures) = share(requests);
+    pub fn complete(&mut self, mut requests: Vec<ActiveRequest>, snapshot: Snapshot) {
+        let identity = &snapshot.listing.server;
+        let mut speculations = snapshot.speculations;
         let mut missing = Vec::new();
-        for capture in captures {
+        for capture in share(&mut requests) {
             match speculations.take_for(&capture.spec) {
                 Some(result) => {
                     let freshness = speculations.freshness;
@@ -351,7 +349,7 @@ impl Client {
                 return;
             }
             let mut batch: Vec<SharedCapture> = missing.by_ref().take(batch.len()).collect();
-            batch.retain(|capture| requests.await_capture(capture));
+            batch.retain(|capture| capture.is_awaited(&requests));
             if batch.is_empty() {
                 continue;
             }
@@ -360,7 +358,7 @@ impl Client {
             let results = match self.capture(identity, &specs) {
                 Ok(results) => results,
                 // The server hangs or is gone; the next request tries again.
-                Err(error) => return requests.fail(&error),
+                Err(error) => return fail_all(&mut requests, &error),
             };
             for (capture, result) in batch.into_iter().zip(results) {
                 self.deliver(capture, result, (identity, freshness), &mut requests);
@@ -374,7 +372,7 @@ impl Client {
         capture: SharedCapture,
         result: CaptureResult,
         (identity, freshness): (&ServerIdentity, Freshness),
-        requests: &mut Requests,
+        requests: &mut [ActiveRequest],
     ) {
         let SharedCapture {
             requests: readers,
@@ -393,7 +391,7 @@ impl Client {
             ))),
             Err(error) => Err(error),
         };
-        requests.add(&readers, reply);
+        deliver(reply, &readers, requests);
     }
 
     /// Retries a capture with truncated output, alone and without the history. Output is truncated

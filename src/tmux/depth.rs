@@ -48,7 +48,10 @@ fn growth(known: &CaptureDigest, now: &PaneState) -> Option<u32> {
     let known = &known.numbers;
     // Another width wraps lines elsewhere; another program may have cleared everything. With a lower
     // limit, tmux has dropped an unknown number of rows.
-    if known.width != now.width || known.pid != now.pid || known.history_limit > now.history_limit {
+    if known.shape.width != now.width
+        || known.shape.pid != now.pid
+        || known.history_limit > now.history_limit
+    {
         return None;
     }
     if let Some(growth) = now.history_size.checked_sub(known.history_size) {
@@ -81,7 +84,7 @@ mod tests {
 
     fn with(change: impl FnOnce(&mut PaneNumbers)) -> CaptureDigest {
         let mut digest = CaptureDigest::default();
-        (digest.numbers.width, digest.numbers.pid) = (80, 1);
+        (digest.numbers.shape.width, digest.numbers.shape.pid) = (80, 1);
         change(&mut digest.numbers);
         digest
     }
@@ -113,9 +116,9 @@ mod tests {
         assert_eq!(depth(None, &at(10), rows), 10);
         assert_eq!(depth(None, &at(1000), Margin::Rows(700)), 700);
         assert_eq!(depth(Some(&known_at(900)), &at(1000), Margin::All), 2000);
-        let narrower = with(|numbers| (numbers.history_size, numbers.width) = (1000, 79));
+        let narrower = with(|numbers| (numbers.history_size, numbers.shape.width) = (1000, 79));
         assert_eq!(depth(Some(&narrower), &at(1000), rows), 1000);
-        let respawned = with(|numbers| (numbers.history_size, numbers.pid) = (1000, 2));
+        let respawned = with(|numbers| (numbers.history_size, numbers.shape.pid) = (1000, 2));
         assert_eq!(depth(Some(&respawned), &at(1000), rows), 1000);
     }
 

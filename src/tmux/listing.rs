@@ -58,7 +58,7 @@ impl Listing {
     /// Queries a server for all of its sessions and panes, with the programs in the foreground.
     ///
     /// # Errors
-    /// `is_gone()` without a server, `is_timeout()` when it does not answer, `is_invalid_input()` when
+    /// `is_gone()` without a server, `is_timeout()` when it does not reply, `is_invalid_input()` when
     /// its version is not supported.
     pub fn fetch(server: &Server, clock: &Clock) -> Result<Self> {
         Self::query(server, clock, true)
@@ -295,8 +295,8 @@ pub(crate) mod tests {
         ]);
         known.server.pid = 42;
         let line = |pane, session| format!("%{pane} ${session} 90 24 7 1 2 0 1 3  11 6 a title\n");
-        let answer = format!("42 0 77\n{}{}{}", line(3, 10), line(1, 10), line(2, 1));
-        let now = known.refreshed(&answer).unwrap();
+        let output = format!("42 0 77\n{}{}{}", line(3, 10), line(1, 10), line(2, 1));
+        let now = known.refreshed(&output).unwrap();
         let ids = |listing: &Listing| -> Vec<_> {
             let panes = listing.panes.iter();
             panes
@@ -317,11 +317,11 @@ pub(crate) mod tests {
             );
         }
         for other in [
-            answer.replace("42 0", "43 0"),
-            answer.replace("%3", "%4"),
-            answer.replace("$1 ", "$2 "),
-            format!("{answer}{}", line(4, 10)),
-            answer.replacen(" 11 6 a title\n", " 11\n", 1),
+            output.replace("42 0", "43 0"),
+            output.replace("%3", "%4"),
+            output.replace("$1 ", "$2 "),
+            format!("{output}{}", line(4, 10)),
+            output.replacen(" 11 6 a title\n", " 11\n", 1),
             String::new(),
         ] {
             assert_eq!(known.refreshed(&other), None, "{other}");
@@ -353,10 +353,10 @@ pub(crate) mod tests {
     fn hostile_names_are_kept() {
         let nonce = Nonce::fixed("NN");
         let numbers = "%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5";
-        let answer = format!(
+        let output = format!(
             "NNs1 2 3.3aNNk/tmp/a b\n/sockNNe\nNNp{numbers}NNna: b\t.cNNwNMe\nNNcx\nNMp%2\nNNtat work\nNNe\nNNz\n"
         );
-        let listing = parse(&nonce, &answer).unwrap();
+        let listing = parse(&nonce, &output).unwrap();
         assert_eq!(listing.server.socket, PathBuf::from("/tmp/a b\n/sock"));
         let [state] = listing.panes.as_slice() else {
             panic!("{listing:?}")
@@ -365,7 +365,7 @@ pub(crate) mod tests {
         assert_eq!(state.window_name, "NMe\n");
         assert_eq!(state.command, "x\nNMp%2\n");
         assert_eq!(
-            parse(&nonce, answer.strip_suffix("NNz\n").unwrap()),
+            parse(&nonce, output.strip_suffix("NNz\n").unwrap()),
             None,
             "truncated"
         );

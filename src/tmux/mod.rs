@@ -31,13 +31,14 @@ mod request;
 mod pending;
 mod probe;
 mod rounds;
+mod speculation;
+
 mod snapshot;
 
 mod active;
 mod batches;
 mod server_idle;
 mod shared_capture;
-mod speculation;
 
 mod client;
 
@@ -45,28 +46,34 @@ mod scheduler;
 
 mod gateway;
 
-pub use capture::{
-    CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, PaneCapture, ResyncData, ResyncSpec, capture,
-};
-pub(crate) use counters::bytes_read_by;
-pub use depth::{BASELINE_ROWS, Margin};
-pub use digest::{CaptureDigest, Freshness};
-pub(crate) use foreground::foreground_program;
-pub use gateway::{Gateway, GatewayHandle};
-pub use id::{SessionId, WindowId};
-#[cfg(test)]
-pub(crate) use listing::tests::listing_of;
-pub use listing::{ListedSession, Listing, ServerIdentity};
-pub(crate) use observers::observer_panes;
-pub use pending::PendingReply;
-pub(crate) use pipe::{DrainMessage, DrainOutput, Drains, DroppedBytes, PipeToken};
 pub use pipe::{DrainProgram, drain};
-pub use reply::{DepartedPane, PaneReply, SessionReply};
-pub use request::{
-    CaptureRequest, ForegroundPrograms, NewPanes, PaneRequest, ReplyTime, ResyncRequest,
-    SessionRequest,
-};
 pub use schedule::{AdaptivePolling, PollSchedule};
 pub use server::Server;
-pub use state::{PaneNumbers, PaneShape, PaneState};
 pub use target::Target;
+
+// For the tests and benchmarks of this crate.
+#[doc(hidden)]
+pub use self::{
+    capture::{
+        CAPTURE_ROWS_MAX, CaptureResult, CaptureSpec, PaneCapture, ResyncData, ResyncSpec, capture,
+    },
+    depth::{BASELINE_ROWS, Margin},
+    digest::{CaptureDigest, Freshness},
+    gateway::{Gateway, GatewayHandle},
+    id::{SessionId, WindowId},
+    listing::{ListedSession, Listing, ServerIdentity},
+    pending::PendingReply,
+    reply::{DepartedPane, PaneReply, SessionReply},
+    request::{
+        CaptureRequest, ForegroundPrograms, NewPanes, PaneRequest, ReplyTime, ResyncRequest,
+        SessionRequest,
+    },
+    state::{PaneNumbers, PaneShape, PaneState},
+};
+
+pub(crate) use counters::bytes_read_by;
+pub(crate) use foreground::foreground_program;
+#[cfg(test)]
+pub(crate) use listing::tests::listing_of;
+pub(crate) use observers::observer_panes;
+pub(crate) use pipe::{DrainMessage, DrainOutput, Drains, DroppedBytes, PipeToken};

@@ -39,7 +39,7 @@ pub(super) struct Probed {
 /// expected server.
 ///
 /// # Errors
-/// `is_gone()` without a server, `is_timeout()` when it does not answer.
+/// `is_gone()` without a server, `is_timeout()` when it does not reply.
 pub(super) fn probe(
     server: &Server,
     clock: &Clock,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
-use super::active::ActiveRequest;
+use super::active::{ActiveRequest, fail_all};
 use super::client::{Client, Extent};
 use super::grid::next_tick;
 use super::listing::Listing;
@@ -55,7 +55,7 @@ impl Message {
     fn fail(self, error: &Error) {
         match self {
             Self::Listing(_, reply_to) => reply_to.send(Err(error.without_cause())),
-            Self::Session(request) => request.fail(error),
+            Self::Session(mut request) => request.fail(error),
             #[cfg(test)]
             Self::Panic => {}
         }
@@ -102,7 +102,8 @@ impl Scheduler {
             {
                 // Requests that arrived during the timeout have waited as long: they fail, too.
                 inbox.try_iter().for_each(|message| message.fail(&error));
-                fail_all(std::mem::take(&mut self.sessions), &error);
+                fail_all(&mut self.sessions, &error);
+                self.sessions.clear();
             }
         }
     }
@@ -284,10 +285,10 @@ impl Scheduler {
         screens.dedup_by_key(|screen| screen.pane);
         let capture_requests = due.iter().flat_map(ActiveRequest::capture_requests);
         let speculative = speculative_captures(capture_requests, began);
-        let (snapshot, speculations) = match self.client.snapshot(extent, &screens, speculative) {
-            Ok(taken) => taken,
+        let snapshot = match self.client.snapshot(extent, &screens, speculative) {
+            Ok(snapshot) => snapshot,
             Err(error) => {
-                fail_all(due, &error);
+                fail_all(&mut due, &error);
                 for (_, reply_to) in listings {
                     reply_to.send(Err(error.without_cause()));
                 }
@@ -317,8 +318,7 @@ impl Scheduler {
             is_flood: ready.iter().any(|request| request.is_flood),
             history_limit_min: limits.min().unwrap_or(0),
         };
-        self.client
-            .complete(ready, &snapshot.listing.server, speculations);
+        self.client.complete(ready, snapshot);
         if is_adaptive {
             let ended = self.client.now();
             self.adaptive_rounds
@@ -334,8 +334,4 @@ fn settled_interval(request: &ActiveRequest, holding: Option<u64>) -> Option<Dur
         PollSchedule::Fixed(interval) => request.is_settled_by(holding?).then_some(*interval),
         PollSchedule::Adaptive(_) => None,
     }
-}
-
-fn fail_all(requests: Vec<ActiveRequest>, error: &Error) {
-    requests.into_iter().for_each(|request| request.fail(error));
 }

@@ -124,15 +124,11 @@ impl Server {
         if status.success() {
             return Ok(output.text);
         }
-        let complaint = output.complaints.trim();
-        Err(Error::other(format!(
-            "{self}: {}",
-            if complaint.is_empty() {
-                "the command failed without an error message"
-            } else {
-                complaint
-            }
-        )))
+        let complaint = match output.complaints.trim() {
+            "" => "the command failed without an error message",
+            complaint => complaint,
+        };
+        Err(Error::other(format!("{self}: {complaint}")))
     }
 
     /// Queries the version of the server, and nothing else, because naming a pane can crash old servers.

@@ -1,4 +1,4 @@
-//! Whether a tmux server has done nothing since its last listing, judged by its CPU time (pure).
+//! The idleness of a tmux server since its last listing, judged by its CPU time (pure).
 //!
 //! A listing of a server that has not run since holds, and need not be requested again. A query makes
 //! the server run, also shortly after its reply. So its CPU time is sampled some time after each query;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::digest::{CaptureDigest, Freshness};
 use super::listing::Listing;
+use super::speculation::Speculations;
 use super::state::PaneState;
 
 /// All that is known of a server at one time.
@@ -19,6 +20,7 @@ pub(super) struct Snapshot {
     pub is_new: bool,
     /// The requested screens, by the numbers of their panes.
     pub screens: HashMap<u32, String>,
+    pub speculations: Speculations,
 }
 
 impl Snapshot {

@@ -47,7 +47,7 @@ pub(super) fn speculative_captures<'a>(
 }
 
 /// The results of speculative captures.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Speculations {
     captures: HashMap<PaneId, (CaptureSpec, CaptureResult)>,
     /// The time just before the captures.

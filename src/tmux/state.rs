@@ -22,7 +22,7 @@ pub struct PaneState {
     pub session_id: SessionId,
     /// The session's name now.
     pub session_name: String,
-    /// When the session was made, in seconds since 1970.
+    /// The time of the creation of the session, in seconds since 1970.
     pub session_created: i64,
     /// The window.
     pub window_id: WindowId,
@@ -86,10 +86,8 @@ pub struct PaneShape {
 /// The numbers of a pane that change with its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PaneNumbers {
-    /// The width in columns.
-    pub width: u32,
-    /// The height in rows.
-    pub height: u32,
+    /// The size and the process.
+    pub shape: PaneShape,
     /// The rows in the history.
     pub history_size: u32,
     /// The most rows that the history holds.
@@ -98,10 +96,6 @@ pub struct PaneNumbers {
     pub cursor: Cursor,
     /// True if the alternate screen is shown.
     pub alternate: bool,
-    /// The end of the program, if it has ended.
-    pub dead: Option<Death>,
-    /// The process that tmux started in the pane.
-    pub pid: u32,
 }
 
 /// The format variables that change while a pane's program only prints, in the order in which
@@ -132,14 +126,11 @@ impl PaneState {
     /// Returns the numbers that change with the pane's content.
     pub(super) fn numbers(&self) -> PaneNumbers {
         PaneNumbers {
-            width: self.width,
-            height: self.height,
+            shape: self.shape(),
             history_size: self.history_size,
             history_limit: self.history_limit,
             cursor: self.cursor,
             alternate: self.alternate,
-            dead: self.dead,
-            pid: self.pid,
         }
     }
 

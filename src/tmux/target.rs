@@ -114,6 +114,7 @@ impl Target {
     }
 
     /// Finds the panes of the target, each once and as its owner has it. None while nothing matches.
+    #[doc(hidden)]
     pub fn resolve(&self, listing: &Listing) -> Vec<PaneState> {
         let mut panes: Vec<PaneState> = Vec::new();
         for state in self.find(listing).1 {

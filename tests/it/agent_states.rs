@@ -1,7 +1,7 @@
-//! What the screens of agents say, compared with a list that was written by reading each of them.
+//! States of agents' screens, compared with a list that was written by reading each screen.
 //!
-//! The captures lie beside the repository. Many are cut out of a screen, without its input box:
-//! then nothing is said. `TD_BLESS=1` writes the list anew (then read what is new in it).
+//! The captures lie beside the repository. Many are excerpts of a screen without its input box, and
+//! show no state. `TD_BLESS=1` rewrites the list (then read its new lines).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,8 @@ use crate::recordings::{files_below, recordings};
 
 const LIST: &str = include_str!("agent_states.txt");
 
-/// Capture, and what it says: agent, state, rule, whether it is confirmed or inferred.
+/// Returns each capture with its agent, state, rule, and whether the state is confirmed or
+/// inferred.
 fn detected() -> Option<BTreeMap<String, String>> {
     let root = recordings()?.join("pane-captures");
     if !root.is_dir() {
@@ -26,7 +27,7 @@ fn detected() -> Option<BTreeMap<String, String>> {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
         let text = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
         let rows: Vec<&str> = text.lines().collect();
-        let said = match rules.detect(&AgentScreen::of(&rows)) {
+        let state_line = match rules.detect(&AgentScreen::of(&rows)) {
             Some(detected) => {
                 let how = ["confirmed", "inferred"][usize::from(detected.inferred)];
                 format!(
@@ -36,19 +37,19 @@ fn detected() -> Option<BTreeMap<String, String>> {
             }
             None => "-\t-\t-\t-".to_owned(),
         };
-        (name.to_owned(), said)
+        (name.to_owned(), state_line)
     };
     Some(paths.iter().map(row).collect())
 }
 
 #[test]
-fn what_captures_say_is_known() {
+fn captures_have_their_listed_states() {
     let Some(detected) = detected() else { return };
     if std::env::var_os("TD_BLESS").is_some() {
         let comments = LIST.lines().filter(|line| line.starts_with('#'));
         let lines = detected
             .iter()
-            .map(|(name, said)| format!("{name}\t{said}"));
+            .map(|(name, state_line)| format!("{name}\t{state_line}"));
         let text: Vec<String> = comments.map(str::to_owned).chain(lines).collect();
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/agent_states.txt");
         fs::write(path, text.join("\n") + "\n").unwrap();
@@ -57,15 +58,15 @@ fn what_captures_say_is_known() {
     let listed = LIST.lines().filter(|line| !line.starts_with('#'));
     let listed = listed.filter_map(|line| line.split_once('\t'));
     let listed: BTreeMap<&str, &str> = listed.collect();
-    // Captures that came later are detected too, and have to be read and listed.
-    for (name, said) in &detected {
+    // New captures fail here until they are read and listed.
+    for (name, state_line) in &detected {
         let expected = listed.get(name.as_str()).copied();
-        // The one error that is worse than saying nothing.
-        let is_done = |said: &str| said.split('\t').nth(1) == Some("done");
+        // A false `done` is the one error that is worse than no state.
+        let is_done = |state_line: &str| state_line.split('\t').nth(1) == Some("done");
         assert!(
-            !is_done(said) || expected.is_some_and(is_done),
+            !is_done(state_line) || expected.is_some_and(is_done),
             "{name} is taken for done"
         );
-        assert_eq!(Some(said.as_str()), expected, "{name}");
+        assert_eq!(Some(state_line.as_str()), expected, "{name}");
     }
 }

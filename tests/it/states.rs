@@ -67,7 +67,7 @@ fn states(seen: &[Envelope]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn each_state_is_told_once() {
+fn each_state_is_reported_once() {
     let server = TmuxServer::new();
     let pane = start(&server);
     let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
@@ -151,7 +151,7 @@ fn a_command_is_run_when_a_pane_comes_into_a_state() {
 }
 
 #[test]
-fn a_user_s_rules_stand_in_the_place_of_ours() {
+fn user_rules_replace_built_in_ones() {
     let server = TmuxServer::new();
     let data = server.directory().join("data");
     let rules = data.join("states");
@@ -192,7 +192,7 @@ fn a_user_s_rules_stand_in_the_place_of_ours() {
 }
 
 #[test]
-fn nothing_is_told_where_nothing_is_wanted() {
+fn states_are_not_reported_when_disabled() {
     let server = TmuxServer::new();
     start(&server);
     let data = server.directory().join("data");

@@ -1,4 +1,4 @@
-//! The tmux rooms against real servers.
+//! Captures, listings and targets against real tmux servers.
 
 use std::collections::HashMap;
 
@@ -9,20 +9,20 @@ use td_observe::track::{Death, TmuxVersion};
 use td_observe::{Clock, PaneId};
 
 use crate::support::{CEILING, TmuxServer, wait_for};
-use crate::tmux_gateway::{look_of, panes};
+use crate::tmux_gateway::{capture_of, panes};
 
-/// A program that stays and prints nothing.
+/// A program that runs forever and prints nothing.
 pub const STAY: &str = "exec cat";
 
 #[track_caller]
-fn shots(tmux: &TmuxServer, shots: &[CaptureSpec]) -> Vec<CaptureResult> {
+fn capture_all(tmux: &TmuxServer, specs: &[CaptureSpec]) -> Vec<CaptureResult> {
     let known = tmux.listing().server;
-    capture(&tmux.server(), &Clock::system(), &known, shots).unwrap()
+    capture(&tmux.server(), &Clock::system(), &known, specs).unwrap()
 }
 
 #[track_caller]
-fn view(tmux: &TmuxServer, pane: &str, depth: u32) -> PaneCapture {
-    match shots(
+fn capture_one(tmux: &TmuxServer, pane: &str, depth: u32) -> PaneCapture {
+    match capture_all(
         tmux,
         &[CaptureSpec {
             pane: pane.into(),
@@ -33,13 +33,13 @@ fn view(tmux: &TmuxServer, pane: &str, depth: u32) -> PaneCapture {
     )
     .remove(0)
     {
-        CaptureResult::Captured(view) => *view,
+        CaptureResult::Captured(pane) => *pane,
         other => panic!("{other:?}"),
     }
 }
 
-fn texts(view: &PaneCapture) -> Vec<(&str, bool)> {
-    view.capture
+fn texts(pane: &PaneCapture) -> Vec<(&str, bool)> {
+    pane.capture
         .rows
         .iter()
         .map(|row| (row.text.as_str(), row.wrapped))
@@ -51,28 +51,31 @@ fn state_and_text_are_of_one_instant_while_a_pane_floods() {
     let tmux = TmuxServer::new();
     let pane = tmux.new_session("flood", 40, 10, "seq 1 1000000000");
     for _ in 0..40 {
-        let view = view(&tmux, &pane, 500);
-        let look = &view.capture;
-        assert_eq!(look.rows.len(), (look.history_size.min(500) + 10) as usize);
-        // Numbers follow each other down to the cursor, and the cursor stands right behind.
-        let at = look.history_rows() + look.cursor.y as usize;
-        let numbers: Vec<u64> = look.rows[..at]
+        let pane_capture = capture_one(&tmux, &pane, 500);
+        let capture = &pane_capture.capture;
+        assert_eq!(
+            capture.rows.len(),
+            (capture.history_size.min(500) + 10) as usize
+        );
+        // The numbers are consecutive down to the cursor, which follows the last one.
+        let at = capture.history_rows() + capture.cursor.y as usize;
+        let numbers: Vec<u64> = capture.rows[..at]
             .iter()
             .map(|row| row.text.parse().unwrap())
             .collect();
         assert!(
             numbers.windows(2).all(|two| two[0] + 1 == two[1]),
-            "{look:#?}"
+            "{capture:#?}"
         );
         // A read may end between the carriage return and the line feed.
-        let x = look.cursor.x as usize;
-        assert!(x == look.rows[at].text.len() || x == 0, "{look:#?}");
+        let x = capture.cursor.x as usize;
+        assert!(x == capture.rows[at].text.len() || x == 0, "{capture:#?}");
         assert!(
-            look.rows[at + 1..].iter().all(|row| row.text.is_empty()),
-            "{look:#?}"
+            capture.rows[at + 1..].iter().all(|row| row.text.is_empty()),
+            "{capture:#?}"
         );
         if cfg!(target_os = "linux") {
-            assert!(look.bytes_before.unwrap() <= look.bytes_after.unwrap());
+            assert!(capture.bytes_before.unwrap() <= capture.bytes_after.unwrap());
         }
     }
 }
@@ -84,9 +87,9 @@ fn wrapped_rows_and_wide_characters() {
                   printf '0123456789          end\\nready'; exec cat";
     let pane = tmux.new_session("wrap", 10, 14, script);
     tmux.wait_for_text(&pane, "ready");
-    let view = view(&tmux, &pane, 0);
+    let pane_capture = capture_one(&tmux, &pane, 0);
     assert_eq!(
-        texts(&view)[..11],
+        texts(&pane_capture)[..11],
         [
             ("0123456789", true),
             ("abcde  ", false),
@@ -104,22 +107,22 @@ fn wrapped_rows_and_wide_characters() {
 }
 
 #[test]
-fn the_alternate_screen_and_the_one_behind_it() {
+fn the_alternate_screen_and_the_normal_one_behind_it() {
     let tmux = TmuxServer::new();
     let script = "seq 1 30; printf 'normal  \\ncur'; printf '\\033[?1049h\\033[2;3Halt ready'; cat";
     let pane = tmux.new_session("alt", 20, 6, script);
     tmux.wait_for_text(&pane, "alt ready");
-    let view = view(&tmux, &pane, 1000);
-    let look = &view.capture;
-    assert!(look.alternate && look.is_complete());
-    assert_eq!(look.rows.len(), look.history_size as usize + 6);
-    assert_eq!(look.rows[0].text, "1");
-    let rows: Vec<_> = look.rows[look.history_rows()..]
+    let pane_capture = capture_one(&tmux, &pane, 1000);
+    let capture = &pane_capture.capture;
+    assert!(capture.alternate && capture.is_complete());
+    assert_eq!(capture.rows.len(), capture.history_size as usize + 6);
+    assert_eq!(capture.rows[0].text, "1");
+    let rows: Vec<_> = capture.rows[capture.history_rows()..]
         .iter()
         .map(|row| &*row.text)
         .collect();
     assert_eq!(rows, ["", "  alt ready", "", "", "", ""]);
-    let saved = look.saved.as_ref().unwrap();
+    let saved = capture.saved.as_ref().unwrap();
     let rows: Vec<_> = saved.rows.iter().map(|row| &*row.text).collect();
     assert_eq!(rows, ["27", "28", "29", "30", "normal  ", "cur"]);
     assert_eq!((saved.cursor.x, saved.cursor.y), (3, 5));
@@ -130,28 +133,28 @@ fn a_missing_pane_is_gone_and_the_others_are_not() {
     let tmux = TmuxServer::new();
     let pane = tmux.new_session("here", 20, 5, "printf ready; exec cat");
     tmux.wait_for_text(&pane, "ready");
-    let shot = |pane: &str| CaptureSpec {
+    let spec = |pane: &str| CaptureSpec {
         pane: pane.into(),
         depth: 10,
         saved: true,
         resync: None,
     };
-    let shown = shots(&tmux, &[shot("%998"), shot(&pane), shot("%999")]);
+    let results = capture_all(&tmux, &[spec("%998"), spec(&pane), spec("%999")]);
     assert!(
         matches!(
-            &shown[..],
+            &results[..],
             [
                 CaptureResult::Gone,
                 CaptureResult::Captured(_),
                 CaptureResult::Gone
             ]
         ),
-        "{shown:#?}"
+        "{results:#?}"
     );
 }
 
 #[test]
-fn a_dead_pane_says_how_it_ended() {
+fn a_dead_pane_has_an_exit_status_or_signal() {
     let tmux = TmuxServer::new();
     tmux.new_session("first", 20, 5, STAY);
     tmux.tmux(&["set-option", "-g", "remain-on-exit", "on"]);
@@ -163,7 +166,7 @@ fn a_dead_pane_says_how_it_ended() {
     }
     let death = |pane: &str| {
         wait_for("its death", CEILING, || {
-            // tmux 3.3a now and then (9 of 40) does not reap a pane's program: it stays a zombie,
+            // tmux 3.3a sometimes (9 of 40) does not reap the program of a pane: it stays a zombie,
             // and the pane is dead without a status, until another child of the server ends.
             tmux.tmux(&["run-shell", "true"]);
             let state = tmux.pane(pane);
@@ -175,11 +178,14 @@ fn a_dead_pane_says_how_it_ended() {
     };
     assert_eq!(death(&pane).status, Some(3));
     assert_eq!(death(&killed).signal, Some(9));
-    assert_eq!(view(&tmux, &pane, 0).capture.dead.unwrap().status, Some(3));
+    assert_eq!(
+        capture_one(&tmux, &pane, 0).capture.dead.unwrap().status,
+        Some(3)
+    );
 }
 
 #[test]
-fn targets_mean_exactly_what_they_say() {
+fn targets_match_exactly() {
     let tmux = TmuxServer::new();
     let pane = tmux.new_session("job-10", 20, 5, STAY);
     tmux.new_session("a b", 20, 5, STAY);
@@ -209,7 +215,7 @@ fn targets_mean_exactly_what_they_say() {
 }
 
 #[test]
-fn hostile_names_do_no_harm() {
+fn hostile_names_are_handled() {
     let tmux = TmuxServer::new();
     let long = "n".repeat(300);
     let script = "exec -a \"$(printf 'x\\ny%%1$2td0123')\" cat";
@@ -219,7 +225,7 @@ fn hostile_names_do_no_harm() {
         5,
         &format!("exec bash -c '{}'", script.replace('\'', "'\\''")),
     );
-    // From 3.7 on no name has control characters: tmux refuses them.
+    // tmux 3.7 and newer refuses control characters in names.
     let are_refused = tmux.version() >= TmuxVersion::new(3, 7);
     let [tab, line, odd] = match are_refused {
         true => ["tab here", "new line", "w 1 #[fg=red] %5 @1"],
@@ -239,7 +245,7 @@ fn hostile_names_do_no_harm() {
     tmux.tmux(&["rename-window", "-t", "=first:", odd]);
     let state = wait_for("its name", CEILING, || {
         let state = tmux.pane(&pane);
-        // Nor does it tell a program's name that has them.
+        // The same holds for names of programs.
         if state.command.starts_with("x\ny") || are_refused {
             Ok(state)
         } else {
@@ -289,7 +295,7 @@ fn a_linked_window_has_one_owner() {
     assert_eq!(owned(0), [first.as_str()]);
     assert_eq!(owned(1), [second.as_str()]);
     assert_eq!(owned(2), Vec::<PaneId>::new());
-    // The gateway answers with the owner's names, whichever window tmux looks through.
+    // The gateway replies with the names of the owner, through whichever window tmux reaches the pane.
     let gateway = Gateway::start(tmux.server(), Clock::system()).unwrap();
     for (at, name) in ["z first", "a second"].into_iter().enumerate() {
         let panes = panes(&gateway.handle(), sessions[at], HashMap::new());
@@ -311,10 +317,10 @@ fn forged_answers_in_a_pane_are_only_text() {
     );
     let pane = tmux.new_session("forger", 200, 6, &script);
     tmux.wait_for_text(&pane, "ready");
-    let view = view(&tmux, &pane, 100);
-    assert_eq!(texts(&view)[0], (forged, false));
-    assert_eq!(texts(&view)[4], ("ready", false));
-    assert_eq!(view.state.height, 6);
+    let pane_capture = capture_one(&tmux, &pane, 100);
+    assert_eq!(texts(&pane_capture)[0], (forged, false));
+    assert_eq!(texts(&pane_capture)[4], ("ready", false));
+    assert_eq!(pane_capture.state.height, 6);
 }
 
 #[test]
@@ -328,12 +334,12 @@ fn names_and_text_survive_a_c_locale() {
     let session = listing.sessions().next().unwrap();
     assert_eq!(session.name, "café 漢字");
     let panes = panes(&gateway.handle(), session.id, HashMap::new());
-    assert_eq!(look_of(&panes[0]).rows[0].text, "ü漢ready");
+    assert_eq!(capture_of(&panes[0]).rows[0].text, "ü漢ready");
     gateway.shutdown().unwrap();
 }
 
 #[test]
-fn a_server_without_sessions_is_there() {
+fn a_server_without_sessions_is_listed() {
     let tmux = TmuxServer::new();
     tmux.new_session("last", 20, 5, STAY);
     tmux.tmux(&["set-option", "-s", "exit-empty", "off"]);

@@ -1,4 +1,4 @@
-//! The gateway against real servers: many askers, few processes, servers that hang or go.
+//! The gateway against real servers: many requesters, few processes, servers that hang or end.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,17 +13,17 @@ use td_observe::{Clock, PaneId};
 use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
 use crate::tmux::STAY;
 
-/// The panes of a session that is there.
+/// Returns the panes of a session, which must exist.
 #[track_caller]
 pub fn panes(
     gateway: &GatewayHandle,
     session_id: SessionId,
-    wants: HashMap<PaneId, PaneRequest>,
+    requests: HashMap<PaneId, PaneRequest>,
 ) -> Vec<PaneReply> {
     match gateway
         .session(SessionRequest {
             session_id,
-            panes: wants,
+            panes: requests,
             ..SessionRequest::default()
         })
         .unwrap()
@@ -34,139 +34,142 @@ pub fn panes(
 }
 
 #[track_caller]
-pub fn look_of(answer: &PaneReply) -> &Look {
-    match answer {
+pub fn capture_of(reply: &PaneReply) -> &Look {
+    match reply {
         PaneReply::Captured { capture, .. } => capture,
-        PaneReply::Unchanged(state, _) | PaneReply::Listed(state) => panic!("no look at {state:?}"),
+        PaneReply::Unchanged(state, _) | PaneReply::Listed(state) => {
+            panic!("no capture of {state:?}")
+        }
     }
 }
 
-/// What a poller would want next.
-fn again(
+/// Returns the next requests of a poller.
+fn next_requests(
     panes: &[PaneReply],
-    seen: &mut HashMap<PaneId, CaptureDigest>,
+    digests: &mut HashMap<PaneId, CaptureDigest>,
 ) -> HashMap<PaneId, PaneRequest> {
-    for answer in panes {
+    for reply in panes {
         if let PaneReply::Captured {
             state, digest: new, ..
-        } = answer
+        } = reply
         {
-            seen.insert(state.pane(), (**new).clone());
+            digests.insert(state.pane(), (**new).clone());
         }
     }
-    let want = |seen: &CaptureDigest| {
+    let request = |digest: &CaptureDigest| {
         PaneRequest::Capture(CaptureRequest {
-            known: Some(seen.clone()),
+            known: Some(digest.clone()),
             margin: Margin::Rows(20),
             settles_at: None,
             is_resting: false,
         })
     };
-    seen.iter()
-        .map(|(pane, seen)| (pane.clone(), want(seen)))
+    digests
+        .iter()
+        .map(|(pane, digest)| (pane.clone(), request(digest)))
         .collect()
 }
 
 #[test]
-fn a_session_is_followed_from_look_to_look() {
+fn a_session_is_followed_from_capture_to_capture() {
     let tmux = TmuxServer::new();
     let script = "seq 1 1000; printf ready; read line; seq 1001 1100; printf done; exec cat";
     let pane = tmux.new_session("follow", 40, 10, script);
     tmux.wait_for_text(&pane, "ready");
-    let gateway = Gateway::start(tmux.server(), Clock::system()).unwrap();
-    let ask = gateway.handle();
-    let listing = ask.listing().unwrap();
+    let running = Gateway::start(tmux.server(), Clock::system()).unwrap();
+    let gateway = running.handle();
+    let listing = gateway.listing().unwrap();
     let id = listing.sessions().next().unwrap().id;
     assert!(!listing.pane(&pane).unwrap().command.is_empty());
 
-    let first = panes(&ask, id, HashMap::new());
-    let look = look_of(&first[0]);
-    assert_eq!(look.history_rows(), BASELINE_ROWS as usize);
-    let mut seen = HashMap::new();
-    let wants = again(&first, &mut seen);
-    wait_for("a look that is saved", CEILING, || {
-        match panes(&ask, id, wants.clone()).remove(0) {
+    let first = panes(&gateway, id, HashMap::new());
+    let capture = capture_of(&first[0]);
+    assert_eq!(capture.history_rows(), BASELINE_ROWS as usize);
+    let mut digests = HashMap::new();
+    let requests = next_requests(&first, &mut digests);
+    wait_for("an unchanged pane", CEILING, || {
+        match panes(&gateway, id, requests.clone()).remove(0) {
             PaneReply::Unchanged(state, _) => {
                 assert_eq!(state.pane(), pane.as_str());
                 Ok(())
             }
-            look => Err(Box::new(look)),
+            other => Err(Box::new(other)),
         }
     });
 
     tmux.tmux(&["send-keys", "-t", &pane, "Enter"]);
     tmux.wait_for_text(&pane, "done");
     tmux.tmux(&["split-window", "-d", "-t", &pane, STAY]);
-    let next = panes(&ask, id, wants.clone());
+    let next = panes(&gateway, id, requests.clone());
     assert_eq!(next.len(), 2, "the new pane too: {next:?}");
-    let look = look_of(&next[0]);
-    let grown = look.history_size - seen[pane.as_str()].numbers.history_size;
+    let capture = capture_of(&next[0]);
+    let grown = capture.history_size - digests[pane.as_str()].numbers.history_size;
     assert!(grown >= 100, "{grown}");
-    assert_eq!(look.history_rows(), grown as usize + 20);
-    assert!(look.rows.iter().any(|row| row.text == "1001"));
+    assert_eq!(capture.history_rows(), grown as usize + 20);
+    assert!(capture.rows.iter().any(|row| row.text == "1001"));
 
     tmux.tmux(&["kill-pane", "-t", &pane]);
-    let left = panes(&ask, id, wants);
+    let left = panes(&gateway, id, requests);
     assert_eq!(left.len(), 1);
     assert_ne!(left[0].state().pane(), pane.as_str());
     tmux.new_session("other", 20, 5, STAY);
     tmux.tmux(&["rename-session", "-t", "=follow", "renamed"]);
-    let answer = ask
+    let reply = gateway
         .session(SessionRequest {
             session_id: id,
             ..SessionRequest::default()
         })
         .unwrap();
     assert!(
-        matches!(&answer, SessionReply::Present { name, .. } if name == "renamed"),
-        "{answer:?}"
+        matches!(&reply, SessionReply::Present { name, .. } if name == "renamed"),
+        "{reply:?}"
     );
     tmux.tmux(&["kill-session", "-t", "=renamed"]);
-    let answer = ask
+    let reply = gateway
         .session(SessionRequest {
             session_id: id,
             ..SessionRequest::default()
         })
         .unwrap();
-    assert!(matches!(answer, SessionReply::Gone { .. }), "{answer:?}");
-    gateway.shutdown().unwrap();
+    assert!(matches!(reply, SessionReply::Gone { .. }), "{reply:?}");
+    running.shutdown().unwrap();
 }
 
 #[test]
-fn a_server_that_is_gone_says_so_and_a_new_one_is_another() {
+fn a_gone_server_is_an_error_and_a_new_one_is_another() {
     let tmux = TmuxServer::new();
-    let gateway = Gateway::start(tmux.server(), Clock::system()).unwrap();
-    let ask = gateway.handle();
-    assert!(ask.listing().unwrap_err().is_gone(), "not there yet");
+    let running = Gateway::start(tmux.server(), Clock::system()).unwrap();
+    let gateway = running.handle();
+    assert!(gateway.listing().unwrap_err().is_gone(), "not there yet");
     tmux.new_session("one", 20, 5, STAY);
-    let listing = ask.listing().unwrap();
+    let listing = gateway.listing().unwrap();
     let id = listing.sessions().next().unwrap().id;
-    let look = || SessionRequest {
+    let request = || SessionRequest {
         session_id: id,
         server: Some(listing.server.clone()),
         ..SessionRequest::default()
     };
     assert!(matches!(
-        ask.session(look()).unwrap(),
+        gateway.session(request()).unwrap(),
         SessionReply::Present { .. }
     ));
     tmux.kill();
-    let error = ask.session(look()).unwrap_err();
+    let error = gateway.session(request()).unwrap_err();
     assert!(error.is_gone(), "{error:?}");
     tmux.new_session("two", 20, 5, STAY);
     assert_eq!(
-        ask.listing().unwrap().sessions().next().unwrap().id,
+        gateway.listing().unwrap().sessions().next().unwrap().id,
         id,
         "the same id again"
     );
-    let answer = ask.session(look()).unwrap();
-    assert_eq!(answer, SessionReply::OtherServer);
-    gateway.shutdown().unwrap();
+    let reply = gateway.session(request()).unwrap();
+    assert_eq!(reply, SessionReply::OtherServer);
+    running.shutdown().unwrap();
 }
 
 #[test]
-fn a_server_that_ends_while_it_is_asked_is_gone() {
-    // tmux's client then ends without a word, when the moment is met.
+fn a_server_that_ends_during_a_query_is_gone() {
+    // The client of tmux may then end silently.
     for _ in 0..25 {
         let tmux = TmuxServer::new();
         tmux.new_session("one", 20, 5, STAY);
@@ -188,25 +191,29 @@ fn a_server_that_ends_while_it_is_asked_is_gone() {
 }
 
 #[test]
-fn a_hung_server_is_a_timeout_for_all_and_recovers() {
+fn a_hung_server_is_a_timeout_for_all_requesters_and_recovers() {
     let tmux = TmuxServer::new();
     tmux.new_session("hung", 20, 5, STAY);
     let server = tmux.server().with_timeout(Duration::from_millis(300));
-    let gateway = Gateway::start(server, Clock::system()).unwrap();
-    let ask = gateway.handle();
-    let id = ask.listing().unwrap().sessions().next().unwrap().id;
+    let running = Gateway::start(server, Clock::system()).unwrap();
+    let gateway = running.handle();
+    let id = gateway.listing().unwrap().sessions().next().unwrap().id;
     let stopped = Stopped::new(tmux.pid());
     let began = Instant::now();
-    let look = || SessionRequest {
+    let request = || SessionRequest {
         session_id: id,
         ..SessionRequest::default()
     };
-    let asked: Vec<_> = (0..5)
-        .map(|_| ask.request_session(look()).unwrap())
+    let pending_replies: Vec<_> = (0..5)
+        .map(|_| gateway.request_session(request()).unwrap())
         .collect();
-    // One that does not wait for its answer takes nobody's time.
-    drop(ask.request_listing(ForegroundPrograms::Omitted).unwrap());
-    for pending in asked {
+    // A withdrawn request costs nothing.
+    drop(
+        gateway
+            .request_listing(ForegroundPrograms::Omitted)
+            .unwrap(),
+    );
+    for pending in pending_replies {
         let error = pending.wait().unwrap_err();
         assert!(error.is_timeout(), "{error:?}");
     }
@@ -216,80 +223,82 @@ fn a_hung_server_is_a_timeout_for_all_and_recovers() {
         began.elapsed()
     );
     drop(stopped);
-    let answer = wait_for("an answer again", CEILING, || ask.session(look()));
-    assert!(matches!(answer, SessionReply::Present { .. }));
-    gateway.shutdown().unwrap();
+    let reply = wait_for("a reply again", CEILING, || gateway.session(request()));
+    assert!(matches!(reply, SessionReply::Present { .. }));
+    running.shutdown().unwrap();
 }
 
 #[test]
-fn a_hundred_panes_are_a_few_processes() {
+fn a_hundred_panes_take_a_few_processes() {
     let tmux = TmuxServer::new();
     tmux.new_session("s0", 80, 24, "printf ready; exec cat");
     let more: String = (1..100)
         .map(|number| format!("new-session -d -s s{number} -x 80 -y 24 'printf ready; exec cat'\n"))
         .collect();
     tmux.script(&more);
-    let gateway = Gateway::start(tmux.server(), Clock::system()).unwrap();
-    let ask = gateway.handle();
-    let listing = ask.listing().unwrap();
+    let running = Gateway::start(tmux.server(), Clock::system()).unwrap();
+    let gateway = running.handle();
+    let listing = gateway.listing().unwrap();
     let ids: Vec<SessionId> = listing.sessions().map(|session| session.id).collect();
     assert_eq!(ids.len(), 100);
-    let mut seen: HashMap<SessionId, HashMap<PaneId, CaptureDigest>> = HashMap::new();
-    let mut wants: HashMap<SessionId, HashMap<PaneId, PaneRequest>> = HashMap::new();
+    let mut digests: HashMap<SessionId, HashMap<PaneId, CaptureDigest>> = HashMap::new();
+    let mut requests: HashMap<SessionId, HashMap<PaneId, PaneRequest>> = HashMap::new();
     let mut tick = || {
-        let before = ask.processes();
-        let asked: Vec<(SessionId, PendingReply<SessionReply>)> = ids
+        let before = gateway.processes();
+        let pending_replies: Vec<(SessionId, PendingReply<SessionReply>)> = ids
             .iter()
             .map(|&session_id| {
-                let wants = wants.get(&session_id).cloned().unwrap_or_default();
-                let look = SessionRequest {
+                let requests = requests.get(&session_id).cloned().unwrap_or_default();
+                let request = SessionRequest {
                     session_id,
-                    panes: wants,
+                    panes: requests,
                     ..SessionRequest::default()
                 };
-                (session_id, ask.request_session(look).unwrap())
+                (session_id, gateway.request_session(request).unwrap())
             })
             .collect();
-        let mut looks = 0;
-        for (id, pending) in asked {
+        let mut captures = 0;
+        for (id, pending) in pending_replies {
             let SessionReply::Present { panes, .. } = pending.wait().unwrap() else {
                 panic!("{id} is gone")
             };
             assert_eq!(panes.len(), 1);
-            looks += panes
+            captures += panes
                 .iter()
                 .filter(|pane| matches!(pane, PaneReply::Captured { .. }))
                 .count();
-            wants.insert(id, again(&panes, seen.entry(id).or_default()));
+            requests.insert(id, next_requests(&panes, digests.entry(id).or_default()));
         }
-        (looks, ask.processes() - before)
+        (captures, gateway.processes() - before)
     };
-    let (looks, processes) = tick();
-    assert_eq!(looks, 100);
-    // A listing and three batches; a loaded machine may spread the questions.
+    let (captures, processes) = tick();
+    assert_eq!(captures, 100);
+    // A listing and three batches; a loaded machine may spread the requests.
     assert!(processes <= 10, "{processes}");
-    wait_for("a tick without a look", CEILING, || match tick() {
+    wait_for("a tick without a capture", CEILING, || match tick() {
         (0, processes) if processes <= 3 => Ok(()),
         other => Err(other),
     });
-    gateway.shutdown().unwrap();
+    running.shutdown().unwrap();
 }
 
 #[test]
-fn a_server_that_stands_still_is_left_alone_and_what_it_is_told_is_seen_at_once() {
+fn an_idle_server_is_left_alone_and_changes_are_seen_at_once() {
     if std::fs::read_to_string("/proc/self/schedstat").is_ok_and(|text| text.starts_with("0 ")) {
         eprintln!("SKIPPED: this kernel does not tell how long processes run");
         return;
     }
     let tmux = TmuxServer::new();
     tmux.new_session("first", 80, 24, STAY);
-    let gateway = Gateway::start(tmux.server(), Clock::system()).unwrap();
-    let ask = gateway.handle();
+    let running = Gateway::start(tmux.server(), Clock::system()).unwrap();
+    let gateway = running.handle();
     let list = || {
-        let pending = ask.request_listing(ForegroundPrograms::Omitted).unwrap();
+        let pending = gateway
+            .request_listing(ForegroundPrograms::Omitted)
+            .unwrap();
         pending.wait().unwrap()
     };
-    let (mut processes, mut asked_at) = (0, Instant::now());
+    let (mut processes, mut queried_at) = (0, Instant::now());
     for (at, change) in [
         ["new-session", "-d", "-s", "second", STAY].as_slice(),
         &["rename-session", "-t", "=second", "third"],
@@ -299,37 +308,37 @@ fn a_server_that_stands_still_is_left_alone_and_what_it_is_told_is_seen_at_once(
     .into_iter()
     .enumerate()
     {
-        // Once for a while nobody had to ask.
+        // Once for a while nobody had to gateway.
         wait_for("a server that is left alone", CEILING, || {
             list();
-            let now = ask.processes();
+            let now = gateway.processes();
             if std::mem::replace(&mut processes, now) != now {
-                asked_at = Instant::now();
+                queried_at = Instant::now();
             }
-            let alone = asked_at.elapsed();
+            let alone = queried_at.elapsed();
             // The next listing would come after eight seconds.
             (alone > Duration::from_millis(2500))
                 .then_some(())
                 .ok_or(alone)
         });
         tmux.tmux(change);
-        let told = Instant::now();
+        let changed_at = Instant::now();
         let expected = [
             Some(("second", 80)),
             Some(("third", 80)),
             Some(("third", 70)),
             None,
         ][at];
-        wait_for("what it was told", CEILING, || {
+        wait_for("the change", CEILING, || {
             let listing = list();
             let mut panes = listing.panes.iter();
             let second = panes.find(|pane| pane.session_name != "first");
-            let seen = second.map(|pane| (&*pane.session_name, pane.width));
-            (seen == expected)
+            let digests = second.map(|pane| (&*pane.session_name, pane.width));
+            (digests == expected)
                 .then_some(())
-                .ok_or(format!("{change:?}: {seen:?}"))
+                .ok_or(format!("{change:?}: {digests:?}"))
         });
-        assert!(told.elapsed() < Duration::from_secs(6), "{change:?}");
+        assert!(changed_at.elapsed() < Duration::from_secs(6), "{change:?}");
     }
-    gateway.shutdown().unwrap();
+    running.shutdown().unwrap();
 }

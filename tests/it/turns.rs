@@ -1,5 +1,5 @@
-//! AI mode on real panes: each turn is told once, whatever is typed, drawn anew or resized, and the
-//! pane rests after it.
+//! AI mode on real panes: each turn is reported once, whatever is typed, redrawn or resized, and
+//! the pane rests after it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 
 const MARKER: &str = "[Output Complete]";
 
-/// Answers each line it is asked with one and the marker; `again` draws the screen anew.
+/// Answers each line with one line and the marker; `again` redraws the screen.
 const AGENT: &str = r#"
 all=''
 say() { all="$all$1
@@ -46,7 +46,7 @@ fn turns(seen: &[Envelope]) -> Vec<&TdEvent> {
         .collect()
 }
 
-/// An agent that is watched.
+/// An observed agent.
 struct Agent {
     server: TmuxServer,
     pane: String,
@@ -84,7 +84,7 @@ impl Agent {
             .until(&what, |seen| turns(seen).len() >= count);
     }
 
-    /// Waiter until the screen was drawn anew.
+    /// Waits until the screen was redrawn.
     #[track_caller]
     fn until_drawn(&self) {
         let pane = self.pane.clone();
@@ -98,7 +98,7 @@ impl Agent {
         });
     }
 
-    /// How often panes of the server were captured.
+    /// Returns the number of captures of the server's panes.
     fn captures(&self) -> u32 {
         let count = self.server.tmux(&["show-options", "-gqv", "@captures"]);
         count.parse().unwrap_or(0)
@@ -162,7 +162,7 @@ fn three_questions_that_contain_the_marker_are_three_turns() {
 }
 
 #[test]
-fn a_repaint_and_a_resize_are_no_turns() {
+fn a_repaint_and_a_resize_end_no_turn() {
     let mut agent = Agent::new(AGENT, ai);
     agent.types("the first question");
     agent.until_turns(1);
@@ -180,11 +180,11 @@ fn a_repaint_and_a_resize_are_no_turns() {
             agent.types(redraw);
             agent.until_drawn();
             if redraw == "push" {
-                // What the screen is like after that has to be seen.
+                // The screen after that has to be captured first.
                 agent.observed.until_line("> push");
             }
         }
-        // What is asked next is a turn: the third, and no other.
+        // The next question is the third turn, and the only new one.
         let question = format!("after {redraw}");
         agent.types(&question);
         agent.until_turns(count);
@@ -215,7 +215,7 @@ while printf '> '; do
 done"#;
     let mut agent = Agent::new(script, ai);
     for count in 1..=6 {
-        // From the third on it scrolls.
+        // The screen scrolls from the third one on.
         agent.types("a [Output Complete] question");
         agent.until_turns(count);
     }
@@ -224,7 +224,7 @@ done"#;
 }
 
 #[test]
-fn silence_ends_a_turn_where_that_is_wanted_and_says_so() {
+fn silence_ends_a_turn_if_enabled_and_is_reported_as_inferred() {
     let script = "while printf '> ' && IFS= read -r asked; do echo \"about $asked\"; done";
     let mut agent = Agent::new(script, |watch| {
         ai(watch).infer_turns_after(Duration::from_millis(700))
@@ -252,7 +252,7 @@ fn silence_ends_a_turn_where_that_is_wanted_and_says_so() {
 }
 
 #[test]
-fn a_turn_is_waited_for() {
+fn wait_returns_at_the_end_of_a_turn() {
     let server = TmuxServer::new();
     let script = "echo '[Output Complete]'; while printf '> ' && IFS= read -r asked; do \
         echo \"about $asked\"; echo '● [Output Complete]'; done";
@@ -358,7 +358,7 @@ fn commands_are_run_at_the_ends_of_turns_and_sessions_once_each() {
 }
 
 #[test]
-fn a_pane_rests_after_its_turn_until_it_changes_or_is_asked_for() {
+fn a_pane_rests_after_its_turn_until_a_change_or_a_request() {
     let mut agent = Agent::new(AGENT, ai);
     let count = "set-option -gF @captures '#{e|+:#{@captures},1}'";
     agent.server.tmux(&["set-option", "-g", "@captures", "0"]);

@@ -1,6 +1,6 @@
-//! What differs between tmux 3.3 and 3.8, on the version that is installed or stands first in PATH.
+//! The differences between tmux 3.3 and 3.8, tested on the version that comes first in PATH.
 //!
-//! A test of what only some versions do says aloud, past the harness, that it skips it on others.
+//! A test of something that only some versions do reports, past the harness, that it is skipped on others.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -16,11 +16,11 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 use crate::tmux::STAY;
 use crate::tmux_gateway::panes;
 
-/// Whether the server's version does what a test is about; says so aloud where it does not.
-fn shows(server: &TmuxServer, first: TmuxVersion, what: &str) -> bool {
+/// Returns true if the version of the server does what a test is about, and reports a skip otherwise.
+fn supports(server: &TmuxServer, first: TmuxVersion, what: &str) -> bool {
     let version = server.version();
     if version < first {
-        // Not by `eprintln!`, which the harness shows of failed tests only.
+        // The harness shows the output of `eprintln!` for failed tests only.
         let _ = writeln!(
             std::io::stderr(),
             "\n!!! skipped on tmux {version}: {what} (from {first} on)"
@@ -29,22 +29,22 @@ fn shows(server: &TmuxServer, first: TmuxVersion, what: &str) -> bool {
     version >= first
 }
 
-/// The rows of a pane's screen, and whether each goes on in the next.
+/// Returns the rows of a pane's screen, each with its wrap mark.
 #[track_caller]
 fn rows(server: &TmuxServer, pane: &str) -> Vec<(String, bool)> {
-    let shot = CaptureSpec {
+    let spec = CaptureSpec {
         pane: pane.into(),
         depth: 0,
         saved: false,
         resync: None,
     };
     let known = server.listing().server;
-    match capture(&server.server(), &Clock::system(), &known, &[shot])
+    match capture(&server.server(), &Clock::system(), &known, &[spec])
         .unwrap()
         .remove(0)
     {
-        CaptureResult::Captured(view) => {
-            let rows = view.capture.rows.into_iter();
+        CaptureResult::Captured(pane) => {
+            let rows = pane.capture.rows.into_iter();
             rows.map(|row| (row.text, row.wrapped)).collect()
         }
         other => panic!("{other:?}"),
@@ -56,7 +56,7 @@ fn busy_windows_killed_one_after_the_other_leave_the_server_alive() {
     const WINDOWS: usize = 100;
     let server = TmuxServer::new();
     server.new_session("busy", 80, 24, STAY);
-    // It prints twenty lines a second and starts no process for that.
+    // Prints twenty lines a second without starting a process.
     let busy = "exec bash -c 'i=0; while :; do echo \"line $((i++))\"; read -r -t 0.05; done'";
     let start = [
         "new-window",
@@ -76,23 +76,26 @@ fn busy_windows_killed_one_after_the_other_leave_the_server_alive() {
     if server.version() < TmuxVersion::OLDEST {
         let refused = run(&args, &data);
         assert_code(&refused, 2);
-        let said = text(&refused.stderr);
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let message = text(&refused.stderr);
+        assert_eq!(message.lines().count(), 1, "{message}");
         let version = server.version().to_string();
-        assert!(said.contains(&version) && said.contains("3.3"), "{said}");
+        assert!(
+            message.contains(&version) && message.contains("3.3"),
+            "{message}"
+        );
         for pane in windows {
             server.tmux(&["kill-window", "-t", &pane]);
         }
         return;
     }
     let mut watch = Running::start(program(&args, &data));
-    // Under observation, each of them: only then is one killed.
+    // Windows are killed once all of them are observed.
     for pane in &windows {
         watch.wait_for_all(&["OutputUpdate", &format!("\"{pane}\"")]);
     }
     for (at, pane) in windows.iter().enumerate() {
         server.tmux(&["kill-window", "-t", pane]);
-        // In step with the observer now and then, so that it asks between the kills.
+        // Waits for the observer at times, so that it polls between the kills.
         if at % 5 == 0 {
             watch.wait_for_all(&["PaneClosed", &format!("\"{pane}\"")]);
         }
@@ -100,12 +103,12 @@ fn busy_windows_killed_one_after_the_other_leave_the_server_alive() {
     watch.wait_for_all(&["PaneClosed", &format!("\"{last}\"")]);
     watch.signal(Signal::INT);
     assert_code(&watch.end(), 0);
-    // That it is the same one is asserted when it is dropped.
+    // Dropping the server asserts that it is the same process.
     assert_eq!(server.listing().panes.len(), 1);
 }
 
 #[test]
-fn a_server_that_is_too_old_is_refused_before_a_pane_is_named() {
+fn an_unsupported_server_is_refused_before_a_pane_is_named() {
     let server = TmuxServer::new();
     server.new_session("any", 20, 5, STAY);
     let version = server.version();
@@ -132,7 +135,7 @@ fn a_server_that_is_too_old_is_refused_before_a_pane_is_named() {
 }
 
 #[test]
-fn rows_of_blanks_keep_the_lines_that_they_belong_to() {
+fn rows_of_blanks_stay_in_their_lines() {
     let server = TmuxServer::new();
     let script = "printf '          begins\\n          \\n0123456789          end\\n  two  \\n\\n'; \
                   printf '          \\033[3;1H'; printf '\\033[12;1Hready'; exec cat";
@@ -190,7 +193,7 @@ fn blank_rows_and_lines_that_begin_with_them_are_reported_by_either_source() {
         assert_eq!(lines, want, "{name}\n{}", shown(&observed.seen));
         assert_eq!(replay.gaps, [], "{name}");
         observed.stop();
-        if at == 0 && shows(&server, TmuxVersion::new(3, 6), "tabs in captures") {
+        if at == 0 && supports(&server, TmuxVersion::new(3, 6), "tabs in captures") {
             let raw = server.tmux(&["capture-pane", "-p", "-t", &pane]);
             assert!(raw.contains("a\tb\tc"), "{raw:?}");
         }
@@ -198,7 +201,7 @@ fn blank_rows_and_lines_that_begin_with_them_are_reported_by_either_source() {
 }
 
 #[test]
-fn a_dead_pane_is_still_the_one_that_ran_its_program() {
+fn a_dead_pane_keeps_the_pid_of_its_program() {
     let server = TmuxServer::new();
     server.new_session("keeper", 20, 5, STAY);
     server.tmux(&["set-option", "-g", "remain-on-exit", "on"]);
@@ -215,7 +218,7 @@ fn a_dead_pane_is_still_the_one_that_ran_its_program() {
     assert!(running.pid > 0 && running.dead.is_none(), "{running:?}");
     server.tmux(&["send-keys", "-t", &pane, "Enter"]);
     let dead = wait_for("its end", CEILING, || {
-        // See `a_dead_pane_says_how_it_ended`.
+        // See `a_dead_pane_has_an_exit_status_or_signal`.
         server.tmux(&["run-shell", "true"]);
         let state = state();
         match state.dead {
@@ -224,12 +227,12 @@ fn a_dead_pane_is_still_the_one_that_ran_its_program() {
         }
     });
     assert_eq!(dead.pid, running.pid);
-    // Names are asked for anew with each listing in full.
+    // Each full listing requests names anew.
     let listed = gateway.handle().listing().unwrap();
     assert_eq!(listed.pane(&pane).unwrap().pid, running.pid);
     gateway.shutdown().unwrap();
     let pid = server.tmux(&["display-message", "-p", "-t", &pane, "#{pane_pid}"]);
-    if shows(
+    if supports(
         &server,
         TmuxVersion::new(3, 8),
         "dead panes without a process",
@@ -239,7 +242,7 @@ fn a_dead_pane_is_still_the_one_that_ran_its_program() {
 }
 
 #[test]
-fn a_dead_pane_that_runs_again_has_every_line_once() {
+fn a_respawned_dead_pane_has_every_line_once() {
     for source in [|watch| watch, crate::stream::by_bytes as fn(Watch) -> Watch] {
         let server = TmuxServer::new();
         server.new_session("keeper", 20, 5, STAY);
@@ -272,7 +275,7 @@ fn a_dead_pane_that_runs_again_has_every_line_once() {
 }
 
 #[test]
-fn a_history_that_is_trimmed_by_an_option_loses_nothing_that_was_reported() {
+fn a_history_trimmed_by_an_option_loses_no_line() {
     for source in [|watch| watch, crate::stream::by_bytes as fn(Watch) -> Watch] {
         let server = TmuxServer::new();
         server.new_session("keeper", 20, 5, STAY);
@@ -287,7 +290,7 @@ fn a_history_that_is_trimmed_by_an_option_loses_nothing_that_was_reported() {
         observed.until_line("1000");
         server.tmux(&["set-option", "-g", "history-limit", "300"]);
         let size = server.pane(&pane).history_size;
-        if shows(&server, TmuxVersion::new(3, 7), "running panes are trimmed") {
+        if supports(&server, TmuxVersion::new(3, 7), "running panes are trimmed") {
             assert!(size <= 300, "{size}");
         }
         for (channel, last) in [("more", "1020"), ("again", "1300")] {
@@ -303,10 +306,10 @@ fn a_history_that_is_trimmed_by_an_option_loses_nothing_that_was_reported() {
 }
 
 #[test]
-fn a_session_whose_name_has_dots_and_colons_is_watched_whole() {
+fn a_session_named_with_dots_and_colons_is_watched_whole() {
     let server = TmuxServer::new();
     server.new_session("keeper", 20, 5, STAY);
-    if !shows(
+    if !supports(
         &server,
         TmuxVersion::new(3, 7),
         "dots and colons in names of sessions",
@@ -323,7 +326,7 @@ fn a_session_whose_name_has_dots_and_colons_is_watched_whole() {
 }
 
 #[test]
-fn the_server_that_answers_is_the_one_of_this_version() {
+fn the_server_has_the_version_of_the_client() {
     let server = TmuxServer::new();
     server.new_session("any", 20, 5, STAY);
     let client = Server::default().run(["-V"], &Clock::system()).unwrap();

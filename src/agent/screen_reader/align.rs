@@ -6,18 +6,18 @@ use super::row::ConversationRow;
 const SKIPPED_MAX: usize = 3;
 
 /// The weight that matching rows need in the middle of known and shown rows.
-const TELLING: usize = 8;
+const MATCH_WEIGHT_MIN: usize = 8;
 
 /// The weight that they need where a settled row follows that now differs.
-const CONTRADICTED: usize = 24;
+const CONTRADICTED_WEIGHT_MIN: usize = 24;
 
 /// The least and most letters by which a page is aligned after a resize.
 const LETTERS_MIN: usize = 6;
-const LETTERS: usize = 24;
+const LETTERS_MAX: usize = 24;
 
 /// Returns the index of the known row at which the page begins. The first `settled` known rows no
 /// longer change; `last` is where the previous page began.
-pub(super) fn place(
+pub(super) fn align(
     known: &[&ConversationRow],
     settled: usize,
     page: &[ConversationRow],
@@ -65,15 +65,15 @@ fn agreement(
     let is_all = count == page.len() || end == known.len();
     let wanted = match (is_all, end < settled) {
         _ if at == last && (is_all || end >= settled) => 1,
-        (false, true) => CONTRADICTED,
-        _ => TELLING,
+        (false, true) => CONTRADICTED_WEIGHT_MIN,
+        _ => MATCH_WEIGHT_MIN,
     };
     (weight >= wanted).then_some(weight)
 }
 
 /// Returns the number of known letters before the page, whose rows are wrapped at another width.
 pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
-    let begin = &page[..page.len().min(LETTERS)];
+    let begin = &page[..page.len().min(LETTERS_MAX)];
     if begin.len() < LETTERS_MIN {
         return None;
     }

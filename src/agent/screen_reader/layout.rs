@@ -9,10 +9,11 @@ use crate::agent::{AgentProgram, KnownAgent};
 const ROWS_MAX: usize = 500;
 
 /// The layout of a screen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum Layout {
     Opencode(OpencodeLayout),
     /// The layout of an unknown agent: whatever scrolls is text.
+    #[default]
     Unknown,
 }
 
@@ -52,7 +53,7 @@ impl Layout {
 
     /// Returns whether the layout shows which rows no longer change, and where a conversation
     /// begins.
-    pub fn tells_ends(&self) -> bool {
+    pub fn shows_ends(&self) -> bool {
         matches!(self, Self::Opencode(_))
     }
 

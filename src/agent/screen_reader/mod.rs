@@ -10,11 +10,14 @@
 //! and *live* ones, which may change. Live rows that a page no longer shows have scrolled away. If
 //! a page has nothing in common with the known rows, rows were lost, which is reported, too.
 
-mod align;
-mod layout;
-mod opencode;
 mod row;
+
+mod align;
+mod opencode;
 mod unknown;
+
+mod layout;
+
 mod writer;
 
 #[cfg(test)]
@@ -23,7 +26,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use align::{letters_before, place};
+use align::{align, letters_before};
 use layout::Layout;
 use row::{ConversationPage, ConversationRow};
 use writer::ConversationWriter;
@@ -38,17 +41,17 @@ const SETTLED_MAX: usize = 600;
 const UNPLACED_MAX: u32 = 3;
 
 /// The time after which unchanged rows settle, for layouts that do not show the end of a turn.
-const QUIET: Duration = Duration::from_secs(3);
+const QUIET_TIME: Duration = Duration::from_secs(3);
 
 /// The time for which rows that a layout regards as settled must stay unchanged: a capture may show
 /// a screen that is being drawn.
-const DRAWN: Duration = Duration::from_millis(250);
+const DRAW_TIME: Duration = Duration::from_millis(250);
 
 /// The last settled rows by which a page is aligned when rows above them were redrawn.
 const ANCHOR_ROWS: usize = 3;
 
 /// Reads the screens of one agent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ScreenReader {
     layout: Layout,
     writer: ConversationWriter,
@@ -60,7 +63,7 @@ pub(crate) struct ScreenReader {
     last: usize,
     width: usize,
     /// The last page, if only empty ones followed.
-    wiped: Option<Vec<ConversationRow>>,
+    erased: Option<Vec<ConversationRow>>,
     /// The consecutive pages that match no known row: their count, and the last of them.
     unplaced: (u32, Option<ConversationPage>),
     /// Rows belong to a conversation to be reported.
@@ -69,7 +72,7 @@ pub(crate) struct ScreenReader {
     /// Rows that settle if they stay unchanged.
     settling: Option<SettlingRows>,
     /// The count of all rows that have settled.
-    told: u64,
+    settled_count: u64,
 }
 
 /// Rows that are about to settle.
@@ -86,17 +89,7 @@ impl ScreenReader {
     pub fn new(program: &AgentProgram) -> Self {
         Self {
             layout: Layout::of(program),
-            writer: ConversationWriter::default(),
-            settled: VecDeque::new(),
-            live: Vec::new(),
-            last: 0,
-            width: 0,
-            wiped: None,
-            unplaced: (0, None),
-            has_begun: false,
-            was_working: false,
-            settling: None,
-            told: 0,
+            ..Self::default()
         }
     }
 
@@ -112,36 +105,36 @@ impl ScreenReader {
         let Some(page) = self.layout.page(rows, width) else {
             return;
         };
-        self.writer.typed(&page.typed);
-        self.writer.noticed(&page.notice);
+        self.writer.add_typed(&page.typed);
+        self.writer.set_notice(&page.notice);
         let was_working = std::mem::replace(&mut self.was_working, page.is_working == Some(true));
         let is_new_width = std::mem::replace(&mut self.width, width) != width;
         if page.rows.is_empty() {
             if page.is_first {
-                self.wipe(was_working, events);
+                self.take_empty_page(was_working, events);
             }
         } else if self.has_begun {
-            self.take(page, was_working, is_new_width, events);
+            self.take_page(page, was_working, is_new_width, events);
         } else if self.is_new(&page) {
             self.has_begun = true;
-            self.take(page, true, is_new_width, events);
+            self.take_page(page, true, is_new_width, events);
         } else {
             // Rows that are shown before the agent gets input precede the conversation.
             self.has_begun = page.is_working.is_none();
-            self.begin_with(page.rows);
+            self.start_from(page.rows);
         }
-        self.stand(now, events);
+        self.settle_unchanged(now, events);
         self.writer.flush(events);
     }
 
     /// Returns the time at which [`ScreenReader::handle_timeout`] has rows to report.
     pub fn deadline(&self) -> Option<Instant> {
-        self.settling.as_ref().map(|standing| standing.until)
+        self.settling.as_ref().map(|rows| rows.until)
     }
 
     /// Reports rows that have stayed unchanged long enough.
     pub fn handle_timeout(&mut self, now: Instant, events: &mut Vec<AgentEvent>) {
-        self.stand(now, events);
+        self.settle_unchanged(now, events);
         self.writer.flush(events);
     }
 
@@ -153,13 +146,13 @@ impl ScreenReader {
         }
         self.take_unplaced(events);
         self.settle(self.live.len(), events);
-        self.writer.over(events);
+        self.writer.end_turn(events);
     }
 
     /// Reports a page that no later page could align.
     fn take_unplaced(&mut self, events: &mut Vec<AgentEvent>) {
         if let Some(page) = self.unplaced.1.take() {
-            self.lose(page.rows, events);
+            self.take_after_gap(page.rows, events);
         }
     }
 
@@ -173,18 +166,18 @@ impl ScreenReader {
     }
 
     /// Settles rows that have stayed unchanged long enough.
-    fn stand(&mut self, now: Instant, events: &mut Vec<AgentEvent>) {
-        let (sealed, time) = match self.layout.tells_ends() {
-            true => (self.layout.sealed(&self.live), DRAWN),
-            false => (self.live.len(), QUIET),
+    fn settle_unchanged(&mut self, now: Instant, events: &mut Vec<AgentEvent>) {
+        let (sealed, time) = match self.layout.shows_ends() {
+            true => (self.layout.sealed(&self.live), DRAW_TIME),
+            false => (self.live.len(), QUIET_TIME),
         };
         let mut settled = 0;
-        if let Some(standing) = self.settling.take() {
-            let count = usize::try_from(standing.end.saturating_sub(self.told)).unwrap_or(0);
+        if let Some(rows) = self.settling.take() {
+            let count = usize::try_from(rows.end.saturating_sub(self.settled_count)).unwrap_or(0);
             let last = count.checked_sub(1).and_then(|last| self.live.get(last));
-            if count <= sealed && last.is_some_and(|last| last.is_same(&standing.last)) {
-                if standing.until > now {
-                    self.settling = Some(standing);
+            if count <= sealed && last.is_some_and(|last| last.is_same(&rows.last)) {
+                if rows.until > now {
+                    self.settling = Some(rows);
                     return;
                 }
                 self.settle(count, events);
@@ -195,12 +188,12 @@ impl ScreenReader {
         let count = sealed - settled;
         self.settling = count.checked_sub(1).map(|last| SettlingRows {
             until: now + time,
-            end: self.told + count as u64,
+            end: self.settled_count + count as u64,
             last: self.live[last].clone(),
         });
     }
 
-    fn take(
+    fn take_page(
         &mut self,
         page: ConversationPage,
         was_working: bool,
@@ -208,12 +201,12 @@ impl ScreenReader {
         events: &mut Vec<AgentEvent>,
     ) {
         let is_redrawn = self
-            .wiped
+            .erased
             .take()
             .is_none_or(|last| is_redrawn(&last, &page.rows));
         let is_empty = self.settled.is_empty() && self.live.is_empty();
         if is_empty && page.is_working.is_some() && !self.is_new(&page) {
-            return self.begin_with(page.rows);
+            return self.start_from(page.rows);
         }
         if is_empty || !is_redrawn {
             self.settled.clear();
@@ -226,7 +219,7 @@ impl ScreenReader {
             return;
         }
         let known: Vec<&ConversationRow> = self.settled.iter().chain(&self.live).collect();
-        if let Some(at) = place(&known, self.settled.len(), &page.rows, self.last) {
+        if let Some(at) = align(&known, self.settled.len(), &page.rows, self.last) {
             self.unplaced = (0, None);
             return self.advance(at, page.rows, events);
         }
@@ -236,11 +229,11 @@ impl ScreenReader {
         }
         // Another page of the same program: a list of sessions, an older session.
         if page.is_working == Some(false) && !was_working && !is_new_width {
-            return self.begin_with(page.rows);
+            return self.start_from(page.rows);
         }
         self.unplaced.0 += 1;
         match self.unplaced.0 >= UNPLACED_MAX {
-            true => self.lose(page.rows, events),
+            true => self.take_after_gap(page.rows, events),
             false => self.unplaced.1 = Some(page),
         }
     }
@@ -251,7 +244,7 @@ impl ScreenReader {
         if let Some(scrolled) = at.checked_sub(settled) {
             self.settle_rows(scrolled, events);
             self.last = self.settled.len();
-            return self.show(page);
+            return self.set_live(page);
         }
         let known = self.settled.iter().chain(&self.live).skip(at);
         let is_known = page.len() <= settled + self.live.len() - at
@@ -261,25 +254,25 @@ impl ScreenReader {
             return;
         }
         self.last = at;
-        let over = settled - at;
-        let mut start = over;
+        let above_settled = settled - at;
+        let mut start = above_settled;
         let mut pairs = self.settled.iter().skip(at).zip(&page);
         if let Some(first) = pairs.position(|(known, row)| !known.is_same(row)) {
             if let Some(found) = self.anchor(&page, first) {
                 start = found;
-            } else if first + 1 == over
+            } else if first + 1 == above_settled
                 && let Some(rest) = grown(&self.settled[settled - 1], &page[first])
             {
                 // The last settled row has grown.
                 self.settled[settled - 1] = page[first].clone();
-                self.writer.row(&rest, &self.layout, events);
+                self.writer.add_row(&rest, &self.layout, events);
             }
         }
         if start > page.len() {
             return;
         }
         let rest = page.into_iter().skip(start).collect();
-        self.show(rest);
+        self.set_live(rest);
     }
 
     /// Returns the index of the first new row, after the last settled rows.
@@ -299,7 +292,7 @@ impl ScreenReader {
 
     /// Sets the live rows. Unchanged ones keep their known kind, since their boxes may have begun
     /// above the screen.
-    fn show(&mut self, mut rows: Vec<ConversationRow>) {
+    fn set_live(&mut self, mut rows: Vec<ConversationRow>) {
         for (row, was) in rows.iter_mut().zip(&self.live) {
             if !row.is_same(was) {
                 break;
@@ -337,33 +330,33 @@ impl ScreenReader {
             self.settle_rows(1, events);
             start += letters;
         }
-        let mut told = start;
+        let mut reported_end = start;
         if let Some(row) = self.live.first_mut() {
             let above = before.saturating_sub(start);
-            if above > row.told {
+            if above > row.reported {
                 self.writer
-                    .row(&row.before(above).rest(), &self.layout, events);
-                row.told = above;
+                    .add_row(&row.up_to(above).unreported(), &self.layout, events);
+                row.reported = above;
             }
-            told += row.told;
+            reported_end += row.reported;
             if above > 0 {
-                self.settled.push_back(row.before(above));
+                self.settled.push_back(row.up_to(above));
             }
         }
-        let mut of_told = told.saturating_sub(before);
+        let mut reported = reported_end.saturating_sub(before);
         let mut rows = page.iter();
         self.keep_letters(before);
         self.last = self.settled.len();
         self.live.clear();
         for row in rows.by_ref() {
             let letters = row.letters().count();
-            if letters > of_told || of_told == 0 {
+            if letters > reported || reported == 0 {
                 let mut row = row.clone();
-                row.told = of_told;
+                row.reported = reported;
                 self.live.push(row);
                 break;
             }
-            of_told -= letters;
+            reported -= letters;
             self.settled.push_back(row.clone());
         }
         self.live.extend(rows.cloned());
@@ -376,7 +369,7 @@ impl ScreenReader {
         for at in 0..self.settled.len() {
             let count = self.settled[at].letters().count();
             if count > letters {
-                self.settled[at] = self.settled[at].before(letters);
+                self.settled[at] = self.settled[at].up_to(letters);
                 self.settled.truncate(at + usize::from(letters > 0));
                 return;
             }
@@ -385,11 +378,11 @@ impl ScreenReader {
     }
 
     /// Handles a page without rows.
-    fn wipe(&mut self, was_working: bool, events: &mut Vec<AgentEvent>) {
-        if self.layout.tells_ends() {
+    fn take_empty_page(&mut self, was_working: bool, events: &mut Vec<AgentEvent>) {
+        if self.layout.shows_ends() {
             if was_working {
                 self.settle(self.live.len(), events);
-                self.writer.over(events);
+                self.writer.end_turn(events);
             }
             self.settled.clear();
             self.live.clear();
@@ -399,16 +392,16 @@ impl ScreenReader {
         // Later rows belong to the conversation.
         self.has_begun = true;
         self.take_unplaced(events);
-        if self.wiped.is_none() {
+        if self.erased.is_none() {
             let rows: Vec<ConversationRow> =
                 self.settled.iter().chain(&self.live).cloned().collect();
-            self.wiped = Some(rows[self.last.min(rows.len())..].to_vec());
+            self.erased = Some(rows[self.last.min(rows.len())..].to_vec());
             self.settle(self.live.len(), events);
         }
     }
 
     /// Takes rows of an earlier or another conversation, which are not reported.
-    fn begin_with(&mut self, rows: Vec<ConversationRow>) {
+    fn start_from(&mut self, rows: Vec<ConversationRow>) {
         self.settled = rows.into();
         self.live.clear();
         self.last = 0;
@@ -416,9 +409,9 @@ impl ScreenReader {
     }
 
     /// Takes a page after a gap: rows between the known ones and these were not seen.
-    fn lose(&mut self, rows: Vec<ConversationRow>, events: &mut Vec<AgentEvent>) {
+    fn take_after_gap(&mut self, rows: Vec<ConversationRow>, events: &mut Vec<AgentEvent>) {
         self.settle_rows(self.live.len(), events);
-        self.writer.unseen(events);
+        self.writer.rows_lost(events);
         self.settled.clear();
         (self.live, self.last) = (rows, 0);
         self.unplaced = (0, None);
@@ -432,9 +425,9 @@ impl ScreenReader {
 
     fn settle_rows(&mut self, count: usize, events: &mut Vec<AgentEvent>) {
         let count = count.min(self.live.len());
-        self.told += count as u64;
+        self.settled_count += count as u64;
         for row in self.live.drain(..count) {
-            self.writer.row(&row.rest(), &self.layout, events);
+            self.writer.add_row(&row.unreported(), &self.layout, events);
             self.settled.push_back(row);
         }
         let surplus = self.settled.len().saturating_sub(SETTLED_MAX);

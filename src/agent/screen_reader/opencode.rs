@@ -8,6 +8,7 @@
 use unicode_width::UnicodeWidthChar;
 
 use super::row::{ConversationPage, ConversationRow, RowPart};
+use crate::agent::decoration::{indent, is_box_drawing, is_spinner};
 
 /// The side bar of a box.
 const BAR: char = '┃';
@@ -252,12 +253,7 @@ fn is_time(text: &str) -> bool {
 }
 
 fn is_frame(text: &str) -> bool {
-    text.chars()
-        .all(|c| c.is_whitespace() || ('\u{2500}'..='\u{259f}').contains(&c))
-}
-
-fn is_spinner(c: char) -> bool {
-    ('\u{2801}'..='\u{28ff}').contains(&c)
+    text.chars().all(|c| c.is_whitespace() || is_box_drawing(c))
 }
 
 /// Replaces the spinner in a box's title by the mark of a finished tool.
@@ -300,8 +296,4 @@ fn cut(row: &str, columns: usize) -> &str {
         }
     }
     row
-}
-
-fn indent(row: &str) -> usize {
-    row.len() - row.trim_start_matches(' ').len()
 }

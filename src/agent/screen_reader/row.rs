@@ -1,5 +1,7 @@
 //! The rows of a conversation, as a layout reads them from a screen (pure).
 
+use crate::agent::summary::first_chars;
+
 /// The characters of a row to keep: no terminal is wider.
 const CHARS_MAX: usize = 1_000;
 
@@ -28,19 +30,18 @@ pub(super) struct ConversationRow {
     /// A notice covers the row, so its text is unknown.
     pub is_covered: bool,
     /// The letters that were reported before the row was rewrapped.
-    pub told: usize,
+    pub reported: usize,
 }
 
 impl ConversationRow {
     pub fn new(text: &str, kind: RowPart, is_spaced: bool) -> Self {
-        let end = text.char_indices().nth(CHARS_MAX);
         Self {
-            text: end.map_or(text, |(end, _)| &text[..end]).to_owned(),
+            text: first_chars(text, CHARS_MAX).to_owned(),
             kind,
             is_spaced,
             is_head: false,
             is_covered: false,
-            told: 0,
+            reported: 0,
         }
     }
 
@@ -64,17 +65,17 @@ impl ConversationRow {
     }
 
     /// Returns the part of the row that is still to be reported.
-    pub fn rest(&self) -> Self {
+    pub fn unreported(&self) -> Self {
         let mut rest = self.clone();
-        if self.told > 0 {
-            rest.text = cut(&self.text, self.told).1.trim_start().to_owned();
-            (rest.is_spaced, rest.is_head, rest.told) = (false, false, 0);
+        if self.reported > 0 {
+            rest.text = cut(&self.text, self.reported).1.trim_start().to_owned();
+            (rest.is_spaced, rest.is_head, rest.reported) = (false, false, 0);
         }
         rest
     }
 
     /// Returns the row up to a number of letters.
-    pub fn before(&self, letters: usize) -> Self {
+    pub fn up_to(&self, letters: usize) -> Self {
         let mut begin = self.clone();
         begin.text = cut(&self.text, letters).0.trim_end().to_owned();
         begin

@@ -9,7 +9,7 @@ use crate::agent::KnownAgent;
 
 const UNSEEN: &str = "[… rows not seen]";
 
-/// A full-screen program: what it has printed, above a spinner, an input box and a footer.
+/// A full-screen program with its printed text above a spinner, an input box and a footer.
 struct Program {
     is_opencode: bool,
     lines: Vec<String>,
@@ -21,7 +21,7 @@ struct Program {
 impl Program {
     const FOOT: usize = 7;
 
-    /// The screen; `is_over` once it has ended its turn.
+    /// Returns the screen; `is_over` after the end of its turn.
     fn screen(&mut self, is_over: bool) -> Vec<String> {
         self.beat += 1;
         let indent = if self.is_opencode { 5 } else { 1 };
@@ -94,13 +94,13 @@ fn wrap(line: &str, width: usize) -> Vec<String> {
     rows
 }
 
-/// What is done between two looks.
+/// An act between two captures.
 #[derive(Clone, Debug)]
 enum Act {
     Print(Vec<String>),
     Resize(usize, usize),
     Redraw,
-    /// Everything is erased, and looked at, before it is drawn again.
+    /// Everything is erased, and captured, before it is redrawn.
     Wipe,
 }
 
@@ -121,7 +121,8 @@ fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// What is told of a program that does this; `rows_max` of its text at most are printed between two looks.
+/// Returns the events of a program with these acts, which prints at most `rows_max` rows between
+/// two captures.
 fn told(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, Vec<AgentEvent>) {
     let program = match is_opencode {
         true => AgentProgram::Known(KnownAgent::Opencode),
@@ -154,7 +155,7 @@ fn told(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, Vec<A
             Act::Print(lines) => {
                 let mut rows = 0;
                 for line in lines {
-                    // Its words are numbered, so that none reads like another.
+                    // The words are numbered, so that no two lines are equal.
                     number += 1;
                     let line = match line.is_empty() {
                         true => String::new(),
@@ -199,7 +200,7 @@ fn text_of(events: &[AgentEvent]) -> String {
 
 proptest! {
     #[test]
-    fn each_line_is_told_once_and_in_order(
+    fn each_line_is_reported_once_and_in_order(
         acts in prop::collection::vec(act(5), 0..30),
         is_opencode in any::<bool>(),
     ) {
@@ -215,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn what_scrolls_away_between_two_looks_is_not_lost_silently(
+    fn rows_lost_between_two_captures_are_reported(
         acts in prop::collection::vec(act(60), 0..12),
         is_opencode in any::<bool>(),
     ) {

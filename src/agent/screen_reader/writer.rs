@@ -41,12 +41,12 @@ enum OpenBox {
         name: String,
         output: String,
     },
-    Said(String),
+    Other(String),
 }
 
 impl ConversationWriter {
     /// Takes the text in the input box, which may become a prompt.
-    pub fn typed(&mut self, text: &str) {
+    pub fn add_typed(&mut self, text: &str) {
         let text = letters(text);
         if !text.is_empty() && self.typed.back() != Some(&text) {
             self.typed.push_back(text);
@@ -62,34 +62,39 @@ impl ConversationWriter {
     }
 
     /// Takes the text of a notice: the same text in a box is an error.
-    pub fn noticed(&mut self, text: &str) {
+    pub fn set_notice(&mut self, text: &str) {
         if !text.is_empty() {
             self.notice = letters(text);
         }
     }
 
     /// Takes a settled row.
-    pub fn row(&mut self, row: &ConversationRow, layout: &Layout, events: &mut Vec<AgentEvent>) {
-        let goes_on = row.kind == RowPart::Boxed && !row.is_head;
-        if goes_on && !matches!(self.open, OpenBox::None) {
-            self.more(row);
+    pub fn add_row(
+        &mut self,
+        row: &ConversationRow,
+        layout: &Layout,
+        events: &mut Vec<AgentEvent>,
+    ) {
+        let continues = row.kind == RowPart::Boxed && !row.is_head;
+        if continues && !matches!(self.open, OpenBox::None) {
+            self.append(row);
             return;
         }
         self.close(events);
         match row.kind {
-            RowPart::Text => self.answer(row),
+            RowPart::Text => self.append_answer(row),
             RowPart::Boxed => match layout.tool(&row.text) {
                 Some(tool) => {
                     self.open = OpenBox::Tool {
-                        name: self.tool(tool, events),
+                        name: self.start_tool(tool, events),
                         output: String::new(),
                     }
                 }
-                None => self.open = OpenBox::Said(row.text.trim().to_owned()),
+                None => self.open = OpenBox::Other(row.text.trim().to_owned()),
             },
             RowPart::Tool => {
                 let tool = layout.tool(&row.text).unwrap_or(("", row.text.as_str()));
-                let tool_name = self.tool(tool, events);
+                let tool_name = self.start_tool(tool, events);
                 events.push(completed(tool_name, ""));
             }
             RowPart::End => {
@@ -110,7 +115,7 @@ impl ConversationWriter {
         match std::mem::take(&mut self.open) {
             OpenBox::None => {}
             OpenBox::Tool { name, output } => events.push(completed(name, output.trim_end())),
-            OpenBox::Said(text) => self.said(&text, events),
+            OpenBox::Other(text) => self.close_other(&text, events),
         }
     }
 
@@ -123,7 +128,7 @@ impl ConversationWriter {
     }
 
     /// Reports that rows were lost here.
-    pub fn unseen(&mut self, events: &mut Vec<AgentEvent>) {
+    pub fn rows_lost(&mut self, events: &mut Vec<AgentEvent>) {
         self.close(events);
         self.flush(events);
         events.push(AgentEvent::TokenReceived {
@@ -132,13 +137,13 @@ impl ConversationWriter {
     }
 
     /// Ends the turn, whatever the screen shows.
-    pub fn over(&mut self, events: &mut Vec<AgentEvent>) {
+    pub fn end_turn(&mut self, events: &mut Vec<AgentEvent>) {
         self.close(events);
         self.flush(events);
         self.is_turn_open = false;
     }
 
-    fn answer(&mut self, row: &ConversationRow) {
+    fn append_answer(&mut self, row: &ConversationRow) {
         let begins = self.text.is_empty() && !self.has_text;
         if row.is_spaced {
             self.paragraph.clear();
@@ -155,7 +160,7 @@ impl ConversationWriter {
         }
     }
 
-    fn tool(&mut self, (name, rest): (&str, &str), events: &mut Vec<AgentEvent>) -> String {
+    fn start_tool(&mut self, (name, rest): (&str, &str), events: &mut Vec<AgentEvent>) -> String {
         self.flush(events);
         self.has_text = false;
         // Without a name from the layout, the first word is the name: `Read README.md`.
@@ -171,11 +176,11 @@ impl ConversationWriter {
         tool_name
     }
 
-    fn more(&mut self, row: &ConversationRow) {
+    fn append(&mut self, row: &ConversationRow) {
         let (text, end) = match &mut self.open {
             OpenBox::None => return,
-            OpenBox::Said(_) if is_queued(row) => return,
-            OpenBox::Said(text) => (text, ' '),
+            OpenBox::Other(_) if is_queued(row) => return,
+            OpenBox::Other(text) => (text, ' '),
             OpenBox::Tool { output, .. } => (output, '\n'),
         };
         if text.len() <= RESULT_CHARS_MAX * 4 {
@@ -187,10 +192,10 @@ impl ConversationWriter {
     }
 
     /// Reports a box that is not a tool's: a prompt, or an error.
-    fn said(&mut self, text: &str, events: &mut Vec<AgentEvent>) {
-        let said = letters(text);
-        let was_typed = self.typed.contains(&said);
-        let is_error = said == self.notice || (self.is_turn_open && !was_typed);
+    fn close_other(&mut self, text: &str, events: &mut Vec<AgentEvent>) {
+        let text_letters = letters(text);
+        let was_typed = self.typed.contains(&text_letters);
+        let is_error = text_letters == self.notice || (self.is_turn_open && !was_typed);
         self.flush(events);
         self.has_text = false;
         self.paragraph.clear();

@@ -1,12 +1,11 @@
 //! Applies the rules of one agent to a screen (pure).
 
-use std::ops::Range;
-
 use regex::Regex;
 use serde::Deserialize;
 
+use super::input_box::InputBox;
 use super::query::{RowQuery, ScreenView};
-use super::rule_screen::{InputFrame, RuleScreen, beside_bar, inner};
+use super::rule_screen::{RuleScreen, inner};
 use super::shell::ShellRules;
 use super::{AgentState, DetectedState};
 use crate::agent::one_line;
@@ -23,7 +22,7 @@ pub(super) struct AgentRules {
     pub input: Option<InputBox>,
     pub message: Option<Regex>,
     /// Matches the text that the agent prints when it exits.
-    pub left: Option<Regex>,
+    pub exit_text: Option<Regex>,
     /// Matches what the agent draws around its answers, besides lines and edges: its keys, model
     /// and directory.
     pub decoration: Option<Regex>,
@@ -34,23 +33,10 @@ pub(super) struct AgentRules {
     pub shell: Option<ShellRules>,
 }
 
-/// An agent's input box.
-#[derive(Clone, Debug)]
-pub(super) struct InputBox {
-    pub frame: InputFrame,
-    pub prompt: Regex,
-    pub empty: Regex,
-    /// The most rows below the box, and the pattern that each of them matches.
-    pub below: usize,
-    pub foot: Regex,
-    /// Matches rows right above the box that belong to it and not to the conversation.
-    pub hints: Option<Regex>,
-}
-
 /// A feature by which the agent's screen is recognised.
 #[derive(Clone, Debug)]
 pub(super) struct Signature {
-    pub look: RowQuery,
+    pub query: RowQuery,
     pub input: Option<InputCondition>,
     pub is_weak: bool,
 }
@@ -59,7 +45,7 @@ pub(super) struct Signature {
 pub(super) struct StateRule {
     pub id: String,
     pub state: AgentState,
-    pub look: RowQuery,
+    pub query: RowQuery,
     pub input: Option<InputCondition>,
     pub inferred: bool,
 }
@@ -86,7 +72,7 @@ pub(super) enum Confidence {
 /// A screen prepared for one agent's rules.
 pub(super) struct Candidate<'p, 'a> {
     agent: &'p AgentRules,
-    sight: ScreenView<'p, 'a>,
+    view: ScreenView<'p, 'a>,
     is_empty: bool,
 }
 
@@ -97,25 +83,25 @@ impl AgentRules {
     /// Returns the screen if it is this agent's, and the certainty of that.
     pub fn match_screen<'p, 'a>(
         &'p self,
-        page: &'p RuleScreen<'a>,
+        screen: &'p RuleScreen<'a>,
         shell: Option<&ShellRules>,
     ) -> Option<(Confidence, Candidate<'p, 'a>)> {
-        let input = self.input.as_ref().and_then(|input| page.input(input));
+        let input = self.input.as_ref().and_then(|input| input.find(screen));
         let has_edge = (self.input.as_ref()).is_some_and(|input| input.frame.has_upper_edge());
         let start = input.clone().map_or(0, |rows| rows.start);
         // The box's upper edge is not a row above it.
         let above = start.saturating_sub(usize::from(has_edge));
         let hints = self.input.as_ref().and_then(|input| input.hints.as_ref());
         let is_empty = match (&self.input, &input) {
-            (Some(known), Some(rows)) => known.is_empty(page, rows.clone()),
+            (Some(known), Some(rows)) => known.is_empty(screen, rows.clone()),
             _ => false,
         };
         let case = Candidate {
             agent: self,
-            sight: ScreenView {
-                page,
+            view: ScreenView {
+                screen,
                 message: self.message.as_ref(),
-                above: page.above(above, hints),
+                above: screen.above(above, hints),
                 input,
                 only_unframed: self.is_fallback,
             },
@@ -125,7 +111,7 @@ impl AgentRules {
             return Some((Confidence::Fallback, case));
         }
         let is_shown =
-            |sign: &Signature| case.holds(sign.input) && sign.look.find(&case.sight).is_some();
+            |sign: &Signature| case.holds(sign.input) && sign.query.find(&case.view).is_some();
         let shows = |weak: bool| {
             let mut signs = self.signs.iter().filter(|sign| sign.is_weak == weak);
             signs.any(is_shown)
@@ -135,7 +121,7 @@ impl AgentRules {
             false if shows(true) => Confidence::Weak,
             false => return None,
         };
-        (!case.has_left(shell)).then_some((match_screen, case))
+        (!case.has_exited(shell)).then_some((match_screen, case))
     }
 }
 
@@ -146,7 +132,7 @@ impl Candidate<'_, '_> {
             if !self.holds(rule.input) {
                 return None;
             }
-            let line = rule.look.find(&self.sight)?;
+            let line = rule.query.find(&self.view)?;
             Some(DetectedState {
                 agent: self.agent.name.clone(),
                 state: rule.state,
@@ -163,49 +149,37 @@ impl Candidate<'_, '_> {
 
     /// Returns the question of a dialogue.
     fn asks(&self) -> Option<String> {
-        self.agent.asks.iter().find_map(|look| {
-            let line = look.find(&self.sight)?;
-            let asked = look.pattern.captures(line)?.get(1)?;
+        self.agent.asks.iter().find_map(|query| {
+            let line = query.find(&self.view)?;
+            let asked = query.pattern.captures(line)?.get(1)?;
             Some(one_line(asked.as_str())).filter(|asked| !asked.is_empty())
         })
     }
 
     /// Returns the row after the input box.
     pub fn foot(&self) -> Option<usize> {
-        self.sight.input.as_ref().map(|rows| rows.end)
+        self.view.input.as_ref().map(|rows| rows.end)
     }
 
     fn holds(&self, condition: Option<InputCondition>) -> bool {
         match condition {
             None => true,
             Some(InputCondition::Empty) => self.is_empty,
-            Some(InputCondition::Shown) => self.sight.input.is_some(),
-            Some(InputCondition::Absent) => self.sight.input.is_none(),
+            Some(InputCondition::Shown) => self.view.input.is_some(),
+            Some(InputCondition::Absent) => self.view.input.is_none(),
         }
     }
 
     /// Returns whether the agent has exited, although its box is still on the screen.
-    fn has_left(&self, shell: Option<&ShellRules>) -> bool {
-        let (page, input) = (self.sight.page, self.sight.input.as_ref());
+    fn has_exited(&self, shell: Option<&ShellRules>) -> bool {
+        let (screen, input) = (self.view.screen, self.view.input.as_ref());
         let rows = match input {
-            Some(input) => input.end..page.all().end,
-            None => page.last_of(page.all(), FAREWELL_LINES),
+            Some(input) => input.end..screen.all().end,
+            None => screen.last_of(screen.all(), FAREWELL_LINES),
         };
-        let said = |left: &Regex| rows.clone().any(|row| left.is_match(page.row(row)));
-        self.agent.left.as_ref().is_some_and(said)
-            || shell.is_some_and(|shell| shell.follows(input, page))
-    }
-}
-
-impl InputBox {
-    /// Returns whether nothing is typed in these rows.
-    fn is_empty(&self, page: &RuleScreen<'_>, mut rows: Range<usize>) -> bool {
-        let text = |row: usize| match self.frame {
-            InputFrame::Bar => beside_bar(page.row(row)),
-            InputFrame::Lines | InputFrame::Open | InputFrame::Ruled => inner(page.row(row)),
-        };
-        // Text between the horizontal line and the prompt is part of the question.
-        let typed = |row: usize| self.frame != InputFrame::Ruled || self.prompt.is_match(text(row));
-        rows.all(|row| text(row).is_empty() || !typed(row) || self.empty.is_match(text(row)))
+        let shows_exit =
+            |exit_text: &Regex| rows.clone().any(|row| exit_text.is_match(screen.row(row)));
+        self.agent.exit_text.as_ref().is_some_and(shows_exit)
+            || shell.is_some_and(|shell| shell.follows(input, screen))
     }
 }

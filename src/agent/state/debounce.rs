@@ -18,8 +18,8 @@ use super::DetectedState;
 /// ```
 #[derive(Clone, Debug)]
 pub struct StateDebouncer {
-    stands: Duration,
-    told: Option<DetectedState>,
+    min_duration: Duration,
+    reported: Option<DetectedState>,
     /// A differing state, and its start.
     pending: Option<(DetectedState, Duration)>,
 }
@@ -27,28 +27,28 @@ pub struct StateDebouncer {
 impl StateDebouncer {
     /// Creates a debouncer that reports a state after `stands`.
     #[must_use]
-    pub fn new(stands: Duration) -> Self {
+    pub fn new(min_duration: Duration) -> Self {
         Self {
-            stands,
-            told: None,
+            min_duration,
+            reported: None,
             pending: None,
         }
     }
 
     /// Takes the state of a capture; returns a change that has persisted. A capture without a state
     /// changes nothing, but a pending state starts anew.
-    pub fn look(
+    pub fn update(
         &mut self,
         detected: Option<DetectedState>,
         now: Duration,
     ) -> Option<DetectedState> {
         // A second dialogue is another state, as far as the screen shows its question.
         let is_same = |one: &DetectedState, two: &DetectedState| {
-            let asks_same = one.asks == two.asks || one.asks.is_none();
-            one.agent == two.agent && one.state == two.state && asks_same
+            let is_same_question = one.asks == two.asks || one.asks.is_none();
+            one.agent == two.agent && one.state == two.state && is_same_question
         };
-        let detected = match (detected, &self.told) {
-            (Some(detected), Some(told)) if is_same(&detected, told) => None,
+        let detected = match (detected, &self.reported) {
+            (Some(detected), Some(reported)) if is_same(&detected, reported) => None,
             (detected, _) => detected,
         };
         let Some(detected) = detected else {
@@ -59,12 +59,12 @@ impl StateDebouncer {
             Some((pending, since)) if is_same(pending, &detected) => *since,
             Some(_) | None => now,
         };
-        if now.saturating_sub(since) < self.stands {
+        if now.saturating_sub(since) < self.min_duration {
             self.pending = Some((detected, since));
             return None;
         }
         self.pending = None;
-        self.told = Some(detected.clone());
+        self.reported = Some(detected.clone());
         Some(detected)
     }
 
@@ -73,12 +73,12 @@ impl StateDebouncer {
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         let (_, since) = self.pending.as_ref()?;
-        Some(since.saturating_add(self.stands))
+        Some(since.saturating_add(self.min_duration))
     }
 
     /// Returns the last reported state.
     #[must_use]
     pub fn current(&self) -> Option<&DetectedState> {
-        self.told.as_ref()
+        self.reported.as_ref()
     }
 }

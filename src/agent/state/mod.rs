@@ -5,15 +5,21 @@
 //! agent's program writes to: the input box, the rows right above and below it, the foot of the
 //! screen. `done` requires a screen that shows the end of a turn; an empty input box is `idle`.
 
-mod agent_rules;
 mod debounce;
+mod screen;
+
+mod rule_screen;
+
+mod input_box;
 mod query;
+mod shell;
+
+mod agent_rules;
+
 mod row;
 mod rule_file;
-mod rule_screen;
+
 mod rules;
-mod screen;
-mod shell;
 
 #[cfg(test)]
 mod tests;

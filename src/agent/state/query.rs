@@ -40,7 +40,7 @@ impl Region {
 /// A pattern, and the region in which it is searched.
 #[derive(Clone, Debug)]
 pub(super) struct RowQuery {
-    pub place: Region,
+    pub region: Region,
     pub lines: usize,
     pub pattern: Regex,
     /// Another row of the region must match this pattern.
@@ -53,7 +53,7 @@ pub(super) struct RowQuery {
 
 /// A screen as one agent's rules see it.
 pub(super) struct ScreenView<'p, 'a> {
-    pub page: &'p RuleScreen<'a>,
+    pub screen: &'p RuleScreen<'a>,
     pub message: Option<&'p Regex>,
     pub input: Option<Range<usize>>,
     /// The end of the rows above the input box.
@@ -65,21 +65,21 @@ pub(super) struct ScreenView<'p, 'a> {
 impl RowQuery {
     /// Returns the lowest matching row of the region, or the highest if `is_first`, as the pattern
     /// sees it.
-    pub fn find<'p>(&self, sight: &ScreenView<'p, '_>) -> Option<&'p str> {
-        let rows = sight.rows(self.place, self.lines)?;
-        let page = sight.page;
-        let text = |row: usize| match self.place {
-            Region::Input => inner(page.row(row)),
-            _ => page.row(row),
+    pub fn find<'p>(&self, view: &ScreenView<'p, '_>) -> Option<&'p str> {
+        let rows = view.rows(self.region, self.lines)?;
+        let screen = view.screen;
+        let text = |row: usize| match self.region {
+            Region::Input => inner(screen.row(row)),
+            _ => screen.row(row),
         };
         let is_under = |row: usize| {
-            let says = |under: &Regex| page.before(row).is_some_and(|row| under.is_match(row));
-            self.under.as_ref().is_none_or(says)
+            let matches = |under: &Regex| screen.before(row).is_some_and(|row| under.is_match(row));
+            self.under.as_ref().is_none_or(matches)
         };
-        let is_it = |row: &usize| self.pattern.is_match(text(*row)) && is_under(*row);
+        let is_match = |row: &usize| self.pattern.is_match(text(*row)) && is_under(*row);
         let found = match self.is_first {
-            true => rows.clone().find(is_it),
-            false => rows.clone().rfind(is_it),
+            true => rows.clone().find(is_match),
+            false => rows.clone().rfind(is_match),
         };
         let found = found?;
         let has = |also: &Regex| rows.clone().any(|row| also.is_match(text(row)));
@@ -88,30 +88,32 @@ impl RowQuery {
 }
 
 impl ScreenView<'_, '_> {
-    fn rows(&self, place: Region, lines: usize) -> Option<Range<usize>> {
-        let page = self.page;
-        Some(match (place, &self.input) {
-            (Region::Screen, _) => page.all(),
+    fn rows(&self, region: Region, lines: usize) -> Option<Range<usize>> {
+        let screen = self.screen;
+        Some(match (region, &self.input) {
+            (Region::Screen, _) => screen.all(),
             (Region::Cursor, _) => {
-                let row = page.cursor();
-                match self.only_unframed && page.is_framed(row.start) {
+                let row = screen.cursor();
+                match self.only_unframed && screen.is_framed(row.start) {
                     true => return None,
                     false => row,
                 }
             }
-            (Region::Bottom, _) => page.last_of(page.all(), lines),
+            (Region::Bottom, _) => screen.last_of(screen.all(), lines),
             (_, None) => return None,
             (Region::Input, Some(input)) => input.clone(),
-            (Region::BelowInput, Some(input)) => page.first_of(input.end..page.all().end, lines),
-            (Region::AboveInput, Some(_)) => page.last_of(0..self.above, lines),
+            (Region::BelowInput, Some(input)) => {
+                screen.first_of(input.end..screen.all().end, lines)
+            }
+            (Region::AboveInput, Some(_)) => screen.last_of(0..self.above, lines),
             (Region::LastMessage, Some(_)) => {
-                let rows = page.last_of(0..self.above, LINES_MAX);
-                let begins = |row: &usize| {
+                let rows = screen.last_of(0..self.above, LINES_MAX);
+                let begins_message = |row: &usize| {
                     let message = self.message;
-                    message.is_some_and(|message| message.is_match(page.row(*row)))
+                    message.is_some_and(|message| message.is_match(screen.row(*row)))
                 };
                 // A message that begins above the screen includes every row shown.
-                rows.clone().rfind(begins).unwrap_or(rows.start)..rows.end
+                rows.clone().rfind(begins_message).unwrap_or(rows.start)..rows.end
             }
         })
     }

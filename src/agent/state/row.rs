@@ -2,7 +2,8 @@
 
 use super::AgentState;
 use super::agent_rules::AgentRules;
-use super::rule_screen::{InputFrame, plain};
+use super::input_box::InputFrame;
+use super::rule_screen::plain;
 use crate::agent::decoration::{LineKind, bare_line};
 
 /// A box's edge may hold a title; this many line characters at its beginning distinguish it from a
@@ -31,7 +32,7 @@ impl AgentRules {
             LineKind::Input | LineKind::Bullet | LineKind::Text => {}
         }
         let mut working = self.rules.iter();
-        if working.any(|rule| rule.state == AgentState::Working && rule.look.pattern.is_match(row))
+        if working.any(|rule| rule.state == AgentState::Working && rule.query.pattern.is_match(row))
         {
             return RowKind::Status;
         }

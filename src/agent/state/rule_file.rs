@@ -4,9 +4,9 @@ use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
 use super::AgentState;
-use super::agent_rules::{AgentRules, InputBox, InputCondition, Signature, StateRule};
+use super::agent_rules::{AgentRules, InputCondition, Signature, StateRule};
+use super::input_box::{InputBox, InputFrame};
 use super::query::{LINES_MAX, Region, RowQuery};
-use super::rule_screen::InputFrame;
 use super::shell::ShellRules;
 use crate::error::{Error, Result};
 
@@ -17,7 +17,7 @@ const RULES_MAX: usize = 100;
 /// The memory limit of a compiled pattern.
 const REGEX_BYTES_MAX: usize = 1 << 20;
 /// The characters of a user's text to quote in an error.
-const TOLD_CHARS_MAX: usize = 100;
+const QUOTE_CHARS_MAX: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,7 +42,7 @@ struct RuleFile {
 #[serde(deny_unknown_fields)]
 struct QuestionSpec {
     #[serde(rename = "where")]
-    place: Region,
+    region: Region,
     lines: Option<usize>,
     pattern: String,
     under: Option<String>,
@@ -75,7 +75,7 @@ struct ShellSpec {
 #[serde(deny_unknown_fields)]
 struct SignatureSpec {
     #[serde(rename = "where")]
-    place: Region,
+    region: Region,
     lines: Option<usize>,
     pattern: String,
     also: Option<String>,
@@ -90,7 +90,7 @@ struct RuleSpec {
     id: String,
     state: AgentState,
     #[serde(rename = "where")]
-    place: Region,
+    region: Region,
     lines: Option<usize>,
     pattern: String,
     also: Option<String>,
@@ -106,23 +106,23 @@ pub(super) fn read(text: &str) -> Result<AgentRules> {
         return Err(Error::invalid(why));
     }
     let file: RuleFile =
-        toml::from_str(text).map_err(|error| Error::invalid(misread(text, &error)))?;
-    let name = one_line(&file.agent);
+        toml::from_str(text).map_err(|error| Error::invalid(describe_toml_error(text, &error)))?;
+    let name = quote(&file.agent);
     compile(file).map_err(|why| Error::invalid(format!("state rules of {name:?}: {why}")))
 }
 
 /// Describes a TOML error without its drawing of the source.
-fn misread(text: &str, error: &toml::de::Error) -> String {
+fn describe_toml_error(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
-    let what = one_line(error.message());
+    let what = quote(error.message());
     format!("state rules, line {line}: {what}: write it as rules/claude.toml says at its top")
 }
 
 /// Returns the text in one line, cut to the length of a quotation.
-fn one_line(text: &str) -> String {
+fn quote(text: &str) -> String {
     let one = text.split_whitespace().collect::<Vec<&str>>().join(" ");
-    one.chars().take(TOLD_CHARS_MAX).collect()
+    one.chars().take(QUOTE_CHARS_MAX).collect()
 }
 
 fn compile(file: RuleFile) -> Result<AgentRules, String> {
@@ -135,36 +135,35 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         ));
     }
     if file.fallback != file.sign.is_empty() {
-        return Err("write a [[sign]] of its screen, or else fallback = true".into());
+        return Err("write a [[sign]] of its screen, or fallback = true".into());
     }
     if file.shell.is_some() && !file.fallback {
         return Err("[shell] is for the fallback: leave it out, or add fallback = true".into());
     }
-    let optional = |what: &str, pattern: Option<&str>| {
-        let pattern = pattern.map(|pattern| regex(what, pattern));
-        pattern.transpose()
-    };
     let input = file.input.map(InputBox::new).transpose()?;
     let message = optional("message", file.message.as_deref())?;
-    let left = optional("left", file.left.as_deref())?;
+    let exit_text = optional("left", file.left.as_deref())?;
     let decoration = optional("decoration", file.decoration.as_deref())?;
-    let look = |place: Region, lines: Option<usize>, pattern: &str, also: Option<&str>| {
-        if place.needs_input() && input.is_none() {
-            return Err("it looks at the input box: describe that in [input]".to_owned());
+    let query = |region: Region, lines: Option<usize>, pattern: &str, also: Option<&str>| {
+        if region.needs_input() && input.is_none() {
+            return Err("it uses the input box: describe it in [input]".to_owned());
         }
-        if place == Region::LastMessage && message.is_none() {
-            return Err("it looks at the last message: write how one begins as message".to_owned());
+        if region == Region::LastMessage && message.is_none() {
+            return Err(
+                "it uses the last message: write the pattern of its first row as message"
+                    .to_owned(),
+            );
         }
-        match (place.has_lines(), lines) {
-            (true, None) => return Err("write how many lines it looks at".to_owned()),
-            (false, Some(_)) => return Err("lines do not count there: leave them out".to_owned()),
+        match (region.has_lines(), lines) {
+            (true, None) => return Err("write the number of lines to search".to_owned()),
+            (false, Some(_)) => return Err("this region has no lines: leave them out".to_owned()),
             (_, Some(lines)) if !(1..=LINES_MAX).contains(&lines) => {
-                return Err(format!("lines are 1 to {LINES_MAX}: write one of them"));
+                return Err(format!("lines must be 1 to {LINES_MAX}"));
             }
             _ => {}
         }
         Ok(RowQuery {
-            place,
+            region,
             lines: lines.unwrap_or(LINES_MAX),
             pattern: regex("pattern", pattern)?,
             also: optional("also", also)?,
@@ -172,41 +171,40 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
             is_first: false,
         })
     };
-    let asks = |condition: Option<InputCondition>| match condition.is_some() && input.is_none() {
-        true => Err("it asks for the input box: describe that in [input]".to_owned()),
-        false => Ok(condition),
-    };
+    let input_condition =
+        |condition: Option<InputCondition>| match condition.is_some() && input.is_none() {
+            true => Err("it needs the input box: describe it in [input]".to_owned()),
+            false => Ok(condition),
+        };
     let mut signs = Vec::new();
     for (number, sign) in (1..).zip(&file.sign) {
         let at = |why: String| format!("sign {number}: {why}");
-        let look = look(sign.place, sign.lines, &sign.pattern, sign.also.as_deref());
+        let query = query(sign.region, sign.lines, &sign.pattern, sign.also.as_deref());
         signs.push(Signature {
-            look: look.map_err(at)?,
-            input: asks(sign.input).map_err(at)?,
+            query: query.map_err(at)?,
+            input: input_condition(sign.input).map_err(at)?,
             is_weak: sign.weak,
         });
     }
     let mut rules: Vec<StateRule> = Vec::new();
     for (number, rule) in (1..).zip(file.rule) {
-        let at = |why: String| format!("rule {number} ({}): {why}", one_line(&rule.id));
+        let at = |why: String| format!("rule {number} ({}): {why}", quote(&rule.id));
         if !is_id(&rule.id) {
             return Err(at(
                 "write its id as up to 32 small letters, digits and hyphens".into(),
             ));
         }
         if rules.iter().any(|known| known.id == rule.id) {
-            return Err(at("another rule has this id: choose one of its own".into()));
+            return Err(at("another rule has this id: choose a unique one".into()));
         }
-        let says_done = rule.state == AgentState::Done;
-        if says_done && rule.input != Some(InputCondition::Empty) {
-            return Err(at(
-                "nothing is done while something is typed: add input = \"empty\"".into(),
-            ));
+        let is_done = rule.state == AgentState::Done;
+        if is_done && rule.input != Some(InputCondition::Empty) {
+            return Err(at("typed input excludes done: add input = \"empty\"".into()));
         }
-        let look = look(rule.place, rule.lines, &rule.pattern, rule.also.as_deref());
+        let query = query(rule.region, rule.lines, &rule.pattern, rule.also.as_deref());
         rules.push(StateRule {
-            look: look.map_err(at)?,
-            input: asks(rule.input).map_err(at)?,
+            query: query.map_err(at)?,
+            input: input_condition(rule.input).map_err(at)?,
             id: rule.id,
             state: rule.state,
             inferred: rule.inferred,
@@ -215,13 +213,13 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
     let mut questions = Vec::new();
     for (number, spec) in (1..).zip(&file.asks) {
         let at = |why: String| format!("asks {number}: {why}");
-        let mut look = look(spec.place, spec.lines, &spec.pattern, None).map_err(at)?;
-        look.under = optional("under", spec.under.as_deref()).map_err(at)?;
-        look.is_first = spec.first;
-        if look.pattern.captures_len() != 2 {
-            return Err(at("put what is asked in ( and ), once".into()));
+        let mut query = query(spec.region, spec.lines, &spec.pattern, None).map_err(at)?;
+        query.under = optional("under", spec.under.as_deref()).map_err(at)?;
+        query.is_first = spec.first;
+        if query.pattern.captures_len() != 2 {
+            return Err(at("enclose the question in one pair of parentheses".into()));
         }
-        questions.push(look);
+        questions.push(query);
     }
     Ok(AgentRules {
         name: file.agent,
@@ -230,7 +228,7 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
         shell: file.shell.map(ShellRules::new).transpose()?,
         input,
         message,
-        left,
+        exit_text,
         decoration,
         signs,
         rules,
@@ -238,8 +236,8 @@ fn compile(file: RuleFile) -> Result<AgentRules, String> {
 }
 
 fn is_id(id: &str) -> bool {
-    let is_it = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    (1..=32).contains(&id.len()) && id.bytes().all(is_it)
+    let is_valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=32).contains(&id.len()) && id.bytes().all(is_valid)
 }
 
 /// Compiles the pattern of the field `what`.
@@ -250,12 +248,17 @@ fn regex(what: &str, pattern: &str) -> Result<Regex, String> {
         // The error draws the position over several lines, and describes it in the last.
         let text = error.to_string();
         let why = text.lines().last().unwrap_or_default();
-        let why = one_line(why.trim_start_matches("error: "));
+        let why = quote(why.trim_start_matches("error: "));
         format!(
-            "{what}: {:?} is no regular expression: {why}: mend it",
-            one_line(pattern)
+            "{what}: {:?} is not a regular expression: {why}: correct it",
+            quote(pattern)
         )
     })
+}
+
+/// Compiles an optional pattern of the field `what`.
+fn optional(what: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> {
+    pattern.map(|pattern| regex(what, pattern)).transpose()
 }
 
 impl InputBox {
@@ -269,9 +272,7 @@ impl InputBox {
             empty: regex("input: empty", &spec.empty)?,
             below: spec.below,
             foot: regex("input: foot", &spec.foot)?,
-            hints: (spec.hints.as_deref())
-                .map(|hints| regex("input: hints", hints))
-                .transpose()?,
+            hints: optional("input: hints", spec.hints.as_deref())?,
         })
     }
 }

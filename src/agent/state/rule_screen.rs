@@ -1,30 +1,21 @@
-//! Prepares a screen for rules: normalised rows, and the position of the input box (pure).
+//! Prepares a screen for rules: normalised rows, and ranges of them (pure).
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use regex::Regex;
-use serde::Deserialize;
 
 use super::AgentScreen;
-use super::agent_rules::InputBox;
+use crate::agent::decoration::is_box_drawing;
+use crate::agent::summary::first_chars;
 
 /// The rows to examine, from the foot up: no terminal is taller.
 const ROWS_MAX: usize = 400;
 /// The characters of a row to examine.
 const CHARS_MAX: usize = 1_000;
-/// The tallest input box.
-const BOX_ROWS_MAX: usize = 60;
-/// The deepest indent of an agent's own box; quoted boxes are indented further.
-const INDENT_MAX: usize = 1;
-/// Separates typed text from what is drawn beside the box.
-const ASIDE: &str = "    ";
-
-/// The shortest horizontal line across the pane.
-const RULE_MIN: usize = 20;
 
 /// Side edges of boxes.
-const EDGES: &[char] = &['│', '┃', '║'];
+pub(super) const EDGES: &[char] = &['│', '┃', '║'];
 
 /// Scroll bars: tracks and handles.
 const BARS: &[char] = &['│', '┃', '║', '█'];
@@ -44,27 +35,6 @@ struct RuleRow<'a> {
     is_across: bool,
 }
 
-/// The frame of an agent's input box.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum InputFrame {
-    /// Between two horizontal lines.
-    Lines,
-    /// With a bar on the left.
-    Bar,
-    /// Without a frame: from a prompt to the next blank row.
-    Open,
-    /// The last row, under a plain horizontal line; rows that belong to the input may lie between.
-    Ruled,
-}
-
-impl InputFrame {
-    /// Returns whether the row above the box belongs to it.
-    pub fn has_upper_edge(self) -> bool {
-        matches!(self, Self::Lines | Self::Ruled)
-    }
-}
-
 impl<'a> RuleScreen<'a> {
     pub fn new(screen: &AgentScreen<'a>) -> Self {
         let first = screen.rows.len().saturating_sub(ROWS_MAX);
@@ -82,11 +52,11 @@ impl<'a> RuleScreen<'a> {
         self.rows.get(number).map_or("", |row| &row.text)
     }
 
-    fn is_across(&self, number: usize) -> bool {
+    pub fn is_across(&self, number: usize) -> bool {
         self.rows.get(number).is_some_and(|row| row.is_across)
     }
 
-    fn is_shown(&self, number: usize) -> bool {
+    pub fn is_shown(&self, number: usize) -> bool {
         self.rows.get(number).is_some_and(|row| !row.is_blank)
     }
 
@@ -122,7 +92,7 @@ impl<'a> RuleScreen<'a> {
         range.start..end
     }
 
-    fn last(&self, mut range: Range<usize>) -> Option<usize> {
+    pub fn last(&self, mut range: Range<usize>) -> Option<usize> {
         range.rfind(|row| self.is_shown(*row))
     }
 
@@ -147,73 +117,11 @@ impl<'a> RuleScreen<'a> {
     pub fn before(&self, row: usize) -> Option<&str> {
         self.last(0..row).map(|row| self.row(row))
     }
-
-    /// Returns the rows of the lowest input box, without its horizontal edges.
-    pub fn input(&self, input: &InputBox) -> Option<Range<usize>> {
-        let rows = self.lowest(input)?;
-        // A box with other text below it is an old one.
-        let edges = usize::from(input.frame == InputFrame::Lines);
-        let mut under = (rows.end + edges..self.rows.len()).filter(|row| self.is_shown(*row));
-        let is_foot = |row| input.foot.is_match(self.row(row));
-        under.all(is_foot).then_some(rows)
-    }
-
-    fn lowest(&self, input: &InputBox) -> Option<Range<usize>> {
-        let prompt = &input.prompt;
-        let foot = self.last_of(self.all(), input.below + 1).start;
-        match input.frame {
-            InputFrame::Lines => self.between_lines(foot, prompt),
-            InputFrame::Bar => {
-                let is_bar = |row: &usize| self.row(*row).trim_start().starts_with(EDGES);
-                let end = (foot..self.rows.len()).rfind(is_bar)? + 1;
-                let start = (0..end).rev().take_while(is_bar).last()?;
-                let is_prompt = |row: usize| prompt.is_match(inner(self.row(row)));
-                (start..end).any(is_prompt).then_some(start..end)
-            }
-            InputFrame::Open => {
-                let rows = foot..self.rows.len();
-                let start = rows.rev().find(|row| prompt.is_match(self.row(*row)))?;
-                let typed = (start..self.rows.len()).take_while(|row| self.is_shown(*row));
-                Some(start..typed.last()? + 1)
-            }
-            InputFrame::Ruled => {
-                let end = self.last(self.all())? + 1;
-                let first = end.saturating_sub(BOX_ROWS_MAX);
-                let edge = (first..end).rfind(|row| self.is_across(*row))?;
-                let line = self.row(edge);
-                let is_plain = line.chars().all(|c| c == '─') && line.chars().count() >= RULE_MIN;
-                let is_whole = (edge + 1..end).all(|row| self.is_shown(row));
-                // Nothing may follow: it could be the prompt of a shell.
-                let is_input = prompt.is_match(self.row(end - 1));
-                (is_plain && is_whole && is_input).then_some(edge + 1..end)
-            }
-        }
-    }
-
-    fn between_lines(&self, foot: usize, prompt: &Regex) -> Option<Range<usize>> {
-        let is_edge = |row: &usize| self.is_across(*row) && indent(self.row(*row)) <= INDENT_MAX;
-        let mut end = None;
-        for row in (0..self.rows.len()).rev().filter(is_edge) {
-            if let Some(end) = end
-                && end - row <= BOX_ROWS_MAX
-                && row + 1 < end
-                && indent(self.row(row + 1)) <= INDENT_MAX
-                && prompt.is_match(inner(self.row(row + 1)))
-            {
-                return Some(row + 1..end);
-            }
-            if row < foot {
-                return None;
-            }
-            end = Some(row);
-        }
-        None
-    }
 }
 
 impl<'a> RuleRow<'a> {
     fn new(row: &'a str) -> Self {
-        let text = match plain(cut(row)) {
+        let text = match plain(first_chars(row, CHARS_MAX)) {
             Cow::Borrowed(row) => Cow::Borrowed(tidy(row)),
             Cow::Owned(row) => Cow::Owned(tidy(&row).to_owned()),
         };
@@ -252,16 +160,6 @@ fn is_invisible(c: char) -> bool {
     )
 }
 
-/// Cuts a row to the part to examine.
-fn cut(row: &str) -> &str {
-    // A row has at least as many bytes as characters.
-    let end = match row.len() > CHARS_MAX {
-        true => row.char_indices().nth(CHARS_MAX),
-        false => None,
-    };
-    end.map_or(row, |(end, _)| &row[..end])
-}
-
 /// Removes blanks and a box's edge at the end of a row, so that its width does not matter.
 fn tidy(row: &str) -> &str {
     let row = row.trim_end();
@@ -284,22 +182,9 @@ pub(super) fn inner(row: &str) -> &str {
     row.trim_start_matches(|c: char| c.is_whitespace() || EDGES.contains(&c))
 }
 
-/// Returns the text of a row in a box with a bar at its left, without what is drawn beside the box.
-pub(super) fn beside_bar(row: &str) -> &str {
-    let text = row.trim_start().trim_start_matches(EDGES);
-    match text.split_once(|c: char| !c.is_whitespace()) {
-        Some((blanks, _)) if blanks.len() >= 2 * ASIDE.len() => "",
-        _ => text.trim_start().split(ASIDE).next().unwrap_or_default(),
-    }
-}
-
-fn indent(row: &str) -> usize {
-    row.len() - row.trim_start_matches(' ').len()
-}
-
 /// Returns whether a row is a horizontal line, with or without a title.
 fn is_across(row: &str) -> bool {
-    let is_side = |c: char| ('\u{2500}'..='\u{259f}').contains(&c) && !EDGES.contains(&c);
+    let is_side = |c: char| is_box_drawing(c) && !EDGES.contains(&c);
     let row = row.trim_start();
     let mut first = row.chars();
     let begins = (0..3).all(|_| first.next().is_some_and(is_side));

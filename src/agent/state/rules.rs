@@ -137,17 +137,20 @@ impl StateRules {
     /// Returns the state that a screen shows; `None` where no rule matches.
     #[must_use]
     pub fn detect(&self, screen: &AgentScreen<'_>) -> Option<DetectedState> {
-        let page = RuleScreen::new(screen);
+        let screen_rows = RuleScreen::new(screen);
         let shell = self.0.iter().find_map(|agent| agent.shell.as_ref());
-        let is_nobodys =
-            |shell: &ShellRules| (screen.program).is_some_and(|it| shell.has_terminal(it, &page));
-        let only_fallback = shell.is_some_and(is_nobodys);
+        let has_terminal = |shell: &ShellRules| {
+            (screen.program).is_some_and(|it| shell.has_terminal(it, &screen_rows))
+        };
+        let only_fallback = shell.is_some_and(has_terminal);
         let agents = self.0.iter();
         let agents = agents.filter(|agent| agent.is_fallback || !only_fallback);
-        let claims = agents.filter_map(|agent| agent.match_screen(&page, shell));
-        let mut claims: Vec<(Confidence, Candidate<'_, '_>)> = claims.collect();
+        let matches = agents.filter_map(|agent| agent.match_screen(&screen_rows, shell));
+        let mut matches: Vec<(Confidence, Candidate<'_, '_>)> = matches.collect();
         // Of two strong matches, the agent with the lower input box started later.
-        claims.sort_by_key(|(match_screen, case)| (*match_screen, std::cmp::Reverse(case.foot())));
-        claims.iter().find_map(|(_, case)| case.detect())
+        matches.sort_by_key(|(confidence, candidate)| {
+            (*confidence, std::cmp::Reverse(candidate.foot()))
+        });
+        matches.iter().find_map(|(_, candidate)| candidate.detect())
     }
 }

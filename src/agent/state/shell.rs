@@ -29,23 +29,23 @@ impl ShellRules {
 
     /// Returns whether the program shows that no agent is there. A shell counts only beside its
     /// prompt: an agent started by a script runs under the name of the shell.
-    pub fn has_terminal(&self, program: &str, page: &RuleScreen<'_>) -> bool {
+    pub fn has_terminal(&self, program: &str, screen: &RuleScreen<'_>) -> bool {
         let name = Self::name(program);
         self.readers.contains(name)
-            || (self.programs.contains(name) && self.prompt_row(page).is_some())
+            || (self.programs.contains(name) && self.prompt_row(screen).is_some())
     }
 
     /// Returns whether a shell's prompt follows an agent's input: the agent has exited.
-    pub fn follows(&self, input: Option<&Range<usize>>, page: &RuleScreen<'_>) -> bool {
+    pub fn follows(&self, input: Option<&Range<usize>>, screen: &RuleScreen<'_>) -> bool {
         let end = input.map_or(0, |rows| rows.end);
-        let has_prompt = self.prompt_row(page).is_some_and(|row| row >= end);
-        let mut below = end..page.all().end;
-        has_prompt || (input.is_some() && below.any(|row| self.command.is_match(page.row(row))))
+        let has_prompt = self.prompt_row(screen).is_some_and(|row| row >= end);
+        let mut below = end..screen.all().end;
+        has_prompt || (input.is_some() && below.any(|row| self.command.is_match(screen.row(row))))
     }
 
     /// Returns the cursor's row if it is a prompt.
-    fn prompt_row(&self, page: &RuleScreen<'_>) -> Option<usize> {
-        let mut row = page.cursor();
-        row.find(|row| self.prompt.is_match(page.row(*row)) && !page.is_framed(*row))
+    fn prompt_row(&self, screen: &RuleScreen<'_>) -> Option<usize> {
+        let mut row = screen.cursor();
+        row.find(|row| self.prompt.is_match(screen.row(*row)) && !screen.is_framed(*row))
     }
 }

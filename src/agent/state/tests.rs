@@ -18,7 +18,7 @@ fn detect(screen: &str) -> Option<DetectedState> {
 }
 
 /// `agent state`, with a `?` where it is inferred.
-fn said(screen: &str) -> String {
+fn detected_name(screen: &str) -> String {
     detect(screen).map_or("none".to_owned(), |detected| {
         let mark = if detected.inferred { "?" } else { "" };
         format!("{} {}{mark}", detected.agent, detected.state)
@@ -52,7 +52,7 @@ fn claude_is_read() {
         (format!("⏺ Bash(ls)\n{RULE}\n Bash command\n\n Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel · Tab to amend"), "claude waiting"),
         ("╭────────╮\n│ Do you want to proceed?  │\n│ ❯ 1. Yes      │\n│   2. No, and tell Claude what to do differently (esc) │\n╰────────╯".to_owned(), "claude waiting"),
     ] {
-        assert_eq!(said(&screen), expected, "{screen}");
+        assert_eq!(detected_name(&screen), expected, "{screen}");
     }
 }
 
@@ -93,15 +93,15 @@ fn codex_is_read() {
         ),
     ] {
         assert_eq!(
-            said(&format!("{above}\n\n{input}{foot}")),
+            detected_name(&format!("{above}\n\n{input}{foot}")),
             expected,
             "{above}"
         );
     }
     let asks = "  Would you like to run the following command?\n\n  $ ls\n\n› 1. Yes, proceed (y)\n  2. No, and tell Codex what to do differently (esc)\n\n  Press enter to confirm or esc to cancel";
-    assert_eq!(said(asks), "codex waiting");
+    assert_eq!(detected_name(asks), "codex waiting");
     let trust = "> You are in /a\n\n  Do you trust the contents of this directory?\n\n› 1. Yes, continue\n  2. No, quit\n\n  Press enter to continue";
-    assert_eq!(said(trust), "codex waiting");
+    assert_eq!(detected_name(trust), "codex waiting");
 }
 
 #[test]
@@ -131,12 +131,12 @@ fn gemini_opencode_and_aider_are_read() {
         (format!("Tokens: 8.6k sent, 59 received.\n{RULE}\n> /add a\nAdded a\n{RULE}\n> "), "aider idle"),
         ("Tokens: 8.8k sent, 91 received.\na.rs\nAdd file to the chat? (Y)es/(N)o/(D)on't ask again [Yes]:".into(), "aider waiting"),
     ] {
-        assert_eq!(said(&screen), expected, "{screen}");
+        assert_eq!(detected_name(&screen), expected, "{screen}");
     }
 }
 
 #[test]
-fn a_shell_is_what_is_left() {
+fn the_shell_is_the_fallback() {
     for (screen, expected) in [
         ("$ ls\nme@host:~/a$ ", "shell idle?"),
         ("[sudo] password for me: ", "shell waiting?"),
@@ -145,7 +145,7 @@ fn a_shell_is_what_is_left() {
         ("cost is 3$", "none"),
         ("", "none"),
     ] {
-        assert_eq!(said(screen), expected, "{screen}");
+        assert_eq!(detected_name(screen), expected, "{screen}");
     }
     let rows = ["me@host:~$ ", "the rest of another program"];
     let detected = StateRules::builtin().detect(&AgentScreen {
@@ -159,7 +159,7 @@ fn a_shell_is_what_is_left() {
 }
 
 #[test]
-fn a_change_is_told_once_and_when_it_stands() {
+fn a_persistent_change_is_reported_once() {
     let detected = |state| {
         let mut detected = detect("Go on? [y/n]:").unwrap();
         detected.state = state;
@@ -182,13 +182,13 @@ fn a_change_is_told_once_and_when_it_stands() {
         (2_500, &idle),
         (9_000, &idle),
     ] {
-        let change = tracker.look(detected.clone(), Duration::from_millis(at));
+        let change = tracker.update(detected.clone(), Duration::from_millis(at));
         told.extend(change.map(|change| (at, change.state)));
     }
     let expected = [(500, AgentState::Working), (2_500, AgentState::Idle)];
     assert_eq!(told, expected);
     assert_eq!(tracker.deadline(), None);
     assert_eq!(tracker.current(), idle.as_ref());
-    let _ = tracker.look(working, Duration::from_secs(10));
+    let _ = tracker.update(working, Duration::from_secs(10));
     assert_eq!(tracker.deadline(), Some(Duration::from_millis(10_500)));
 }

@@ -69,7 +69,7 @@ impl AiderHistory {
         }
         if let Some(own) = line.strip_prefix(OWN) {
             self.write_prompt(writer);
-            return self.own(own.trim_end(), writer);
+            return self.own_line(own.trim_end(), writer);
         }
         if line.starts_with(SESSION) {
             self.prompt.clear();
@@ -84,7 +84,7 @@ impl AiderHistory {
         self.reply.push('\n');
     }
 
-    fn own(&mut self, text: &str, writer: &mut EventWriter) {
+    fn own_line(&mut self, text: &str, writer: &mut EventWriter) {
         if let Some(usage) = tokens(text) {
             let has_reply = !self.reply.trim().is_empty();
             self.write_reply(usage, writer);

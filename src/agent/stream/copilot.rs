@@ -65,8 +65,7 @@ impl RecordHandler for CopilotEvents {
         match record.kind.as_str() {
             "user.message" if is_own => self.prompt(&data, writer),
             "session.usage_record" => {
-                let tokens = data.usage.0.unwrap_or_default();
-                self.usage = tokens.usage();
+                self.usage = data.usage.0.unwrap_or_default().usage();
             }
             "assistant.message" if is_own => self.answer(&data, writer),
             "assistant.turn_start" if is_own => {

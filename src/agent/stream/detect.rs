@@ -22,7 +22,7 @@ pub(super) struct FormatDetector {
 }
 
 /// The counts by which the format is guessed where no record shows it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct FormatEvidence {
     candidates: &'static [StreamFormat],
     format: Option<StreamFormat>,
@@ -39,7 +39,10 @@ impl FormatDetector {
             bytes_max,
             lines: LineSplitter::new(LineEnd::Any, bytes_max),
             frames: SseFrames::new(bytes_max),
-            evidence: FormatEvidence::new(candidates),
+            evidence: FormatEvidence {
+                candidates,
+                ..FormatEvidence::default()
+            },
         }
     }
 
@@ -62,7 +65,10 @@ impl FormatDetector {
         let open = self.lines.open();
         if self.evidence.format.is_none() && values::is_whole(open) {
             // A trial: the line counts when its end has come.
-            let mut trial = FormatEvidence::new(self.evidence.candidates);
+            let mut trial = FormatEvidence {
+                candidates: self.evidence.candidates,
+                ..FormatEvidence::default()
+            };
             trial.add_event(SseEvent::Data(open));
             self.evidence.format = trial.format;
         }
@@ -95,17 +101,6 @@ impl FormatDetector {
 }
 
 impl FormatEvidence {
-    fn new(candidates: &'static [StreamFormat]) -> Self {
-        Self {
-            candidates,
-            format: None,
-            lines: 0,
-            bytes: 0,
-            objects: 0,
-            others: 0,
-        }
-    }
-
     fn add_line(&mut self, line: &ByteLine<'_>, frames: &mut SseFrames, bytes_max: usize) {
         if self.format.is_some() {
             return;

@@ -95,7 +95,7 @@ impl EventWriter {
 
     /// Returns the agent's own tools without a result: names and arguments.
     pub fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.tools.waiting()
+        self.tools.own_open()
     }
 
     /// Returns the time of a record that states `recorded`.
@@ -171,7 +171,7 @@ impl EventWriter {
         let tool_args_summary = summary(args);
         if self
             .tools
-            .begin(id, (&tool_name, &result(args)), when, is_own)
+            .open(id, (&tool_name, &result(args)), when, is_own)
         {
             self.out.push(AgentEvent::ToolCallStarted {
                 tool_name,
@@ -182,12 +182,12 @@ impl EventWriter {
 
     /// Reports a tool's result, once per id.
     pub fn tool_completed(&mut self, id: &str, success: bool, text: &str, when: EventTime) {
-        if let Some(answered) = self.tools.answer(id, when) {
+        if let Some(call) = self.tools.close(id, when) {
             self.out.push(AgentEvent::ToolCallCompleted {
-                tool_name: answered.name,
+                tool_name: call.name,
                 success,
                 result_summary: tool_result(text),
-                duration_ms: answered.duration_ms,
+                duration_ms: call.duration_ms,
             });
         }
     }
@@ -251,14 +251,30 @@ impl EventWriter {
         self.set_status(status, evidence);
     }
 
-    /// Suppresses the report of an end: an API's stream has no agent that could complete.
-    pub fn mark_end_reported(&mut self) {
+    /// Reports the complete answer of an API's stream, which has no agent that could complete.
+    pub fn api_answer(&mut self, text: &str, usage: TokenUsage, has_tool_calls: bool) {
+        self.set_answer(text);
+        self.response_completed(text, usage, has_tool_calls);
         self.is_end_reported = true;
+    }
+
+    /// Ends the turn with an API's answer, which may be incomplete for this reason.
+    pub fn end_api_turn(
+        &mut self,
+        reason: &str,
+        is_whole: bool,
+        evidence: impl Into<Cow<'static, str>>,
+    ) {
+        self.turn_completed(reason);
+        if !is_whole {
+            self.warn(format!("the answer is incomplete: {reason}"));
+        }
+        self.set_status(StreamStatus::Done, evidence);
     }
 
     /// Reports a run that ended without its last record.
     pub fn cut_off(&mut self, how: &str) {
-        let pending: Vec<&str> = self.tools.pending().collect();
+        let pending: Vec<&str> = self.tools.open_names().collect();
         let evidence = match pending.len() {
             0 => format!("{how}; last: {}", self.evidence),
             count => format!(
@@ -276,11 +292,11 @@ impl EventWriter {
     pub fn finish(&mut self) {
         if self.stray > STRAY_MAX {
             let more = self.stray - STRAY_MAX;
-            self.warn(format!("{more} more lines were no records"));
+            self.warn(format!("{more} more lines were not records"));
         }
         if let Some(format) = self.foreign_format.take() {
             let message = format!(
-                "{} records are of another format ({}), and were not read",
+                "{} records of another format ({}) were ignored",
                 self.foreign,
                 format.name()
             );
@@ -353,7 +369,7 @@ impl EventWriter {
     pub fn stray_line(&mut self, text: &str) {
         self.stray += 1;
         if self.stray <= STRAY_MAX {
-            self.warn(format!("a line is no record: {}", summary(text)));
+            self.warn(format!("a line is not a record: {}", summary(text)));
         }
     }
 }

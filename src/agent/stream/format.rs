@@ -162,7 +162,7 @@ impl fmt::Display for Format {
 /// The error for a text that names no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no format of agents' output: {0:?}; there are auto, claude, codex, gemini, opencode, sse, json and text"
+    "unknown output format {0:?}; the formats are auto, claude, codex, gemini, opencode, sse, json and text"
 )]
 pub struct ParseFormatError(String);
 

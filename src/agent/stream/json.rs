@@ -70,7 +70,7 @@ impl GenericRecord<'_> {
     /// Ends a run; these fields show a failure.
     fn result(&self, writer: &mut EventWriter) {
         let is_bad = |text: &str| matches!(text, "error" | "failed" | "failure");
-        let is_failure = self.is_error.is_some_and(|said| said.get() != "false")
+        let is_failure = self.is_error.is_some_and(|value| value.get() != "false")
             || self.error.0.is_some()
             || self.subtype.as_str().starts_with("error")
             || is_bad(self.status.as_str());

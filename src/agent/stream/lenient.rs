@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_another_type_is_absent() {
+    fn a_field_of_an_unexpected_type_is_absent() {
         for value in ["null", "true", "1", "-1.5", "\"x\"", "[1,{}]", "{\"a\":[]}"] {
             let line = format!(
                 r#"{{"text":{value},"count":{value},"flag":{value},"inner":{value},"list":{value},"any":{value},"more":{value}}}"#
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_no_record() {
+    fn only_objects_are_records() {
         let list: Maybe<Record<'_>> = serde_json::from_str(r#"["text",1,true]"#).unwrap();
         assert!(list.0.is_none());
     }

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_ends_a_line_where_it_may() {
+    fn a_carriage_return_ends_a_line_where_allowed() {
         let bytes: &[u8] = b"a\r\nb\rc\n\nd";
         assert_eq!(lines(LineEnd::Any, 9, &[bytes]), ["a", "b", "c", "", "d"]);
         assert_eq!(

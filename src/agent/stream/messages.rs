@@ -11,13 +11,22 @@ use crate::agent::summary::TextPrefix;
 const OPEN_MAX: usize = 32;
 
 /// A message that may be incomplete.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct OpenMessage {
     id: Box<str>,
     is_own: bool,
     pub text: TextPrefix,
     pub usage: TokenUsage,
     pub has_tool_calls: bool,
+}
+
+/// A tool call whose arguments arrive in pieces.
+#[derive(Debug, Default)]
+pub(super) struct PartialCall {
+    pub index: u64,
+    pub id: String,
+    pub name: String,
+    pub arguments: TextPrefix,
 }
 
 /// The open messages, oldest first.
@@ -57,9 +66,7 @@ impl OpenMessages {
         self.open.push_back(OpenMessage {
             id: id.into(),
             is_own,
-            text: TextPrefix::default(),
-            usage: TokenUsage::default(),
-            has_tool_calls: false,
+            ..OpenMessage::default()
         });
         self.open.back_mut()
     }
@@ -83,10 +90,10 @@ impl OpenMessages {
 
     /// Completes the agent's own messages after a run that took at least `taken`; the last one gets
     /// the usage that the others lack, since their counts may be those at their beginning.
-    pub fn complete_run(&mut self, taken: TokenUsage, writer: &mut EventWriter) {
+    pub fn complete_run(&mut self, total: TokenUsage, writer: &mut EventWriter) {
         let open = self.open.iter().filter(|message| message.is_own);
         let completed = open.fold(self.own, |sum, message| sum.plus(message.usage));
-        let missing = taken.minus(completed);
+        let missing = total.minus(completed);
         if let Some(last) = self.open.iter_mut().rfind(|message| message.is_own) {
             last.usage = last.usage.plus(missing);
         } else if missing != TokenUsage::default() {

@@ -174,8 +174,7 @@ impl OpenCodeRun {
     }
 
     fn step_finish(&mut self, part: &StepPart<'_>, writer: &mut EventWriter) {
-        let tokens = part.tokens.0.unwrap_or_default();
-        let usage = tokens.usage();
+        let usage = part.tokens.0.unwrap_or_default().usage();
         writer.response_completed(self.text.as_str(), usage, self.has_tool_calls);
         let reason = part.reason.as_str();
         let evidence = format!("step_finish: reason {reason}");

@@ -197,8 +197,7 @@ impl QwenSession {
             self.records_responses && !self.has_response && record.usage_metadata.0.is_none();
         self.has_response = false;
         self.is_unwritten = false;
-        let tokens = record.usage_metadata.0.unwrap_or_default();
-        let usage = tokens.usage();
+        let usage = record.usage_metadata.0.unwrap_or_default().usage();
         writer.response_completed(&text, usage, has_tool_calls);
         if has_tool_calls {
             writer.working("tools are called");

@@ -56,7 +56,7 @@ pub(super) struct CompletedCall {
 
 impl ToolCalls {
     /// Opens a call; returns whether it is new.
-    pub fn begin(
+    pub fn open(
         &mut self,
         id: &str,
         (name, arguments): (&str, &str),
@@ -81,7 +81,7 @@ impl ToolCalls {
     }
 
     /// Closes a call; returns `None` if it was closed before.
-    pub fn answer(&mut self, id: &str, when: EventTime) -> Option<CompletedCall> {
+    pub fn close(&mut self, id: &str, when: EventTime) -> Option<CompletedCall> {
         let hashed = hash(id);
         if let Some(at) = self.open.iter().rposition(|open| open.id == hashed) {
             let open = self.open.remove(at);
@@ -108,13 +108,13 @@ impl ToolCalls {
     }
 
     /// Returns the names of the open calls of the current turn.
-    pub fn pending(&self) -> impl Iterator<Item = &str> {
+    pub fn open_names(&self) -> impl Iterator<Item = &str> {
         let open = self.open.iter();
         open.filter(|open| !open.is_stale).map(|open| &*open.name)
     }
 
     /// Returns the agent's own open calls of the current turn: names and arguments.
-    pub fn waiting(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn own_open(&self) -> impl Iterator<Item = (&str, &str)> {
         let open = self.open.iter();
         let waiting = open.filter(|open| open.is_own && !open.is_stale);
         waiting.map(|open| (&*open.name, &*open.arguments))
@@ -147,22 +147,22 @@ mod tests {
             (when(10, Some(100)), when(25, Some(90)), 0),
         ] {
             let mut tools = ToolCalls::default();
-            assert!(tools.begin("a", ("Bash", ""), begun, true));
-            assert!(!tools.begin("a", ("Bash", ""), begun, true), "told twice");
-            assert_eq!(tools.answer("a", ended).unwrap().duration_ms, millis);
-            assert!(tools.answer("a", ended).is_none(), "answered twice");
+            assert!(tools.open("a", ("Bash", ""), begun, true));
+            assert!(!tools.open("a", ("Bash", ""), begun, true), "told twice");
+            assert_eq!(tools.close("a", ended).unwrap().duration_ms, millis);
+            assert!(tools.close("a", ended).is_none(), "answered twice");
         }
     }
 
     #[test]
-    fn what_is_open_is_bounded() {
+    fn open_calls_are_bounded() {
         let mut tools = ToolCalls::default();
         for number in 0..=OPEN_MAX {
-            tools.begin(&number.to_string(), ("Bash", ""), when(0, None), true);
+            tools.open(&number.to_string(), ("Bash", ""), when(0, None), true);
         }
-        assert_eq!(tools.pending().count(), OPEN_MAX);
+        assert_eq!(tools.open_names().count(), OPEN_MAX);
         assert_eq!(tools.end_turn().len(), OPEN_MAX);
         assert_eq!(tools.end_turn().len(), 0, "said once");
-        assert_eq!(tools.answer("1", when(0, None)).unwrap().name, "Bash");
+        assert_eq!(tools.close("1", when(0, None)).unwrap().name, "Bash");
     }
 }

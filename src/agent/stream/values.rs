@@ -43,11 +43,11 @@ fn read_text<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWr
         return;
     };
     // Node writes half a surrogate pair where a delta cut a character in two; serde rejects it.
-    match mended(&text[at..]) {
-        Cow::Borrowed(rest) => salvage(rest, handler, writer),
+    match replace_lone_surrogates(&text[at..]) {
+        Cow::Borrowed(rest) => read_broken_line(rest, handler, writer),
         Cow::Owned(rest) => {
             if let Some(at) = read_values(&rest, handler, writer) {
-                salvage(&rest[at..], handler, writer);
+                read_broken_line(&rest[at..], handler, writer);
             }
         }
     }
@@ -85,7 +85,7 @@ fn count_unknown(record: &str, writer: &mut EventWriter) {
 /// Reads the records after a broken one on the same line: a process died while it wrote, and
 /// another one continued. A record begins with `{"`; after `:`, `,` or `[` that is a part of the
 /// broken record.
-fn salvage<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWriter) {
+fn read_broken_line<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWriter) {
     let mut rest = text;
     // The end of the broken part, as far as known.
     let mut from = 0;
@@ -96,13 +96,13 @@ fn salvage<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWrit
             from = at + 1;
             continue;
         };
-        skip(&rest[..at], writer);
+        report_skipped(&rest[..at], writer);
         handler.record(record, writer);
         count_unknown(&rest[at..at + values.byte_offset()], writer);
         rest = &rest[at + values.byte_offset()..];
         from = 0;
     }
-    skip(rest, writer);
+    report_skipped(rest, writer);
 }
 
 /// Returns the next possible beginning of a record, at or after `from`.
@@ -123,7 +123,7 @@ fn next_record(text: &str, from: usize) -> Option<usize> {
 }
 
 /// Reports skipped text, unless it is blank.
-fn skip(text: &str, writer: &mut EventWriter) {
+fn report_skipped(text: &str, writer: &mut EventWriter) {
     let is_blank = |c: char| c.is_whitespace();
     let text = text.trim_matches(is_blank);
     if text.is_empty() {
@@ -144,9 +144,9 @@ fn skip(text: &str, writer: &mut EventWriter) {
 }
 
 /// Replaces halves of surrogate pairs (`\ud83d` without its other half) by `\ufffd`.
-pub(super) fn mended(text: &str) -> Cow<'_, str> {
+pub(super) fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
-    let mut mended = String::new();
+    let mut replaced = String::new();
     // `done`: the end of the text already in `mended`; `at`: the search position.
     let (mut done, mut at) = (0, 0);
     while let Some(found) = memchr::memchr(b'\\', bytes.get(at..).unwrap_or_default()) {
@@ -162,8 +162,8 @@ pub(super) fn mended(text: &str) -> Cow<'_, str> {
                 at += 12;
             }
             0xd800..=0xdfff => {
-                mended.push_str(&text[done..at]);
-                mended.push_str("\\ufffd");
+                replaced.push_str(&text[done..at]);
+                replaced.push_str("\\ufffd");
                 at += 6;
                 done = at;
             }
@@ -173,8 +173,8 @@ pub(super) fn mended(text: &str) -> Cow<'_, str> {
     if done == 0 {
         return Cow::Borrowed(text);
     }
-    mended.push_str(&text[done..]);
-    Cow::Owned(mended)
+    replaced.push_str(&text[done..]);
+    Cow::Owned(replaced)
 }
 
 /// Returns the escaped UTF-16 unit at this position.
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    fn told(line: &[u8]) -> Vec<String> {
+    fn tokens_of(line: &[u8]) -> Vec<String> {
         let mut writer = EventWriter::default();
         read(line, &mut Letters, &mut writer);
         let events = writer.out.into_iter();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_may_hold() {
+    fn lines_with_any_content() {
         let cases: &[(&[u8], &[&str])] = &[
             (b"", &[]),
             (b" \t\r", &[]),
@@ -260,11 +260,11 @@ mod tests {
             ),
             (
                 b"Warning: no stdin{\"a\":\"x\"}",
-                &["! a line is no record: Warning: no stdin", "x"],
+                &["! a line is not a record: Warning: no stdin", "x"],
             ),
             (
                 b"[\"a\",{\"a\":1}]",
-                &["! a line is no record: [\"a\",{\"a\":1}]"],
+                &["! a line is not a record: [\"a\",{\"a\":1}]"],
             ),
             (b"{\"a\":\"\xff\"}", &["\u{fffd}"]),
             (
@@ -273,13 +273,18 @@ mod tests {
             ),
         ];
         for (line, expected) in cases {
-            assert_eq!(told(line), *expected, "{}", String::from_utf8_lossy(line));
+            assert_eq!(
+                tokens_of(line),
+                *expected,
+                "{}",
+                String::from_utf8_lossy(line)
+            );
         }
     }
 
     #[test]
-    fn many_broken_records_take_no_time() {
+    fn many_broken_records_are_read_in_linear_time() {
         let line = "{\"a\":\"b{\"".repeat(200_000);
-        assert!(!told(line.as_bytes()).is_empty());
+        assert!(!tokens_of(line.as_bytes()).is_empty());
     }
 }

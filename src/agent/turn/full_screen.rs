@@ -3,25 +3,28 @@
 
 use std::collections::VecDeque;
 
+use super::markers::Markers;
 use super::recent::{MarkerContext, RecentLines};
-use super::{Markers, PAST_MAX};
 use crate::event::ScreenRow;
+
+/// The turns that may be redrawn.
+pub(super) const KNOWN_TURNS_MAX: usize = 64;
 
 /// The screen of a full-screen program.
 #[derive(Debug, Default)]
 pub(super) struct FullScreen {
-    pub page: RecentLines,
+    pub rows: RecentLines,
     /// The contexts of the markers that the program has shown.
-    shown: VecDeque<MarkerContext>,
+    known: VecDeque<MarkerContext>,
 }
 
 impl FullScreen {
     /// Updates changed rows.
     pub fn update(&mut self, height: u32, rows: &[ScreenRow], markers: &Markers) {
-        self.page.cut(i64::from(height));
+        self.rows.cut(i64::from(height));
         for row in rows {
             let marker = markers.find(&row.text);
-            self.page.set(i64::from(row.row), &row.text, marker);
+            self.rows.set(i64::from(row.row), &row.text, marker);
         }
     }
 
@@ -29,30 +32,30 @@ impl FullScreen {
     /// text: its top markers are the last ones shown, or, after scrolling back, all of them were
     /// shown in this order.
     pub fn new_turns(&mut self) -> Vec<(i64, usize)> {
-        let rows = self.page.markers();
-        let there: Vec<(i64, usize, MarkerContext)> = rows
-            .filter(|(row, _)| !self.page.is_input(*row))
-            .map(|(row, marker)| (row, marker, self.page.context(row, i64::MIN)))
+        let rows = self.rows.markers();
+        let current: Vec<(i64, usize, MarkerContext)> = rows
+            .filter(|(row, _)| !self.rows.is_input(*row))
+            .map(|(row, marker)| (row, marker, self.rows.context(row, i64::MIN)))
             .collect();
-        let shown = self.shown.make_contiguous();
-        let is_stretch = |shown: &[MarkerContext]| {
-            let mut pairs = shown.iter().zip(&there);
+        let known = self.known.make_contiguous();
+        let is_section = |known: &[MarkerContext]| {
+            let mut pairs = known.iter().zip(&current);
             pairs.all(|(known, (_, _, context))| known.is_same(context))
         };
-        let mut lengths = (0..=there.len().min(shown.len())).rev();
-        let known = match shown.windows(there.len().max(1)).any(is_stretch) {
-            true => there.len(),
+        let mut lengths = (0..=current.len().min(known.len())).rev();
+        let known = match known.windows(current.len().max(1)).any(is_section) {
+            true => current.len(),
             false => lengths
-                .find(|length| is_stretch(&shown[shown.len() - length..]))
+                .find(|length| is_section(&known[known.len() - length..]))
                 .unwrap_or(0),
         };
         let mut found = Vec::new();
-        for (row, marker, context) in there.into_iter().skip(known) {
+        for (row, marker, context) in current.into_iter().skip(known) {
             found.push((row, marker));
-            self.shown.push_back(context);
+            self.known.push_back(context);
         }
-        while self.shown.len() > PAST_MAX {
-            self.shown.pop_front();
+        while self.known.len() > KNOWN_TURNS_MAX {
+            self.known.pop_front();
         }
         found
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::agent::decoration::{BareLine, LineKind, bare_line};
-use crate::agent::summary::summary;
+use crate::agent::summary::{first_chars, summary};
 
 /// The lines to keep: enough for the longest prompt that is likely to be typed.
 const LINES_MAX: usize = 400;
@@ -15,7 +15,7 @@ const LINE_CHARS_MAX: usize = 1000;
 const CONTEXT_CHARS: usize = 400;
 
 /// The letters that suffice where a screen is redrawn from the middle of the text.
-const TELLING_CHARS: usize = 16;
+const SIGNIFICANT_CHARS: usize = 16;
 
 /// The letters that suffice where a line moves while others are inserted above it.
 const NEAR_CHARS: usize = 4;
@@ -50,21 +50,21 @@ impl MarkerContext {
             true => own.min(others),
             false => own.max(others),
         };
-        self.shared(other) >= known
+        self.common_chars(other) >= known
     }
 
     /// Returns whether a cut context is long enough to be compared.
-    pub fn is_telling(&self) -> bool {
-        self.nearest.len() >= TELLING_CHARS
+    pub fn is_significant(&self) -> bool {
+        self.nearest.len() >= SIGNIFICANT_CHARS
     }
 
     /// Returns whether the text right before the marker is the same.
     pub fn is_near(&self, other: &Self) -> bool {
         let known = self.nearest.len().min(other.nearest.len());
-        self.shared(other) >= known.min(NEAR_CHARS)
+        self.common_chars(other) >= known.min(NEAR_CHARS)
     }
 
-    fn shared(&self, other: &Self) -> usize {
+    fn common_chars(&self, other: &Self) -> usize {
         let pairs = self.nearest.iter().zip(&other.nearest);
         pairs.take_while(|(one, two)| one == two).count()
     }
@@ -73,8 +73,7 @@ impl MarkerContext {
 impl RecentLines {
     /// Sets a line. `marker` is the index of the marker that it consists of.
     pub fn set(&mut self, number: i64, text: &str, marker: Option<usize>) {
-        let end = text.char_indices().nth(LINE_CHARS_MAX);
-        let text = end.map_or(text, |(end, _)| &text[..end]).to_owned();
+        let text = first_chars(text, LINE_CHARS_MAX).to_owned();
         self.lines.insert(number, RecentLine { text, marker });
         while self.lines.len() > LINES_MAX {
             self.lines.pop_first();
@@ -190,16 +189,16 @@ impl RecentLines {
 mod tests {
     use super::*;
 
-    fn page(lines: &[&str]) -> RecentLines {
-        let mut page = RecentLines::default();
+    fn lines_of(lines: &[&str]) -> RecentLines {
+        let mut lines_of = RecentLines::default();
         for (number, text) in (1..).zip(lines) {
-            page.set(number, text, (*text == "END").then_some(0));
+            lines_of.set(number, text, (*text == "END").then_some(0));
         }
-        page
+        lines_of
     }
 
     #[test]
-    fn what_was_typed_goes_on_further_in() {
+    fn typed_input_continues_with_a_deeper_indent() {
         for (lines, is_input) in [
             (&["> please say", "  END"][..], true),
             (&["> please", "", "  more", "  END"], true),
@@ -214,22 +213,22 @@ mod tests {
             (&["  END"], false),
         ] {
             let last = lines.len() as i64;
-            assert_eq!(page(lines).is_input(last), is_input, "{lines:?}");
+            assert_eq!(lines_of(lines).is_input(last), is_input, "{lines:?}");
         }
     }
 
     #[test]
-    fn a_place_is_known_however_its_lines_are_broken() {
-        let one = page(&["⏺ The answer is 42, of course.", "", "END"]).context(3, 1);
+    fn a_context_ignores_line_breaks() {
+        let one = lines_of(&["⏺ The answer is 42, of course.", "", "END"]).context(3, 1);
         let two =
-            page(&["│ ⏺ The answer │", "│ is 42, of   │", "│ course.  │", "END"]).context(4, 1);
-        let other = page(&["⏺ The answer is 43, of course.", "END"]).context(2, 1);
+            lines_of(&["│ ⏺ The answer │", "│ is 42, of   │", "│ course.  │", "END"]).context(4, 1);
+        let other = lines_of(&["⏺ The answer is 43, of course.", "END"]).context(2, 1);
         assert!(one.is_same(&two) && !one.is_same(&other));
-        let short = page(&["END", "Done.", "END"]);
+        let short = lines_of(&["END", "Done.", "END"]);
         assert!(
             !short
                 .context(3, 1)
-                .is_same(&page(&["END", "END"]).context(2, 1))
+                .is_same(&lines_of(&["END", "END"]).context(2, 1))
         );
     }
 
@@ -244,22 +243,23 @@ mod tests {
             (&["> ask", "END"], ""),
             (&["first", "second", "END"], "first second"),
         ] {
-            assert_eq!(page(lines).summary(lines.len() as i64), summary);
+            assert_eq!(lines_of(lines).summary(lines.len() as i64), summary);
         }
         let long = "ä ".repeat(400);
-        let summary = page(&[&long, "END"]).summary(2);
+        let summary = lines_of(&[&long, "END"]).summary(2);
         assert!(summary.ends_with('…') && summary.chars().count() <= 201);
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
-        let mut page = RecentLines::default();
+    fn memory_is_bounded() {
+        let mut lines_of = RecentLines::default();
         for number in 0..10_000 {
-            page.set(number, &"ä".repeat(5_000), None);
+            lines_of.set(number, &"ä".repeat(5_000), None);
         }
-        assert_eq!(page.lines.len(), LINES_MAX);
+        assert_eq!(lines_of.lines.len(), LINES_MAX);
         assert!(
-            page.lines
+            lines_of
+                .lines
                 .values()
                 .all(|line| line.text.chars().count() <= LINE_CHARS_MAX)
         );

@@ -2,8 +2,33 @@
 
 use std::time::Duration;
 
-use super::{ChangeContext, RedrawCause};
 use crate::track::{Look, Tracker};
+
+/// The circumstances of a tracker's changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeContext {
+    /// The time of the capture, on the clock of captures.
+    pub at: Duration,
+    /// The cause of a redraw of the whole screen.
+    pub redraw_cause: RedrawCause,
+    /// Whether a full-screen program is shown.
+    pub alternate: bool,
+}
+
+/// A cause for programs to redraw their whole screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RedrawCause {
+    /// No redraw.
+    #[default]
+    None,
+    /// The pane was resized.
+    Resized,
+    /// The screen or the history was wiped.
+    Wiped {
+        /// The number of the line that is now at the top of the screen.
+        first_line: i64,
+    },
+}
 
 /// Compares each capture of a pane with the one before.
 #[derive(Clone, Copy, Debug)]
@@ -17,25 +42,25 @@ pub struct RedrawDetector {
 impl RedrawDetector {
     /// Creates a detector with the first capture.
     #[must_use]
-    pub fn new(look: &Look) -> Self {
+    pub fn new(capture: &Look) -> Self {
         Self {
-            width: look.width,
-            height: look.height,
-            history_size: look.history_size,
-            alternate: look.alternate,
+            width: capture.width,
+            height: capture.height,
+            history_size: capture.history_size,
+            alternate: capture.alternate,
         }
     }
 
     /// Returns the circumstances of a capture that the tracker has processed.
-    pub fn observe(&mut self, look: &Look, tracker: &Tracker) -> ChangeContext {
-        let before = std::mem::replace(self, Self::new(look));
-        let resized = (look.width, look.height) != (before.width, before.height);
+    pub fn observe(&mut self, capture: &Look, tracker: &Tracker) -> ChangeContext {
+        let before = std::mem::replace(self, Self::new(capture));
+        let resized = (capture.width, capture.height) != (before.width, before.height);
         ChangeContext {
-            at: look.at,
-            alternate: look.alternate,
-            redraw_cause: match before.was_wiped(look) {
+            at: capture.at,
+            alternate: capture.alternate,
+            redraw_cause: match before.was_wiped(capture) {
                 true => RedrawCause::Wiped {
-                    first_line: tracker.cursor_line() - lines_above_cursor(look),
+                    first_line: tracker.cursor_line() - lines_above_cursor(capture),
                 },
                 false if resized => RedrawCause::Resized,
                 false => RedrawCause::None,
@@ -55,22 +80,22 @@ impl RedrawDetector {
 
     /// A full history is trimmed by a tenth. Rows enter the history only from the top of a full
     /// screen, unless the whole screen is pushed there at once.
-    fn was_wiped(&self, look: &Look) -> bool {
-        let trimmed = self.history_size.saturating_sub(2 * look.trim_step());
+    fn was_wiped(&self, capture: &Look) -> bool {
+        let trimmed = self.history_size.saturating_sub(2 * capture.trim_step());
         let is_blank = |text: &str| text.trim_end().is_empty();
-        let pushed = look.history_size > self.history_size
-            && !look.alternate
+        let pushed = capture.history_size > self.history_size
+            && !capture.alternate
             && !self.alternate
-            && look.cursor.y + 1 < look.height
-            && look.rows.last().is_some_and(|row| is_blank(&row.text));
-        look.history_size < trimmed || pushed
+            && capture.cursor.y + 1 < capture.height
+            && capture.rows.last().is_some_and(|row| is_blank(&row.text));
+        capture.history_size < trimmed || pushed
     }
 }
 
 /// Returns the number of lines on the screen above the cursor's line.
-fn lines_above_cursor(look: &Look) -> i64 {
-    let screen = &look.rows[look.history_rows()..];
-    let above = screen.iter().take(look.cursor.y as usize);
+fn lines_above_cursor(capture: &Look) -> i64 {
+    let screen = &capture.rows[capture.history_rows()..];
+    let above = screen.iter().take(capture.cursor.y as usize);
     above.filter(|row| !row.wrapped).count() as i64
 }
 
@@ -81,8 +106,8 @@ mod tests {
     use crate::track::Row;
 
     #[test]
-    fn what_is_wiped_is_told_from_what_scrolls() {
-        let look = |history_size, y, last: &str| Look {
+    fn wipes_are_distinguished_from_scrolling() {
+        let capture = |history_size, y, last: &str| Look {
             width: 10,
             height: 3,
             history_size,
@@ -95,14 +120,14 @@ mod tests {
             ..Look::default()
         };
         for (before, now, wiped) in [
-            (5, look(7, 2, ""), false),
-            (5, look(7, 1, "x"), false),
-            (5, look(7, 1, ""), true),
-            (5, look(5, 0, ""), false),
-            (100, look(91, 2, ""), false),
-            (50, look(0, 0, ""), true),
+            (5, capture(7, 2, ""), false),
+            (5, capture(7, 1, "x"), false),
+            (5, capture(7, 1, ""), true),
+            (5, capture(5, 0, ""), false),
+            (100, capture(91, 2, ""), false),
+            (50, capture(0, 0, ""), true),
         ] {
-            let before = RedrawDetector::new(&look(before, 2, ""));
+            let before = RedrawDetector::new(&capture(before, 2, ""));
             assert_eq!(before.was_wiped(&now), wiped, "{before:?} {now:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Turns as they are said and drawn, and what is none.
+//! Turns in settled lines and on screens, and text that ends no turn.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::event::GapEvidence;
 
 const MARKER: &str = DEFAULT_MARKER;
 
-/// A detector, and a clock that goes on a tenth of a second with each look.
+/// A detector with a clock that advances a tenth of a second per capture.
 struct Scenario {
     detector: TurnDetector,
     at: Duration,
@@ -116,7 +116,7 @@ fn a_marker_alone_on_its_line_ends_a_turn() {
 }
 
 #[test]
-fn each_question_has_one_turn_also_when_all_read_alike() {
+fn each_question_has_one_turn_even_if_all_are_alike() {
     let mut seen = Scenario::new();
     assert_eq!(seen.prints(&TURN.repeat(3)), 3);
     assert_eq!(seen.prints(TURN), 1);
@@ -127,7 +127,7 @@ fn each_question_has_one_turn_also_when_all_read_alike() {
 }
 
 #[test]
-fn what_stood_there_is_no_turn_and_drawn_anew_neither() {
+fn baseline_turns_and_redrawn_turns_are_not_reported() {
     let mut seen = Scenario::new();
     let lines = [(-1, "⏺ It is done."), (0, MARKER), (1, "> ")];
     seen.detector.set_baseline(lines, 1);
@@ -138,14 +138,14 @@ fn what_stood_there_is_no_turn_and_drawn_anew_neither() {
 }
 
 #[test]
-fn a_repaint_is_no_turn_and_the_next_turn_is() {
+fn a_repaint_ends_no_turn_and_the_next_turn_is_reported() {
     let mut seen = Scenario::new();
     assert_eq!(seen.prints(TURN), 1);
     assert_eq!(
         seen.prints("> and more?\n⏺ A second answer.\n[Output Complete]\n"),
         1
     );
-    // All of it is wiped away and drawn again, in lines that are broken elsewhere.
+    // All lines are wiped and redrawn with other line breaks.
     let gap = Change::Gap {
         first_line: seen.next,
         lost_lines: None,
@@ -163,15 +163,15 @@ fn a_repaint_is_no_turn_and_the_next_turn_is() {
 }
 
 #[test]
-fn a_marker_that_moves_is_no_turn_and_one_in_its_place_later_is() {
+fn a_moved_marker_is_not_a_turn_and_a_later_one_in_its_place_is() {
     let mut seen = Scenario::new();
     assert_eq!(seen.prints("a header\n⏺ Done.\n[Output Complete]\n\n"), 1);
     let moved = [(2, "one more"), (3, "⏺ Done."), (4, MARKER)];
     assert_eq!(seen.revises(&moved), 0);
-    // Wiped away in one look, and there again in the next.
+    // The lines are wiped in one capture, and back in the next.
     assert_eq!(seen.revises(&[(3, ""), (4, "")]), 0);
     assert_eq!(seen.revises(&[(3, "⏺ Done."), (4, MARKER)]), 0);
-    // A status line that says it again, much later.
+    // A status line repeats the marker, much later.
     assert_eq!(seen.revises(&[(4, "working")]), 0);
     seen.at += REWRITE;
     assert_eq!(seen.revises(&[(4, MARKER)]), 1);
@@ -179,7 +179,7 @@ fn a_marker_that_moves_is_no_turn_and_one_in_its_place_later_is() {
 }
 
 #[test]
-fn what_is_not_settled_does_not_count() {
+fn open_lines_do_not_count() {
     let mut seen = Scenario::new();
     assert_eq!(seen.revises(&[(1, MARKER)]), 0);
     assert_eq!(seen.prints("[Output Complete]\n"), 1);
@@ -194,7 +194,7 @@ fn a_full_screen_program_has_turns_too() {
         seen.draws(&["title", "> ask", "answer one", MARKER, "> more"]),
         0
     );
-    // It scrolls, and comes back.
+    // The screen scrolls, and comes back.
     let more = ["answer one", MARKER, "> more", "answer two", MARKER];
     assert_eq!(seen.draws(&more), 1);
     assert_eq!(
@@ -211,7 +211,7 @@ fn a_full_screen_program_has_turns_too() {
 }
 
 #[test]
-fn a_full_screen_program_that_scrolls_has_each_turn_at_once() {
+fn a_scrolling_full_screen_program_reports_each_turn_at_once() {
     let mut seen = Scenario::new();
     let mut text: Vec<String> = (0..20).map(|n| format!("old {n}")).collect();
     let filler = "x".repeat(120);
@@ -265,9 +265,9 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// However settled lines come, the same turns end.
+    /// The same turns end, however the settled lines are split among captures.
     #[test]
-    fn turns_do_not_depend_on_the_looks(
+    fn turns_do_not_depend_on_the_captures(
         lines in prop::collection::vec(line(), 0..60),
         cuts in prop::collection::vec(any::<bool>(), 60),
     ) {
@@ -285,7 +285,7 @@ proptest! {
         prop_assert_eq!(sum, all);
     }
 
-    /// Whatever is said, nothing panics, and no look has more turns than lines.
+    /// For any changes, nothing panics, and no capture has more turns than lines.
     #[test]
     fn nothing_panics(
         looks in prop::collection::vec((any::<bool>(), prop::collection::vec((any::<u8>(), -9..40i64, line()), 0..8)), 0..30),

@@ -56,7 +56,7 @@ impl Painter {
         }
     }
 
-    /// Whether printable text passes unchanged: no colour is in force, and no sequence is open.
+    /// Returns whether printable text passes unchanged: no colour is in force, and no sequence is open.
     pub fn is_clean(&self) -> bool {
         self.in_force.is_empty() && self.lexer.is_in_text()
     }

@@ -77,7 +77,7 @@ impl Attributes {
     }
 }
 
-/// Whether a sequence leaves nothing in force.
+/// Returns whether a sequence leaves nothing in force.
 pub(super) fn is_reset(params: &str) -> bool {
     params.bytes().all(|byte| matches!(byte, b'0' | b';'))
 }

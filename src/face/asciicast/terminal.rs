@@ -1,4 +1,4 @@
-//! What a recording needs of its terminal (pure).
+//! The interface of a recording's terminals (pure).
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use crate::recording::Encoder;
 
 /// A terminal that draws the events of a run.
 pub(super) trait ExportTerminal: Debug {
-    /// Whether the terminal shows the event; defaults to all.
+    /// Returns whether the terminal shows the event. Defaults to true.
     fn includes(&self, _event: &TdEvent) -> bool {
         true
     }

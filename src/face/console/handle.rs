@@ -226,7 +226,7 @@ impl Console {
     }
 }
 
-/// Whether the event's text follows the lines that its pane printed before.
+/// Returns whether the event's text follows the lines that its pane printed before.
 fn follows_held_lines(event: &TdEvent) -> bool {
     match event {
         TdEvent::OutputGap { .. } | TdEvent::AgentState { .. } | TdEvent::TurnCompleted { .. } => {

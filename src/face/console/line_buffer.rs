@@ -41,7 +41,7 @@ pub(super) enum Hold {
     Each,
 }
 
-/// What is printed; lines have their number.
+/// Printed lines, with their numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LineOutput<'a> {
     /// Lines that end with `\n`, and the number of the first.
@@ -57,7 +57,7 @@ pub(super) enum LineOutput<'a> {
 
 /// The receiver of the output.
 pub(super) struct LineSink<'a> {
-    /// Whether a row is shown, or left out as decoration.
+    /// True if a row is shown, or left out as decoration.
     pub is_shown: &'a dyn Fn(&str) -> bool,
     pub emit: &'a mut dyn FnMut(LineOutput<'_>),
 }
@@ -88,7 +88,7 @@ struct BufferedLine {
 }
 
 impl BufferedLine {
-    /// Whether it had another text before, as rows of a display have.
+    /// Returns whether it had another text before, as rows of a display have.
     fn is_rewritten(&self) -> bool {
         self.is_redrawn || self.printed.is_some() || self.is_old
     }
@@ -401,7 +401,7 @@ impl LineBuffer {
         }
     }
 
-    /// Whether the text was printed as another line that has a different text now: it has moved.
+    /// Returns whether the text has moved: it was printed as a line that has a different text now.
     fn has_moved(&self, number: i64, text: u64) -> bool {
         let mut printed = self.printed.iter().rev();
         printed.any(|(old, at)| {

@@ -25,12 +25,12 @@ pub(super) enum PaneOutput<'a> {
     FullScreen,
 }
 
-/// How lines of panes are shown.
+/// The policy for the lines of panes.
 #[derive(Debug, Default)]
 pub(super) struct PanePolicy {
     /// The rules that recognize the decoration of agents' screens, which is left out; `None` shows all.
     pub rules: Option<StateRules>,
-    /// Whether lines that may be rewritten are held.
+    /// True if lines that may be rewritten are held.
     pub holds: bool,
 }
 
@@ -163,7 +163,7 @@ impl PaneDisplay {
         }
     }
 
-    /// Whether an agent draws the screen.
+    /// Returns whether an agent draws the screen.
     pub fn is_agents(&self) -> bool {
         self.agent.is_some()
     }
@@ -259,7 +259,7 @@ impl PaneDisplay {
 }
 
 impl PanePolicy {
-    /// Whether a program is an agent whose screen the rules know.
+    /// Returns whether a program is an agent whose screen the rules know.
     pub fn is_agent(&self, program: &str) -> bool {
         let rules = self.rules.as_ref();
         rules.is_some_and(|rules| rules.agents().any(|agent| agent == program))
@@ -273,7 +273,7 @@ impl PanePolicy {
     }
 }
 
-/// Whether a row may be drawn by an agent: the upper edge of a box, or a horizontal rule.
+/// Returns whether a row may be drawn by an agent: the upper edge of a box, or a horizontal rule.
 fn is_box_edge(row: &str) -> bool {
     let row = row.trim();
     let row = row.strip_prefix('╭').unwrap_or(row);

@@ -19,7 +19,7 @@ pub(super) struct PaneWriter<'a> {
     pub number: u64,
     pub styles: &'a LineStyles,
     pub printed: &'a mut PrintedRows,
-    /// Whether error messages are recognized. Agents write about errors, so theirs are not.
+    /// True if error messages are recognized. Agents write about errors, so theirs are not.
     pub finds_errors: bool,
     /// The last error message.
     pub error: Option<String>,

@@ -1,4 +1,4 @@
-//! What the console shows for events.
+//! Tests of the console.
 
 use super::*;
 use crate::face::samples::*;
@@ -33,7 +33,7 @@ fn live(console: &Console, columns: usize) -> Option<String> {
     console.live((columns, 24), 0).pop()
 }
 
-/// What a console shows for events at these milliseconds, and at the end.
+/// Shows events at these milliseconds, and the end.
 fn play(mut console: Console, events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
     let mut out = String::new();
     for (ms, event) in events {

@@ -1,4 +1,4 @@
-//! What agents do: prompts, tools, turns, states (pure).
+//! Descriptions of agents: prompts, tools, turns, states (pure).
 
 use super::description::{Description, with_text};
 use super::phrases::duration;
@@ -177,7 +177,7 @@ pub(in crate::face) fn agent_and_detail(event: &TdEvent) -> (&str, &str) {
     }
 }
 
-/// How a tool call ended, and after what time.
+/// The result of a tool call, with its duration.
 pub(in crate::face) fn tool_result(name: &str, success: bool, duration_ms: u64) -> (Tone, String) {
     let (tone, word) = match success {
         true => (Tone::Dim, "done"),

@@ -6,7 +6,7 @@ use crate::face::tone::Tone;
 /// Characters of a prompt, a result or an error that are shown; the event has the whole.
 const TEXT_CHARS_MAX: usize = 300;
 
-/// How a description begins.
+/// The beginning of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// With what it is about: `[tool] Bash`.

@@ -2,7 +2,7 @@
 
 use crate::face::tone::Tone;
 
-/// How a program ended.
+/// The exit code or signal of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::face) struct ExitOutcome {
     pub exit_code: Option<i32>,
@@ -58,7 +58,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
 
 /// `0.03 s`, `1.5 s`, `2 min 5 s`, `1 h 3 min`.
 pub(in crate::face) fn duration(ms: u64) -> String {
-    // Rounded before the unit is chosen, so that no unit reads as full (`60.0 s`).
+    // Rounded before the unit is chosen, so that no unit overflows (`60.0 s`).
     let rounded = |unit: u64| ms.saturating_add(unit / 2) / unit;
     let (hundredths, tenths, seconds, minutes) =
         (rounded(10), rounded(100), rounded(1000), rounded(60_000));
@@ -79,7 +79,7 @@ pub(super) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
-/// How many events a subscriber missed because it was too slow.
+/// Reports the events that a slow subscriber missed.
 pub(in crate::face) fn lagged(missed: u64) -> String {
     let verb = if missed == 1 { "was" } else { "were" };
     let events = count(missed, "event");

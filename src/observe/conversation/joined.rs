@@ -9,7 +9,7 @@ use super::sub_agents::{SubAgentEvent, SubAgents};
 use super::transcript::Transcript;
 use crate::agent::{
     AgentEvent, AgentState, HookFile, KnownAgent, StateClaim, StateSource, StreamFormat,
-    StreamStatus, asks, is_limit,
+    StreamStatus, is_limit, tool_question,
 };
 use crate::observe::hook_files::HookFiles;
 use crate::process::RunningAgent;
@@ -264,7 +264,7 @@ impl Joined {
         Some(StateClaim {
             state,
             is_confirmed,
-            asks: tool.and_then(|(name, arguments)| asks(name, arguments)),
+            asks: tool.and_then(|(name, arguments)| tool_question(name, arguments)),
             detail: match (state, &self.failure) {
                 (AgentState::Error | AgentState::Limited, Some(failure)) => failure.clone(),
                 _ => transcript.evidence().to_owned(),

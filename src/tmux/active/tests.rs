@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::listing::tests::listing;
 use super::super::pending::PendingReply;
+use super::super::speculation::Speculations;
 use super::super::state::tests::state;
 use super::*;
 use crate::thread::stop_pair;
@@ -62,6 +63,7 @@ fn evaluate(
             .map(|text| (1, text.to_owned()))
             .into_iter()
             .collect(),
+        speculations: Speculations::default(),
     };
     match active.evaluate(&snapshot) {
         true => Ok(active),

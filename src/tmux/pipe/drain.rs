@@ -112,15 +112,6 @@ impl InputState {
     }
 }
 
-/// The result of a wait.
-struct ReadyFds {
-    can_read: bool,
-    can_send: bool,
-    /// The observer has sent something.
-    has_orders: bool,
-    is_gone: bool,
-}
-
 impl DrainProcess {
     fn run(&mut self, input: BorrowedFd<'_>, observer: &UnixStream) -> io::Result<()> {
         let mut buffer = vec![0; PAYLOAD_BYTES_MAX];
@@ -130,17 +121,17 @@ impl DrainProcess {
                 self.pause(observer)?;
             }
             is_flood = false;
-            let ready = self.wait(input, observer)?;
-            if ready.is_gone {
+            let (socket, can_read) = self.wait(input, observer)?;
+            if socket.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
                 return Ok(());
             }
-            if ready.has_orders && self.input == InputState::Open {
+            if socket.contains(PollFlags::IN) && self.input == InputState::Open {
                 match read_orders(observer)? {
                     Some(marks) => self.marks += marks,
                     None => self.input = InputState::Rest(REST_BYTES_MAX),
                 }
             }
-            if ready.can_read {
+            if can_read {
                 match rustix::io::read(input, &mut buffer) {
                     Ok(0) => self.input = InputState::Ended,
                     Ok(read) => {
@@ -160,7 +151,7 @@ impl DrainProcess {
                 self.marks -= 1;
             }
             // New bytes are sent at once, because the socket nearly always has room.
-            if (ready.can_send || ready.can_read) && !self.send(observer)? {
+            if (socket.contains(PollFlags::OUT) || can_read) && !self.send(observer)? {
                 return Ok(());
             }
         }
@@ -182,8 +173,8 @@ impl DrainProcess {
         wait(&mut [socket], Some(&FLOOD_PAUSE)).map(drop)
     }
 
-    /// Waits until there is something to do.
-    fn wait(&self, input: BorrowedFd<'_>, observer: &UnixStream) -> io::Result<ReadyFds> {
+    /// Waits until there is something to do. Returns the events of the socket, and whether there is input.
+    fn wait(&self, input: BorrowedFd<'_>, observer: &UnixStream) -> io::Result<(PollFlags, bool)> {
         let mut flags = self.output_flag();
         if self.input == InputState::Open {
             flags |= PollFlags::IN;
@@ -197,14 +188,8 @@ impl DrainProcess {
         let at_once = Timespec::default();
         let is_urgent = matches!(self.input, InputState::Rest(_)) || self.marks > 0;
         wait(fds, is_urgent.then_some(&at_once))?;
-        let socket = fds[0].revents();
-        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-        Ok(ReadyFds {
-            can_read: fds.get(1).is_some_and(|fd| !fd.revents().is_empty()),
-            can_send: socket.contains(PollFlags::OUT),
-            has_orders: socket.contains(PollFlags::IN),
-            is_gone: socket.intersects(gone),
-        })
+        let can_read = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
+        Ok((fds[0].revents(), can_read))
     }
 
     /// Sends as much as the socket takes. Returns false when the observer is gone.

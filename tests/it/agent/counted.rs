@@ -1,4 +1,4 @@
-//! The second count: from whole values, in words of its own.
+//! The second count, from whole JSON values and independent of the parser.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Counts;
 
-/// All JSON values of a file; of a line that is broken, those before the break.
+/// Returns all JSON values of a file; of a broken line, those before the break.
 fn values(bytes: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(bytes);
     text.lines()
@@ -52,7 +52,7 @@ pub fn count(name: &str, bytes: &[u8]) -> Counts {
     }
 }
 
-/// Tools of Claude's messages, by id, and their answers.
+/// Counts the tools of Claude's messages by id, and their results.
 fn claude_tools(values: &[Value], counts: &mut Counts) {
     let (mut called, mut answers) = (BTreeSet::new(), BTreeMap::new());
     for value in values {
@@ -72,7 +72,7 @@ fn claude_tools(values: &[Value], counts: &mut Counts) {
     counts.failed_tools = answers.values().filter(|failed| **failed).count();
 }
 
-/// Output tokens, once a message: the last record of each holds.
+/// Returns the output tokens, one count per message: that of its last record.
 fn claude_tokens(values: &[Value]) -> u64 {
     let mut tokens = BTreeMap::new();
     let mut streamed = "";
@@ -95,7 +95,7 @@ fn claude_tokens(values: &[Value]) -> u64 {
     tokens.values().sum()
 }
 
-/// What the results of runs count that the agent's own messages do not.
+/// Returns the usage in the results of runs that the agent's own messages lack.
 fn claude_missing(values: &[Value]) -> u64 {
     let runs = values.split(|value| text(value, "/subtype") == "init");
     let missing = runs.map(|run| {
@@ -137,13 +137,13 @@ fn claude_stream(values: &[Value]) -> Counts {
     counts
 }
 
-/// What the main conversation of a transcript is made of.
+/// A step of a transcript's main conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Prompt,
     Interruption,
     ApiError,
-    /// An answer that ends a turn, for certain or perhaps.
+    /// An answer that ends a turn, certainly or possibly.
     End,
     MaybeEnd,
     Unfinished,
@@ -215,7 +215,7 @@ fn claude_transcript(values: &[Value]) -> Counts {
         let next = steps.get(at + 1);
         match step {
             Step::End => counts.turns += 1,
-            // The next prompt or the end of the file confirms it too.
+            // The next prompt or the end of the file also confirms it.
             Step::MaybeEnd => {
                 let goes_on = matches!(
                     next,
@@ -228,7 +228,7 @@ fn claude_transcript(values: &[Value]) -> Counts {
             _ => {}
         }
     }
-    // A file that ends in the middle of a turn was cut.
+    // A file that ends in the middle of a turn was cut off.
     let last = steps.iter().rev().find(|step| **step != Step::Confirmation);
     let is_confirmed = steps.last() == Some(&Step::Confirmation);
     counts.failures += usize::from(match last {
@@ -309,7 +309,7 @@ fn codex_rollout(values: &[Value]) -> Counts {
         ]
         .contains(&kind)
         {
-            // A turn that is begun while another is open cuts that one.
+            // A turn that starts while another is open cuts that one off.
             counts.failures += usize::from(kind == "task_started" && last == kind);
             last = kind;
         }
@@ -379,7 +379,7 @@ fn gemini_session(values: &[Value]) -> Counts {
     }
 }
 
-/// One answer of an API.
+/// Counts one answer of an API.
 fn sse(values: &[Value]) -> Counts {
     let mut counts = Counts::default();
     let (mut anthropic, mut chat) = (0, 0);
@@ -407,7 +407,7 @@ fn sse(values: &[Value]) -> Counts {
     }
     if has_failed || !is_finished {
         counts.failures = 1;
-        // A message that is not whole has no count; one that broke with a count has.
+        // An incomplete message has no count; one that failed after its count has.
         counts.output_tokens += if has_failed { chat } else { 0 };
         return counts;
     }

@@ -1,4 +1,4 @@
-//! What a label of a recording means for where its agent stands.
+//! The statuses that the label of a recording allows.
 
 use td_observe::agent::StreamStatus;
 
@@ -7,11 +7,11 @@ const MAYBE: &[StreamStatus] = &[StreamStatus::MaybeDone];
 const WORKING: &[StreamStatus] = &[StreamStatus::Working];
 const FAILED: &[StreamStatus] = &[StreamStatus::Failed];
 const INTERRUPTED: &[StreamStatus] = &[StreamStatus::Interrupted];
-/// A version that writes no stop reason, or a format without an end, may only be believed.
+/// A version without stop reasons, or a format without an end, gives no certainty.
 const COMPLETED: &[StreamStatus] = &[StreamStatus::Done, StreamStatus::MaybeDone];
 
-/// The standings that a label allows, where it says one.
-pub fn standing(file: &str, label: &str) -> Option<&'static [StreamStatus]> {
+/// Returns the statuses that a label allows, if it names one.
+pub fn status(file: &str, label: &str) -> Option<&'static [StreamStatus]> {
     let directory = file.split('/').next().unwrap_or_default();
     if !super::DIRECTORIES.contains(&directory) {
         return None;
@@ -19,13 +19,13 @@ pub fn standing(file: &str, label: &str) -> Option<&'static [StreamStatus]> {
     Some(match label {
         "completed" if directory == "gemini-sessions" => COMPLETED,
         "completed text, stop null" => MAYBE,
-        // Another run, or a record that says nothing, follows.
+        // Another run, or a record without a status, follows.
         "run 1 completed, run 2 in progress"
         | "2 completed, 3rd in progress"
         | "3 completed, 4th in progress"
         | "5 cut runs"
         | "18 failed, 19th just started" => WORKING,
-        // Its records were written in a turn that is confirmed by none.
+        // No record confirms the end of its turn.
         "interrupted earlier" | "long line; progress tail" => MAYBE,
         "main turn done while 3 background agents ran; they were then stopped" => DONE,
         "0 lost records, completed" => DONE,

@@ -1,7 +1,7 @@
-//! What agents write, on real recordings: counted by the parser, and again by hand from their records.
+//! Real recordings of agents: events counted by the parser, and again by hand from their records.
 //!
-//! The recordings lie beside the repository. The second count shares nothing with the parser: it
-//! builds whole values and asks them in its own words.
+//! The recordings lie beside the repository. The second count shares no code with the parser: it
+//! builds whole JSON values.
 
 mod counted;
 pub mod labels;
@@ -14,7 +14,7 @@ use td_observe::agent::{AgentEvent, Format, StreamFormat, StreamParser, StreamSt
 
 use crate::recordings::{labelled, recordings};
 
-/// The recordings of formats that are known here, by the directory they lie in.
+/// The directories with recordings of known formats.
 const DIRECTORIES: &[&str] = &[
     "claude-code-subagents",
     "claude-code-transcripts",
@@ -28,7 +28,7 @@ const DIRECTORIES: &[&str] = &[
     "sse-raw",
 ];
 
-/// What is counted.
+/// The counted events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     tools: usize,
@@ -39,7 +39,7 @@ struct Counts {
     output_tokens: u64,
 }
 
-/// The files of the known formats; what an observer wrote beside them is none of an agent's.
+/// Returns the files of the known formats, without those that an observer wrote beside them.
 pub fn files(root: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = DIRECTORIES
         .iter()
@@ -52,7 +52,7 @@ pub fn files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What the parser makes of a recording: its events, and where it stood before the end was known.
+/// Parses a recording; returns its events, and the status before the end of the stream was known.
 fn parsed(bytes: &[u8], piece: usize) -> (Vec<AgentEvent>, StreamStatus, Option<StreamFormat>) {
     let mut parser = StreamParser::new(Format::Auto);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
@@ -60,9 +60,9 @@ fn parsed(bytes: &[u8], piece: usize) -> (Vec<AgentEvent>, StreamStatus, Option<
         parser.push(piece, now, &mut events);
     }
     parser.flush_idle(now, &mut events);
-    let standing = parser.status();
+    let status = parser.status();
     parser.finish(now, &mut events);
-    (events, standing, parser.format())
+    (events, status, parser.format())
 }
 
 fn counts(events: &[AgentEvent]) -> Counts {
@@ -94,10 +94,10 @@ fn recordings_give_what_their_records_count() {
     for path in &files {
         let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
         let bytes = fs::read(path).unwrap();
-        let (events, standing, format) = parsed(&bytes, usize::MAX);
+        let (events, status, format) = parsed(&bytes, usize::MAX);
         let found = counts(&events);
         let expected = counted::count(name, &bytes);
-        eprintln!("{name}\t{format:?}\t{found:?}\t{standing:?}");
+        eprintln!("{name}\t{format:?}\t{found:?}\t{status:?}");
         if found != expected {
             wrong.push(format!(
                 "{name}:\n  parsed  {found:?}\n  counted {expected:?}"
@@ -112,7 +112,7 @@ fn recordings_are_the_same_in_pieces() {
     let Some(root) = recordings() else { return };
     for path in files(&root) {
         let bytes = fs::read(&path).unwrap();
-        // `settle` between pieces would see lines that are not whole: it is no part of this.
+        // `flush_idle` between pieces would see incomplete lines, so it plays no part here.
         let whole = parsed(&bytes, usize::MAX);
         for piece in [4_093, 65_536] {
             assert_eq!(parsed(&bytes, piece), whole, "{}", path.display());
@@ -121,21 +121,21 @@ fn recordings_are_the_same_in_pieces() {
 }
 
 #[test]
-fn transcripts_stand_as_they_are_labelled() {
+fn transcripts_have_their_labelled_status() {
     let Some(root) = recordings() else { return };
-    let mut judged = 0;
+    let mut checked = 0;
     let mut wrong = Vec::new();
     for (file, label) in labelled(&root) {
-        let Some(expected) = labels::standing(&file, &label) else {
+        let Some(expected) = labels::status(&file, &label) else {
             continue;
         };
         let bytes = fs::read(root.join(&file)).unwrap();
-        judged += 1;
-        let (_, standing, _) = parsed(&bytes, usize::MAX);
-        if !expected.contains(&standing) {
-            wrong.push(format!("{file}: {label:?}: {standing:?}, not {expected:?}"));
+        checked += 1;
+        let (_, status, _) = parsed(&bytes, usize::MAX);
+        if !expected.contains(&status) {
+            wrong.push(format!("{file}: {label:?}: {status:?}, not {expected:?}"));
         }
     }
-    assert!(judged > 40, "only {judged} of the labels are understood");
+    assert!(checked > 40, "only {checked} of the labels are understood");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

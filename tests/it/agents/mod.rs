@@ -210,7 +210,7 @@ fn transcripts_are_judged_as_they_are_labelled() {
     let mut judged = 0;
     let mut wrong = Vec::new();
     for (file, label) in labelled(&root) {
-        let Some(expected) = labels::standing(&file, &label) else {
+        let Some(expected) = labels::status(&file, &label) else {
             continue;
         };
         let path = root.join(&file);

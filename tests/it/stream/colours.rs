@@ -4,7 +4,7 @@ use std::io::Write;
 
 use td_observe::{Envelope, TdEvent};
 
-use super::{streamed, until_followed};
+use super::{streamed, wait_until_streamed};
 use crate::cli::{Running, assert_code, on, program, run, text};
 use crate::support::TmuxServer;
 
@@ -29,12 +29,12 @@ fn colours(events: &[Envelope]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn events_and_the_log_say_in_which_colours_lines_were_written() {
+fn events_and_the_history_have_the_colours_of_lines() {
     let server = TmuxServer::new();
     let pane = server.new_session("job", 80, 24, QUIET);
     let mut observed = streamed(&server);
     observed.until_started(1);
-    until_followed(&server, 1);
+    wait_until_streamed(&server, 1);
     let mut terminal = server.terminal(&pane);
     let key = format!("ghp_{}", "Ab1".repeat(12));
     let link = "\x1b]8;;http://x\x1b\\\x1b[1;38;5;208mlink\x1b[m\x1b]8;;\x1b\\";
@@ -64,7 +64,7 @@ fn events_and_the_log_say_in_which_colours_lines_were_written() {
 }
 
 #[test]
-fn a_terminal_shows_them_and_nothing_else_does() {
+fn only_a_terminal_shows_colours() {
     let data = tempfile::tempdir().unwrap();
     for (more, line) in [
         (&["--color", "always"][..], "\x1b[31mred\x1b[0m plain"),
@@ -78,7 +78,7 @@ fn a_terminal_shows_them_and_nothing_else_does() {
         let socket = server.socket().display().to_string();
         let args = [&["watch", "job"], more].concat();
         let mut watch = Running::start(program(&on(&socket, &args), data.path()));
-        until_followed(&server, 1);
+        wait_until_streamed(&server, 1);
         let mut terminal = server.terminal(&pane);
         write!(terminal, "\x1b[31mred\x1b[0m plain\r\n").unwrap();
         watch.wait_for(line);

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use td_observe::TdEvent;
 
-use super::{drains, piped, streamed, until_followed, until_nothing_is_left};
+use super::{drains, piped, streamed, wait_until_drains_are_gone, wait_until_streamed};
 use crate::observed::{Replay, logs, shown};
 use crate::support::TmuxServer;
 
 #[test]
-fn a_flood_is_there_once_and_in_order() {
+fn a_flood_arrives_once_and_in_order() {
     let server = TmuxServer::new();
     let pane = server.new_session(
         "flood",
@@ -36,11 +36,11 @@ fn a_flood_is_there_once_and_in_order() {
             _ => None,
         });
     assert!(chunks.collect::<String>() == printed.join("\n") + "\n");
-    until_nothing_is_left(&server);
+    wait_until_drains_are_gone(&server);
 }
 
 #[test]
-fn lines_come_also_one_by_one_and_prompts_before_they_end() {
+fn single_lines_and_open_prompts_are_reported() {
     let server = TmuxServer::new();
     let pane = server.new_session("slow", 80, 24, "printf '$ '; exec cat");
     server.wait_for_text(&pane, "$");
@@ -67,7 +67,7 @@ fn lines_come_also_one_by_one_and_prompts_before_they_end() {
 }
 
 #[test]
-fn a_pane_that_is_born_while_its_session_is_watched_is_followed_from_its_first_line() {
+fn a_new_pane_of_a_watched_session_is_streamed_from_its_first_line() {
     let server = TmuxServer::new();
     server.new_session("born", 80, 24, "exec cat");
     server.script("set-option -g history-limit 200000");
@@ -128,7 +128,7 @@ fn many_sessions_lose_nothing_while_some_of_them_flood() {
     }
     let mut observed = streamed(&server);
     observed.until_started(21);
-    until_followed(&server, 21);
+    wait_until_streamed(&server, 21);
     // A channel wakes all that wait for it.
     server.tmux(&["wait-for", "-S", "go"]);
     for pane in panes.keys() {
@@ -155,6 +155,6 @@ fn many_sessions_lose_nothing_while_some_of_them_flood() {
             "{pane}"
         );
     }
-    until_nothing_is_left(&server);
+    wait_until_drains_are_gone(&server);
     assert!(drains(&server).is_empty() && !piped(&server).contains('1'));
 }

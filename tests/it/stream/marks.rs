@@ -8,7 +8,7 @@ use super::streamed;
 use crate::support::TmuxServer;
 
 #[test]
-fn the_commands_of_a_shell_are_told_with_their_ends() {
+fn the_commands_of_a_shell_are_reported_with_their_ends() {
     let server = TmuxServer::new();
     // As a shell with integration prints it: prompt, command, output, end.
     let first = "\x1b]133;A\x1b\\$ \x1b]133;B\x1b\\make test\r\n\x1b]133;C\x1b\\compiling\r\n";

@@ -51,7 +51,7 @@ fn drains(server: &TmuxServer) -> Vec<Pid> {
 
 /// Waits until the server has no drain and no pane of it is piped.
 #[track_caller]
-fn until_nothing_is_left(server: &TmuxServer) {
+fn wait_until_drains_are_gone(server: &TmuxServer) {
     wait_for("the end of the drains and their pipes", CEILING, || {
         let (drains, piped) = (drains(server), piped(server));
         if drains.is_empty() && !piped.contains('1') {
@@ -69,7 +69,7 @@ fn piped(server: &TmuxServer) -> String {
 
 /// Waits until so many panes of the server are followed.
 #[track_caller]
-fn until_followed(server: &TmuxServer, panes: usize) -> Vec<Pid> {
+fn wait_until_streamed(server: &TmuxServer, panes: usize) -> Vec<Pid> {
     wait_for("drains", CEILING, || {
         let drains = drains(server);
         if drains.len() == panes {

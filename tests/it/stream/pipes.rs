@@ -7,7 +7,7 @@ use rustix::process::{Signal, kill_process};
 use td_observe::TdEvent;
 use td_observe::tmux::DrainProgram;
 
-use super::{by_bytes, drains, piped, streamed, until_followed, until_nothing_is_left};
+use super::{by_bytes, drains, piped, streamed, wait_until_drains_are_gone, wait_until_streamed};
 use crate::cli::program;
 use crate::faults::watcher::Watcher;
 use crate::faults::{Counted, Counting, end_of, of_run, runs_of, warnings};
@@ -45,7 +45,7 @@ fn whole(observed: &mut Observed, program: &Counting, pane: &str) -> Counted {
 }
 
 #[test]
-fn a_drain_that_is_killed_is_replaced_without_losing_the_place() {
+fn a_killed_drain_is_replaced_without_losing_the_position() {
     let server = TmuxServer::new();
     let (program, pane) = counting(&server);
     let mut observed = streamed(&server);
@@ -67,11 +67,11 @@ fn a_drain_that_is_killed_is_replaced_without_losing_the_place() {
     let counted = whole(&mut observed, &program, &pane);
     assert_eq!(counted.holes, [], "2000 lines of history had all of it");
     assert_eq!(warnings(&observed.seen), 5);
-    until_nothing_is_left(&server);
+    wait_until_drains_are_gone(&server);
 }
 
 #[test]
-fn somebody_elses_pipe_is_never_touched() {
+fn the_pipe_of_another_program_is_never_touched() {
     let server = TmuxServer::new();
     let (program, pane) = counting(&server);
     let theirs = server.directory().join("theirs");
@@ -103,13 +103,13 @@ fn somebody_elses_pipe_is_never_touched() {
 }
 
 #[test]
-fn a_respawned_pane_goes_on() {
+fn a_respawned_pane_continues() {
     let server = TmuxServer::new();
     let pane = server.new_session("again", 60, 12, "echo first; exec cat");
     server.wait_for_text(&pane, "first");
     let mut observed = streamed(&server);
     observed.until_started(1);
-    until_followed(&server, 1);
+    wait_until_streamed(&server, 1);
     for round in 0..3 {
         let command = format!("seq 1 2000; echo round {round}; exec cat");
         server.tmux(&["respawn-pane", "-k", "-t", &pane, &command]);
@@ -133,11 +133,11 @@ fn a_respawned_pane_goes_on() {
         .filter(|text| **text == "1999")
         .count();
     assert_eq!(twos, 3, "{}", shown(&observed.seen));
-    until_nothing_is_left(&server);
+    wait_until_drains_are_gone(&server);
 }
 
 #[test]
-fn the_end_of_a_program_is_all_that_tmux_read() {
+fn the_end_of_a_program_has_all_output_that_tmux_read() {
     let server = TmuxServer::new();
     server.new_session("keeper", 60, 12, "exec cat");
     for _ in 0..5 {
@@ -164,11 +164,11 @@ fn the_end_of_a_program_is_all_that_tmux_read() {
         assert_eq!(replay.gaps, [], "the drain read all that tmux had");
         assert!(replay.complete);
     }
-    until_nothing_is_left(&server);
+    wait_until_drains_are_gone(&server);
 }
 
 #[test]
-fn a_pane_whose_program_has_ended_and_that_is_kept_is_complete_with_its_status() {
+fn a_kept_dead_pane_is_complete_with_its_status() {
     let server = TmuxServer::new();
     let pane = server.new_session("kept", 60, 12, "tmux wait-for go; seq 1 5000; exit 3");
     server.script("set-option -g remain-on-exit on");
@@ -242,7 +242,7 @@ fn a_server_that_is_killed_ends_its_drains() {
 }
 
 #[test]
-fn an_observer_that_is_killed_leaves_nothing_and_another_finds_its_place() {
+fn a_killed_observer_leaves_nothing_and_the_next_one_finds_its_position() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let (program, pane) = counting(&server);
     let places = tempfile::tempdir().unwrap();
@@ -259,7 +259,7 @@ fn an_observer_that_is_killed_leaves_nothing_and_another_finds_its_place() {
         if round < 3 {
             kill_process(watch.pid(), Signal::KILL).unwrap();
             seen.extend(watch.killed());
-            until_nothing_is_left(&server);
+            wait_until_drains_are_gone(&server);
         } else {
             program.end();
             watch.until_line("counting", "the end");
@@ -275,7 +275,7 @@ fn an_observer_that_is_killed_leaves_nothing_and_another_finds_its_place() {
         .unwrap();
     let counted = Counted::of(&Replay::of(&log, &pane), &["the end"]);
     assert_eq!(counted.said.end, program.printed() + 1);
-    until_nothing_is_left(&server);
+    wait_until_drains_are_gone(&server);
 }
 
 fn program_in(args: &[&str], data: &std::path::Path) -> std::process::Command {
@@ -295,7 +295,7 @@ fn a_drain_starts_from_any_path() {
     let (program, pane) = counting(&server);
     let mut observed = Observed::start(&server, |watch| watch.stream(DrainProgram::at(&drain)));
     observed.until_started(1);
-    until_followed(&server, 1);
+    wait_until_streamed(&server, 1);
     more(&mut observed, &program);
     assert_eq!(whole(&mut observed, &program, &pane).holes, []);
 }
@@ -310,11 +310,11 @@ fn without_a_drain_a_pane_is_polled() {
     more(&mut observed, &program);
     assert_eq!(whole(&mut observed, &program, &pane).holes, []);
     assert!(warnings(&observed.seen) >= 1, "{}", shown(&observed.seen));
-    until_nothing_is_left(&server);
+    wait_until_drains_are_gone(&server);
 }
 
 #[test]
-fn what_ends_before_its_drain_has_come_has_its_end_and_no_silent_hole() {
+fn a_program_that_ends_before_its_drain_connects_has_its_end_and_no_silent_gap() {
     let server = TmuxServer::new();
     server.new_session("keeper", 60, 12, "exec cat");
     let nowhere = DrainProgram::at("/nonexistent/td-observe");
@@ -341,7 +341,7 @@ fn what_ends_before_its_drain_has_come_has_its_end_and_no_silent_hole() {
 }
 
 #[test]
-fn a_recording_says_where_a_drain_was_killed() {
+fn a_recording_marks_where_a_drain_was_killed() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let (program, _) = counting(&server);
     let socket = server.socket().display().to_string();
@@ -350,7 +350,7 @@ fn a_recording_says_where_a_drain_was_killed() {
     ];
     let mut watch = Watcher::of(program_in(&args, data.path()));
     watch.until_started("counting", 1);
-    let drain = until_followed(&server, 1)[0];
+    let drain = wait_until_streamed(&server, 1)[0];
     let printed = program.until_more(20);
     watch.until_line("counting", &format!("line {printed}."));
     kill_process(drain, Signal::KILL).unwrap();

@@ -92,7 +92,7 @@ fn play(paths: &[PathBuf]) -> Vec<String> {
 }
 
 #[test]
-fn recordings_read_as_in_tmux_by_looks_and_by_bytes() {
+fn recordings_read_as_in_tmux_by_captures_and_by_bytes() {
     let Some(root) = recordings() else { return };
     let folders = ["pty-recordings", "asciicast"].map(|folder| root.join(folder));
     let there = |folder: &&PathBuf| {

@@ -127,7 +127,7 @@ fn at_a_few_lines_a_second() {
 }
 
 #[test]
-fn a_pane_that_came_from_another_session_is_told_with_its_new_size() {
+fn a_pane_from_another_session_is_reported_with_its_new_size() {
     let server = TmuxServer::new();
     server.new_session("there", 60, 12, "exec cat");
     let pane = server.new_session("here", 60, 12, "exec cat");

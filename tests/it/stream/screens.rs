@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use super::{streamed, until_followed};
+use super::{streamed, wait_until_streamed};
 use crate::support::{CEILING, TmuxServer, within};
 
 /// A difference is put right within 5 s of rest, and a busy machine takes some more.
@@ -37,7 +37,7 @@ fn shows(acts: &[Act]) {
     let pane = server.new_session("screen", 60, 8, "stty raw -echo; exec cat >/dev/null");
     let mut observed = streamed(&server);
     observed.until_started(1);
-    until_followed(&server, 1);
+    wait_until_streamed(&server, 1);
     let mut terminal = server.terminal(&pane);
     let mut same = |what: &str| {
         let began = Instant::now();
@@ -102,7 +102,7 @@ fn a_screen_without_an_alternate_one() {
 }
 
 #[test]
-fn characters_that_the_server_knows_or_not() {
+fn characters_with_and_without_a_known_width() {
     shows(&[
         Prints("unassigned \u{378}|\u{1fac7}| none \u{fdd0}|\u{fffe}|\u{10ffff}|\r\n".as_bytes()),
         Prints("ends of lines \u{2028}|\u{2029}| soft \u{ad}| own \u{e000}|\r\n".as_bytes()),
@@ -115,7 +115,7 @@ fn characters_that_the_server_knows_or_not() {
 }
 
 #[test]
-fn widths_are_those_of_the_version() {
+fn widths_are_those_of_the_server_version() {
     shows(&[
         Prints("❤\u{fe0f}| ☎\u{fe0f}| 👍🏽| ☝🏿| 🏽| 👨🏻| x\u{fe0f}|\r\n".as_bytes()),
         Prints(
@@ -132,7 +132,7 @@ fn widths_are_those_of_the_version() {
 }
 
 #[test]
-fn bytes_that_are_no_text() {
+fn invalid_utf_8() {
     shows(&[
         Prints(b"a\xffb\xc0\xafc\xe2\x82d\xf0\x9f\x98e\xed\xa0\x80f\r\n"),
         // Not what lies beyond Unicode (f4 90): tmux 3.8 has it in `capture-pane`, which is no text then.

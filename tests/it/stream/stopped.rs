@@ -68,14 +68,14 @@ fn flooded(lines: u64, width: usize, has_gap: bool) -> Vec<Envelope> {
 }
 
 #[test]
-fn what_a_drain_can_keep_is_said_later() {
+fn output_within_the_backlog_is_reported_later() {
     let seen = flooded(400_000, 20, false);
     let gap = |envelope: &&Envelope| envelope.event.type_name() == "OutputGap";
     assert_eq!(seen.iter().filter(gap).count(), 0);
 }
 
 #[test]
-fn what_it_cannot_keep_is_counted_exactly() {
+fn output_beyond_the_backlog_is_counted_exactly() {
     // 120 MB, of which 64 MiB are kept.
     let seen = flooded(800_000, 144, true);
     let gap = |envelope: &&Envelope| envelope.event.type_name() == "OutputGap";

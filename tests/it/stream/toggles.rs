@@ -4,7 +4,7 @@ use std::fs;
 
 use td_observe::TdEvent;
 
-use super::{drains, piped, streamed, until_followed, until_nothing_is_left};
+use super::{drains, piped, streamed, wait_until_drains_are_gone, wait_until_streamed};
 use crate::faults::{Counted, Counting};
 use crate::observed::{Observed, Replay, shown};
 use crate::support::{CEILING, TmuxServer, wait_for};
@@ -39,7 +39,7 @@ fn a_toggle_works_at_its_second_press_while_output_flows() {
     for round in 0..PANES {
         let program = Counting::new(&server, &format!("program{round}"), "0.005");
         let pane = server.new_session(&format!("toggled{round}"), 60, 12, &program.command());
-        until_followed(&server, 2);
+        wait_until_streamed(&server, 2);
         let printed = program.until_more(20);
         until_line(&mut observed, &pane, printed);
         let theirs = server.directory().join(format!("theirs{round}"));
@@ -104,16 +104,16 @@ fn a_toggle_works_at_its_second_press_while_output_flows() {
     );
     assert!(drains(&server).len() <= 1, "the keeper's");
     observed.stop();
-    until_nothing_is_left(&server);
+    wait_until_drains_are_gone(&server);
 }
 
 #[test]
-fn a_pipe_that_replaces_ours_is_polled_and_left_alone_after_its_end() {
+fn a_pane_whose_pipe_was_replaced_is_polled_and_left_alone_after_its_end() {
     let server = TmuxServer::new();
     let program = Counting::new(&server, "program", "0.005");
     let pane = server.new_session("replaced", 60, 12, &program.command());
     let mut observed = streamed(&server);
-    until_followed(&server, 1);
+    wait_until_streamed(&server, 1);
     let printed = program.until_more(20);
     until_line(&mut observed, &pane, printed);
     server.tmux(&["pipe-pane", "-t", &pane, "exec cat >/dev/null"]);
@@ -142,5 +142,5 @@ fn a_pipe_that_replaces_ours_is_polled_and_left_alone_after_its_end() {
         (counted.said.end, counted.holes),
         (program.printed() + 1, vec![])
     );
-    until_nothing_is_left(&server);
+    wait_until_drains_are_gone(&server);
 }

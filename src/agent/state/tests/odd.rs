@@ -7,7 +7,7 @@ use super::*;
 
 proptest! {
     #[test]
-    fn no_screen_is_too_odd(
+    fn odd_screens_are_handled(
         rows in proptest::collection::vec(
             prop_oneof![
                 any::<String>(),
@@ -40,9 +40,9 @@ proptest! {
         prop_assert_eq!(state(&plain), state(&boxed));
     }
 
-    /// Text that has scrolled off, of whatever agent, takes nobody who works or waits for done.
+    /// Scrolled-off text of any agent never turns a working or waiting agent into a done one.
     #[test]
-    fn what_has_scrolled_off_makes_nothing_done(
+    fn scrolled_off_text_is_not_done(
         busy in select(screens::busy()),
         above in proptest::collection::vec(
             prop_oneof![
@@ -59,9 +59,9 @@ proptest! {
     }
 }
 
-/// Whole screens above one another: the lowest counts, and what is above it never makes it done.
+/// Of whole screens above one another, the lowest counts, and those above never make it done.
 #[test]
-fn a_screen_above_a_screen_makes_nothing_done() {
+fn a_quoted_screen_is_not_done() {
     let mut wrong = String::new();
     for (agent, _, above) in screens::all() {
         for busy in screens::busy() {
@@ -76,7 +76,7 @@ fn a_screen_above_a_screen_makes_nothing_done() {
 
 /// Below any screen, a shell's prompt is the shell's.
 #[test]
-fn below_whatever_was_there_a_shell_is_a_shell() {
+fn a_shell_below_any_screen_is_a_shell() {
     for (_, _, above) in screens::all() {
         for prompt in [
             "me@host:~/a$ ",
@@ -86,7 +86,7 @@ fn below_whatever_was_there_a_shell_is_a_shell() {
             "bash-5.2$ ",
             "(venv) me@host:/a$ ",
         ] {
-            assert_eq!(said(&format!("{above}\n{prompt}")), "shell idle?");
+            assert_eq!(detected_name(&format!("{above}\n{prompt}")), "shell idle?");
         }
     }
 }
@@ -107,7 +107,7 @@ fn the_program_counts() {
             format!("{} {}", detected.agent, detected.state)
         })
     };
-    // What a program is called proves nothing, but files quote screens.
+    // A program's name proves nothing, but files quote screens.
     for (program, expected) in [
         ("claude", "claude done"),
         ("node", "claude done"),
@@ -119,10 +119,11 @@ fn the_program_counts() {
         ("/usr/bin/man", "none"),
     ] {
         assert_eq!(with(&screen, program, None), expected, "{program}");
-        // The cursor stands behind the prompt of the box: the prompt of some shells looks the same.
+        // The cursor is after the prompt of the box, which looks like the prompt of some shells.
         assert_eq!(with(&screen, program, Some((2, 5))), expected, "{program}");
     }
-    // What an agent left behind, above a prompt that is told from its own by the shell's name only.
+    // The rest of an agent's screen, above a prompt that differs from the agent's only by the
+    // shell's name.
     let left = format!("{screen}\n❯ ");
     assert_eq!(with(&left, "zsh", Some((2, 9))), "shell idle");
     assert_eq!(

@@ -1,9 +1,9 @@
-//! Rules that a user writes: where they stand, and what an error says.
+//! Rules of a user: their place, and their errors.
 
 use super::*;
 
 #[test]
-fn a_users_rules_stand_in_the_place_of_the_built_in_ones() {
+fn user_rules_replace_built_in_ones() {
     let own = "agent = \"shell\"\nfallback = true\n[[rule]]\nid = \"mine\"\nstate = \"working\"\nwhere = \"bottom\"\nlines = 1\npattern = 'busy'";
     let rules = StateRules::builtin().with_toml(own).unwrap();
     assert_eq!(rules.detect(&AgentScreen::of(&["me@host:~$"])), None);
@@ -23,11 +23,11 @@ fn an_error_names_the_rule_and_what_to_do() {
     for (rule, expected) in [
         (
             "state = \"idle\"\nwhere = \"input\"\npattern = ''",
-            "describe that in [input]",
+            "describe it in [input]",
         ),
         (
             "state = \"idle\"\nwhere = \"bottom\"\npattern = ''",
-            "write how many lines",
+            "write the number of lines",
         ),
         (
             "state = \"idle\"\nwhere = \"screen\"\nlines = 3\npattern = ''",
@@ -35,7 +35,7 @@ fn an_error_names_the_rule_and_what_to_do() {
         ),
         (
             "state = \"idle\"\nwhere = \"screen\"\npattern = '('",
-            "is no regular expression: unclosed group: mend it",
+            "is not a regular expression: unclosed group: correct it",
         ),
         (
             "state = \"idle\"\nwhere = \"screen\"\npattern = '\\w{1000}{1000}'",
@@ -65,7 +65,7 @@ fn an_error_names_the_rule_and_what_to_do() {
     }
 }
 
-/// Each error is one line, and says where and what to do.
+/// Each error is one line with the place and the remedy.
 #[test]
 fn an_error_is_one_line() {
     let head = "agent = \"a\"\nfallback = true\n";
@@ -75,7 +75,7 @@ fn an_error_is_one_line() {
         (format!("{head}[[rule]]\nid = \"r"), "line 4: "),
         (
             format!("{head}{rule}also = '(?<'"),
-            "rule 1 (r): also: \"(?<\" is no",
+            "rule 1 (r): also: \"(?<\" is not",
         ),
         (
             format!("{head}{}", rule.replace("idle", "busy")),
@@ -88,10 +88,10 @@ fn an_error_is_one_line() {
             ),
             "[shell] is for the fallback",
         ),
-        (format!("{head}left = '['\n{rule}"), "left: \"[\" is no"),
+        (format!("{head}left = '['\n{rule}"), "left: \"[\" is not"),
         (
             format!("agent = \"a\"\n[[sign]]\nwhere = \"input\"\npattern = ''\n{rule}"),
-            "sign 1: it looks at the input box",
+            "sign 1: it uses the input box",
         ),
         (
             format!("{head}{rule}{rule}"),
@@ -99,13 +99,16 @@ fn an_error_is_one_line() {
         ),
     ] {
         let error = StateRules::builtin().with_toml(&text).unwrap_err();
-        let mut told = error.to_string();
+        let mut message = error.to_string();
         let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
         while let Some(one) = cause {
-            told.push_str(&one.to_string());
+            message.push_str(&one.to_string());
             cause = one.source();
         }
-        assert!(told.contains(expected) && !told.contains('\n'), "{told}");
-        assert!(told.len() < 400 && told.contains(':'), "{told}");
+        assert!(
+            message.contains(expected) && !message.contains('\n'),
+            "{message}"
+        );
+        assert!(message.len() < 400 && message.contains(':'), "{message}");
     }
 }

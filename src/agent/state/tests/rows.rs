@@ -1,4 +1,4 @@
-//! What rows of agents' screens are to a reader: rows as the programs draw them, by agent.
+//! The kinds of rows on agents' screens, as the programs draw them.
 
 use crate::agent::{RowKind, StateRules};
 
@@ -115,7 +115,7 @@ const DECORATION: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn text_is_told_from_progress_and_decoration() {
+fn text_is_distinguished_from_progress_and_decoration() {
     let rules = StateRules::builtin();
     let kinds = [
         (RowKind::Text, TEXT),

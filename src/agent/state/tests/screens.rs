@@ -1,11 +1,11 @@
-//! Whole screens of each agent in each state that is claimed, drawn after what its program writes.
+//! Whole screens of each agent in each state, drawn after what its program writes.
 //!
 //! They lie in `screens/`, one file an agent, which names at its top the sources that were read for
 //! the shapes; the words are ours. A line `=== NAME = AGENT STATE` stands above each; where a dialogue
 //! shows what it asks about, `: WHAT IT ASKS` follows. Those whose names begin with a version were
 //! captured from that version of the program, and shortened.
 
-use super::{detect, said};
+use super::{detect, detected_name};
 
 const FILES: &[&str] = &[
     include_str!("screens/claude.txt"),
@@ -18,20 +18,22 @@ const FILES: &[&str] = &[
     include_str!("screens/nobody.txt"),
 ];
 
-/// Name, what is said of it, the screen.
+/// Returns each screen with its name and expected state.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let cases = FILES.iter().flat_map(|file| file.split("=== ").skip(1));
     cases.map(|case| {
         let (head, screen) = case.split_once('\n').unwrap();
-        let (name, said) = head.split_once(" = ").unwrap();
-        (name, said, screen)
+        let (name, detected_name) = head.split_once(" = ").unwrap();
+        (name, detected_name, screen)
     })
 }
 
-/// Those of agents that work or wait.
+/// Returns the screens of agents that work or wait.
 pub(super) fn busy() -> Vec<&'static str> {
-    let is_busy = |said: &str| said.contains("working") || said.contains("waiting");
-    let busy = all().filter(|(_, said, _)| is_busy(said));
+    let is_busy = |detected_name: &str| {
+        detected_name.contains("working") || detected_name.contains("waiting")
+    };
+    let busy = all().filter(|(_, detected_name, _)| is_busy(detected_name));
     busy.map(|(_, _, screen)| screen).collect()
 }
 
@@ -40,7 +42,7 @@ fn screens_are_read() {
     for (name, expected, screen) in all() {
         let asks = detect(screen).and_then(|detected| detected.asks);
         let asks = asks.map_or(String::new(), |asks| format!(": {asks}"));
-        let found = format!("{}{asks}", said(screen));
+        let found = format!("{}{asks}", detected_name(screen));
         assert_eq!(found, expected, "{name}\n{screen}");
         // A capture of a taller pane has blank rows below, and blanks at the ends of all.
         let blank = " ".repeat(7);

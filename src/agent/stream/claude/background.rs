@@ -78,7 +78,7 @@ impl Tasks {
     }
 
     /// Takes the number of tasks from a record.
-    pub fn counted(&mut self, count: usize) {
+    pub fn set_count(&mut self, count: usize) {
         self.uncounted = count.saturating_sub(self.open.len());
     }
 
@@ -177,9 +177,9 @@ mod tests {
     fn tasks_that_are_recalled_count_once() {
         let launch = |json| serde_json::from_str::<Launch<'_>>(json).unwrap();
         let mut tasks = Tasks::default();
-        tasks.counted(1);
+        tasks.set_count(1);
         tasks.end("b");
-        tasks.counted(1);
+        tasks.set_count(1);
         tasks.recall(&launch(r#"{"status":"async_launched","agentId":"a"}"#));
         tasks.recall(&launch(r#"{"backgroundTaskId":"b"}"#));
         assert_eq!(tasks.len(), 1, "the other one has ended since");
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn tasks_that_began_unseen_are_counted() {
         let mut tasks = Tasks::default();
-        tasks.counted(2);
+        tasks.set_count(2);
         tasks.end("x");
         tasks.end("x");
         assert_eq!(tasks.len(), 1);

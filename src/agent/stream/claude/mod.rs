@@ -2,10 +2,12 @@
 //! (pure).
 
 mod background;
+mod wire;
+
 mod pending;
+
 mod print;
 mod transcript;
-mod wire;
 
 pub(super) use print::ClaudePrint;
 pub(super) use transcript::ClaudeTranscript;
@@ -36,14 +38,14 @@ struct MessageParts {
 }
 
 /// Reports an assistant's record: tokens, tools, and its share of a message.
-fn assistant(
+fn report_assistant(
     message: ApiMessage<'_>,
     speaker: Speaker,
     when: EventTime,
     messages: &mut OpenMessages,
     writer: &mut EventWriter,
 ) -> MessageParts {
-    let mut said = MessageParts::default();
+    let mut parts = MessageParts::default();
     let is_synthetic = message.model.as_str() == SYNTHETIC;
     if speaker.is_own && !is_synthetic {
         // Completes the message before, whose event precedes those of this one.
@@ -56,7 +58,7 @@ fn assistant(
     match content {
         MessageContent::None => {}
         MessageContent::Text(whole) => {
-            said.has_text = !whole.is_empty();
+            parts.has_text = !whole.is_empty();
             text.push_str(&whole);
             if speaker.is_own && !speaker.is_repeated {
                 writer.token(whole);
@@ -65,7 +67,7 @@ fn assistant(
         MessageContent::Blocks(blocks) => {
             for block in blocks {
                 if block.is_tool_use() {
-                    said.has_tool = true;
+                    parts.has_tool = true;
                     writer.tool_started(
                         block.id.as_str(),
                         block.name.as_str(),
@@ -84,7 +86,7 @@ fn assistant(
                 } else if block.kind.as_str() == "text"
                     && let Some(piece) = block.text.into_inner()
                 {
-                    said.has_text = true;
+                    parts.has_text = true;
                     text.push_str(&piece);
                     if speaker.is_own && !speaker.is_repeated {
                         writer.token(piece);
@@ -101,16 +103,20 @@ fn assistant(
             open.text.push("\n");
         }
         open.text.push(&text);
-        open.has_tool_calls |= said.has_tool;
+        open.has_tool_calls |= parts.has_tool;
         if let Some(usage) = usage.0 {
             usage.replace(&mut open.usage);
         }
     }
-    said
+    parts
 }
 
 /// Reports the tool results of a user's record; returns whether there are any.
-fn answers(content: &MessageContent<'_>, time: EventTime, writer: &mut EventWriter) -> bool {
+fn report_tool_results(
+    content: &MessageContent<'_>,
+    time: EventTime,
+    writer: &mut EventWriter,
+) -> bool {
     for (id, block) in content.tool_results() {
         writer.tool_completed(id, block.is_success(), block.content.text.as_str(), time);
     }

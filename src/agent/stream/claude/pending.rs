@@ -21,13 +21,13 @@ pub struct PendingWork {
     /// A goal is set and not met: a verdict on it follows the end of each turn.
     has_goal: bool,
     /// A hook made the agent continue: the summary of hooks that follows confirms no end.
-    goes_on: bool,
+    continues: bool,
 }
 
 impl PendingWork {
     /// Takes the time of a record of the agent itself.
     pub fn record(&mut self, time: Option<Timestamp>) {
-        self.goes_on = false;
+        self.continues = false;
         if let Some(wake_up) = self.wake_up
             && let (Some(at), Some(time)) = (wake_up.at, time)
             && time >= at
@@ -51,8 +51,8 @@ impl PendingWork {
             .and_then(|at| {
                 let by_time = time.map(|time| at.micros().saturating_sub(time.micros()).max(0));
                 let by_time = by_time.and_then(|micros| u64::try_from(micros).ok());
-                let said = result.clamped_delay_seconds.0.map(Duration::from_secs);
-                let after = by_time.map(Duration::from_micros).or(said)?;
+                let stated = result.clamped_delay_seconds.0.map(Duration::from_secs);
+                let after = by_time.map(Duration::from_micros).or(stated)?;
                 let at = Some(at);
                 Some(WakeUp { after, at })
             });
@@ -64,36 +64,36 @@ impl PendingWork {
     }
 
     /// Takes the end of a task.
-    pub fn notified(&mut self, notification: &Notification<'_>) {
+    pub fn end_task(&mut self, notification: &Notification<'_>) {
         if notification.has_ended() {
             self.tasks.end(notification.task_id);
         }
     }
 
     /// Takes the number of running tasks from a record.
-    pub fn counted(&mut self, tasks: usize) {
-        self.tasks.counted(tasks);
+    pub fn set_task_count(&mut self, tasks: usize) {
+        self.tasks.set_count(tasks);
     }
 
     /// Takes a verdict on the goal; returns whether the agent continues.
-    pub fn goal(&mut self, is_met: bool, is_set: bool) -> bool {
+    pub fn goal_verdict(&mut self, is_met: bool, is_set: bool) -> bool {
         self.has_goal = !is_met;
         if is_met {
             // The wake-up served the goal.
             self.wake_up = None;
         }
-        let sends_on = !is_met && !is_set;
-        self.goes_on |= sends_on;
-        sends_on
+        let continues_now = !is_met && !is_set;
+        self.continues |= continues_now;
+        continues_now
     }
 
     /// Records that a hook made the agent continue.
-    pub fn sent_on(&mut self) {
-        self.goes_on = true;
+    pub fn continue_by_hook(&mut self) {
+        self.continues = true;
     }
 
-    pub fn goes_on(&self) -> bool {
-        self.goes_on
+    pub fn continues(&self) -> bool {
+        self.continues
     }
 
     /// Returns the status after the end of a turn, and what may follow. `is_confirmed`: its hooks
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_is_waited_for_until_it_comes_or_the_goal_is_met() {
+    fn a_wake_up_is_pending_until_its_time_or_a_met_goal() {
         let set = format!("{{\"scheduledFor\":{AT_MS},\"clampedDelaySeconds\":60}}");
         let at = |seconds: i64| Some(Timestamp::from_micros((AT_MS + seconds * 1_000) * 1_000));
         let woken = |after| {
@@ -144,7 +144,7 @@ mod tests {
         pending.record(at(1));
         assert_eq!(pending.status(true, true), done);
         pending.tool_result(&launch(&set), at(-61));
-        assert!(!pending.goal(true, true));
+        assert!(!pending.goal_verdict(true, true));
         assert_eq!(pending.status(true, true), done);
         pending.tool_result(&launch(&set), at(-61));
         pending.tool_result(&launch("{\"scheduledFor\":0}"), at(-61));
@@ -152,17 +152,17 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_that_is_not_met_has_its_verdict_waited_for() {
+    fn an_unmet_goal_expects_a_verdict() {
         let mut pending = PendingWork::default();
         let expected = |pending: &PendingWork, is_confirmed| pending.status(is_confirmed, true).1;
         assert_eq!(expected(&pending, false), FollowUp::Confirmation);
-        assert!(!pending.goal(false, true), "it was set");
+        assert!(!pending.goal_verdict(false, true), "it was set");
         assert_eq!(expected(&pending, false), FollowUp::Goal);
         assert_eq!(expected(&pending, true), FollowUp::Nothing);
-        assert!(pending.goal(false, false) && pending.goes_on());
+        assert!(pending.goal_verdict(false, false) && pending.continues());
         pending.record(None);
-        assert!(!pending.goes_on());
-        assert!(!pending.goal(true, true));
+        assert!(!pending.continues());
+        assert!(!pending.goal_verdict(true, true));
         assert_eq!(expected(&pending, false), FollowUp::Confirmation);
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::wire::{ApiEvent, ApiMessage, LiveMessage, StreamStep, UsageCounts};
-use super::{Speaker, answers, assistant, is_aside, is_interruption};
+use super::{Speaker, is_aside, is_interruption, report_assistant, report_tool_results};
 use crate::agent::stream::any_text::AnyText;
 use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
 use crate::agent::stream::lenient::{Count, Flag, List, Maybe, Str, Time};
@@ -77,7 +77,7 @@ pub struct ClaudePrint {
     /// Turns of the run without a result.
     turns: usize,
     /// The usage according to the run's results.
-    taken: TokenUsage,
+    total_usage: TokenUsage,
 }
 
 impl RecordHandler for ClaudePrint {
@@ -129,7 +129,7 @@ impl ClaudePrint {
                     }
                     session_id.clone_into(&mut self.session_id);
                     self.messages.begin_run();
-                    self.taken = TokenUsage::default();
+                    self.total_usage = TokenUsage::default();
                     self.tasks = 0;
                     self.turns = 1;
                 }
@@ -144,7 +144,7 @@ impl ClaudePrint {
             "api_retry" => {
                 let number = |count: Count| count.0.map_or("?".to_owned(), |n| n.to_string());
                 writer.warn(format!(
-                    "the API is asked again: attempt {} of {}, in {} ms, after status {}",
+                    "the API request is retried: attempt {} of {}, in {} ms, after status {}",
                     number(record.attempt),
                     number(record.max_retries),
                     number(record.retry_delay_ms),
@@ -196,7 +196,7 @@ impl ClaudePrint {
             writer.working("an assistant's message");
         }
         let when = writer.time(record.timestamp.read());
-        assistant(*message, speaker, when, &mut self.messages, writer);
+        report_assistant(*message, speaker, when, &mut self.messages, writer);
     }
 
     fn user(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
@@ -205,7 +205,7 @@ impl ClaudePrint {
         };
         let is_own = record.parent_tool_use_id.is_absent();
         let when = writer.time(record.timestamp.read());
-        if answers(&message.content, when, writer) {
+        if report_tool_results(&message.content, when, writer) {
             if is_own {
                 writer.working("a tool's result");
             }
@@ -231,11 +231,11 @@ impl ClaudePrint {
         if let Some(usage) = record.usage.0 {
             let mut tokens = TokenUsage::default();
             usage.replace(&mut tokens);
-            self.taken = self.taken.plus(tokens);
+            self.total_usage = self.total_usage.plus(tokens);
         }
         // Messages carry the counts at their beginning; the result has the total. Totals per model
         // include sub-agents, but also earlier runs of a resumed session.
-        self.messages.complete_run(self.taken, writer);
+        self.messages.complete_run(self.total_usage, writer);
         self.is_live = false;
         if let (Some(last), Some(now)) = (self.result_index, record.result_index.0)
             && now > last + 1
@@ -249,14 +249,14 @@ impl ClaudePrint {
         // Only an explicit `false` denies an error.
         let is_error = record.is_error.map(RawValue::get);
         let mut evidence = match is_error {
-            Some(said) => format!("result: subtype {subtype}, is_error {}", summary(said)),
+            Some(value) => format!("result: subtype {subtype}, is_error {}", summary(value)),
             None => format!("result: subtype {subtype}, without is_error"),
         };
         if let Some(reason) = record.terminal_reason.get() {
             evidence.push_str(", terminal_reason ");
             evidence.push_str(reason);
         }
-        if is_error.is_none_or(|said| said == "false") && subtype == "success" {
+        if is_error.is_none_or(|value| value == "false") && subtype == "success" {
             writer.set_answer(record.result.as_str());
             writer.turn_completed(record.stop_reason.get().unwrap_or("result"));
             if self.turns > 0 {
@@ -269,7 +269,7 @@ impl ClaudePrint {
             let error = [record.result.as_str(), record.errors.text.as_str(), subtype]
                 .into_iter()
                 .find(|text| !text.trim().is_empty());
-            writer.failed(error.unwrap_or("an error that says nothing"), evidence);
+            writer.failed(error.unwrap_or("an unspecified error"), evidence);
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::background::{Launch, Notification};
 use super::pending::PendingWork;
 use super::wire::ApiMessage;
-use super::{SYNTHETIC, Speaker, answers, assistant};
+use super::{SYNTHETIC, Speaker, report_assistant, report_tool_results};
 use super::{is_aside, is_hook_feedback, is_interruption};
 use crate::agent::stream::event_writer::EventWriter;
 use crate::agent::stream::lenient::{Count, Flag, Maybe, Str, Time};
@@ -121,7 +121,7 @@ impl RecordHandler for ClaudeTranscript {
             message.content.text(),
         ];
         for notification in texts.into_iter().filter_map(Notification::parse) {
-            self.pending.notified(&notification);
+            self.pending.end_task(&notification);
         }
     }
 
@@ -177,7 +177,7 @@ impl ClaudeTranscript {
             // and its usage comes with the last of them.
             self.messages.complete_own(writer);
         }
-        let is_answered = answers(&message.content, when, writer);
+        let is_answered = report_tool_results(&message.content, when, writer);
         if !is_own {
             return;
         }
@@ -187,7 +187,7 @@ impl ClaudeTranscript {
         }
         let text = message.content.text();
         if record.is_meta.is_set() && is_hook_feedback(text) {
-            self.pending.sent_on();
+            self.pending.continue_by_hook();
             return writer.working("a stop hook sends it on");
         }
         if record.is_meta.is_set() || record.is_compact_summary.is_set() || is_aside(text) {
@@ -229,7 +229,7 @@ impl ClaudeTranscript {
         let id = message.id.as_str().to_owned();
         let stop = message.stop_reason.get().map(str::to_owned);
         let is_synthetic = message.model.as_str() == SYNTHETIC;
-        let said = assistant(*message, speaker, when, &mut self.messages, writer);
+        let parts = report_assistant(*message, speaker, when, &mut self.messages, writer);
         if !is_own {
             return;
         }
@@ -251,10 +251,10 @@ impl ClaudeTranscript {
             return;
         }
         let stop = stop.as_deref();
-        if said.has_tool || stop == Some("tool_use") {
+        if parts.has_tool || stop == Some("tool_use") {
             return writer.working("a tool is called");
         }
-        if !said.has_text {
+        if !parts.has_text {
             // The agent thinks, unless its message already ended the turn.
             if self.ended_by != id || id.is_empty() {
                 writer.working("it thinks");
@@ -295,7 +295,7 @@ impl ClaudeTranscript {
             self.messages.complete_own(writer);
             writer.turn_completed(reason);
             if let Some(short) = short {
-                writer.warn(format!("the answer is not whole: {short}"));
+                writer.warn(format!("the answer is incomplete: {short}"));
             }
         }
         self.done(format!("stop_reason {reason}"), writer);
@@ -323,7 +323,7 @@ impl ClaudeTranscript {
         if attachment.kind.as_str() == "goal_status" && !record.is_sidechain.is_set() {
             if self
                 .pending
-                .goal(attachment.met.is_set(), attachment.sentinel.is_set())
+                .goal_verdict(attachment.met.is_set(), attachment.sentinel.is_set())
             {
                 return writer.working("its goal is not met");
             }
@@ -341,20 +341,20 @@ impl ClaudeTranscript {
                 if agents.is_some() || workflows.is_some() {
                     let count = agents.unwrap_or(0).saturating_add(workflows.unwrap_or(0));
                     self.pending
-                        .counted(usize::try_from(count).unwrap_or(usize::MAX));
+                        .set_task_count(usize::try_from(count).unwrap_or(usize::MAX));
                 }
                 self.confirm("turn_duration", writer);
             }
             // The hooks have run, unless one of them made the agent continue.
             "stop_hook_summary"
-                if !record.prevented_continuation.is_set() && !self.pending.goes_on() =>
+                if !record.prevented_continuation.is_set() && !self.pending.continues() =>
             {
                 self.confirm("stop_hook_summary", writer);
             }
             "api_error" => {
                 let number = |count: Count| count.0.map_or("?".to_owned(), |n| n.to_string());
                 writer.warn(format!(
-                    "the API is asked again: attempt {} of {}",
+                    "the API request is retried: attempt {} of {}",
                     number(record.retry_attempt),
                     number(record.max_retries),
                 ));
@@ -385,7 +385,7 @@ impl ClaudeTranscript {
         let Some(notification) = Notification::parse(text) else {
             return;
         };
-        self.pending.notified(&notification);
+        self.pending.end_task(&notification);
         if let StreamStatus::Background { .. } = writer.status() {
             self.reconsider(writer);
         }

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use crate::agent::stream::any_text::AnyText;
 use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
 use crate::agent::stream::lenient::{Count, ErrorBody, Flag, List, Maybe, Str, default_visits};
+use crate::agent::stream::messages::PartialCall;
 use crate::agent::stream::tools::EventTime;
 use crate::agent::summary::TextPrefix;
 
@@ -173,15 +174,8 @@ pub struct LiveMessage {
     pub has_tool_calls: bool,
     /// Text arrived as deltas.
     pub has_deltas: bool,
-    /// Tools with incomplete arguments, by the index of their block.
-    args: Vec<(u64, OpenArguments)>,
-}
-
-#[derive(Debug)]
-struct OpenArguments {
-    id: String,
-    name: String,
-    json: TextPrefix,
+    /// Tools with incomplete arguments; the index is that of their block.
+    calls: Vec<PartialCall>,
 }
 
 /// The most open blocks; the API opens one.
@@ -232,27 +226,18 @@ impl LiveMessage {
                     self.text.push(&text);
                     writer.token(text);
                 } else if let Some(json) = delta.partial_json.get() {
-                    let args = self.args.iter_mut();
-                    let mut args = args.filter(|(index, _)| Some(*index) == event.index.0);
-                    if let Some((_, args)) = args.next() {
-                        args.json.push(json);
+                    let is_at = |call: &&mut PartialCall| Some(call.index) == event.index.0;
+                    if let Some(call) = self.calls.iter_mut().find(is_at) {
+                        call.arguments.push(json);
                     }
                 }
             }
             "content_block_stop" => {
-                let at = self
-                    .args
-                    .iter()
-                    .position(|(index, _)| Some(*index) == event.index.0);
-                if let Some(at) = at {
-                    let (_, args) = self.args.remove(at);
-                    writer.tool_started(
-                        &args.id,
-                        &args.name,
-                        args.json.as_str(),
-                        when,
-                        has_results,
-                    );
+                let is_at = |call: &PartialCall| Some(call.index) == event.index.0;
+                if let Some(at) = self.calls.iter().position(is_at) {
+                    let call = self.calls.remove(at);
+                    let arguments = call.arguments.as_str();
+                    writer.tool_started(&call.id, &call.name, arguments, when, has_results);
                 }
             }
             "message_delta" => {
@@ -281,14 +266,14 @@ impl LiveMessage {
         if block.is_tool_use() {
             self.has_tool_calls = true;
             if let Some(index) = index.0
-                && self.args.len() < BLOCKS_MAX
+                && self.calls.len() < BLOCKS_MAX
             {
-                let args = OpenArguments {
+                self.calls.push(PartialCall {
+                    index,
                     id: block.id.as_str().to_owned(),
                     name: block.name.as_str().to_owned(),
-                    json: TextPrefix::default(),
-                };
-                self.args.push((index, args));
+                    ..PartialCall::default()
+                });
             }
         } else if let Some(id) = block.tool_use_id.get() {
             writer.tool_completed(id, block.is_success(), block.content.text.as_str(), when);

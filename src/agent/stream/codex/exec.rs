@@ -54,7 +54,6 @@ impl ExecItem<'_> {
 
     /// Returns the name and arguments of a tool's item.
     fn tool(&self) -> Option<(String, &str)> {
-        let raw = |value: Option<&RawValue>| value.map_or("", |value| value.get()).len();
         let kind = self.kind();
         match kind {
             "command_execution" => Some((kind.to_owned(), self.command.as_str())),
@@ -66,10 +65,7 @@ impl ExecItem<'_> {
                     ("", tool) => tool.to_owned(),
                     (server, tool) => format!("{server}.{tool}"),
                 };
-                let args = match raw(self.arguments) {
-                    0 => self.prompt.as_str(),
-                    _ => self.arguments.map_or("", RawValue::get),
-                };
+                let args = self.arguments.map_or(self.prompt.as_str(), RawValue::get);
                 Some((name, args))
             }
             _ => None,
@@ -79,13 +75,9 @@ impl ExecItem<'_> {
     /// Returns whether the tool succeeded. A `completed` command without an exit code was
     /// abandoned.
     fn is_success(&self) -> bool {
-        let ended_well = match self.status.get() {
-            Some(status) => status == "completed",
-            // A search has no status.
-            None => true,
-        };
-        let exit = self.exit_code.0;
-        let exited_well = self.kind() != "command_execution" || exit == Some(0);
+        // A search has no status.
+        let ended_well = (self.status.get()).is_none_or(|status| status == "completed");
+        let exited_well = self.kind() != "command_execution" || self.exit_code.0 == Some(0);
         ended_well && exited_well && self.error.0.is_none()
     }
 
@@ -139,8 +131,7 @@ impl RecordHandler for CodexExec {
             }
             "turn.completed" => {
                 self.is_open = false;
-                let usage = record.usage.0.unwrap_or_default();
-                let usage = usage.usage();
+                let usage = record.usage.0.unwrap_or_default().usage();
                 let answer = writer.answer().to_owned();
                 writer.response_completed(&answer, usage, self.has_tool_calls);
                 writer.turn_completed("turn.completed");
@@ -155,7 +146,7 @@ impl RecordHandler for CodexExec {
             "error" => {
                 // The turn may continue (`Reconnecting... 1/5`); otherwise its end says so.
                 record.message.as_str().clone_into(&mut self.error);
-                writer.warn(format!("codex says: {}", record.message.as_str()));
+                writer.warn(format!("codex reports: {}", record.message.as_str()));
             }
             "item.started" | "item.updated" => {
                 if let Some(item) = record.item.0 {
@@ -205,7 +196,7 @@ impl CodexExec {
                     writer.token(text);
                 }
             }
-            "error" => writer.warn(format!("codex says: {}", item.message.as_str())),
+            "error" => writer.warn(format!("codex reports: {}", item.message.as_str())),
             _ => {
                 // Some items are reported only on completion.
                 self.begins(&item, writer);

@@ -2,6 +2,7 @@
 
 mod exec;
 mod output;
+
 mod rollout;
 
 pub(super) use exec::CodexExec;

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_head_tells_and_what_was_printed_does_not() {
+    fn only_the_head_of_an_output_counts() {
         for (text, success) in [
             ("plain", true),
             ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\nx", false),

@@ -145,7 +145,7 @@ impl RecordHandler for CodexRollout {
 }
 
 impl CodexRollout {
-    fn takes(&mut self, channel: MessageSource) -> bool {
+    fn uses(&mut self, channel: MessageSource) -> bool {
         *self.channel.get_or_insert(channel) == channel
     }
 
@@ -169,17 +169,17 @@ impl CodexRollout {
                 let reason = event.reason.get().unwrap_or("aborted").to_owned();
                 writer.interrupted(format!("turn_aborted: {reason}"));
             }
-            "user_message" if self.takes(MessageSource::Events) => {
+            "user_message" if self.uses(MessageSource::Events) => {
                 self.prompt(event.message.as_str(), writer);
             }
-            "agent_message" if self.takes(MessageSource::Events) => {
+            "agent_message" if self.uses(MessageSource::Events) => {
                 self.answer(event.message, writer);
             }
             "item_completed" => {
                 let Some(item) = event.item.0 else { return };
                 let is_user = item.kind.as_str() == "UserMessage";
                 let is_agent = item.kind.as_str() == "AgentMessage";
-                if (is_user || is_agent) && self.takes(MessageSource::Items) {
+                if (is_user || is_agent) && self.uses(MessageSource::Items) {
                     self.message(item.content, is_user, writer);
                 }
             }
@@ -199,10 +199,10 @@ impl CodexRollout {
             "context_compacted" => self.is_compacted = true,
             "error" => {
                 event.message.as_str().clone_into(&mut self.error);
-                writer.warn(format!("codex says: {}", event.message.as_str()));
+                writer.warn(format!("codex reports: {}", event.message.as_str()));
             }
             "stream_error" | "warning" => {
-                writer.warn(format!("codex says: {}", event.message.as_str()));
+                writer.warn(format!("codex reports: {}", event.message.as_str()));
             }
             _ => {}
         }
@@ -235,7 +235,7 @@ impl CodexRollout {
     ) {
         let id = item.call_id.get().unwrap_or(item.id.as_str());
         match item.kind.as_str() {
-            "message" if is_bare && self.takes(MessageSource::Messages) => {
+            "message" if is_bare && self.uses(MessageSource::Messages) => {
                 match item.role.as_str() {
                     "user" => self.message(item.content, true, writer),
                     "assistant" => {
@@ -274,9 +274,9 @@ impl CodexRollout {
                 let (is_good, text) = parse_output(item.output.text.text.as_str());
                 let success = item.output.success.unwrap_or(is_good);
                 writer.tool_completed(id, success, &text, when);
-                self.goes_on("a tool's result", is_bare, writer);
+                self.continue_turn("a tool's result", is_bare, writer);
             }
-            "reasoning" => self.goes_on("it thinks", is_bare, writer),
+            "reasoning" => self.continue_turn("it thinks", is_bare, writer),
             // The line is neither in an envelope nor an item.
             _ if is_bare => writer.mark_unknown(),
             _ => {}
@@ -284,7 +284,7 @@ impl CodexRollout {
     }
 
     /// Continues a turn that has no record of its start.
-    fn goes_on(&self, how: &'static str, is_bare: bool, writer: &mut EventWriter) {
+    fn continue_turn(&self, how: &'static str, is_bare: bool, writer: &mut EventWriter) {
         if is_bare || writer.status() == StreamStatus::Unknown {
             writer.working(how);
         }

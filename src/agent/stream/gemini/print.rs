@@ -80,7 +80,7 @@ impl RecordHandler for GeminiPrint {
             "error" => {
                 let severity = record.severity.get().unwrap_or("error");
                 writer.warn(format!(
-                    "gemini says: {severity}: {}",
+                    "gemini reports: {severity}: {}",
                     record.message.as_str()
                 ));
             }

@@ -92,7 +92,7 @@ impl RecordHandler for GeminiSession {
                 writer.failed(record.content.text.as_str(), "an error message");
             }
             "warning" if self.seen.insert(record.id.as_str()) => {
-                writer.warn(format!("gemini says: {}", record.content.text.as_str()));
+                writer.warn(format!("gemini reports: {}", record.content.text.as_str()));
             }
             "info"
                 if record.content.text.as_str() == CANCELLED

@@ -56,30 +56,20 @@ impl RecordHandler for AnthropicMessage {
 impl AnthropicMessage {
     fn stopped(&mut self, writer: &mut EventWriter) {
         let message = std::mem::take(&mut self.message);
-        writer.set_answer(message.text.as_str());
-        writer.response_completed(message.text.as_str(), message.usage, message.has_tool_calls);
-        // The answer is complete; the stream has no agent that could complete.
-        writer.mark_end_reported();
-        match message.stop_reason.as_str() {
+        writer.api_answer(message.text.as_str(), message.usage, message.has_tool_calls);
+        let reason = message.stop_reason.as_str();
+        let is_whole = !matches!(
+            reason,
+            "max_tokens" | "refusal" | "model_context_window_exceeded"
+        );
+        match reason {
             // The caller has to run the tools, or to repeat the request.
             "tool_use" | "pause_turn" => {
-                writer.set_status(
-                    StreamStatus::Unknown,
-                    format!("stop_reason {}", message.stop_reason),
-                );
+                writer.set_status(StreamStatus::Unknown, format!("stop_reason {reason}"));
             }
-            reason => {
-                writer.turn_completed(reason);
-                if matches!(
-                    reason,
-                    "max_tokens" | "refusal" | "model_context_window_exceeded"
-                ) {
-                    writer.warn(format!("the answer is not whole: {reason}"));
-                }
-                writer.set_status(
-                    StreamStatus::Done,
-                    format!("message_stop, stop_reason {reason}"),
-                );
+            _ => {
+                let evidence = format!("message_stop, stop_reason {reason}");
+                writer.end_api_turn(reason, is_whole, evidence);
             }
         }
     }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use crate::agent::stream::any_text::ErrorText;
 use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
 use crate::agent::stream::lenient::{Count, List, Maybe, Str, token_counts};
+use crate::agent::stream::messages::PartialCall;
 use crate::agent::stream::status::StreamStatus;
 use crate::agent::stream::traits::RecordHandler;
 use crate::agent::summary::TextPrefix;
@@ -51,15 +52,6 @@ struct Function<'a> {
 
 token_counts!(ChatTokens, "prompt_tokens", "completion_tokens");
 
-/// A tool whose arguments arrive in pieces.
-#[derive(Debug)]
-struct OpenCall {
-    index: u64,
-    id: String,
-    name: String,
-    args: TextPrefix,
-}
-
 /// The most tools of one answer; further ones are ignored.
 const CALLS_MAX: usize = 1_024;
 
@@ -70,7 +62,7 @@ pub struct ChatCompletion {
     text: TextPrefix,
     usage: TokenUsage,
     has_usage: bool,
-    calls: Vec<OpenCall>,
+    calls: Vec<PartialCall>,
     finish: Option<String>,
 }
 
@@ -163,11 +155,9 @@ impl ChatCompletion {
             return;
         }
         if known.is_none() {
-            self.calls.push(OpenCall {
+            self.calls.push(PartialCall {
                 index,
-                id: String::new(),
-                name: String::new(),
-                args: TextPrefix::default(),
+                ..PartialCall::default()
             });
         }
         let call = &mut self.calls[at];
@@ -179,7 +169,7 @@ impl ChatCompletion {
             if call.name.is_empty() {
                 function.name.as_str().clone_into(&mut call.name);
             }
-            call.args.push(function.arguments.as_str());
+            call.arguments.push(function.arguments.as_str());
         }
     }
 
@@ -194,19 +184,15 @@ impl ChatCompletion {
         };
         let when = writer.time(None);
         for call in &self.calls {
-            writer.tool_started(&call.id, &call.name, call.args.as_str(), when, false);
+            writer.tool_started(&call.id, &call.name, call.arguments.as_str(), when, false);
         }
-        writer.set_answer(self.text.as_str());
-        writer.response_completed(self.text.as_str(), self.usage, !self.calls.is_empty());
-        writer.mark_end_reported();
+        writer.api_answer(self.text.as_str(), self.usage, !self.calls.is_empty());
+        let evidence = format!("finish_reason {reason}");
         if calls_tools(&reason) {
-            writer.set_status(StreamStatus::Unknown, format!("finish_reason {reason}"));
+            writer.set_status(StreamStatus::Unknown, evidence);
         } else {
-            writer.turn_completed(&reason);
-            if matches!(reason.as_str(), "length" | "content_filter") {
-                writer.warn(format!("the answer is not whole: {reason}"));
-            }
-            writer.set_status(StreamStatus::Done, format!("finish_reason {reason}"));
+            let is_whole = !matches!(reason.as_str(), "length" | "content_filter");
+            writer.end_api_turn(&reason, is_whole, evidence);
         }
         *self = Self::default();
     }

@@ -17,7 +17,7 @@ pub enum SseEvent<'a> {
 }
 
 /// The data of the open event.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SseFrames {
     bytes_max: usize,
     data: Vec<u8>,
@@ -32,9 +32,7 @@ impl SseFrames {
     pub fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
-            data: Vec::new(),
-            has_data: false,
-            skipped: 0,
+            ..Self::default()
         }
     }
 
@@ -177,7 +175,7 @@ impl<G: RecordHandler> SseReader<G> {
     }
 }
 
-fn tell<G: RecordHandler>(event: SseEvent<'_>, handler: &mut G, writer: &mut EventWriter) {
+fn handle_event<G: RecordHandler>(event: SseEvent<'_>, handler: &mut G, writer: &mut EventWriter) {
     match event {
         SseEvent::Data(b"[DONE]") => handler.done(writer),
         SseEvent::Data(data) => values::read(data, handler, writer),
@@ -192,13 +190,13 @@ impl<G: RecordHandler + Send> FormatReader for SseReader<G> {
     fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
         let handler = &mut self.handler;
         self.framing
-            .push(bytes, &mut |event| tell(event, handler, writer));
+            .push(bytes, &mut |event| handle_event(event, handler, writer));
     }
 
     fn flush_idle(&mut self, writer: &mut EventWriter) {
         let handler = &mut self.handler;
         self.framing
-            .flush_idle(&mut |event| tell(event, handler, writer));
+            .flush_idle(&mut |event| handle_event(event, handler, writer));
     }
 
     fn is_open(&self) -> bool {
@@ -208,7 +206,7 @@ impl<G: RecordHandler + Send> FormatReader for SseReader<G> {
     fn finish(&mut self, writer: &mut EventWriter) {
         let handler = &mut self.handler;
         self.framing
-            .finish(&mut |event| tell(event, handler, writer));
+            .finish(&mut |event| handle_event(event, handler, writer));
         handler.finish(writer);
     }
 }

@@ -1,8 +1,9 @@
 //! Server-sent events: their framing, and the events of three APIs (pure).
 
+mod frame;
+
 mod anthropic;
 mod chat;
-mod frame;
 mod record;
 mod responses;
 

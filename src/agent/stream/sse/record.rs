@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::frame::{SseEvent, SseFraming};
-use crate::agent::stream::values::mended;
+use crate::agent::stream::values::replace_lone_surrogates;
 use crate::agent::summary::summary;
 
 /// An event of the stream.
@@ -60,7 +60,7 @@ fn value(text: &str) -> SseRecord {
         return SseRecord::Value(value);
     }
     // Some servers write halves of surrogate pairs, which serde rejects.
-    match mended(text) {
+    match replace_lone_surrogates(text) {
         Cow::Owned(text) => match serde_json::from_str(&text) {
             Ok(value) => SseRecord::Value(value),
             Err(_) => SseRecord::Broken(summary(&text)),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_whole_however_they_are_cut() {
+    fn values_are_whole_for_all_cuts() {
         let text = "event: a\ndata: {\"a\": \"\\ud83d\"  }\n\n: note\ndata: {\"b\":\ndata: 1}\r\n\r\n\
                     data: {\"c\"\n\ndata: [DONE]\n\n<html>\ndata: {\"d\":\"0123456789012345678901234567890123456789\"}\n\ndata: 7";
         let expected = [

@@ -192,24 +192,17 @@ impl ResponseStream {
         short: Option<&str>,
         writer: &mut EventWriter,
     ) {
-        let tokens = response
-            .and_then(|response| response.usage.0)
-            .unwrap_or_default();
-        let usage = tokens.usage();
-        writer.set_answer(self.text.as_str());
-        writer.response_completed(self.text.as_str(), usage, self.has_tool_calls);
-        writer.mark_end_reported();
+        let tokens = response.and_then(|response| response.usage.0);
+        let usage = tokens.unwrap_or_default().usage();
+        writer.api_answer(self.text.as_str(), usage, self.has_tool_calls);
         if self.awaits_tools && short.is_none() {
             writer.set_status(
                 StreamStatus::Unknown,
                 "response.completed, with tools to run",
             );
         } else {
-            writer.turn_completed(short.unwrap_or("response.completed"));
-            if let Some(reason) = short {
-                writer.warn(format!("the answer is not whole: {reason}"));
-            }
-            writer.set_status(StreamStatus::Done, "the response is complete");
+            let reason = short.unwrap_or("response.completed");
+            writer.end_api_turn(reason, short.is_none(), "the response is complete");
         }
         *self = Self::default();
     }

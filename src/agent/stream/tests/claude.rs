@@ -6,7 +6,7 @@ const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s"}
 "#;
 
 #[test]
-fn a_run_with_partial_messages_is_told_once() {
+fn a_run_with_partial_messages_is_reported_once() {
     let text = INIT.to_owned()
         + r#"{"type":"stream_event","event":{"type":"message_start","message":{"id":"m1","usage":{"input_tokens":5,"output_tokens":1}}},"session_id":"s","parent_tool_use_id":null}
 {"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"I "}},"session_id":"s"}
@@ -21,7 +21,7 @@ fn a_run_with_partial_messages_is_told_once() {
 {"type":"system","subtype":"task_summary","detail":null,"session_id":"s"}
 "#;
     assert_eq!(
-        told(Format::Auto, &text),
+        events_of(Format::Auto, &text),
         [
             "token I ",
             "token read",
@@ -34,7 +34,7 @@ fn a_run_with_partial_messages_is_told_once() {
             "completed done",
         ]
     );
-    assert_eq!(stands(&text), StreamStatus::Done);
+    assert_eq!(status_of(&text), StreamStatus::Done);
 }
 
 #[test]
@@ -42,16 +42,16 @@ fn a_success_with_an_error_in_it_is_a_failure() {
     let text = INIT.to_owned()
         + r#"{"type":"result","subtype":"success","is_error":true,"result":"Credit balance is too low","session_id":"s"}"#;
     assert_eq!(
-        told(Format::Claude, &text),
+        events_of(Format::Claude, &text),
         ["failed Credit balance is too low"]
     );
     let text = INIT.to_owned()
         + r#"{"type":"result","subtype":"error_max_turns","is_error":true,"errors":["too many"],"session_id":"s"}"#;
-    assert_eq!(told(Format::Claude, &text), ["failed too many"]);
+    assert_eq!(events_of(Format::Claude, &text), ["failed too many"]);
 }
 
 #[test]
-fn runs_without_a_result_are_cut() {
+fn runs_without_a_result_are_cut_off() {
     let text = [
         INIT,
         INIT,
@@ -61,7 +61,7 @@ fn runs_without_a_result_are_cut() {
     ]
     .concat();
     assert_eq!(
-        told(Format::Auto, &text),
+        events_of(Format::Auto, &text),
         [
             "failed the run was cut off before its end",
             "turn result",
@@ -71,7 +71,7 @@ fn runs_without_a_result_are_cut() {
     );
 }
 
-/// As Claude Code 2.1.330 prints it for a sub-agent, which runs in the background.
+/// A run as Claude Code 2.1.330 prints it for a sub-agent in the background.
 #[test]
 fn a_run_with_a_background_sub_agent_is_one_run() {
     let tasks = |tasks: &str| {
@@ -109,19 +109,19 @@ fn a_run_with_a_background_sub_agent_is_one_run() {
     ];
     let whole = [&woken, &result("I wait."), &result("It has reported.")];
     let whole = whole.map(String::as_str).concat();
-    assert_eq!(told(Format::Auto, &whole), events);
-    assert_eq!(stands(&whole), StreamStatus::Done);
+    assert_eq!(events_of(Format::Auto, &whole), events);
+    assert_eq!(status_of(&whole), StreamStatus::Done);
     let ends = |text: &str| {
-        let mut told = told(Format::Auto, text);
-        told.retain(|event| event.starts_with("completed") || event.starts_with("failed"));
-        told
+        let mut events = events_of(Format::Auto, text);
+        events.retain(|event| event.starts_with("completed") || event.starts_with("failed"));
+        events
     };
     let cut = "failed the run was cut off before its end";
     assert_eq!(ends(&woken), [cut]);
-    // One result for both turns: the end of the stream is the end of the run.
+    // Both turns have one result: the end of the stream ends the run.
     let once = [woken.as_str(), &result("It has reported.")].concat();
     assert_eq!(ends(&once), ["completed It has reported."]);
-    // No task has ended, or it is another session's: another run.
+    // Without the end of a task, or in another session, this is another run.
     let again = [first.as_str(), INIT].concat();
     assert_eq!(ends(&again), [cut, cut]);
     let other = INIT.replace(r#""s""#, r#""t""#);
@@ -130,7 +130,7 @@ fn a_run_with_a_background_sub_agent_is_one_run() {
 }
 
 #[test]
-fn what_a_run_took_is_what_its_result_says() {
+fn usage_of_a_run_is_that_of_its_result() {
     let message = |id: &str| {
         format!(
             r#"{{"type":"assistant","message":{{"id":"{id}","content":[{{"type":"text","text":"x"}}],"usage":{{"input_tokens":5,"output_tokens":1}}}},"parent_tool_use_id":null,"session_id":"s"}}"#
@@ -142,9 +142,9 @@ fn what_a_run_took_is_what_its_result_says() {
         ) + "\n"
     };
     let responses = |parts: &[&str]| {
-        let mut told = told(Format::Claude, &parts.concat());
-        told.retain(|event| event.starts_with("response"));
-        told
+        let mut events = events_of(Format::Claude, &parts.concat());
+        events.retain(|event| event.starts_with("response"));
+        events
     };
     let (one, two) = (message("m1"), message("m2"));
     let taken = result(r#"{"input_tokens":10,"output_tokens":90}"#);
@@ -154,13 +154,13 @@ fn what_a_run_took_is_what_its_result_says() {
     );
     // A run whose messages were not seen.
     assert_eq!(responses(&[INIT, &taken]), ["response 10/90"]);
-    // Results of versions 1 count the last message only: what is known is not taken back.
+    // Results of versions 1 count only the last message: known usage is not taken back.
     let less = result(r#"{"input_tokens":0,"output_tokens":1}"#);
     assert_eq!(
         responses(&[INIT, &one, &two, &less]),
         ["response 5/1", "response 5/1"]
     );
-    // Another run is counted anew.
+    // The counts of another run start anew.
     assert_eq!(
         responses(&[INIT, &one, &taken, INIT, &two, &taken]),
         ["response 10/90", "response 10/90"]
@@ -168,7 +168,7 @@ fn what_a_run_took_is_what_its_result_says() {
 }
 
 #[test]
-fn what_a_sub_agent_says_is_not_what_the_agent_says() {
+fn sub_agent_text_is_not_the_agents_answer() {
     let text = INIT.to_owned()
         + r#"{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Agent","input":{}}]},"parent_tool_use_id":null,"session_id":"s"}
 {"type":"user","message":{"content":"look"},"parent_tool_use_id":"t1","session_id":"s"}
@@ -178,12 +178,12 @@ fn what_a_sub_agent_says_is_not_what_the_agent_says() {
 {"type":"system","subtype":"api_retry","attempt":1,"max_retries":3,"retry_delay_ms":9,"error_status":529,"session_id":"s"}
 "#;
     assert_eq!(
-        told(Format::Auto, &text),
+        events_of(Format::Auto, &text),
         [
             "tool Agent {}",
             "tool Bash {}",
             "ok Agent seen 0ms",
-            "! the API is asked again: attempt 1 of 3, in 9 ms, after status 529",
+            "! the API request is retried: attempt 1 of 3, in 9 ms, after status 529",
             "response 0/0 tools",
             "response 0/0 tools",
             "failed the run was cut off before its end",
@@ -227,7 +227,7 @@ const LEFTOVERS: &str = r#"{"type":"user",VERSION,"isMeta":true,"message":{"cont
 "#;
 
 #[test]
-fn where_a_transcript_leaves_the_agent() {
+fn the_status_after_a_transcript() {
     let end = answer(r#""end_turn""#);
     let open = answer("null");
     let text_of_tool = answer(r#""tool_use""#);
@@ -254,9 +254,9 @@ fn where_a_transcript_leaves_the_agent() {
         ("2.1.143", vec![API_ERROR, DURATION], StreamStatus::Failed),
     ] {
         let text = transcript(version, &lines.concat());
-        assert_eq!(stands(&text), expected, "{text}");
+        assert_eq!(status_of(&text), expected, "{text}");
         assert_eq!(
-            stands(text.trim_end()),
+            status_of(text.trim_end()),
             expected,
             "without the last newline"
         );
@@ -264,14 +264,14 @@ fn where_a_transcript_leaves_the_agent() {
 }
 
 #[test]
-fn background_tasks_keep_an_agent_from_being_done() {
+fn background_tasks_keep_an_agent_unfinished() {
     let launch = r#"{"type":"user",VERSION,"message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]},"toolUseResult":{"status":"async_launched","agentId":"a1"}}
 "#;
     let notified = r#"{"type":"queue-operation","operation":"enqueue","content":"<task-notification>\n<task-id>a1</task-id>\n<status>STATUS</status>\n</task-notification>","sessionId":"s"}
 {"type":"user",VERSION,"origin":{"kind":"task-notification"},"message":{"content":"<task-notification>\n<task-id>a1</task-id>\n<status>STATUS</status>\n</task-notification>"}}
 "#;
     let begun = [TOOL, launch, &answer(r#""end_turn""#).replace("m1", "m2")].concat();
-    let stood = |more: &str| stands(&transcript("2.1.156", &[&begun, more].concat()));
+    let stood = |more: &str| status_of(&transcript("2.1.156", &[&begun, more].concat()));
     assert_eq!(stood(""), StreamStatus::Background { tasks: 1 });
     assert_eq!(
         stood(&notified.replace("STATUS", "killed")),
@@ -281,17 +281,17 @@ fn background_tasks_keep_an_agent_from_being_done() {
         stood(&notified.replace("STATUS", "completed")),
         StreamStatus::Working
     );
-    // Begun in the middle: only their number is known.
+    // The parser began in the middle: only the number of tasks is known.
     let counted = DURATION.replace("VERSION", r#""pendingBackgroundAgentCount":2,VERSION"#);
     let middle = transcript("2.1.156", &[&answer(r#""end_turn""#), &*counted].concat());
-    assert_eq!(stands(&middle), StreamStatus::Background { tasks: 2 });
+    assert_eq!(status_of(&middle), StreamStatus::Background { tasks: 2 });
 }
 
 #[test]
 fn a_transcript_from_its_middle_and_a_sub_agents() {
     let tail = transcript("2.1.143", &answer(r#""end_turn""#));
     let tail = tail.split_once('\n').unwrap().1;
-    assert_eq!(stands(tail), StreamStatus::Done);
+    assert_eq!(status_of(tail), StreamStatus::Done);
     let side = |text: &str| {
         text.replace(
             r#""isSidechain":false"#,
@@ -300,7 +300,7 @@ fn a_transcript_from_its_middle_and_a_sub_agents() {
     };
     let own = side(&transcript("2.1.143", &answer(r#""end_turn""#)));
     assert_eq!(
-        told(Format::Auto, &own),
+        events_of(Format::Auto, &own),
         [
             "prompt go",
             "token yes",
@@ -312,7 +312,7 @@ fn a_transcript_from_its_middle_and_a_sub_agents() {
     // In a main transcript, a sub-agent's end is not the agent's.
     let main =
         transcript("1.0.98", TOOL) + &own.replace(r#","agentId":"a""#, "").replace("m1", "m9");
-    assert_eq!(stands(&main), StreamStatus::Working);
+    assert_eq!(status_of(&main), StreamStatus::Working);
 }
 
 #[test]
@@ -328,11 +328,11 @@ fn turns_are_counted_once() {
         ]
         .concat(),
     );
-    let told = told(Format::Claude, &text);
-    let turns = told
+    let events = events_of(Format::Claude, &text);
+    let turns = events
         .iter()
         .filter(|event| event.starts_with("turn"))
         .count();
-    assert_eq!(turns, 1, "{told:?}");
-    assert_eq!(told.last().unwrap(), "failed interrupted");
+    assert_eq!(turns, 1, "{events:?}");
+    assert_eq!(events.last().unwrap(), "failed interrupted");
 }

@@ -22,10 +22,10 @@ fn a_thread_of_turns() {
 {"type":"item.started","item":{"id":"i1","type":"file_change","changes":[],"status":"in_progress"}}
 "#;
     assert_eq!(
-        told(Format::Auto, text),
+        events_of(Format::Auto, text),
         [
             "tool command_execution ls",
-            "! codex says: Reconnecting... 1/5",
+            "! codex reports: Reconnecting... 1/5",
             r#"failed command_execution {"type":"turn.completed"} 0ms"#,
             "tool command_execution sleep",
             "failed command_execution abandoned: no exit code 0ms",
@@ -49,13 +49,13 @@ fn an_error_without_the_end_of_its_turn() {
     let text = r#"{"type":"turn.started"}
 {"type":"error","message":"gone"}"#;
     assert_eq!(
-        told(Format::Codex, text),
-        ["! codex says: gone", "failed gone"]
+        events_of(Format::Codex, text),
+        ["! codex reports: gone", "failed gone"]
     );
 }
 
 #[test]
-fn a_rollout_says_each_message_once() {
+fn a_rollout_reports_each_message_once() {
     let text = r#"{"timestamp":"2026-05-16T20:57:12.000Z","type":"session_meta","payload":{"id":"x"}}
 {"timestamp":"2026-05-16T20:57:12.000Z","type":"event_msg","payload":{"type":"task_started","turn_id":"a"}}
 {"timestamp":"2026-05-16T20:57:12.000Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"go"}]}}
@@ -77,16 +77,16 @@ fn a_rollout_says_each_message_once() {
         "turn task_complete",
         "completed ok",
     ];
-    assert_eq!(told(Format::Auto, text), events);
-    // Newer versions keep items instead.
+    assert_eq!(events_of(Format::Auto, text), events);
+    // Newer versions record items instead.
     let items = text
         .replace(r#""type":"user_message","message":"go""#, r#""type":"item_completed","item":{"type":"UserMessage","content":[{"type":"text","text":"go"}]}"#)
         .replace(r#""type":"agent_message","message":"ok""#, r#""type":"item_completed","item":{"type":"AgentMessage","content":[{"type":"Text","text":"ok"}]}"#);
-    assert_eq!(told(Format::Codex, &items), events);
+    assert_eq!(events_of(Format::Codex, &items), events);
 }
 
 #[test]
-fn turns_of_a_rollout_that_do_not_end_well() {
+fn failed_turns_of_a_rollout() {
     let begun = r#"{"type":"event_msg","payload":{"type":"task_started","turn_id":"a"}}
 "#;
     let aborted = r#"{"type":"event_msg","payload":{"type":"turn_aborted","reason":"interrupted"}}
@@ -98,25 +98,28 @@ fn turns_of_a_rollout_that_do_not_end_well() {
 "#;
     let call = r#"{"type":"response_item","payload":{"type":"custom_tool_call","status":"completed","call_id":"c","name":"apply_patch","input":"p"}}
 "#;
-    assert_eq!(stands(begun), StreamStatus::Working);
-    assert_eq!(stands(&[begun, call].concat()), StreamStatus::Working);
+    assert_eq!(status_of(begun), StreamStatus::Working);
+    assert_eq!(status_of(&[begun, call].concat()), StreamStatus::Working);
     assert_eq!(
-        stands(&[begun, aborted].concat()),
+        status_of(&[begun, aborted].concat()),
         StreamStatus::Interrupted
     );
-    assert_eq!(stands(&[begun, failed].concat()), StreamStatus::Failed);
-    assert_eq!(stands(&[begun, with_error].concat()), StreamStatus::Failed);
+    assert_eq!(status_of(&[begun, failed].concat()), StreamStatus::Failed);
     assert_eq!(
-        told(Format::Codex, &[begun, with_error].concat()),
+        status_of(&[begun, with_error].concat()),
+        StreamStatus::Failed
+    );
+    assert_eq!(
+        events_of(Format::Codex, &[begun, with_error].concat()),
         ["failed unexpected status 401"]
     );
-    // The next turn is another matter.
+    // An error of one turn does not affect the next.
     assert_eq!(
-        stands(&[begun, with_error, begun].concat()),
+        status_of(&[begun, with_error, begun].concat()),
         StreamStatus::Working
     );
     assert_eq!(
-        told(
+        events_of(
             Format::Codex,
             &[begun, &begun.replace("\"a\"", "\"b\"")].concat()
         ),
@@ -134,9 +137,9 @@ fn an_old_rollout_has_no_envelope() {
 {"type":"function_call_output","call_id":"c1","output":"{\"output\":\"x\",\"metadata\":{\"exit_code\":0}}"}
 {"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}
 "#;
-    assert_eq!(stands(text), StreamStatus::MaybeDone);
+    assert_eq!(status_of(text), StreamStatus::MaybeDone);
     assert_eq!(
-        told(Format::Auto, text),
+        events_of(Format::Auto, text),
         [
             "prompt go",
             "tool shell {}",

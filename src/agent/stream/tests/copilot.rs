@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn told_by(lines: &[&str]) -> (Vec<String>, StreamStatus) {
+fn events_and_status(lines: &[&str]) -> (Vec<String>, StreamStatus) {
     let mut parser = StreamParser::of(StreamFormat::CopilotSession);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
     for line in lines {
@@ -27,7 +27,7 @@ fn the_round_without_tools_ends_the_turn() {
     let lines = [
         PROMPT, START, CALLS, TOOL, RESULT, END, START, USAGE, ANSWER, END,
     ];
-    let (events, standing) = told_by(&lines);
+    let (events, status) = events_and_status(&lines);
     assert_eq!(
         events,
         [
@@ -41,13 +41,13 @@ fn the_round_without_tools_ends_the_turn() {
             "turn assistant.turn_end",
         ]
     );
-    assert_eq!(standing, StreamStatus::Done);
-    assert_eq!(told_by(&lines[..6]).1, StreamStatus::Working);
+    assert_eq!(status, StreamStatus::Done);
+    assert_eq!(events_and_status(&lines[..6]).1, StreamStatus::Working);
 }
 
 #[test]
 fn a_round_without_a_message_has_failed() {
-    let (events, standing) = told_by(&[PROMPT, START, END, ERROR]);
+    let (events, status) = events_and_status(&[PROMPT, START, END, ERROR]);
     assert_eq!(events, ["prompt do it", "failed Authentication failed"]);
-    assert_eq!(standing, StreamStatus::Failed);
+    assert_eq!(status, StreamStatus::Failed);
 }

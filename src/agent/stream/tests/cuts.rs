@@ -1,11 +1,11 @@
-//! Whatever comes, and however it is cut: the same events, bounded memory, no panic.
+//! Any bytes, cut anywhere, give the same events in bounded memory without a panic.
 
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
 
-/// Records of all formats, which random bytes alone would never make.
+/// Records of all formats, which random bytes would never form.
 const RECORDS: &[&str] = &[
     r#"{"type":"system","subtype":"init","session_id":"s"}"#,
     r#"{"type":"stream_event","event":{"type":"message_start","message":{"id":"m","type":"message"}},"session_id":"s"}"#,
@@ -113,7 +113,7 @@ proptest! {
 }
 
 #[test]
-fn a_record_beyond_the_bound_is_said_and_the_next_is_read() {
+fn an_oversized_record_is_reported_and_the_next_is_read() {
     let begun = r#"{"type":"turn.started"}"#;
     let long = format!(
         r#"{{"type":"item.completed","item":{{"text":"{}"}}}}"#,
@@ -121,10 +121,10 @@ fn a_record_beyond_the_bound_is_said_and_the_next_is_read() {
     );
     let text = format!("{begun}\n{long}\n{begun}\n");
     let (events, _) = events(Format::Codex, &[text.as_bytes()], 100);
-    let told: Vec<String> = events.iter().map(short).collect();
+    let events: Vec<String> = events.iter().map(short).collect();
     assert_eq!(
-        told[0],
+        events[0],
         format!("! a record is too long: {} bytes skipped", long.len())
     );
-    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(events.len(), 3, "{events:?}");
 }

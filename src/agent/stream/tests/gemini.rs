@@ -1,4 +1,4 @@
-//! Gemini CLI: stream-json and session files; and JSON of nobody that is known.
+//! Gemini CLI: stream-json and session files; and JSON of an unknown agent.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn a_run() {
 {"type":"init","timestamp":"2026-11-21T21:12:31.000Z","session_id":"s","model":"m"}
 "#;
     assert_eq!(
-        told(Format::Auto, text),
+        events_of(Format::Auto, text),
         [
             "prompt go",
             "token one ",
@@ -34,7 +34,7 @@ fn a_run() {
 }
 
 #[test]
-fn a_session_whose_messages_are_written_again() {
+fn a_session_with_rewritten_messages() {
     let text = r#"{"sessionId":"s","projectHash":"h","startTime":"2026-06-11T21:05:11.000Z","kind":"main"}
 {"$set":{"messages":[{"id":"0","type":"user","content":[{"text":"context"}]}]}}
 {"id":"1","timestamp":"2026-06-11T21:05:24.000Z","type":"user","content":[{"text":"go"}]}
@@ -44,9 +44,9 @@ fn a_session_whose_messages_are_written_again() {
 {"id":"4","timestamp":"2026-06-11T21:05:31.000Z","type":"gemini","content":"done","tokens":{"input":8,"output":1}}
 {"$set":{"lastUpdated":"2026-06-11T21:05:31.000Z"}}
 "#;
-    assert_eq!(stands(text), StreamStatus::MaybeDone);
+    assert_eq!(status_of(text), StreamStatus::MaybeDone);
     assert_eq!(
-        told(Format::Auto, text),
+        events_of(Format::Auto, text),
         [
             "prompt go",
             "token I run it",
@@ -61,15 +61,15 @@ fn a_session_whose_messages_are_written_again() {
         ]
     );
     let failed = r#"{"id":"5","type":"error","content":"[API Error]","timestamp":"2026-06-11T21:05:31.000Z"}"#;
-    assert_eq!(stands(&[text, failed].concat()), StreamStatus::Failed);
-    // What Gemini writes behind an error changes nothing.
+    assert_eq!(status_of(&[text, failed].concat()), StreamStatus::Failed);
+    // Gemini's records after an error change nothing.
     let behind = r#"
 {"$set":{"lastUpdated":"2026-06-11T21:05:31.000Z"}}
 {"id":"6","type":"info","content":"This request failed. Press F12 for diagnostics","timestamp":"2026-06-11T21:05:31.000Z"}
 "#;
     let with_hint = [text, failed, behind].concat();
-    assert_eq!(stands(&with_hint), StreamStatus::Failed);
-    let told_of_it = told(Format::Gemini, &with_hint);
+    assert_eq!(status_of(&with_hint), StreamStatus::Failed);
+    let told_of_it = events_of(Format::Gemini, &with_hint);
     assert_eq!(
         told_of_it.last().map(String::as_str),
         Some("failed [API Error]")
@@ -77,29 +77,29 @@ fn a_session_whose_messages_are_written_again() {
     let cancelled = r#"{"id":"7","type":"info","content":"Request cancelled.","timestamp":"2026-06-11T21:05:31.000Z"}
 "#;
     assert_eq!(
-        stands(&[text, cancelled].concat()),
+        status_of(&[text, cancelled].concat()),
         StreamStatus::Interrupted
     );
     let again = r#"{"id":"8","type":"user","content":[{"text":"once more"}],"timestamp":"2026-06-11T21:05:32.000Z"}
 "#;
     assert_eq!(
-        stands(&[text, cancelled, again].concat()),
+        status_of(&[text, cancelled, again].concat()),
         StreamStatus::Working
     );
 }
 
 #[test]
-fn json_that_nobody_knows() {
+fn json_of_an_unknown_agent() {
     let text = r#"{"what":"\"type\":\"result\""}
 {"message":{"content":"hi","stop_reason":"end_turn"}}
 {"type":"result","result":"ok"}
 {"type":"result","error":{"message":"no"}}
 "#;
     assert_eq!(
-        told(Format::Auto, text),
+        events_of(Format::Auto, text),
         ["turn end_turn", "turn result", "completed ok", "failed no"]
     );
-    assert!(told(Format::Auto, "{\"a\":1}\n").is_empty());
-    assert!(told(Format::Auto, "plain text\n{\"a\":1}\nmore\n").is_empty());
-    assert!(told(Format::Text, text).is_empty());
+    assert!(events_of(Format::Auto, "{\"a\":1}\n").is_empty());
+    assert!(events_of(Format::Auto, "plain text\n{\"a\":1}\nmore\n").is_empty());
+    assert!(events_of(Format::Text, text).is_empty());
 }

@@ -1,4 +1,4 @@
-//! The formats on small records of their shapes.
+//! Tests of the formats on small records.
 
 mod claude;
 mod codex;
@@ -13,8 +13,8 @@ mod sse;
 use super::{AgentEvent, Format, StreamFormat, StreamParser, StreamStatus};
 use crate::timestamp::Timestamp;
 
-/// What a stream says, an event a line, as short as can be compared.
-fn told(format: Format, text: &str) -> Vec<String> {
+/// Returns the events of a stream, one short line per event.
+fn events_of(format: Format, text: &str) -> Vec<String> {
     let mut parser = StreamParser::new(format);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
     parser.push(text.as_bytes(), now, &mut events);
@@ -22,8 +22,8 @@ fn told(format: Format, text: &str) -> Vec<String> {
     events.iter().map(short).collect()
 }
 
-/// Where the agent stands when no more comes.
-fn stands(text: &str) -> StreamStatus {
+/// Returns the agent's status when no more bytes come.
+fn status_of(text: &str) -> StreamStatus {
     let mut parser = StreamParser::new(Format::Auto);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
     parser.push(text.as_bytes(), now, &mut events);

@@ -11,7 +11,7 @@ const TEXT: &str = r#"{"type":"text","timestamp":1767445001100,"sessionID":"ses_
 const ERROR: &str = r#"{"type":"error","timestamp":1767445002000,"sessionID":"ses_1","error":{"name":"APIError","data":{"message":"Rate limit exceeded","statusCode":429}}}
 "#;
 
-/// The end of a step for this reason, with these tokens.
+/// Returns the end of a step with this reason and these tokens.
 fn finish(reason: &str, input: u64, output: u64) -> String {
     format!(
         r#"{{"type":"step_finish","timestamp":1767445001250,"sessionID":"ses_1","part":{{"type":"step-finish","reason":"{reason}","cost":0.01,"tokens":{{"input":{input},"output":{output},"reasoning":0}}}}}}"#
@@ -48,21 +48,21 @@ fn a_run_of_two_steps() {
         "turn stop",
         "completed Found it.",
     ];
-    assert_eq!(told(Format::Auto, &text), events);
-    assert_eq!(told(Format::Opencode, &text), events);
-    assert_eq!(stands(&text), StreamStatus::Done);
+    assert_eq!(events_of(Format::Auto, &text), events);
+    assert_eq!(events_of(Format::Opencode, &text), events);
+    assert_eq!(status_of(&text), StreamStatus::Done);
 }
 
 #[test]
 fn a_step_ends_for_its_reason() {
-    for (lines, standing) in [
+    for (lines, status) in [
         (vec![START], StreamStatus::Working),
         (vec![START, TOOL], StreamStatus::Working),
         (
             vec![START, TOOL, &finish("tool-calls", 1, 1)],
             StreamStatus::Working,
         ),
-        // Another step follows, whatever the provider says.
+        // Another step follows, whatever the provider reports.
         (
             vec![START, TOOL, &finish("stop", 1, 1)],
             StreamStatus::Working,
@@ -83,22 +83,22 @@ fn a_step_ends_for_its_reason() {
         (vec![START, ERROR], StreamStatus::Failed),
         (vec![ERROR], StreamStatus::Failed),
     ] {
-        assert_eq!(stands(&lines.concat()), standing, "{lines:?}");
+        assert_eq!(status_of(&lines.concat()), status, "{lines:?}");
     }
     let aborted = ERROR.replace("APIError", "MessageAbortedError");
     assert_eq!(
-        stands(&[START, &aborted].concat()),
+        status_of(&[START, &aborted].concat()),
         StreamStatus::Interrupted
     );
 }
 
 #[test]
-fn a_run_has_one_end() {
+fn a_run_ends_once() {
     let stopped = [START, TEXT, &finish("stop", 1, 1)].concat();
     let ends = |text: &str| {
-        let mut told = told(Format::Auto, text);
-        told.retain(|event| event.starts_with("completed") || event.starts_with("failed"));
-        told
+        let mut events = events_of(Format::Auto, text);
+        events.retain(|event| event.starts_with("completed") || event.starts_with("failed"));
+        events
     };
     assert_eq!(
         ends(&[stopped.as_str(), ERROR].concat()),

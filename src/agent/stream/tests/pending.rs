@@ -1,4 +1,5 @@
-//! What may follow where a turn has ended: hooks, goals, wake-ups, the next prompt, the rest of a record.
+//! Records that may follow the end of a turn: hooks, goals, wake-ups, the next prompt, the rest of
+//! a record.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crate::agent::stream::status::FollowUp;
 
 const LINE: &str = r#""isSidechain":false,"sessionId":"s","version":"2.1.143","entrypoint":"cli""#;
 
-/// Lines of a transcript, with what all of them have.
+/// Returns lines of a transcript with their common fields.
 fn lines(lines: &[&str]) -> String {
     let lines = lines.iter().map(|line| line.replace("LINE", LINE) + "\n");
     lines.collect()
@@ -39,14 +40,14 @@ const LAST_PROMPT: &str = r#"{"type":"last-prompt","lastPrompt":"go","sessionId"
 const SNAPSHOT: &str = r#"{"type":"file-history-snapshot","messageId":"x"}"#;
 
 #[test]
-fn what_follows_the_end_of_a_turn_may_send_the_agent_on() {
+fn records_after_a_turn_may_make_the_agent_continue() {
     use FollowUp::{Confirmation, Goal, Nothing, Prompt};
     use StreamStatus::{Done, Interrupted, Working};
     let wake = FollowUp::Wake(Duration::from_secs(61));
     let wakes = StreamStatus::Background { tasks: 1 };
     let side = END.replace("LINE", r#""isSidechain":true,"entrypoint":"cli""#);
     let sdk = END.replace("LINE", &LINE.replace("cli", "sdk-cli"));
-    for (records, standing, expected) in [
+    for (records, status, expected) in [
         (&[PROMPT, END][..], Done, Confirmation),
         (&[PROMPT, END, SUMMARY], Done, Nothing),
         (&[PROMPT, END, DURATION], Done, Nothing),
@@ -83,29 +84,30 @@ fn what_follows_the_end_of_a_turn_may_send_the_agent_on() {
         let text = lines(records);
         let parser = parser(Format::Claude, &text);
         let found = (parser.status(), parser.follow_up());
-        assert_eq!(found, (standing, expected), "{text}");
+        assert_eq!(found, (status, expected), "{text}");
     }
 }
 
 #[test]
-fn a_word_about_hooks_is_none_where_it_is_quoted() {
+fn a_quoted_hook_message_does_not_count() {
     let quoted = FEEDBACK.replace("Stop hook", "He wrote: Stop hook");
     let text = lines(&[PROMPT, END, SUMMARY, &quoted]);
-    assert_eq!(stands(&text), StreamStatus::Done);
-    let told = told(Format::Claude, &lines(&[PROMPT, END, FEEDBACK]));
-    assert!(!told.contains(&"prompt Stop hook feedback".to_owned()));
+    assert_eq!(status_of(&text), StreamStatus::Done);
+    let events = events_of(Format::Claude, &lines(&[PROMPT, END, FEEDBACK]));
+    assert!(!events.contains(&"prompt Stop hook feedback".to_owned()));
     assert_eq!(
-        told.last().unwrap(),
+        events.last().unwrap(),
         "failed the run was cut off before its end"
     );
 }
 
 #[test]
-fn a_turn_that_is_stopped_is_said_where_it_happens() {
+fn a_stopped_turn_is_reported_in_order() {
     let text = lines(&[PROMPT, INTERRUPTION, PROMPT, END]);
     let told_of = |format, text: &str| {
-        let told = told(format, text);
-        told.iter()
+        let events = events_of(format, text);
+        events
+            .iter()
             .any(|event| event.starts_with("! the turn was stopped: "))
     };
     assert!(told_of(Format::Claude, &text));
@@ -140,18 +142,18 @@ fn records_of_another_format_are_counted() {
 {"type":"user","message":{"content":"go"},"session_id":"s"}
 {"type":"result","subtype":"success","is_error":false,"session_id":"s"}
 "#;
-    let told = told(Format::Auto, text);
-    let said = "! 2 records are of another format (claude stream-json), and were not read";
-    assert!(told.contains(&said.to_owned()), "{told:?}");
-    // Types that both have are told apart by their fields.
+    let events = events_of(Format::Auto, text);
+    let found = "! 2 records of another format (claude stream-json) were ignored";
+    assert!(events.contains(&found.to_owned()), "{events:?}");
+    // The fields distinguish types that both formats have.
     let claude = lines(&[r#"{"type":"system","subtype":"init","session_id":"s"}"#]);
     let gemini =
         r#"{"type":"result","timestamp":"2026-05-18T20:52:59Z","status":"success","stats":{}}"#;
-    assert_eq!(stands(&(claude + gemini)), StreamStatus::Working);
+    assert_eq!(status_of(&(claude + gemini)), StreamStatus::Working);
 }
 
 #[test]
-fn no_error_is_what_makes_a_success() {
+fn only_an_explicit_false_is_a_success() {
     let result = |is_error: &str| {
         let text = format!(
             "{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}}\n{{\"type\":\"result\",\"subtype\":\"success\",{is_error}\"result\":\"r\"}}\n"
@@ -159,7 +161,7 @@ fn no_error_is_what_makes_a_success() {
         let parser = parser(Format::Claude, &text);
         (parser.status(), parser.evidence().to_owned())
     };
-    for (is_error, standing, said) in [
+    for (is_error, status, shown) in [
         (
             "\"is_error\":false,",
             StreamStatus::Done,
@@ -174,11 +176,11 @@ fn no_error_is_what_makes_a_success() {
         ("", StreamStatus::Done, ", without is_error"),
     ] {
         let (found, evidence) = result(is_error);
-        assert_eq!(found, standing, "{is_error}");
-        assert_eq!(evidence, format!("result: subtype success{said}"));
+        assert_eq!(found, status, "{is_error}");
+        assert_eq!(evidence, format!("result: subtype success{shown}"));
     }
     assert_eq!(
-        told(
+        events_of(
             Format::Json,
             "{\"type\":\"result\",\"is_error\":1,\"result\":\"r\"}\n"
         ),
@@ -209,27 +211,34 @@ fn a_stream_of_events_settles_without_its_last_lines() {
         format!("data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",{more}}}\n\n")
     };
     let text = chunk(r#""choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]"#);
-    assert_eq!(stands(&text), StreamStatus::MaybeDone, "an error may come");
-    assert_eq!(stands(&(text.clone() + "data: [DONE]")), StreamStatus::Done);
+    assert_eq!(
+        status_of(&text),
+        StreamStatus::MaybeDone,
+        "an error may come"
+    );
+    assert_eq!(
+        status_of(&(text.clone() + "data: [DONE]")),
+        StreamStatus::Done
+    );
     let half = text + "data: [DO";
     assert!(parser(Format::Sse, &half).is_open());
     let response = "data: {\"type\":\"response.created\",\"response\":{}}\n\ndata: {\"type\":\"response.completed\",\"response\":{}}\n";
-    assert_eq!(stands(response), StreamStatus::Done);
+    assert_eq!(status_of(response), StreamStatus::Done);
 }
 
 #[test]
-fn what_a_server_says_in_the_place_of_a_stream() {
+fn a_server_error_in_place_of_a_stream() {
     assert_eq!(
-        told(
+        events_of(
             Format::Sse,
             r#"{"error":{"type":"invalid_request_error","message":"no such model"}}"#
         ),
         ["failed invalid_request_error: no such model"]
     );
-    // What was paid for is counted, though the answer broke.
+    // The usage counts although the answer failed.
     let text = ": WAIT\n\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: {\"id\":\"c\",\"error\":{\"message\":\"limit\"},\"choices\":[],\"usage\":{\"prompt_tokens\":43,\"completion_tokens\":10}}\n\ndata: [DONE]\n\n";
     assert_eq!(
-        told(Format::Auto, text),
+        events_of(Format::Auto, text),
         ["token Hi", "response 43/10", "failed limit"]
     );
 }

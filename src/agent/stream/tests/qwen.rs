@@ -51,10 +51,10 @@ fn an_answer_without_the_response_of_the_api_was_stopped() {
     let first = [PROMPT, RESPONSE, ANSWER, PROMPT].concat();
     let (stopped_parser, _) = parser(&(first.clone() + &stopped));
     assert_eq!(stopped_parser.status(), StreamStatus::Interrupted);
-    // Providers that count no tokens answer all the same.
+    // Providers that count no tokens still answer.
     let (answered, _) = parser(&(first + RESPONSE + &stopped));
     assert_eq!(answered.status(), StreamStatus::MaybeDone);
-    // Where responses are not recorded, nothing tells.
+    // Without recorded responses, a stop is not detected.
     let (unknown, _) = parser(&(PROMPT.to_owned() + &stopped));
     assert_eq!(unknown.status(), StreamStatus::MaybeDone);
 }

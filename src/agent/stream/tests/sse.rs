@@ -16,32 +16,35 @@ fn a_message_of_anthropic() {
         data: {\"type\":\"message_stop\"   }\n\n";
     let mut expected = vec!["token Hel", r#"tool ls {"a":1}"#, "response 10/4 tools"];
     let tools = text.replace("REASON", "tool_use");
-    assert_eq!(told(Format::Auto, &tools), expected);
-    expected.extend(["turn max_tokens", "! the answer is not whole: max_tokens"]);
+    assert_eq!(events_of(Format::Auto, &tools), expected);
+    expected.extend(["turn max_tokens", "! the answer is incomplete: max_tokens"]);
     assert_eq!(
-        told(Format::Sse, &text.replace("REASON", "max_tokens")),
+        events_of(Format::Sse, &text.replace("REASON", "max_tokens")),
         expected
     );
-    // Cut before its end, or broken by an error after HTTP 200.
+    // Cut off before its end, or failed with an error after HTTP 200.
     let cut = tools
         .split("data: {\"type\":\"message_stop\"")
         .next()
         .unwrap();
     let cut_off = "failed the run was cut off before its end";
-    assert_eq!(told(Format::Auto, cut).last().unwrap(), cut_off);
+    assert_eq!(events_of(Format::Auto, cut).last().unwrap(), cut_off);
     let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
-    let failed = told(Format::Auto, &[cut, error].concat());
+    let failed = events_of(Format::Auto, &[cut, error].concat());
     assert_eq!(
         failed.last().unwrap(),
         "failed overloaded_error: Overloaded"
     );
-    // Payloads alone.
+    // Bare payloads.
     let payloads: String = tools
         .split(['\n', '\r'])
         .filter_map(|line| line.strip_prefix("data: "))
         .map(|payload| format!("{payload}\n"))
         .collect();
-    assert_eq!(told(Format::Auto, &payloads), told(Format::Auto, &tools));
+    assert_eq!(
+        events_of(Format::Auto, &payloads),
+        events_of(Format::Auto, &tools)
+    );
 }
 
 #[test]
@@ -58,11 +61,11 @@ fn a_chat_completion() {
     let usage = chunk(r#""choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}"#);
     let done = "data: [DONE]\n\n";
     assert_eq!(
-        told(Format::Auto, &[&finished, &*usage, done].concat()),
+        events_of(Format::Auto, &[&finished, &*usage, done].concat()),
         ["token Hi", "response 7/2", "turn stop"]
     );
     assert_eq!(
-        told(Format::Auto, &finished),
+        events_of(Format::Auto, &finished),
         [
             "token Hi",
             "! the stream ended without [DONE]",
@@ -71,14 +74,14 @@ fn a_chat_completion() {
         ]
     );
     assert_eq!(
-        told(Format::Auto, &[&text, done].concat()),
+        events_of(Format::Auto, &[&text, done].concat()),
         ["token Hi", "failed the run was cut off before its end"]
     );
     let error = chunk(
         r#""error":{"code":400,"message":"Token limit reached"},"choices":[{"index":0,"finish_reason":null}]"#,
     );
     assert_eq!(
-        told(Format::Auto, &[&finished, &*error, done].concat()),
+        events_of(Format::Auto, &[&finished, &*error, done].concat()),
         ["token Hi", "failed Token limit reached"]
     );
     let tools = chunk(
@@ -87,7 +90,7 @@ fn a_chat_completion() {
         r#""choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]"#,
     ) + &chunk(r#""choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]"#);
     assert_eq!(
-        told(Format::Auto, &[&tools, done].concat()),
+        events_of(Format::Auto, &[&tools, done].concat()),
         ["tool ls {}", "response 0/0 tools"]
     );
 }
@@ -109,7 +112,7 @@ fn a_response() {
         r#""type":"response.completed","response":{{"id":"r",{usage}}}"#
     ));
     assert_eq!(
-        told(Format::Auto, &[&begun, &*completed].concat()),
+        events_of(Format::Auto, &[&begun, &*completed].concat()),
         [
             "tool web_search_call ",
             "ok web_search_call  0ms",
@@ -121,12 +124,12 @@ fn a_response() {
     let call = event(
         r#""type":"response.output_item.done","item":{"call_id":"c","type":"function_call","name":"ls","arguments":"{}"}"#,
     );
-    let waits = told(Format::Auto, &[&begun, &*call, &completed].concat());
+    let waits = events_of(Format::Auto, &[&begun, &*call, &completed].concat());
     assert_eq!(waits.last().unwrap(), "response 7/2 tools");
     let failed = event(r#""type":"response.failed","response":{"error":{"message":"no"}}"#);
-    let failed = told(Format::Auto, &[&begun, &*failed].concat());
+    let failed = events_of(Format::Auto, &[&begun, &*failed].concat());
     assert_eq!(failed.last().unwrap(), "failed no");
-    let cut = told(Format::Auto, &begun);
+    let cut = events_of(Format::Auto, &begun);
     assert_eq!(
         cut.last().unwrap(),
         "failed the run was cut off before its end"
@@ -134,9 +137,9 @@ fn a_response() {
     let short = event(
         r#""type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}"#,
     );
-    let short = told(Format::Auto, &[&begun, &*short].concat());
+    let short = events_of(Format::Auto, &[&begun, &*short].concat());
     assert_eq!(
         short.last().unwrap(),
-        "! the answer is not whole: max_output_tokens"
+        "! the answer is incomplete: max_output_tokens"
     );
 }

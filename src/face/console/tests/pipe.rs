@@ -4,7 +4,7 @@ use std::mem::take;
 
 use super::*;
 
-/// What a console without a terminal shows.
+/// Shows events without a terminal.
 fn piped(events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
     play(
         Console::default().holding(),

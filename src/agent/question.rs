@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 /// Characters of a question, which has one row of a list.
-const ASKS_CHARS_MAX: usize = 200;
+const QUESTION_CHARS_MAX: usize = 200;
 
 /// Tool arguments that show what is asked, the most specific first: `command` and `cmd` of shells,
 /// `question` of questions, paths of written files, `url`, `pattern`.
-const TELLING: &[&str] = &[
+const SPECIFIC_ARGUMENTS: &[&str] = &[
     "command",
     "cmd",
     "question",
@@ -26,13 +26,13 @@ const TELLING: &[&str] = &[
 
 /// Returns what a tool call asks about, given the tool's name and the beginning of its JSON
 /// arguments; `None` where neither shows it.
-pub(crate) fn asks(tool: &str, arguments: &str) -> Option<String> {
-    let told = match serde_json::from_str::<Value>(arguments) {
-        Ok(value) => told_by(&value),
+pub(crate) fn tool_question(tool: &str, arguments: &str) -> Option<String> {
+    let found = match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => question_in(&value),
         // The JSON was cut off, or this is a patch or a script.
         Err(_) => cut_value(arguments).or_else(|| Some(arguments.to_owned())),
     };
-    let text = one_line(&told.unwrap_or_default());
+    let text = one_line(&found.unwrap_or_default());
     match text.is_empty() {
         true => Some(one_line(tool)).filter(|tool| !tool.is_empty()),
         false => Some(text),
@@ -42,9 +42,9 @@ pub(crate) fn asks(tool: &str, arguments: &str) -> Option<String> {
 /// Returns whether a failure is a usage limit, which ends by waiting or paying.
 pub(crate) fn is_limit(failure: &str) -> bool {
     let failure = failure.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| failure.contains(word));
+    let contains_any = |words: &[&str]| words.iter().any(|word| failure.contains(word));
     // Covers sentences such as "Number of request tokens has exceeded your per-minute rate limit".
-    says(&[
+    contains_any(&[
         "usage limit",
         "hour limit",
         "weekly limit",
@@ -71,26 +71,28 @@ pub(crate) fn one_line(text: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > ASKS_CHARS_MAX * 4 {
+        if line.len() > QUESTION_CHARS_MAX * 4 {
             break;
         }
     }
-    match line.char_indices().nth(ASKS_CHARS_MAX) {
+    match line.char_indices().nth(QUESTION_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,
     }
 }
 
-fn told_by(value: &Value) -> Option<String> {
+fn question_in(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Object(fields) => {
             // `{"questions":[{"question":…}]}`.
             if let Some(Value::Array(questions)) = fields.get("questions") {
-                return questions.iter().find_map(told_by);
+                return questions.iter().find_map(question_in);
             }
-            let telling = TELLING.iter().filter_map(|name| fields.get(*name));
-            telling
+            let specific = SPECIFIC_ARGUMENTS
+                .iter()
+                .filter_map(|name| fields.get(*name));
+            specific
                 .filter_map(text_of)
                 .find(|text| !text.trim().is_empty())
         }
@@ -123,12 +125,12 @@ fn command_of(words: &[&str]) -> String {
 
 /// Returns the most specific argument of JSON that was cut off.
 fn cut_value(arguments: &str) -> Option<String> {
-    let found = TELLING.iter().filter_map(|name| {
+    let candidates = SPECIFIC_ARGUMENTS.iter().filter_map(|name| {
         let at = arguments.find(&format!("\"{name}\":"))? + name.len() + 3;
         let text = arguments[at..].trim_start().strip_prefix('"')?;
         Some((at, text))
     });
-    let (_, text) = found.min_by_key(|(at, _)| *at)?;
+    let (_, text) = candidates.min_by_key(|(at, _)| *at)?;
     let mut value = String::new();
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -192,16 +194,16 @@ mod tests {
             ("TodoRead", "{}", "TodoRead"),
         ] {
             assert_eq!(
-                asks(tool, arguments).as_deref(),
+                tool_question(tool, arguments).as_deref(),
                 Some(expected),
                 "{tool} {arguments}"
             );
         }
-        assert_eq!(asks("", ""), None);
+        assert_eq!(tool_question("", ""), None);
     }
 
     #[test]
-    fn limits_are_told_from_other_failures() {
+    fn limits_are_distinguished_from_other_failures() {
         for failure in [
             "You've hit your 5-hour limit · resets 3:53pm (UTC)",
             "API Error: Request rejected (429) · usage limit",
@@ -222,8 +224,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_arguments_give_one_line(tool in ".{0,20}", arguments in ".{0,300}") {
-            if let Some(line) = asks(&tool, &arguments) {
-                prop_assert!(!line.contains('\n') && line.chars().count() <= ASKS_CHARS_MAX + 1);
+            if let Some(line) = tool_question(&tool, &arguments) {
+                prop_assert!(!line.contains('\n') && line.chars().count() <= QUESTION_CHARS_MAX + 1);
             }
         }
     }
