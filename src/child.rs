@@ -1,13 +1,16 @@
 //! Child processes: the one way to start, feed, read, kill and reap a child (no helper threads).
 //!
-//! A child leads a process group of its own. A [`Supervisor`] writes its input, reads its output and
+//! A child leads a process group of its own. A `Supervisor` writes its input, reads its output and
 //! enforces its limits in the calling thread, until it reports the child's exit. [`run`] collects the
 //! output of a short command in this way: the output is complete up to the child's end, a grandchild that
 //! still holds the pipes does not delay it, and the whole group is killed at the deadline.
 
+mod procfs;
+
 mod group;
 mod input;
 mod output;
+
 mod supervisor;
 
 use std::ffi::OsString;
@@ -24,6 +27,7 @@ use crate::thread::Stop;
 pub(crate) use self::group::{KillHandle, ProcessGroup, cannot_start};
 pub(crate) use self::input::ChildInput;
 pub(crate) use self::output::OutputReader;
+pub(crate) use self::procfs::{Stat, processes, stat};
 pub use self::supervisor::OutputStream;
 pub(crate) use self::supervisor::{ChildListener, ExitCause, ExitReport, Limits, Supervisor};
 

@@ -12,7 +12,7 @@ use super::{AgentState, is_limit, one_line, tool_question};
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 
-/// The limit for a tool's arguments; what is asked stands at their beginning.
+/// The limit for a tool's arguments; the question is at their beginning.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
 
 /// The longest path to keep.

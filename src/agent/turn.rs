@@ -60,7 +60,7 @@ pub struct TurnDetector {
     redrawn_from: i64,
     /// The screen of a full-screen program.
     full_screen: FullScreen,
-    /// Whether a full-screen program is shown.
+    /// A full-screen program is shown.
     is_full_screen: bool,
 }
 

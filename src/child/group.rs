@@ -6,7 +6,6 @@
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -20,6 +19,7 @@ use rustix::process::{
     waitid,
 };
 
+use super::procfs::{Stat, processes};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
@@ -113,10 +113,16 @@ impl ProcessGroup {
         }
     }
 
-    /// Returns true while the group has a living member or a child that has not been reaped.
+    /// Returns true while the group has a member that is not a zombie. Where no process reaps orphans, as
+    /// in many containers, zombies stay for ever.
     pub(crate) fn has_members(&self) -> bool {
-        self.pid()
-            .is_some_and(|pid| test_kill_process_group(pid).is_ok() && has_living(pid))
+        let Some(group) = self.pid() else {
+            return false;
+        };
+        let is_living = |process: Stat| process.group == self.child.id() && !process.is_zombie;
+        test_kill_process_group(group).is_ok()
+            // Without /proc, all members count.
+            && processes().is_none_or(|mut processes| processes.any(is_living))
     }
 
     /// Returns true when the child has ended, reaped or not.
@@ -178,9 +184,10 @@ impl ProcessGroup {
     }
 
     /// Kills the whole group and reaps the child.
-    fn kill_and_reap(&mut self, clock: &Clock) {
+    fn kill_and_reap(&mut self) {
+        let clock = Clock::system();
         self.signal(Signal::KILL);
-        match self.wait_deadline(clock.now() + REAP_GRACE, clock) {
+        match self.wait_deadline(clock.now() + REAP_GRACE, &clock) {
             Ok(Some(_)) => {}
             Ok(None) => log::warn!("process {} does not die", self.child.id()),
             Err(error) => log::warn!("cannot reap process {}: {error}", self.child.id()),
@@ -205,7 +212,7 @@ impl ProcessGroup {
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if self.status.is_none() {
-            self.kill_and_reap(&Clock::system());
+            self.kill_and_reap();
         }
         // Members that the child left behind are not killed.
         *self.kill_handle.lock() = None;
@@ -250,31 +257,6 @@ pub(crate) fn cannot_start(program: &OsStr, directory: Option<&Path>, cause: io:
     error.at(directory.unwrap_or(Path::new(".")))
 }
 
-/// Returns true when a group has a member that is not a zombie. Where no process reaps orphans, as in
-/// many containers, zombies stay for ever.
-fn has_living(group: Pid) -> bool {
-    let Ok(processes) = std::fs::read_dir("/proc") else {
-        // Without /proc, all members count.
-        return true;
-    };
-    let group = group.as_raw_nonzero().to_string();
-    processes.flatten().any(|process| {
-        let is_process = process
-            .file_name()
-            .as_bytes()
-            .iter()
-            .all(u8::is_ascii_digit);
-        let status = is_process.then(|| std::fs::read_to_string(process.path().join("stat")));
-        // The name is in parentheses and may contain anything; state, parent and group follow it.
-        let Some(Ok(status)) = status else {
-            return false;
-        };
-        let mut fields = status.rsplit(") ").next().unwrap_or_default().split(' ');
-        let state = fields.next();
-        fields.nth(1) == Some(group.as_str()) && !matches!(state, Some("Z" | "X"))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::process::Stdio;
@@ -305,7 +287,7 @@ mod tests {
         let mut group = ProcessGroup::start(&mut command).unwrap();
         let leader = Pid::from_raw(i32::try_from(group.child().id()).unwrap()).unwrap();
         let clock = Clock::system();
-        group.kill_and_reap(&clock);
+        group.kill_and_reap();
         // Init reaps an orphan a moment later; until then the orphan counts as a member.
         let ceiling = clock.now() + Duration::from_secs(10);
         while rustix::process::test_kill_process_group(leader).is_ok() {

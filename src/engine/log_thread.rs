@@ -39,11 +39,14 @@ pub(super) enum LogCommand {
         extra: Map<String, Value>,
     },
     /// Close this run, or forget this execution without a log.
-    Close {
-        id: ExecutionId,
-        state: RunState,
-        exit_status: Option<i32>,
-    },
+    Close(CloseRun),
+}
+
+#[derive(Debug)]
+pub(super) struct CloseRun {
+    pub id: ExecutionId,
+    pub state: RunState,
+    pub exit_status: Option<i32>,
 }
 
 /// Sends commands from any thread.
@@ -102,14 +105,7 @@ struct LogThreadState {
     inbox: Receiver<LogCommand>,
     bus: Arc<EventBus>,
     clock: Clock,
-    closing: Vec<PendingClose>,
-}
-
-struct PendingClose {
-    at: Instant,
-    id: ExecutionId,
-    state: RunState,
-    exit_status: Option<i32>,
+    closing: Vec<(Instant, CloseRun)>,
 }
 
 impl LogThreadState {
@@ -120,7 +116,7 @@ impl LogThreadState {
             // On a slow disk, events are queued for longer than the delay. The next batch wakes the
             // thread.
             let close_at = match lane.is_caught_up() {
-                true => self.close_due(now),
+                true => self.close_due(now, now),
                 false => None,
             };
             let due = [self.writer.tick(now), close_at];
@@ -140,10 +136,7 @@ impl LogThreadState {
         }
         let now = self.clock.now();
         self.handle_commands(now);
-        for close in std::mem::take(&mut self.closing) {
-            self.writer
-                .close_run(&close.id, close.state, close.exit_status, now);
-        }
+        self.close_due(now + CLOSE_AFTER, now);
         self.pass_notices();
         self.writer.finish(now)
     }
@@ -154,36 +147,26 @@ impl LogThreadState {
                 // The run was opened again before it was closed.
                 LogCommand::Attach(run) => {
                     self.closing
-                        .retain(|closing| closing.id != *run.execution_id());
+                        .retain(|(_, close)| close.id != *run.execution_id());
                     self.writer.attach(*run, now);
                 }
                 LogCommand::Skip(id) => {
-                    self.closing.retain(|closing| closing.id != id);
+                    self.closing.retain(|(_, close)| close.id != id);
                     self.writer.skip_execution(id);
                 }
                 LogCommand::AddMetadata { id, extra } => self.writer.add_metadata(&id, extra, now),
-                LogCommand::Close {
-                    id,
-                    state,
-                    exit_status,
-                } => {
-                    self.closing.push(PendingClose {
-                        at: now + CLOSE_AFTER,
-                        id,
-                        state,
-                        exit_status,
-                    });
-                }
+                LogCommand::Close(close) => self.closing.push((now + CLOSE_AFTER, close)),
             }
         }
     }
 
-    fn close_due(&mut self, now: Instant) -> Option<Instant> {
-        for close in self.closing.extract_if(.., |close| close.at <= now) {
+    /// Closes the runs that are due at `due`, and returns when the next one is.
+    fn close_due(&mut self, due: Instant, now: Instant) -> Option<Instant> {
+        for (_, close) in self.closing.extract_if(.., |(at, _)| *at <= due) {
             self.writer
                 .close_run(&close.id, close.state, close.exit_status, now);
         }
-        self.closing.iter().map(|closing| closing.at).min()
+        self.closing.iter().map(|(at, _)| *at).min()
     }
 
     /// Reports the writer's notices on stderr and as events.
@@ -207,7 +190,7 @@ mod tests {
     use crate::history::{DataDir, LogReader, Query, RunInfo};
 
     #[test]
-    fn a_run_is_not_closed_before_what_was_emitted_is_written() {
+    fn a_run_is_closed_after_its_events_are_written() {
         let temp = tempfile::tempdir().unwrap();
         let fake = FakeClock::new();
         let clock = fake.clock();
@@ -235,11 +218,11 @@ mod tests {
             };
             emitter.emit_deadline(event, clock.now() + Duration::from_secs(3600));
         }
-        log_thread.commands().send(LogCommand::Close {
+        log_thread.commands().send(LogCommand::Close(CloseRun {
             id: "a".into(),
             state: RunState::Completed,
             exit_status: None,
-        });
+        }));
         // Simulates a slow disk: much time passes while the log writes.
         let system = Clock::system();
         let ceiling = system.now() + Duration::from_secs(30);
@@ -256,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_followed_though_nothing_happens() {
+    fn commands_are_handled_without_any_event() {
         let temp = tempfile::tempdir().unwrap();
         let clock = Clock::system();
         let bus = Arc::new(EventBus::new(16));
@@ -267,11 +250,11 @@ mod tests {
         log_thread
             .commands()
             .send(LogCommand::Attach(Box::new(open)));
-        log_thread.commands().send(LogCommand::Close {
+        log_thread.commands().send(LogCommand::Close(CloseRun {
             id: "a".into(),
             state: RunState::Completed,
             exit_status: None,
-        });
+        }));
         // The lock is released without any event, and before the end of the bus.
         let deadline = clock.now() + Duration::from_secs(30);
         while run.open(RunInfo::default(), clock.wall()).is_err() {

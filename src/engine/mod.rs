@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use crate::agent_loop::{Cancel, LoopEngine, LoopOutcome, loop_job};
 use crate::bus::{BusOptions, EventBus, EventEmitter, SubscribeOptions, Subscription};
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::history::{
     DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
@@ -355,9 +355,7 @@ impl Engine {
 
     fn attach(&mut self, source: impl Source) -> Result<()> {
         let Some(alive) = self.alive.clone() else {
-            return Err(crate::error::Error::other(
-                "the engine takes no more sources",
-            ));
+            return Err(Error::other("the engine accepts no more sources"));
         };
         let context = Context {
             stop: self.stop.clone(),
@@ -438,6 +436,7 @@ impl fmt::Debug for Engine {
 
 /// The result of an engine's work.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Report {
     /// The report of the log; `None` without a log.
     pub log: Option<LogReport>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::log_thread::{LogCommand, LogCommands};
+use super::log_thread::{CloseRun, LogCommand, LogCommands};
 use crate::bus::{EventBus, EventEmitter};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ const RECORDINGS_END: Duration = Duration::from_secs(5);
 /// Opens runs, counts their users, and closes each run with its last user.
 pub(super) struct RunRegistry {
     bus: Arc<EventBus>,
-    kept: Option<(DataDir, LogCommands)>,
+    log: Option<(DataDir, LogCommands)>,
     /// Redacts metadata, too.
     rules: Rules,
     pub recordings: RecordingWriter,
@@ -74,14 +74,14 @@ struct Open {
 impl RunRegistry {
     pub fn new(
         bus: Arc<EventBus>,
-        kept: Option<(DataDir, LogCommands)>,
+        log: Option<(DataDir, LogCommands)>,
         rules: Rules,
         clock: Clock,
     ) -> Self {
         Self {
             recordings: recording_writer(&bus, rules.clone(), clock.clone()),
             bus,
-            kept,
+            log,
             rules,
             clock,
             state: Mutex::default(),
@@ -96,7 +96,7 @@ impl RunRegistry {
     /// Returns the existing or future run directory of an execution; `None` if the execution is
     /// observed without a log, because another observer's log there has other numbers.
     pub fn directory(&self, id: &ExecutionId) -> Option<RunDirectory> {
-        let (data, _) = self.kept.as_ref()?;
+        let (data, _) = self.log.as_ref()?;
         let is_anothers = |open: &Open| !open.is_kept;
         (!self.state().open.get(id).is_some_and(is_anothers)).then(|| data.run(id))
     }
@@ -123,7 +123,7 @@ impl RunRegistry {
         name: &RunName,
         info: RunInfo,
     ) -> Option<Result<OpenRun>> {
-        let (data, _) = self.kept.as_ref()?;
+        let (data, _) = self.log.as_ref()?;
         let now = self.clock.wall();
         let opened = match name {
             RunName::Exactly(id) => data.run(id).open(info, now),
@@ -145,7 +145,7 @@ impl RunRegistry {
 
 impl Runs for RunRegistry {
     fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun> {
-        let (name, info) = self.without_secrets(name, info);
+        let (name, info) = self.redacted(name, info);
         let mut state = self.state();
         if state.closed {
             return Err(Error::gone("the engine is shutting down"));
@@ -165,7 +165,7 @@ impl Runs for RunRegistry {
                 is_kept = true;
                 let history = run.is_resumed().then(|| run.directory().clone());
                 let emitter = self.bus.emitter_from(run.execution_id(), run.next_seq());
-                self.command(LogCommand::Attach(Box::new(run)));
+                self.send(LogCommand::Attach(Box::new(run)));
                 (emitter, history)
             }
             failed => {
@@ -173,7 +173,7 @@ impl Runs for RunRegistry {
                     RunName::Exactly(id) => id.clone(),
                     RunName::Labelled(label) => state.free(label),
                 };
-                self.command(LogCommand::Skip(label.clone()));
+                self.send(LogCommand::Skip(label.clone()));
                 let emitter = self.bus.emitter_for(label);
                 if let Some(Err(error)) = failed {
                     let why = format!("observing without a log: {error:?}");
@@ -197,8 +197,8 @@ impl Runs for RunRegistry {
     }
 
     fn remark(&self, id: &ExecutionId, mut extra: Map<String, Value>) {
-        self.mask(&mut extra);
-        self.command(LogCommand::AddMetadata {
+        self.redact(&mut extra);
+        self.send(LogCommand::AddMetadata {
             id: id.clone(),
             extra,
         });
@@ -227,20 +227,20 @@ impl Runs for RunRegistry {
             {
                 index.forget(id);
             }
-            self.command(LogCommand::Close {
+            self.send(LogCommand::Close(CloseRun {
                 id: id.clone(),
                 state: run_state,
                 exit_status,
-            });
+            }));
         }
     }
 }
 
 impl RunRegistry {
     /// Redacts a session's name. An id chosen by the caller is kept.
-    fn without_secrets(&self, name: RunName, mut info: RunInfo) -> (RunName, RunInfo) {
+    fn redacted(&self, name: RunName, mut info: RunInfo) -> (RunName, RunInfo) {
         info.label = self.rules.text(&info.label).into_owned();
-        self.mask(&mut info.extra);
+        self.redact(&mut info.extra);
         let name = match name {
             RunName::Exactly(id) => RunName::Exactly(id),
             RunName::Labelled(label) => RunName::Labelled(self.rules.text(&label).into_owned()),
@@ -248,18 +248,18 @@ impl RunRegistry {
         (name, info)
     }
 
-    fn mask(&self, extra: &mut Map<String, Value>) {
+    fn redact(&self, extra: &mut Map<String, Value>) {
         for (_, value) in extra {
             for_each_json_text(value, &mut |text| {
-                if let Cow::Owned(masked) = self.rules.text(text) {
-                    *text = masked;
+                if let Cow::Owned(redacted) = self.rules.text(text) {
+                    *text = redacted;
                 }
             });
         }
     }
 
-    fn command(&self, command: LogCommand) {
-        if let Some((_, commands)) = &self.kept {
+    fn send(&self, command: LogCommand) {
+        if let Some((_, commands)) = &self.log {
             commands.send(command);
         }
     }

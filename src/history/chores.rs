@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_the_two_is_always_there() {
+    fn a_plain_or_a_compressed_file_always_exists() {
         let temp = tempfile::tempdir().unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
         run.create().unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_twice_is_there_once() {
+    fn a_file_in_both_forms_is_reduced_to_one() {
         let temp = tempfile::tempdir().unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
         run.create().unwrap();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_another_process_compresses_is_left_to_it() {
+    fn a_file_that_another_process_compresses_is_skipped() {
         let temp = tempfile::tempdir().unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
         run.create().unwrap();

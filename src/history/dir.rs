@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_the_data_directory_is() {
+    fn default_paths_of_the_data_directory() {
         let path = |env: Option<&str>, home: Option<&str>| {
             DataDir::default_path(env.map(Into::into), home.map(Into::into)).ok()
         };
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_given_back() {
+    fn dropped_slots_are_free() {
         let data = DataDir::new("/nowhere");
         let slots: Vec<_> = (0..RUNS_MAX).map(|_| data.take_slot().unwrap()).collect();
         assert!(data.clone().take_slot().is_err());

@@ -19,6 +19,7 @@ const CUT: &str = "\n[td-observe: cut here, more was printed]\n";
 
 /// A file of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IterationFile {
     /// The complete prompts.
     Prompt,
@@ -162,7 +163,7 @@ mod tests {
     use crate::history::dir::DataDir;
 
     #[test]
-    fn files_are_ours_alone_without_secrets_and_follow_no_link() {
+    fn files_are_private_redacted_and_follow_no_link() {
         let temp = tempfile::tempdir().unwrap();
         let run = DataDir::new(temp.path()).run(&"loop".into());
         run.create().unwrap();
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_too_large_is_cut_and_says_so() {
+    fn a_file_that_is_too_large_ends_with_a_note() {
         let temp = tempfile::tempdir().unwrap();
         let run = DataDir::new(temp.path()).run(&"loop".into());
         run.create().unwrap();

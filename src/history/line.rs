@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_what_serde_writes() {
+    fn a_line_equals_the_output_of_serde() {
         for line in [
             r#"{"seq":42,"ts":"2026-01-21T10:00:01.123456Z","event":{"type":"IterationStarted","execution_id":"abc123","iteration":1}}"#,
             r#"{"seq":7,"ts":"2026-01-21T10:00:01.000000Z","n":3,"event":{"type":"TokenReceived","execution_id":"a\"b","iteration":1,"token":"x\n\u0000"}}"#,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_of_the_seed_are_read() {
+    fn lines_of_the_seed_are_parsed() {
         let line = br#"{"ts":"2026-01-21T10:00:00Z","event":{"type":"LoopStarted","execution_id":"abc123","loop_type":"Phase","task":"Add auth"}}"#;
         let envelope = parse_line(line).unwrap();
         assert_eq!(envelope.seq, None);

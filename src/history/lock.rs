@@ -154,7 +154,7 @@ mod tests {
     use crate::history::dir::DataDir;
 
     #[test]
-    fn the_second_is_told_who_is_first() {
+    fn a_refused_writer_learns_the_pid_of_the_holder() {
         let temp = tempfile::tempdir().unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
         let dir = run.create().unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_is_in_nobodys_way() {
+    fn probing_the_lock_does_not_refuse_writers() {
         let temp = tempfile::tempdir().unwrap();
         let run = DataDir::new(temp.path()).run(&"a".into());
         let dir = run.create().unwrap();

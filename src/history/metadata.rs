@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_kept() {
+    fn unknown_data_are_kept() {
         let (_temp, run) = run();
         let text = r#"{"execution_id":"a","state":"paused","mood":{"is":"good"},"extra":{"x":1}}"#;
         fs::write(run.metadata_path(), text).unwrap();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_files_are_an_error_to_tell_not_to_stop_at() {
+    fn unusable_files_are_errors_and_are_replaced() {
         let (temp, run) = run();
         assert!(run.metadata().unwrap().is_none());
         for text in ["", "{", "[]", "null", "{\"execution_id\":7}", "\u{0}\u{0}"] {

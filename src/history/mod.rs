@@ -56,20 +56,30 @@ mod runs;
 
 mod prune;
 
-pub use dir::{DataDir, RUNS_MAX, RunDirectory};
+pub use dir::{DataDir, RunDirectory};
 pub(crate) use dir_handle::DirHandle;
 pub use iteration::{IterationDirectory, IterationFile, IterationText};
 pub use line::parse_line;
 pub use metadata::{RunInfo, RunMetadata, RunState, TmuxIdentity};
-pub use name::{decode_name, encode_name};
 pub use notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
-pub use open_run::OpenRun;
 pub use prune::{Pruned, Retention};
 pub use read::{Follower, LogReader, LogRecord, Query, ReadReport};
 pub use replay_pace::ReplayPace;
 pub use rotate::Rotation;
-pub use run_index::{FoundRun, RunIndex};
 pub use runs::{RunList, RunStatus, RunSummary};
 pub use sync::SyncPolicy;
-pub use tail::{Repair, read_tail};
+pub use tail::read_tail;
+
+// The engine's side of the module; public for tests and benchmarks only.
+#[doc(hidden)]
+pub use dir::RUNS_MAX;
+#[doc(hidden)]
+pub use name::{decode_name, encode_name};
+#[doc(hidden)]
+pub use open_run::OpenRun;
+#[doc(hidden)]
+pub use run_index::{FoundRun, RunIndex};
+#[doc(hidden)]
+pub use tail::Repair;
+#[doc(hidden)]
 pub use writer::{FILES_MAX, LogOptions, LogWriter};

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn long_ids_are_cut_and_told_apart() {
+    fn long_ids_are_shortened_and_stay_distinct() {
         let one = encode_name(&"界".repeat(200));
         let other = encode_name(&format!("{}!", "界".repeat(200)));
         assert!(one.len() <= NAME_BYTES_MAX && other.len() <= NAME_BYTES_MAX);
@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_is_safe_and_leads_back(id in any::<String>()) {
+        fn a_name_is_safe_and_round_trips(id in any::<String>()) {
             let name = encode_name(&id);
             prop_assert!(!name.is_empty() && name.len() <= NAME_BYTES_MAX);
             prop_assert!(!name.contains(['/', '\0']) && !name.starts_with('.'));

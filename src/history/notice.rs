@@ -60,6 +60,7 @@ impl LogNotice {
 /// The result of writing logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub struct LogReport {
     /// The number of bytes written to event files.
     pub bytes_written: u64,

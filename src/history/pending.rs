@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn life_has_room_where_text_has_none() {
+    fn life_cycle_events_have_reserved_room() {
         let (mut pending, mut writer, mut buffers) = (
             PendingLines::default(),
             LineWriter::default(),

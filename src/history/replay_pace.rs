@@ -81,7 +81,7 @@ mod tests {
     proptest! {
         /// The due times never decrease, follow the speed, and respect the limit for pauses.
         #[test]
-        fn time_goes_on(
+        fn due_times_increase_and_respect_the_limit(
             times in proptest::collection::vec(any::<i64>(), 0..20),
             speed in prop_oneof![Just(1.0), 1e-300..1e300_f64, Just(f64::INFINITY), Just(f64::NAN)],
             idle_ms in proptest::option::of(0..1000_u64),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_went_back_costs_no_time() {
+    fn a_clock_that_was_set_back_costs_no_time() {
         let mut pace = ReplayPace::new();
         let at = |second: i64| Timestamp::from_micros(second * 1_000_000);
         let due: Vec<u64> = [100, 101, 50, 52]

@@ -119,13 +119,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_leads_back(number in 1..u32::MAX, is_gzip: bool) {
+        fn a_name_round_trips(number in 1..u32::MAX, is_gzip: bool) {
             let closed = ClosedFile { number, is_gzip };
             prop_assert_eq!(ClosedFile::of_name(&closed.name()), Some(closed));
         }
 
         #[test]
-        fn foreign_names_are_left_alone(name in "events\\.[0-9+]{0,8}\\.?(jsonl)?(\\.gz)?(\\.tmp)?") {
+        fn foreign_names_are_ignored(name in "events\\.[0-9+]{0,8}\\.?(jsonl)?(\\.gz)?(\\.tmp)?") {
             if let Some(closed) = ClosedFile::of_name(&name) {
                 prop_assert_eq!(closed.name(), name);
             }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_none() {
+    fn other_names_are_not_parsed() {
         for name in [
             "events.jsonl",
             "events.1.jsonl",
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_once_the_oldest_first() {
+    fn each_file_is_listed_once_oldest_first() {
         let files = vec![
             ClosedFile::plain(10),
             ClosedFile::plain(2),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_due_by_size_and_by_age_and_never_for_nothing() {
+    fn rotation_is_due_by_size_and_by_age() {
         let rotation = Rotation {
             bytes_max: 100,
             age_max: Some(Duration::from_secs(10)),

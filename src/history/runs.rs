@@ -20,6 +20,7 @@ use crate::timestamp::Timestamp;
 
 /// The state of a run, as seen from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RunStatus {
     /// A writer has the run open.
     Running,

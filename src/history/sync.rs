@@ -34,6 +34,7 @@ const PROBLEMS_MAX: usize = 64;
 /// The time until written lines survive a power cut. A crash of the program alone loses nothing
 /// with any policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SyncPolicy {
     /// The system decides.
     Never,
@@ -106,6 +107,16 @@ impl Syncer {
     /// Queues a job, or returns it if there is no room.
     pub(super) fn offer(&self, job: SyncJob) -> Result<(), SyncJob> {
         self.jobs.try_send(job).map_err(TrySendError::into_inner)
+    }
+
+    /// Queues syncing a run's file. Returns `false` if there is no room.
+    pub(super) fn offer_file(&self, id: &ExecutionId, file: Arc<File>) -> bool {
+        let job = SyncJob::Data {
+            id: id.clone(),
+            file,
+            done: None,
+        };
+        self.offer(job).is_ok()
     }
 
     /// Syncs files and waits until that is done.

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_at_every_byte_nothing_whole_is_lost() {
+    fn a_cut_at_any_byte_loses_no_whole_line() {
         let temp = tempfile::tempdir().unwrap();
         let lines = [text(1, "one"), text(2, "zwei ü"), text(3, "three")];
         let all = lines.concat();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_number_is_found_behind_anything() {
+    fn the_last_number_is_found_before_any_garbage() {
         let temp = tempfile::tempdir().unwrap();
         let gap = TdEvent::LogGap {
             execution_id: "a".into(),

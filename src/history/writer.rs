@@ -349,9 +349,8 @@ impl LogWriter {
         self.needs_retry |= run.retry_at().is_some();
         if let Some(file) = run.closed_file.take() {
             if self.policy != SyncPolicy::Never {
-                let (id, done) = (run.id.clone(), None);
                 // Without room, the compressed file is synced instead.
-                let _ = self.syncer.offer(SyncJob::Data { id, file, done });
+                self.syncer.offer_file(&run.id, file);
             }
             let directory = run.directory.clone();
             self.prune(directory.data().clone(), now);
@@ -383,13 +382,8 @@ impl LogWriter {
             && run.is_dirty
             && self.policy != SyncPolicy::Never
         {
-            let job = SyncJob::Data {
-                id: run.id.clone(),
-                file,
-                done: None,
-            };
             // Without room the run stays dirty, and its file is opened again to be synced.
-            run.is_dirty = self.syncer.offer(job).is_err();
+            run.is_dirty = !self.syncer.offer_file(&run.id, file);
         }
     }
 
@@ -436,16 +430,8 @@ impl LogWriter {
                 run.is_directory_dirty = self.syncer.offer(job).is_err();
             }
             if run.is_dirty {
-                let sent = run.file_to_sync().is_none_or(|file| {
-                    self.syncer
-                        .offer(SyncJob::Data {
-                            id: run.id.clone(),
-                            file,
-                            done: None,
-                        })
-                        .is_ok()
-                });
-                run.is_dirty = !sent;
+                let file = run.file_to_sync();
+                run.is_dirty = file.is_some_and(|file| !self.syncer.offer_file(&run.id, file));
             }
             full |= run.is_directory_dirty || run.is_dirty;
             full |= !run.queue_metadata(&self.syncer, &self.context.clock);

@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 /// `T` is the job's result; `C` ends the job from another thread.
 #[derive(Debug)]
 pub struct JobHandle<T, C = ()> {
-    name: String,
     control: C,
     result: Receiver<Result<T>>,
 }
@@ -29,10 +28,9 @@ impl<T, C> JobHandle<T, C> {
     /// The error of the job itself, which the method of the engine that started it documents; `is_gone()`
     /// when the job's thread panicked, which the engine's report contains then.
     pub fn wait(self) -> Result<T> {
-        self.result.recv().unwrap_or_else(|_| {
-            let name = self.name;
-            Err(Error::gone(format!("{name} ended without a result")))
-        })
+        self.result
+            .recv()
+            .unwrap_or_else(|_| Err(Error::gone("the job ended without a result")))
     }
 }
 
@@ -48,17 +46,12 @@ impl<T, W> Job<T, W> {
     pub fn new<C>(name: String, control: C, work: W) -> (Self, JobHandle<T, C>) {
         // With room for the one result: the handle may be dropped.
         let (sender, result) = bounded(1);
-        let handle = JobHandle {
-            name: name.clone(),
-            control,
-            result,
-        };
         let job = Self {
             name,
             work,
             result: sender,
         };
-        (job, handle)
+        (job, JobHandle { control, result })
     }
 }
 

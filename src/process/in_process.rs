@@ -30,7 +30,7 @@ pub struct InProcessExecution {
     emitter: EventEmitter,
     clock: Clock,
     began: Instant,
-    is_finished: bool,
+    exit_code: i32,
 }
 
 impl EventEmitter {
@@ -43,7 +43,7 @@ impl EventEmitter {
             emitter: self.clone(),
             began: clock.now(),
             clock,
-            is_finished: false,
+            exit_code: PANICKED,
         }
     }
 }
@@ -62,22 +62,15 @@ impl InProcessExecution {
     /// Ends the execution and emits `ExecutionCompleted`. Drop its writers first: the text that they still
     /// hold would follow the end.
     pub fn finish(mut self, exit_code: i32) {
-        self.end(exit_code);
-    }
-
-    fn end(&mut self, exit_code: i32) {
-        self.is_finished = true;
-        let duration = self.clock.now().saturating_duration_since(self.began);
-        let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        self.emitter
-            .execution_completed(Some(exit_code), None, duration_ms);
+        self.exit_code = exit_code;
     }
 }
 
 impl Drop for InProcessExecution {
     fn drop(&mut self) {
-        if !self.is_finished {
-            self.end(PANICKED);
-        }
+        let duration = self.clock.now().saturating_duration_since(self.began);
+        let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        self.emitter
+            .execution_completed(Some(self.exit_code), None, duration_ms);
     }
 }

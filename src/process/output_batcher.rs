@@ -35,8 +35,8 @@ pub(super) struct OutputBatcher<S> {
     /// When text was last passed on.
     flushed_at: Option<Instant>,
     limit: LineLimit,
-    /// Lines are passed on only when they are complete.
-    complete_lines: bool,
+    /// Passes on complete lines only, lines beyond 64 KiB in parts, and an open line at the end.
+    pub complete_lines: bool,
     has_warned_of_bytes: bool,
 }
 
@@ -54,12 +54,6 @@ impl<S: TextSink> OutputBatcher<S> {
             complete_lines: false,
             has_warned_of_bytes: false,
         }
-    }
-
-    /// Passes on complete lines only, lines beyond 64 KiB in parts, and an open line at the end.
-    pub fn complete_lines(mut self) -> Self {
-        self.complete_lines = true;
-        self
     }
 
     /// Takes bytes as they were read.

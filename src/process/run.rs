@@ -129,9 +129,7 @@ pub(super) fn run(
         events,
     };
     let mut batcher = OutputBatcher::new(sink, started.pty.is_some(), command.lines_max);
-    if mode == OutputMode::CollectLines {
-        batcher = batcher.complete_lines();
-    }
+    batcher.complete_lines = mode == OutputMode::CollectLines;
     let (collected_bytes, records) = match mode {
         OutputMode::Emit => (0, RecordSplitter::new(command.format)),
         OutputMode::Collect | OutputMode::CollectLines => (command.collected_bytes, None),

@@ -1,4 +1,4 @@
-//! The log on real files: what is in them after reopening, full disks, and other people's hands.
+//! The log on real files: its content after reopening, full disks, and changes by other programs.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -14,11 +14,11 @@ use td_observe::{Envelope, ExecutionId, FakeClock, TdEvent, Timestamp};
 
 use crate::bench::Bench;
 
-/// How often the writer looks at a file that it writes to.
+/// The interval at which the writer checks the file that it writes to.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A directory in memory where there is one: some tests make hundreds of runs, and each waits for
-/// the disk when its metadata are written.
+/// Returns a directory in memory if possible: some tests create hundreds of runs, and each waits
+/// for the disk when its metadata are written.
 fn fast_dir() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
@@ -44,7 +44,7 @@ fn life(id: &str, seq: u64) -> Envelope {
     Envelope::new(Some(seq), FakeClock::new().clock().wall(), event)
 }
 
-/// Every line of a log, each of which must be whole.
+/// Returns every line of a log, each of which must be whole.
 #[track_caller]
 fn lines(path: &Path) -> Vec<Envelope> {
     let content = fs::read_to_string(path).unwrap();
@@ -58,8 +58,8 @@ fn lines(path: &Path) -> Vec<Envelope> {
         .collect()
 }
 
-/// Checks that each number from `first` on stands there once, in order, as itself or in a gap, and
-/// gives the gaps and the number after the last.
+/// Checks that each number from `first` on occurs once and in order, as an event or in a gap.
+/// Returns the gaps and the number after the last.
 #[track_caller]
 fn accounted(lines: &[Envelope], first: u64) -> (Vec<(u64, u64)>, u64) {
     let (mut gaps, mut next) = (Vec::new(), first);
@@ -95,7 +95,7 @@ fn first_seqs(lines: &[Envelope]) -> Vec<u64> {
 }
 
 #[test]
-fn numbers_go_on_when_a_run_is_opened_again() {
+fn numbers_continue_when_a_run_is_reopened() {
     let temp = tempfile::tempdir().unwrap();
     let mut seq = 0;
     for round in 0..3 {
@@ -139,7 +139,7 @@ fn numbers_go_on_when_a_run_is_opened_again() {
 }
 
 #[test]
-fn files_are_for_their_owner_only() {
+fn files_are_private() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(&temp.path().join("new"));
     bench.open("a");
@@ -162,14 +162,14 @@ fn files_are_for_their_owner_only() {
 }
 
 #[test]
-fn a_kill_at_any_byte_loses_no_whole_line_and_leaves_no_torn_one() {
+fn a_kill_at_any_byte_loses_no_whole_line() {
     let temp = fast_dir();
     let mut bench = Bench::synced(temp.path(), SyncPolicy::Never);
     bench.open("a");
     bench.append(&[life("a", 1), text("a", 2, 40), text("a", 3, 10)]);
     let path = bench.run("a").events_path();
     let all = fs::read(&path).unwrap();
-    // What a kill leaves: no last words in the metadata.
+    // The state after a kill: the metadata have no final state.
     let metadata = fs::read(bench.run("a").metadata_path()).unwrap();
     drop(bench);
     for cut in 0..=all.len() {
@@ -194,7 +194,7 @@ fn a_kill_at_any_byte_loses_no_whole_line_and_leaves_no_torn_one() {
 }
 
 #[test]
-fn the_second_writer_is_told_the_pid_of_the_first() {
+fn a_second_writer_learns_the_pid_of_the_first() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(temp.path());
     bench.open("a");
@@ -243,13 +243,13 @@ fn a_lock_ends_with_its_process() {
             .contains(&format!("process {} ", pid.trim())),
         "{error}"
     );
-    // Both processes of it hold the lock: the shell ends when its input is closed.
+    // Its two processes both hold the lock: the shell ends when its input is closed.
     drop(child.stdin.take());
     child.wait().unwrap();
     assert!(open().is_ok());
 }
 
-/// A small file system of its own, unmounted at the end.
+/// A small file system, unmounted at the end.
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -273,14 +273,14 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         let status = Command::new("umount").arg("-l").arg(&self.0).status();
         if !status.is_ok_and(|status| status.success()) {
-            // No panic here: it would hide the one that the test may have failed with.
+            // A panic here would hide the one that failed the test.
             eprintln!("LEFT MOUNTED: {:?}", self.0);
         }
     }
 }
 
 #[test]
-fn a_full_disk_is_told_once_counted_exactly_and_left_behind() {
+fn a_full_disk_is_reported_once_and_counted_exactly() {
     let temp = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(&temp.path().join("disk"), "size=1m") else {
         return;
@@ -305,26 +305,26 @@ fn a_full_disk_is_told_once_counted_exactly_and_left_behind() {
         bench.append(&[envelope]);
         seq
     };
-    // 16 MB of text: 1 MB on the disk, 8 MiB in memory, the rest has no room.
+    // 16 MB of text: 1 MB is on the disk, 8 MiB in memory, and the rest has no room.
     for _ in 0..1600 {
         push(&mut bench, 10_000, true);
         bench.advance(Duration::from_millis(20));
     }
-    // Life-cycle events have room still, and short text does not slip in between.
+    // Life-cycle events still have room, and short text does not pass between long texts.
     let first_life = push(&mut bench, 0, false);
     push(&mut bench, 1, true);
     let last_life = push(&mut bench, 0, false);
     assert_eq!(bench.notices(), [LogNoticeKind::Failing]);
-    // Others are not held up.
+    // Other runs are not blocked.
     bench.append(&[life("fine", 1)]);
     assert_eq!(lines(&elsewhere.events_path()).len(), 2);
-    // What is on the full disk is whole.
+    // The lines on the full disk are whole.
     let path = bench.run("full").events_path();
     let (gaps, written) = accounted(&lines(&path), 1);
     assert_eq!(gaps, []);
     assert!(written > 50, "{written}");
 
-    // Room again.
+    // There is room again.
     let status = Command::new("mount")
         .args(["-o", "remount,size=40m"])
         .arg(&disk.0)
@@ -340,7 +340,7 @@ fn a_full_disk_is_told_once_counted_exactly_and_left_behind() {
     assert_eq!(gaps.len(), 2, "{gaps:?}");
     assert_eq!(gaps[0].1, first_life - 1);
     assert_eq!(gaps[1], (first_life + 1, last_life - 1));
-    // 8 MiB waited.
+    // 8 MiB were pending.
     let kept = gaps[0].0 - written;
     assert!((800..=840).contains(&kept), "{kept} of {gaps:?}");
     let report = bench.log.finish(bench.fake.clock().now());
@@ -348,7 +348,7 @@ fn a_full_disk_is_told_once_counted_exactly_and_left_behind() {
 }
 
 #[test]
-fn what_a_full_disk_takes_for_good_is_reported_and_announced_later() {
+fn events_lost_on_a_full_disk_are_reported_and_become_a_gap() {
     let temp = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(&temp.path().join("disk"), "size=256k") else {
         return;
@@ -376,21 +376,22 @@ fn what_a_full_disk_takes_for_good_is_reported_and_announced_later() {
     let mut bench = Bench::synced(&disk.0, SyncPolicy::Never);
     let next = bench.open("a");
     bench.append(&[life("a", next)]);
-    // With last words in the metadata the hole is announced; without, its numbers are given anew.
+    // With final metadata the gap is announced; without them its numbers are assigned again.
     let (gaps, after) = accounted(&lines(&path), 1);
     assert_eq!(after, next + 1);
     assert!(gaps.is_empty() && next == written || gaps == [(written, 40)] && next == 41);
 }
 
 #[test]
-fn a_removed_directory_is_made_again() {
+fn a_removed_directory_is_created_again() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(temp.path());
     bench.open("a");
     bench.append(&[life("a", 1), life("a", 2)]);
     let run = bench.run("a");
     fs::remove_dir_all(run.path()).unwrap();
-    // In the very moment it goes where the lines before it went; the next header says so.
+    // Removed at this moment, the line goes where the lines before it went; the next header shows
+    // that.
     bench.append(&[life("a", 3)]);
     bench.advance(LOOK);
     bench.append(&[life("a", 4)]);
@@ -401,7 +402,7 @@ fn a_removed_directory_is_made_again() {
         ((vec![], 5), vec![4])
     );
     assert!(run.metadata().unwrap().is_some());
-    // The lock is ours again, too.
+    // The lock is taken again, too.
     let other = DataDir::new(temp.path()).run(&"a".into());
     assert!(
         other
@@ -410,7 +411,7 @@ fn a_removed_directory_is_made_again() {
             .is_locked()
     );
 
-    // Moved away, all of it: the open file goes along, so only the path tells.
+    // The whole directory is moved: the open file moves along, so only the path shows it.
     fs::rename(temp.path().join("runs"), temp.path().join("old")).unwrap();
     bench.append(&[life("a", 5)]);
     bench.advance(Duration::from_secs(1));
@@ -424,7 +425,7 @@ fn a_removed_directory_is_made_again() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_again_is_waited_for() {
+fn a_directory_that_cannot_be_created_is_retried() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(temp.path());
     bench.open("a");
@@ -455,7 +456,7 @@ fn a_directory_that_cannot_be_made_again_is_waited_for() {
 }
 
 #[test]
-fn a_file_that_others_cut_goes_on_behind_the_cut() {
+fn a_truncated_file_continues_at_its_end() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(temp.path());
     bench.open("a");
@@ -470,7 +471,7 @@ fn a_file_that_others_cut_goes_on_behind_the_cut() {
         (accounted(&found, 3), first_seqs(&found)),
         ((vec![], 4), vec![3])
     );
-    // Cut in the middle of a line: the next one begins on a line of its own.
+    // Truncated within a line: the next one begins on a new line.
     file.set_len(fs::metadata(&path).unwrap().len() - 7)
         .unwrap();
     bench.advance(LOOK);
@@ -486,7 +487,7 @@ fn a_file_that_others_cut_goes_on_behind_the_cut() {
     );
     assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 4);
 
-    // Cut between two looks: what comes at once stands behind the cut, then the header tells.
+    // Truncated between two checks: the next lines follow the cut, then the header reports it.
     file.set_len(0).unwrap();
     bench.append(&[life("a", 5)]);
     bench.advance(LOOK);
@@ -531,7 +532,7 @@ fn hostile_ids_stay_in_their_directories() {
 }
 
 #[test]
-fn links_are_not_followed() {
+fn symbolic_links_are_not_followed() {
     let temp = tempfile::tempdir().unwrap();
     let secret = temp.path().join("secret");
     fs::write(&secret, "mine\n").unwrap();
@@ -582,7 +583,7 @@ fn events_without_a_number_or_a_run_are_not_written() {
 }
 
 #[test]
-fn more_runs_than_open_files() {
+fn more_runs_than_open_files_are_written() {
     let temp = fast_dir();
     let mut bench = Bench::new(temp.path());
     let ids: Vec<String> = (0..150).map(|n| format!("job-{n}")).collect();
@@ -634,7 +635,7 @@ fn more_runs_than_open_files() {
 }
 
 #[test]
-fn every_policy_ends_and_says_when_to_come_again() {
+fn every_sync_policy_ends_and_returns_a_deadline() {
     for (policy, deadline) in [
         (SyncPolicy::Never, None),
         (SyncPolicy::Always, None),
@@ -649,7 +650,7 @@ fn every_policy_ends_and_says_when_to_come_again() {
         let due = bench.log.tick(bench.now());
         assert_eq!(due, deadline.map(|after| bench.now() + after), "{policy:?}");
         bench.advance(Duration::from_secs(1));
-        // Nothing new, nothing to come again for: an idle log costs nothing.
+        // Nothing new and no deadline: an idle log costs nothing.
         assert_eq!(bench.log.tick(bench.now()), None, "{policy:?}");
         let report = bench.log.finish(bench.fake.clock().now());
         assert!(report.problems.is_empty(), "{report:?}");
@@ -657,7 +658,7 @@ fn every_policy_ends_and_says_when_to_come_again() {
 }
 
 #[test]
-fn what_is_not_known_is_kept_and_old_logs_go_on() {
+fn unknown_data_are_kept_and_old_logs_continue() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(temp.path());
     let run = bench.run("abc123");
@@ -694,7 +695,7 @@ fn identity(session: u32) -> TmuxIdentity {
 }
 
 #[test]
-fn a_session_finds_its_run_whatever_it_is_called() {
+fn a_session_finds_its_run_after_a_rename() {
     let temp = tempfile::tempdir().unwrap();
     let data = DataDir::new(temp.path());
     let wall = FakeClock::new().clock().wall();
@@ -708,9 +709,9 @@ fn a_session_finds_its_run_whatever_it_is_called() {
         (run.execution_id().clone(), run.is_resumed())
     };
     assert_eq!(open(&mut index, "job@1", 1), ("job@1".into(), false));
-    // The same label, another session.
+    // The same label, but another session.
     assert_eq!(open(&mut index, "job@1", 2), ("job@1-2".into(), false));
-    // The session of before, by another name; and after a restart, found by a new look.
+    // The earlier session under another name; and after a restart, found by a new scan.
     assert_eq!(open(&mut index, "renamed@1", 1), ("job@1".into(), true));
     let bad = data.run(&"bad".into());
     fs::create_dir(bad.path()).unwrap();
@@ -723,7 +724,7 @@ fn a_session_finds_its_run_whatever_it_is_called() {
     // An index that is older than the run finds it by its label.
     let mut old = RunIndex::default();
     assert_eq!(open(&mut old, "job@1", 2), ("job@1-2".into(), true));
-    // A second observer of the same session is refused, not given a run of its own.
+    // A second observer of the same session is refused instead of getting another run.
     let held = index.open_run(&data, "job@1", info(1), wall).unwrap();
     assert!(
         old.open_run(&data, "job@1", info(1), wall)
@@ -734,7 +735,7 @@ fn a_session_finds_its_run_whatever_it_is_called() {
 }
 
 #[test]
-fn a_data_directory_that_cannot_be_written_is_said_at_once() {
+fn an_unwritable_data_directory_is_an_error_at_once() {
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("file");
     fs::write(&file, "").unwrap();
@@ -743,7 +744,7 @@ fn a_data_directory_that_cannot_be_written_is_said_at_once() {
 }
 
 #[test]
-fn a_clock_that_goes_back_is_said_once_and_numbers_order() {
+fn a_clock_that_is_set_back_is_reported_once() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(temp.path());
     bench.open("a");
@@ -754,7 +755,7 @@ fn a_clock_that_goes_back_is_said_once_and_numbers_order() {
         };
         Envelope::new(Some(seq), Timestamp::from_micros(second * 1_000_000), event)
     };
-    // Events of two threads may cross; an hour is no crossing.
+    // Events of two threads may be out of order, but not by an hour.
     bench.append(&[
         at(1, 10_000),
         at(2, 10_001),

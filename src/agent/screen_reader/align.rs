@@ -91,3 +91,27 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
     });
     found.max().map(|(_, at)| at)
 }
+
+/// Returns whether a page shows again what was shown before it was erased; its end may differ.
+pub(super) fn is_redrawn(last: &[ConversationRow], page: &[ConversationRow]) -> bool {
+    let (last, page) = (letters(last), letters(page));
+    let same = last
+        .iter()
+        .zip(&page)
+        .take_while(|(one, two)| one == two)
+        .count();
+    same > 0 && same * 2 >= last.len().min(page.len())
+}
+
+pub(super) fn letters(rows: &[ConversationRow]) -> Vec<char> {
+    rows.iter().flat_map(ConversationRow::letters).collect()
+}
+
+/// Returns the text by which a row has grown.
+pub(super) fn grown(was: &ConversationRow, row: &ConversationRow) -> Option<ConversationRow> {
+    let rest = row.text.strip_prefix(was.text.as_str())?;
+    let mut grown = row.clone();
+    grown.text = rest.trim_start().to_owned();
+    (grown.is_spaced, grown.is_head) = (false, false);
+    (!grown.text.is_empty()).then_some(grown)
+}

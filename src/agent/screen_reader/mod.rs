@@ -26,7 +26,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use align::{align, letters_before};
+use align::{align, grown, is_redrawn, letters, letters_before};
 use layout::Layout;
 use row::{ConversationPage, ConversationRow};
 use writer::ConversationWriter;
@@ -434,28 +434,4 @@ impl ScreenReader {
         self.settled.drain(..surplus);
         self.last = self.last.saturating_sub(surplus);
     }
-}
-
-/// Returns whether a page shows again what was shown before it was erased; its end may differ.
-fn is_redrawn(last: &[ConversationRow], page: &[ConversationRow]) -> bool {
-    let (last, page) = (letters(last), letters(page));
-    let same = last
-        .iter()
-        .zip(&page)
-        .take_while(|(one, two)| one == two)
-        .count();
-    same > 0 && same * 2 >= last.len().min(page.len())
-}
-
-fn letters(rows: &[ConversationRow]) -> Vec<char> {
-    rows.iter().flat_map(ConversationRow::letters).collect()
-}
-
-/// Returns the text by which a row has grown.
-fn grown(was: &ConversationRow, row: &ConversationRow) -> Option<ConversationRow> {
-    let rest = row.text.strip_prefix(was.text.as_str())?;
-    let mut grown = row.clone();
-    grown.text = rest.trim_start().to_owned();
-    (grown.is_spaced, grown.is_head) = (false, false);
-    (!grown.text.is_empty()).then_some(grown)
 }

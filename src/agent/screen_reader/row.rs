@@ -104,7 +104,7 @@ fn cut(text: &str, letters: usize) -> (&str, &str) {
 pub(super) struct ConversationPage {
     /// The rows of the scrolling area, without blank ones and decoration.
     pub rows: Vec<ConversationRow>,
-    /// Whether the agent works; `None` where the layout does not show it.
+    /// True if the agent works; `None` where the layout does not show it.
     pub is_working: Option<bool>,
     /// The screen is empty, or shows what precedes a conversation.
     pub is_first: bool,

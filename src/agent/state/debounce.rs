@@ -11,10 +11,10 @@ use super::DetectedState;
 /// use td_observe::agent::{AgentScreen, StateRules, StateDebouncer};
 /// let rules = StateRules::builtin();
 /// let question = || rules.detect(&AgentScreen::of(&["Go on? [y/n]:"]));
-/// let mut tracker = StateDebouncer::new(Duration::from_secs(1));
-/// assert_eq!(tracker.look(question(), Duration::from_secs(10)), None);
-/// assert!(tracker.look(question(), Duration::from_secs(11)).is_some());
-/// assert_eq!(tracker.look(question(), Duration::from_secs(12)), None);
+/// let mut debouncer = StateDebouncer::new(Duration::from_secs(1));
+/// assert_eq!(debouncer.update(question(), Duration::from_secs(10)), None);
+/// assert!(debouncer.update(question(), Duration::from_secs(11)).is_some());
+/// assert_eq!(debouncer.update(question(), Duration::from_secs(12)), None);
 /// ```
 #[derive(Clone, Debug)]
 pub struct StateDebouncer {
@@ -25,7 +25,7 @@ pub struct StateDebouncer {
 }
 
 impl StateDebouncer {
-    /// Creates a debouncer that reports a state after `stands`.
+    /// Creates a debouncer that reports a state after `min_duration`.
     #[must_use]
     pub fn new(min_duration: Duration) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl StateDebouncer {
     }
 
     /// Takes the state of a capture; returns a change that has persisted. A capture without a state
-    /// changes nothing, but a pending state starts anew.
+    /// changes nothing, but a pending state starts over.
     pub fn update(
         &mut self,
         detected: Option<DetectedState>,

@@ -36,6 +36,7 @@ pub use screen::AgentScreen;
 /// The state of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum AgentState {
     /// The agent works.
     Working,

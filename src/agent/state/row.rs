@@ -12,6 +12,7 @@ const EDGE_CHARS_MIN: usize = 10;
 
 /// The kind of a row of an agent's screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum RowKind {
     /// The agent's answers and questions, tool output, typed input.
     Text,

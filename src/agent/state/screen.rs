@@ -11,7 +11,7 @@ use crate::event::Cursor;
 /// let rows = ["⏺ It is.", "──────", "❯ ", "──────", "  ? for shortcuts", "me@host:~/a$ "];
 /// let detected = rules.detect(&AgentScreen::of(&rows)).unwrap();
 /// assert_eq!((detected.agent.as_str(), detected.state), ("shell", AgentState::Idle));
-/// // Files quote screens: what an editor shows is nobody's.
+/// // Files quote screens: an editor's screen has no state.
 /// let screen = AgentScreen { program: Some("vim"), ..AgentScreen::of(&rows[..5]) };
 /// assert_eq!(rules.detect(&screen), None);
 /// ```

@@ -50,7 +50,7 @@ token_counts!(CopilotTokens, "inputTokens", "outputTokens");
 pub struct CopilotEvents {
     /// The usage of the next message.
     usage: TokenUsage,
-    /// Whether the round's message calls tools, so that another round follows; `None` before the
+    /// True if the round's message calls tools, so that another round follows; `None` before the
     /// message.
     calls_tools: Option<bool>,
 }

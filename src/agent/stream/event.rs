@@ -11,6 +11,7 @@ use crate::event::{ExecutionId, TdEvent};
     missing_docs,
     reason = "the fields are those of the events of the same name"
 )]
+#[non_exhaustive]
 pub enum AgentEvent {
     /// A prompt went to the model.
     PromptSent {

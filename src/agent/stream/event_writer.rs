@@ -50,7 +50,7 @@ pub(super) struct EventWriter {
     pub out: Vec<AgentEvent>,
     /// The format of the stream; records of other formats are foreign.
     pub format: Option<StreamFormat>,
-    /// Whether a sub-agent wrote the records, where the format shows it.
+    /// True if a sub-agent wrote the records; `None` where the format does not show it.
     pub is_sub_agent: Option<bool>,
     tools: ToolCalls,
     status: StreamStatus,

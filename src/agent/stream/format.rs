@@ -74,6 +74,7 @@ impl StreamFormat {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Format {
     /// Any format: JSON of an unknown agent or plain text where none is recognised.
     #[default]

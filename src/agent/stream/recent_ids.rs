@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The ids to remember: more than any session has tools. Copies of a record stand near it, or in a
+/// The ids to remember: more than any session has tools. Copies of a record are near it, or in a
 /// resumed file.
 const IDS_MAX: usize = 65_536;
 
@@ -14,7 +14,7 @@ pub(super) struct RecentIds {
     order: VecDeque<u64>,
 }
 
-/// Returns the hash that stands for an id.
+/// Returns the hash that represents an id.
 pub(super) fn hash(id: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);

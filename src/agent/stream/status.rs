@@ -27,7 +27,7 @@ pub enum StreamStatus {
     Interrupted,
 }
 
-/// What may follow the records that show the status; a reader of a growing file waits for it.
+/// A record that may follow those that show the status; a reader of a growing file waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FollowUp {
     /// Nothing that the records announce.

@@ -11,12 +11,13 @@ pub struct ChangeContext {
     pub at: Duration,
     /// The cause of a redraw of the whole screen.
     pub redraw_cause: RedrawCause,
-    /// Whether a full-screen program is shown.
+    /// A full-screen program is shown.
     pub alternate: bool,
 }
 
 /// A cause for programs to redraw their whole screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RedrawCause {
     /// No redraw.
     #[default]

@@ -224,7 +224,7 @@ mod tests {
     proptest! {
         /// For all divisions into parts, the lines are read once and in order.
         #[test]
-        fn parts_make_the_whole(text in "[ab\n]{0,60}", step in 1..20_u64) {
+        fn parts_cover_all_lines(text in "[ab\n]{0,60}", step in 1..20_u64) {
             let file = file_with(text.as_bytes());
             let len = text.len() as u64;
             let (mut all, mut block) = (String::new(), Block::default());
@@ -243,7 +243,7 @@ mod tests {
         }
 
         #[test]
-        fn so_do_blocks(text in "[ab\n]{0,60}", sizes in proptest::collection::vec(1..9_usize, 0..40)) {
+        fn blocks_cover_all_lines(text in "[ab\n]{0,60}", sizes in proptest::collection::vec(1..9_usize, 0..40)) {
             let mut stream = BlockStream::new(Box::new(Pieces(text.clone().into_bytes(), sizes)));
             let (mut all, mut block) = (String::new(), Block::default());
             while stream.next(&mut block).unwrap() {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_shrinks_is_at_its_end() {
+    fn a_shortened_file_ends_early() {
         let file = file_with(b"one\ntwo\n");
         let mut block = Block::default();
         read_part(&file, 4..400, 400, &mut block).unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_an_error_is_read_and_then_it_is_told() {
+    fn data_before_an_error_are_read_first() {
         /// Fails once only.
         struct Broken(bool);
         impl Read for Broken {
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_takes_no_memory() {
+    fn an_endless_line_takes_no_memory() {
         struct Endless(u64);
         impl Read for Endless {
             fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {

@@ -196,7 +196,7 @@ mod tests {
 
         /// A text that matches is never skipped, however its line is written.
         #[test]
-        fn what_matches_as_text_matches_as_json(
+        fn a_matching_text_matches_as_json(
             pattern in proptest::sample::select(PATTERNS.to_vec()),
             text in r#"[ab/\\"\n\t\x0c\x1b é]{0,8}"#,
             how in proptest::collection::vec(any::<u8>(), 1..8),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_match_is_no_candidate() {
+    fn lines_that_cannot_match_are_no_candidates() {
         for (pattern, line) in [
             ("needle", r#"{"text":"hay\n"}"#),
             (r"a\nb", r#"{"text":"a b"}"#),

@@ -94,7 +94,7 @@ fn queries() -> Vec<Query> {
 }
 
 #[test]
-fn nothing_that_matches_is_skipped() {
+fn no_matching_line_is_skipped() {
     for query in queries() {
         for block in [lines().join("\n"), lines().join("\n") + "\n"] {
             assert_eq!(found(&query, &block), expected(&query, &block), "{query:?}");
@@ -105,7 +105,7 @@ fn nothing_that_matches_is_skipped() {
 proptest! {
     /// In any order, cut anywhere, with anything between the lines.
     #[test]
-    fn nor_in_any_block(
+    fn no_matching_line_of_any_block_is_skipped(
         picks in proptest::collection::vec((0..15usize, any::<prop::sample::Index>(), any::<bool>()), 0..12),
     ) {
         let lines = lines();
@@ -125,7 +125,7 @@ proptest! {
 }
 
 #[test]
-fn few_lines_are_checked_at() {
+fn few_lines_are_parsed() {
     let block = lines().join("\n");
     for (query, most) in [
         (Query::all().kind("OutputGap"), 6),
@@ -142,7 +142,7 @@ fn few_lines_are_checked_at() {
 }
 
 #[test]
-fn what_is_no_expression_is_said_in_one_line() {
+fn an_invalid_expression_is_a_one_line_error() {
     for pattern in ["(", "a{1000}{1000}{1000}", "[", r"\p{Nope}", "(?<=x)"] {
         let error = Query::all().text(pattern).unwrap_err();
         assert!(error.is_invalid_input());

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_event_is_counted() {
+    fn invalid_lines_are_counted() {
         let text = "{\"seq\":0,\"ts\":\"2026-01-21T10:00:01Z\",\"event\":{\"type\":\"LogOpened\",\"execution_id\":\"a\",\"schema\":1,\"version\":\"0\",\"host\":\"h\",\"pid\":1,\"first_seq\":1}}\n\
             {\"seq\":1,\"ts\":\"2026-01-21T10:00:01Z\",\"event\":{\"type\":\"X\",\"execution_id\":\"a\"}}\n\
             \0\0\0\n\n \r\nbroken\n{\"seq\":2,\"ts\":\"20";

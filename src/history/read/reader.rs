@@ -97,14 +97,14 @@ enum LogFile {
 
 /// The file that is being read.
 enum CurrentFile {
-    Nothing,
+    None,
     File {
         file: Arc<File>,
         path: Arc<Path>,
         next: u64,
         len: u64,
     },
-    BlockStream(BlockStream, Arc<Path>),
+    Stream(BlockStream, Arc<Path>),
 }
 
 impl std::fmt::Debug for CurrentFile {
@@ -145,21 +145,16 @@ impl LogReader {
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
         let files = RunFiles::list(&dir).map_err(failed)?;
-        let mut newest = Vec::new();
-        if let Some(file) = files.newest {
-            let len = file.metadata().map_err(failed)?.len();
-            newest.push(LogFile::Open(file, run.path().join(EVENTS), len));
-        }
-        let closed = files
-            .closed
-            .iter()
-            .map(|closed| LogFile::Closed(closed.number));
-        let inputs = closed.chain(newest).collect();
-        Ok(Self::over(
-            inputs,
-            Some(dir),
-            Arc::new(BlockParser::new(query, keeps_lines)),
-        ))
+        let newest = match files.newest {
+            Some(file) => {
+                let len = file.metadata().map_err(failed)?.len();
+                Some((file, len))
+            }
+            None => None,
+        };
+        let closed = files.closed.iter().map(|closed| closed.number);
+        let parser = Arc::new(BlockParser::new(query, keeps_lines));
+        Ok(Self::up_to(closed, newest, dir, parser))
     }
 
     /// Reads a single file of lines at any path, compressed or not; also a pipe.
@@ -169,19 +164,17 @@ impl LogReader {
     pub fn open_file(path: &Path, query: Query) -> Result<Self> {
         let failed = |cause| Error::file("cannot read", path, cause);
         let file = File::open(path).map_err(failed)?;
-        let about = file.metadata().map_err(failed)?;
-        if about.is_dir() {
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
             return Err(Error::invalid("this is a directory, not a log:").at(path));
         }
         let parser = Arc::new(BlockParser::new(query, true));
-        let mut reader = Self::over(VecDeque::new(), None, parser);
-        if about.is_file() {
-            let input = LogFile::Open(file, path.to_owned(), about.len());
-            reader = Self::over([input].into(), None, reader.parser);
-        } else {
-            reader.current =
-                CurrentFile::BlockStream(BlockStream::new(Box::new(file)), path.into());
+        if metadata.is_file() {
+            let input = LogFile::Open(file, path.to_owned(), metadata.len());
+            return Ok(Self::over([input].into(), None, parser));
         }
+        let mut reader = Self::over(VecDeque::new(), None, parser);
+        reader.current = CurrentFile::Stream(BlockStream::new(Box::new(file)), path.into());
         Ok(reader)
     }
 
@@ -226,7 +219,7 @@ impl LogReader {
             block_bytes,
             inputs,
             dir,
-            current: CurrentFile::Nothing,
+            current: CurrentFile::None,
             parser,
             pool,
             buffer: BlockBuffer::default(),
@@ -269,7 +262,7 @@ impl LogReader {
     fn next_source(&mut self) -> Option<(BlockSource, Arc<Path>)> {
         loop {
             match &mut self.current {
-                CurrentFile::Nothing => {
+                CurrentFile::None => {
                     let input = self.inputs.pop_front()?;
                     match self.begin(input) {
                         Ok(current) => self.current = current,
@@ -288,9 +281,9 @@ impl LogReader {
                         let (file, len) = (Arc::clone(file), *len);
                         return Some((BlockSource::Part { file, part, len }, Arc::clone(path)));
                     }
-                    self.current = CurrentFile::Nothing;
+                    self.current = CurrentFile::None;
                 }
-                CurrentFile::BlockStream(stream, path) => {
+                CurrentFile::Stream(stream, path) => {
                     let mut block = Block::default();
                     match stream.next(&mut block) {
                         Ok(true) => return Some((BlockSource::Block(block), Arc::clone(path))),
@@ -300,7 +293,7 @@ impl LogReader {
                             self.report.problem(error);
                         }
                     }
-                    self.current = CurrentFile::Nothing;
+                    self.current = CurrentFile::None;
                 }
             }
         }
@@ -312,18 +305,18 @@ impl LogReader {
             LogFile::Closed(number) => {
                 // Only a run's directory has closed files.
                 let Some(dir) = &self.dir else {
-                    return Ok(CurrentFile::Nothing);
+                    return Ok(CurrentFile::None);
                 };
                 let name = |cause| {
                     let name = crate::history::rotate::ClosedFile::plain(number).name();
                     Error::file("cannot read", &dir.join(&name), cause)
                 };
                 let (file, closed) = open_closed(dir, number).map_err(name)?;
-                let about = file.metadata().map_err(name)?;
-                if self.is_too_old(about.mtime()) {
-                    return Ok(CurrentFile::Nothing);
+                let metadata = file.metadata().map_err(name)?;
+                if self.is_too_old(metadata.mtime()) {
+                    return Ok(CurrentFile::None);
                 }
-                (file, dir.join(&closed.name()), about.len())
+                (file, dir.join(&closed.name()), metadata.len())
             }
         };
         let mut magic = [0; GZIP_MAGIC.len()];
@@ -331,7 +324,7 @@ impl LogReader {
         let path = path.into();
         if read.is_ok_and(|read| read == magic.len()) && magic == GZIP_MAGIC {
             let unpacked = MultiGzDecoder::new(BufReader::with_capacity(BLOCK_BYTES, file));
-            return Ok(CurrentFile::BlockStream(
+            return Ok(CurrentFile::Stream(
                 BlockStream::new(Box::new(unpacked)),
                 path,
             ));

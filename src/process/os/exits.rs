@@ -15,7 +15,8 @@ use crossbeam_channel::Sender;
 
 use super::epoll::{EpollSet, is_ready};
 use super::pidfd::{self, ExitInfo};
-use super::procfs::{self, Stat};
+use super::procfs;
+use crate::child::{Stat, stat};
 use crate::error::{Error, Result};
 use crate::thread::{self, Handle, Panicked};
 use crate::track::Death;
@@ -120,7 +121,7 @@ impl ProcessWatcher {
             Some(shared) if shared.entries().len() < PIDFDS_MAX => pidfd::open(pid).ok(),
             _ => None,
         };
-        let stat = procfs::stat(pid).filter(is_meant)?;
+        let stat = stat(pid).filter(is_meant)?;
         let polled = WatchedProcess {
             pid,
             started: stat.started,

@@ -8,6 +8,7 @@ mod procfs;
 mod exits;
 mod terminals;
 
+pub(crate) use crate::child::{Stat, stat};
 pub(crate) use exits::{ExitWatch, ProcessWatcher, WatchedProcess};
-pub(crate) use procfs::{Stat, age, arguments, children, directory, standard_output, stat};
+pub(crate) use procfs::{age, arguments, children, directory, standard_output};
 pub(crate) use terminals::TerminalWatch;

@@ -1,9 +1,10 @@
-//! Processes in `/proc`: status, command line, directory and children.
+//! Processes in `/proc`: exit status, command line, directory and children.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
+use crate::child::{Stat, processes, stat};
 use crate::track::Death;
 
 /// The clock ticks per second in `/proc`: `USER_HZ`, which is 100 on every Linux machine.
@@ -11,49 +12,6 @@ const TICKS_A_SECOND: u64 = 100;
 
 /// The most bytes of a command line that are read: it may have megabytes.
 const COMMAND_BYTES_MAX: usize = 4096;
-
-/// The status of a process, see proc_pid_stat(5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub pid: u32,
-    pub is_zombie: bool,
-    pub parent: u32,
-    pub group: u32,
-    pub session: u32,
-    /// The foreground group of its terminal. `None` without a terminal.
-    pub foreground: Option<u32>,
-    /// The start time in clock ticks since boot. Together with the pid it identifies the process.
-    pub started: u64,
-    /// The address of its arguments, which a fork shares and another program does not. 0 for a process of
-    /// another user.
-    pub arguments: u64,
-    /// The status that wait(2) returns for a zombie; 0 for a process of another user.
-    exit_code: i32,
-}
-
-/// Reads the status of a process; `None` when it is gone, or outside of Linux.
-pub(crate) fn stat(pid: u32) -> Option<Stat> {
-    parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// Parses a line of `stat`. Its second field is a name in parentheses, which may contain any character.
-fn parse_stat(pid: u32, text: &str) -> Option<Stat> {
-    let (_, fields) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-    // The manual counts from 1, and the third field is the first one here.
-    let field = |number: usize| fields.get(number - 3).copied();
-    Some(Stat {
-        pid,
-        is_zombie: matches!(field(3)?, "Z" | "X"),
-        parent: field(4)?.parse().ok()?,
-        group: field(5)?.parse().ok()?,
-        session: field(6)?.parse().ok()?,
-        foreground: field(8)?.parse().ok(),
-        started: field(22)?.parse().ok()?,
-        arguments: field(48)?.parse().ok()?,
-        exit_code: field(52)?.parse().ok()?,
-    })
-}
 
 /// Returns how a process ended that has not been reaped; `None` where that is not visible.
 pub(super) fn zombie_exit(pid: u32, started: u64) -> Option<Death> {
@@ -123,12 +81,8 @@ pub(crate) fn children(pid: u32) -> Vec<Stat> {
 }
 
 fn search_children(parent: u32) -> Vec<Stat> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let names = entries.flatten().map(|entry| entry.file_name());
-    let stats = names.filter_map(|name| stat(name.to_str()?.parse().ok()?));
-    let mut children: Vec<Stat> = stats.filter(|stat| stat.parent == parent).collect();
+    let children = processes().into_iter().flatten();
+    let mut children: Vec<Stat> = children.filter(|stat| stat.parent == parent).collect();
     // Within a tick the pids give the order, except when they wrap around.
     children.sort_by_key(|stat| (stat.started, stat.pid));
     children
@@ -149,22 +103,6 @@ pub(crate) fn age(stat: &Stat) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_name_of_a_process_may_look_like_other_fields() {
-        let rest = "0 ".repeat(13);
-        let stat = format!(
-            "7 (a) S 1) Z 5 6 7 34816 4242 {rest} 99 {} 4096 0 0 0 512",
-            "0 ".repeat(25)
-        );
-        let stat = parse_stat(7, &stat).unwrap();
-        assert_eq!((stat.parent, stat.group, stat.session), (5, 6, 7));
-        assert_eq!((stat.foreground, stat.started), (Some(4242), 99));
-        assert_eq!((stat.arguments, stat.exit_code), (4096, 512));
-        assert!(stat.is_zombie);
-        assert_eq!(parse_stat(7, "7 (a) S 1 2"), None);
-        assert_eq!(parse_stat(7, ""), None);
-    }
 
     #[test]
     fn an_exit_is_a_status_or_a_signal() {

@@ -1,4 +1,4 @@
-//! Exports: text that reads as the pane did, and a recording that ends at its screen when it is played.
+//! Exports: text that equals the pane's output, and a recording that ends with the pane's screen.
 
 use std::fs;
 
@@ -10,10 +10,10 @@ use crate::cli::{assert_code, run, text};
 use crate::observed::{Observed, Replay};
 use crate::support::TmuxServer;
 
-/// What the pane of a recorded scene does; see there.
+/// The actions of the pane in a recorded scene.
 const SCENE: &str = include_str!("../../../src/face/asciicast/recorded/program.sh");
 
-/// The first line of an asciicast v3, as strict readers take it.
+/// The first line of an asciicast v3, parsed strictly.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
@@ -74,7 +74,7 @@ fn trimmed(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_recording_that_is_played_ends_at_the_real_screen() {
+fn a_played_recording_ends_with_the_real_screen() {
     let server = TmuxServer::new();
     let path = server.directory().join("program.sh");
     fs::write(&path, SCENE).unwrap();
@@ -116,14 +116,14 @@ fn a_recording_that_is_played_ends_at_the_real_screen() {
     assert_eq!(trimmed(&rows.join("\n")), screen);
     let all = trimmed(&whole.terminal.screen().text().join("\n"));
     let end = &all[all.len() - screen_joined.len().min(all.len())..];
-    // Of its first line a part may have scrolled off.
+    // A part of its first line may have scrolled off.
     assert_eq!(end[1..], screen_joined[1..]);
 
-    // The first line stood there before.
+    // The first line was there before observation began.
     let exported = run(&["export", "rec", "--format", "text"], &data);
     assert_code(&exported, 0);
     assert_eq!(trimmed(&text(&exported.stdout)), joined[1..]);
-    // By its id, into a file, and the one pane by its name.
+    // By the id of the run into a file, and the only pane by its name.
     let file = data.join("rec.cast");
     let file_name = file.to_str().unwrap();
     let args = [
@@ -141,7 +141,7 @@ fn a_recording_that_is_played_ends_at_the_real_screen() {
 }
 
 #[test]
-fn text_is_what_was_printed() {
+fn text_export_equals_the_printed_text() {
     let server = TmuxServer::new();
     let numbers = "tmux wait-for go; seq -f 'a line that is longer than the pane is wide, number %.0f.' 1 3000; \
                    echo 'the end'; exec cat";
@@ -164,7 +164,7 @@ fn text_is_what_was_printed() {
     printed.push("the end".to_owned());
     let exported = text(&exported.stdout);
     let exported: Vec<&str> = exported.lines().collect();
-    // The session keeps 2000 rows: what is lost for certain stands in its place.
+    // The session keeps 2000 rows: a gap represents what is certainly lost.
     if gaps.is_empty() {
         assert_eq!(exported, printed);
     } else {
@@ -176,7 +176,7 @@ fn text_is_what_was_printed() {
 }
 
 #[test]
-fn wrong_usage_is_one_line() {
+fn wrong_usage_is_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
     record(temp.path(), "job", &[(0, "a"), (1000, "b")]);
     for (args, says) in [

@@ -1,4 +1,5 @@
-//! Followers of a log that somebody else writes: all that is there and all that comes, once, in order, to the end.
+//! Followers of a log that another process writes: they get everything once and in order, to the
+//! end.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -25,7 +26,7 @@ fn log(run: &str, data: &Path, more: &[&str]) -> Running {
     Running::start(program(&args, data))
 }
 
-/// Follows a run to its end, as the documentation says.
+/// Follows a run to its end, as the documentation shows.
 #[track_caller]
 fn to_the_end(run: &RunDirectory) -> Vec<Envelope> {
     let mut log = Follower::open(run, Query::all()).unwrap();
@@ -49,7 +50,7 @@ fn to_the_end(run: &RunDirectory) -> Vec<Envelope> {
     seen
 }
 
-/// What is there now.
+/// Returns the numbers of the events that exist now.
 #[track_caller]
 fn there(log: &mut Follower) -> Vec<u64> {
     let mut seqs = Vec::new();
@@ -60,7 +61,7 @@ fn there(log: &mut Follower) -> Vec<u64> {
 }
 
 #[test]
-fn a_second_process_shows_the_earlier_line_and_the_live_one_and_ends_with_the_run() {
+fn another_process_follows_a_run_to_its_end() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     tmux.new_session("job", 80, 24, ECHO);
     let socket = tmux.socket().display().to_string();
@@ -90,14 +91,14 @@ fn a_second_process_shows_the_earlier_line_and_the_live_one_and_ends_with_the_ru
         assert_eq!(seen.matches("the earlier line").count(), 1, "{seen}");
         assert_eq!(seen.matches("the live line").count(), 1, "{seen}");
     }
-    // And whoever comes when it is over gets what was shown, at once.
+    // A late follower gets everything at once.
     let after = log("job", data.path(), &[]).end();
     assert_code(&after, 0);
     assert_eq!(text(&after.stdout), shown);
 }
 
 #[test]
-fn across_rotations_every_line_comes_once_and_in_order_whenever_one_joins() {
+fn followers_get_every_line_once_across_rotations() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     // Some hundred kilobytes, in bursts.
     let flood = "read go; i=1; while [ $i -lt 12000 ]; do seq -f 'the line %.0f of the flood' $i $((i+99)); \
@@ -156,7 +157,7 @@ fn across_rotations_every_line_comes_once_and_in_order_whenever_one_joins() {
 }
 
 #[test]
-fn in_this_process_too_every_number_comes_once_while_files_come_and_go() {
+fn a_follower_in_this_process_gets_every_number_once() {
     let temp = tempfile::tempdir().unwrap();
     let rotation = Rotation {
         bytes_max: 16 * 1024,
@@ -171,7 +172,7 @@ fn in_this_process_too_every_number_comes_once_while_files_come_and_go() {
             thread::spawn(move || to_the_end(&run))
         })
         .collect();
-    // One that looks only now and then, when many files were closed in between.
+    // A follower that rarely polls, so that many files are closed in between.
     let mut lazy = Follower::open(&run, Query::all()).unwrap();
     let mut seen = Vec::new();
     for from in (1..4001).step_by(500) {
@@ -186,7 +187,7 @@ fn in_this_process_too_every_number_comes_once_while_files_come_and_go() {
 }
 
 #[test]
-fn a_line_that_is_being_written_is_waited_for() {
+fn an_incomplete_line_is_waited_for() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("a");
@@ -204,7 +205,7 @@ fn a_line_that_is_being_written_is_waited_for() {
         file.write_all(&[*byte]).unwrap();
         assert_eq!(there(&mut log), [0; 0]);
     }
-    // Who comes now does not take it for a line either.
+    // A new follower does not read it as a line either.
     let mut late = Follower::open(&run, Query::all()).unwrap();
     assert_eq!(there(&mut late), [1, 2]);
     file.write_all(b"\n").unwrap();
@@ -216,7 +217,7 @@ fn a_line_that_is_being_written_is_waited_for() {
 }
 
 #[test]
-fn one_signal_ends_a_follower_at_once_and_in_order() {
+fn one_signal_ends_a_follower_in_order() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("a");
@@ -240,7 +241,7 @@ fn one_signal_ends_a_follower_at_once_and_in_order() {
 }
 
 #[test]
-fn what_others_do_to_the_file_does_not_hang_it() {
+fn changes_to_the_file_do_not_hang_a_follower() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("a");
@@ -250,13 +251,13 @@ fn what_others_do_to_the_file_does_not_hang_it() {
     bench.fill("a", 1..101);
     process.wait_for("\"seq\":100,");
     assert_eq!(there(&mut log).len(), 100);
-    // Removed, and made again by its writer.
+    // Removed, and created again by its writer.
     fs::remove_file(run.events_path()).unwrap();
     assert_eq!(there(&mut log), [0; 0]);
     bench.advance(Duration::from_secs(2));
     bench.fill("a", 101..111);
     assert_eq!(there(&mut log), (101..111).collect::<Vec<u64>>());
-    // Cut to nothing.
+    // Truncated to nothing.
     let file = OpenOptions::new()
         .write(true)
         .open(run.events_path())
@@ -266,7 +267,7 @@ fn what_others_do_to_the_file_does_not_hang_it() {
     bench.advance(Duration::from_secs(2));
     bench.fill("a", 111..121);
     assert_eq!(there(&mut log), (111..121).collect::<Vec<u64>>());
-    // Replaced by another one.
+    // Replaced by another file.
     let other = run.path().join("other");
     let mut line = serde_json::to_vec(&token("a", 121, super::at(0))).unwrap();
     line.push(b'\n');
@@ -276,7 +277,7 @@ fn what_others_do_to_the_file_does_not_hang_it() {
     bench.advance(Duration::from_secs(2));
     bench.fill("a", 122..125);
     assert_eq!(there(&mut log), [122, 123, 124]);
-    // The whole run is gone: so is its end.
+    // The whole run is removed, and so is its end.
     let away = temp.path().join("away");
     fs::rename(run.path(), &away).unwrap();
     fs::remove_dir_all(&away).unwrap();
@@ -289,7 +290,7 @@ fn what_others_do_to_the_file_does_not_hang_it() {
 }
 
 #[test]
-fn a_filter_holds_for_what_comes_too() {
+fn a_filter_applies_to_new_lines() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(
         temp.path(),

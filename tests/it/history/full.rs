@@ -1,4 +1,5 @@
-//! A data directory on a disk that is full for a while: the observation goes on, what is lost is said once and counted, and the log goes on when there is room.
+//! A data directory on a disk that is full for a while: observation continues, losses are reported
+//! once and counted, and the log continues when there is room.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -12,17 +13,17 @@ use crate::cli::{Running, assert_code, on, program, run, text};
 use crate::support::{CEILING, TmuxServer};
 use crate::writer::SmallDisk;
 
-/// More than waits for a disk in memory, as it is printed.
+/// More than can be pending in memory, as printed.
 const FLOOD_BYTES: usize = 14 * 1024 * 1024;
 
 #[test]
-fn three_megabytes_that_are_full_stop_nobody_and_hide_nothing() {
+fn a_full_disk_stops_nothing_and_hides_nothing() {
     let server = TmuxServer::new();
     let data = server.directory().join("data");
     let Some(_disk) = SmallDisk::mount(&data, "size=3m") else {
         return;
     };
-    // Wide lines, so that there is much of them in each look.
+    // Wide lines, so that each capture contains many bytes.
     let line = "x".repeat(380);
     let flood = format!(
         "i=1; while :; do seq -f '%.0f {line}' $i $((i+99)); i=$((i+100)); sleep 0.01; done"
@@ -78,7 +79,7 @@ fn three_megabytes_that_are_full_stop_nobody_and_hide_nothing() {
     assert_eq!(said.matches("No space left").count(), 1, "{said}");
     assert_eq!(said.matches("is written again").count(), 1, "{said}");
 
-    // Who looked on has all of it.
+    // A live subscriber has all of it.
     let shown: Vec<u64> = seen
         .iter()
         .map(String::as_str)
@@ -87,7 +88,7 @@ fn three_megabytes_that_are_full_stop_nobody_and_hide_nothing() {
         .filter_map(|line| line["seq"].as_u64())
         .collect();
     assert_eq!(shown, (1..=shown.len() as u64).collect::<Vec<_>>());
-    // The log has the same, but for what it says it has not.
+    // The log has the same, except for the losses that it reports.
     let run_directory = DataDir::new(&data).run(&"full".into());
     let kept = events_of(&files(run_directory.path()));
     let next = accounted(kept.iter().map(|(event, _)| event), 1);
@@ -109,7 +110,7 @@ fn three_megabytes_that_are_full_stop_nobody_and_hide_nothing() {
         "{}",
         lost.len()
     );
-    // The loss is said with its number.
+    // The report of the loss contains the number.
     let counted = format!("is written again; {} events are missing", lost.len());
     assert!(said.contains(&counted), "{counted}: {said}");
     let printed = run(&["log", "full", "--json"], &data);

@@ -1,4 +1,5 @@
-//! kill -9 in the middle of a flood, again and again, on one run: what was written is whole, and the next one goes on.
+//! Kills a watching program repeatedly during a flood of one run: written lines are whole, and the
+//! next program continues.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,7 @@ const FLOOD: &str =
 
 const RUN: &str = "flood";
 
-/// Starts to watch, as one run.
+/// Starts watching as one run.
 #[track_caller]
 fn watch(server: &TmuxServer, data: &Path, more: &[&str]) -> Running {
     let socket = server.socket().display().to_string();
@@ -35,7 +36,7 @@ fn watch(server: &TmuxServer, data: &Path, more: &[&str]) -> Running {
     Running::start(program(&on(&socket, &args), data))
 }
 
-/// Takes so many events of output.
+/// Waits for this many events of output.
 #[track_caller]
 fn until_output(watch: &Running, events: usize) {
     let mut seen = 0;
@@ -45,7 +46,7 @@ fn until_output(watch: &Running, events: usize) {
     }
 }
 
-/// What `runs --json` says of the run.
+/// Returns what `runs --json` prints for the run.
 #[track_caller]
 fn listed(data: &Path) -> Value {
     let output = run(&["runs", "--json"], data);
@@ -55,8 +56,8 @@ fn listed(data: &Path) -> Value {
     runs.remove(0)
 }
 
-/// Checks that all whole lines of the files are events with numbers that go on from 1, and that
-/// only the newest file may end in the middle of a line.
+/// Checks that all whole lines of the files are events with contiguous numbers from 1, and that
+/// only the newest file may end within a line.
 #[track_caller]
 fn whole(directory: &Path) -> Vec<(Envelope, Vec<u8>)> {
     let files = files(directory);
@@ -77,7 +78,7 @@ fn survives(kills: usize, more: &[&str]) -> usize {
     let mut before = 0;
     for kill in 0..kills {
         let mut watch = watch(&server, data.path(), more);
-        // Each a little later in its life than the one before.
+        // Each kill is a little later than the previous one.
         until_output(&watch, 1 + kill * 3);
         watch.signal(Signal::KILL);
         watch.child.wait().unwrap();
@@ -109,7 +110,7 @@ fn survives(kills: usize, more: &[&str]) -> usize {
     let listed = listed(data.path());
     assert_eq!(listed["state"], "completed", "{listed}");
     assert_eq!(listed["events"], last["seq"], "{listed}");
-    // `log` prints each whole line as it stands, and nothing else.
+    // `log` prints each whole line unchanged, and nothing else.
     let printed = run(&["log", RUN, "--json"], data.path());
     assert_code(&printed, 0);
     assert!(printed.stderr.is_empty(), "{printed:#?}");
@@ -129,23 +130,23 @@ fn survives(kills: usize, more: &[&str]) -> usize {
 }
 
 #[test]
-fn six_kills_in_mid_flood_leave_whole_lines_whose_numbers_go_on() {
+fn kills_leave_whole_lines_with_contiguous_numbers() {
     survives(6, &[]);
 }
 
 #[test]
-fn so_do_kills_while_files_are_closed_and_packed() {
+fn kills_during_rotation_leave_whole_lines() {
     let entries = survives(8, &["--rotate-size", "20k"]);
     assert!(entries > 6, "it was to rotate: {entries}");
 }
 
 #[test]
-fn the_lock_of_the_dead_holds_nobody_up() {
+fn the_lock_of_a_killed_process_is_free() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     server.new_session("job", 80, 24, FLOOD);
     let first = watch(&server, data.path(), &[]);
     until_output(&first, 1);
-    // While it lives another one observes without a log, and says who has it.
+    // While it lives, another observer observes without a log and names the holder.
     let second = watch(&server, data.path(), &[]);
     until_output(&second, 1);
     second.signal(Signal::INT);

@@ -1,4 +1,5 @@
-//! Who comes late, or is slow, and wants everything: `Engine::timeline` goes over from the log to what happens.
+//! Late and slow readers that need everything: `Engine::timeline` continues from the log to live
+//! events.
 
 use std::path::Path;
 use std::thread;
@@ -30,7 +31,7 @@ fn emit(emitter: &EventEmitter, tokens: std::ops::Range<u32>) {
     }
 }
 
-/// All that comes until the end; nothing is to be missing.
+/// Returns all events to the end; none may be missing.
 #[track_caller]
 fn all(timeline: &mut Timeline) -> Vec<Envelope> {
     let take = |delivery: Delivery| match delivery {
@@ -40,7 +41,7 @@ fn all(timeline: &mut Timeline) -> Vec<Envelope> {
     timeline.iter().map(take).collect()
 }
 
-/// The next so many deliveries.
+/// Returns the next deliveries.
 #[track_caller]
 fn some(timeline: &mut Timeline, count: usize) -> Vec<Delivery> {
     let next = |_| timeline.recv_timeout(CEILING).unwrap();
@@ -56,7 +57,7 @@ fn seqs(deliveries: &[Delivery]) -> Vec<u64> {
     deliveries.iter().map(seq).collect()
 }
 
-/// Its number; of a gap, which a bus that is full may leave even here, the first.
+/// Returns its number; of a gap, which a full bus may leave even here, the first.
 fn first_number(envelope: &Envelope) -> u64 {
     match envelope.event {
         TdEvent::LogGap { first_seq, .. } => first_seq,
@@ -65,7 +66,7 @@ fn first_number(envelope: &Envelope) -> u64 {
 }
 
 #[test]
-fn whoever_comes_in_mid_flood_gets_every_number_once() {
+fn a_late_reader_gets_every_number_once() {
     const EACH: u32 = 15_000;
     let temp = tempfile::tempdir().unwrap();
     let engine = engine(temp.path(), 10_000);
@@ -75,10 +76,10 @@ fn whoever_comes_in_mid_flood_gets_every_number_once() {
     thread::scope(|scope| {
         let floods =
             [&job, &job, &job, &other].map(|source| scope.spawn(move || emit(source, 0..EACH)));
-        // Each joins when the one before has gone over to the live stream or is on the way there.
+        // Each reader joins while the previous one reaches the live stream.
         for join in 0..6_u64 {
             let wanted = join * 5_000;
-            // Or when the floods are over: on a busy machine most of them may be refused.
+            // Or when the floods are over: on a busy machine most readers may be refused.
             while floods.iter().any(|flood| !flood.is_finished())
                 && events
                     .recv_timeout(Duration::from_millis(10))
@@ -99,7 +100,7 @@ fn whoever_comes_in_mid_flood_gets_every_number_once() {
     assert_eq!(accounted(&kept, 1), u64::from(3 * EACH) + 1);
     for (from, reader) in readers {
         let events = reader.join().unwrap();
-        // A gap that begins before what was asked for belongs to it as well.
+        // A gap that begins before the requested number is delivered, too.
         let first = first_number(&events[0]);
         let begins = first..=events[0].seq.unwrap();
         assert!(begins.contains(&from), "{begins:?} for {from}");
@@ -113,32 +114,32 @@ fn whoever_comes_in_mid_flood_gets_every_number_once() {
 }
 
 #[test]
-fn who_is_slow_is_healed_from_the_log() {
+fn a_slow_reader_gets_dropped_events_from_the_log() {
     let temp = tempfile::tempdir().unwrap();
     let engine = engine(temp.path(), 16);
     let job = emitter(&engine, "job");
     let mut timeline = engine.timeline("job", 1);
     let mut seen = Vec::new();
-    // Always more than the lane holds, and always less is read than has come.
+    // Always more than the lane holds, and always fewer events are read than arrive.
     for round in 0..100 {
         emit(&job, round * 50..round * 50 + 50);
         seen.extend(seqs(&some(&mut timeline, 10)));
     }
     assert_eq!(seen, (1..=1000).collect::<Vec<u64>>());
     engine.shutdown();
-    // What is left comes after the end, too.
+    // The rest arrives after the end, too.
     let rest = all(&mut timeline);
     assert_eq!(accounted(&rest, 1001), 5001);
     assert_eq!(timeline.recv().unwrap_err(), RecvError);
 }
 
 #[test]
-fn without_a_log_it_says_exactly_how_many_are_missing() {
+fn without_a_log_missing_events_are_counted() {
     let engine = Builder::new().capacity(16).start().unwrap();
     let job = emitter(&engine, "job");
     let mut early = engine.timeline("job", 1);
     emit(&job, 0..1000);
-    // The end of the bus: all has arrived by then.
+    // The bus has ended: everything has arrived.
     let mut late = engine.timeline("job", 1);
     emit(&job, 1000..1010);
     engine.shutdown();
@@ -155,13 +156,13 @@ fn without_a_log_it_says_exactly_how_many_are_missing() {
 }
 
 #[test]
-fn what_somebody_removed_from_the_log_is_missing_and_counted() {
+fn events_removed_from_the_log_are_counted_as_missing() {
     let temp = tempfile::tempdir().unwrap();
     let first = engine(temp.path(), 16);
     let job = emitter(&first, "job");
     for round in 0..20 {
         emit(&job, round * 100..round * 100 + 100);
-        // All of it is through before more comes, so that it is no single write.
+        // Everything is written before more arrives, so that there are several writes.
         some(&mut first.timeline("job", u64::from(round) * 100 + 1), 100);
     }
     first.shutdown();
@@ -193,13 +194,13 @@ fn what_somebody_removed_from_the_log_is_missing_and_counted() {
 }
 
 #[test]
-fn after_a_restart_it_begins_at_the_very_first_event() {
+fn after_a_restart_a_timeline_begins_with_the_first_event() {
     let temp = tempfile::tempdir().unwrap();
     let first = engine(temp.path(), 16);
     emit(&emitter(&first, "job"), 0..300);
     first.shutdown();
     let second = engine(temp.path(), 16);
-    // Before the run is gone on with, and afterwards.
+    // Before the run is resumed, and afterwards.
     let mut before = second.timeline("job", 1);
     let job = emitter(&second, "job");
     let mut after = second.timeline("job", 1);
@@ -223,13 +224,13 @@ fn after_a_restart_it_begins_at_the_very_first_event() {
 }
 
 #[test]
-fn who_observes_without_a_log_does_not_take_anothers_for_its_own() {
+fn an_observer_without_a_log_ignores_the_log_of_another() {
     let temp = tempfile::tempdir().unwrap();
     let (first, second) = (engine(temp.path(), 16), engine(temp.path(), 16));
     emit(&emitter(&first, "job"), 0..100);
     some(&mut first.timeline("job", 1), 100);
     let job = emitter(&second, "job");
-    // Number 1 is the warning that says so.
+    // Number 1 is the warning about it.
     emit(&job, 0..49);
     let mut timeline = second.timeline("job", 1);
     emit(&job, 49..52);

@@ -1,4 +1,4 @@
-//! History from outside: logs on real disks, written by real writers and read by everybody else.
+//! History from outside: logs on real disks, written by real writers and read by the program.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -32,7 +32,7 @@ mod runs;
 #[cfg(feature = "cli")]
 mod secrets;
 
-/// One file of a log, unpacked.
+/// An event file, decompressed.
 #[derive(Debug)]
 struct LogFile {
     path: PathBuf,
@@ -54,7 +54,7 @@ impl LogFile {
         Self { path, name, bytes }
     }
 
-    /// Its whole lines, each of which must be one.
+    /// Returns its whole lines, each of which must be an event.
     #[track_caller]
     fn lines(&self) -> Vec<(Envelope, &[u8])> {
         let whole = self
@@ -75,8 +75,8 @@ impl LogFile {
     }
 }
 
-/// The paths of a run's event files, the oldest first; of one that is there both plain and packed,
-/// the packed one.
+/// Returns the paths of a run's event files, oldest first; of a file in both forms, the compressed
+/// one.
 #[track_caller]
 fn paths(run: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = fs::read_dir(run)
@@ -90,17 +90,17 @@ fn paths(run: &Path) -> Vec<PathBuf> {
     paths.sort();
     let packed: Vec<PathBuf> = paths.clone();
     paths.retain(|path| !packed.contains(&PathBuf::from(format!("{}.gz", path.display()))));
-    // Digits stand before letters, so the newest is the last.
+    // Digits sort before letters, so the newest is the last.
     paths
 }
 
-/// All of a run's event files, the oldest first.
+/// Returns all of a run's event files, oldest first.
 #[track_caller]
 fn files(run: &Path) -> Vec<LogFile> {
     paths(run).into_iter().map(LogFile::read).collect()
 }
 
-/// The names of a run's closed files that are plain, packed or not.
+/// Returns the names of a run's closed files in plain form.
 #[track_caller]
 fn plain_files(run: &Path) -> Vec<String> {
     let names = fs::read_dir(run).unwrap();
@@ -110,8 +110,8 @@ fn plain_files(run: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Checks that each file begins with a header line whose number is the one of the event that comes
-/// next; the events of all files, and their lines as they stand there.
+/// Checks that each file begins with a header line whose number is that of the next event. Returns
+/// the events of all files and their lines.
 #[track_caller]
 fn events_of(files: &[LogFile]) -> Vec<(Envelope, Vec<u8>)> {
     let mut events = Vec::new();
@@ -147,8 +147,8 @@ fn events_of(files: &[LogFile]) -> Vec<(Envelope, Vec<u8>)> {
     events
 }
 
-/// Checks that each number from `first` on is there once, in order, as itself or in a gap; the one
-/// after the last.
+/// Checks that each number from `first` on occurs once and in order, as an event or in a gap.
+/// Returns the number after the last.
 #[track_caller]
 fn accounted<'a>(events: impl IntoIterator<Item = &'a Envelope>, first: u64) -> u64 {
     let mut next = first;
@@ -164,7 +164,7 @@ fn accounted<'a>(events: impl IntoIterator<Item = &'a Envelope>, first: u64) -> 
     next
 }
 
-/// So many milliseconds into what is recorded here.
+/// Returns the time this many milliseconds after the beginning of a recorded run.
 #[cfg(feature = "cli")]
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_micros(START_MICROS + millis * 1000)
@@ -174,7 +174,7 @@ fn at(millis: i64) -> Timestamp {
 #[cfg(feature = "cli")]
 const START_MICROS: i64 = 1_768_989_600_000_000;
 
-/// An event out of its JSON.
+/// Parses an event.
 #[cfg(feature = "cli")]
 #[track_caller]
 fn event(seq: u64, ts: Timestamp, event: &serde_json::Value) -> Envelope {
@@ -182,8 +182,7 @@ fn event(seq: u64, ts: Timestamp, event: &serde_json::Value) -> Envelope {
     parse_line(line.to_string().as_bytes()).unwrap()
 }
 
-/// Records a run of a session of which each line was printed so many milliseconds into it; it has
-/// ended.
+/// Records an ended run of a session whose lines were printed at these milliseconds.
 #[cfg(feature = "cli")]
 #[track_caller]
 fn record(data: &Path, id: &str, lines: &[(i64, &str)]) -> RunDirectory {
@@ -216,7 +215,7 @@ fn record(data: &Path, id: &str, lines: &[(i64, &str)]) -> RunDirectory {
     run
 }
 
-/// Lines of JSON, each of which must be some.
+/// Parses lines of JSON, of which there must be some.
 #[cfg(feature = "cli")]
 #[track_caller]
 fn values(bytes: &[u8]) -> Vec<serde_json::Value> {
@@ -226,7 +225,7 @@ fn values(bytes: &[u8]) -> Vec<serde_json::Value> {
     text.lines().map(read).collect()
 }
 
-/// That it ended with wrong usage, in one line, and printed nothing.
+/// Checks that the program failed with wrong usage, in one line, and printed nothing.
 #[cfg(feature = "cli")]
 #[track_caller]
 fn assert_wrong_usage(output: &std::process::Output, says: &str) {

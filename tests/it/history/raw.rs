@@ -1,4 +1,5 @@
-//! Raw recordings: on a disk that is full for a while, without secrets, and as what an export is made of.
+//! Raw recordings on a disk that is full for a while, without secrets, and as the source of an
+//! export.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -42,7 +43,7 @@ fn files(run: &RunDirectory) -> Vec<RecordingFile> {
 
 type Event = (f64, char, String);
 
-/// The events of a cast, each line of which must be whole.
+/// Returns the events of a recording, each line of which must be whole.
 #[track_caller]
 fn events(cast: &str) -> Vec<Event> {
     assert!(
@@ -68,7 +69,7 @@ fn assert_warning(warnings: &Receiver<String>, part: &str) {
     assert!(warning.contains(part), "{warning}");
 }
 
-/// A run on a small disk, and the filler that makes it full.
+/// Returns a run on a small disk, and the file that fills the disk.
 fn full(disk: &Path) -> (RunDirectory, std::path::PathBuf) {
     let directory = DataDir::new(disk).run(&"job".into());
     drop(directory.open(RunInfo::default(), at(0)).unwrap());
@@ -99,7 +100,7 @@ fn a_full_disk_is_warnings_once_and_what_is_missing_has_a_marker() {
     let recorder = writer.record(&directory, "").unwrap();
     let pane = PaneId::from("%1");
     recorder.begin(&pane, (80, 24), b"", at(0));
-    // The disk has room for the first of these only; 16 MiB wait, and the rest has no room.
+    // The disk has room for the first of these only; 16 MiB are queued, and the rest has no room.
     let line = format!("{}\r\n", "x".repeat(998));
     let piece = line.repeat(100);
     writer.begin_shutdown();
@@ -169,7 +170,7 @@ fn the_end_does_not_wait_for_a_disk_that_stays_full() {
         "{report:?}"
     );
     assert!(report.lost[0].cause.contains("No space left"), "{report:?}");
-    // What is there is whole.
+    // The written lines are whole.
     for file in files(&directory) {
         let cast = fs::read_to_string(&file.path).unwrap();
         if !cast.is_empty() {
@@ -291,12 +292,12 @@ fn an_export_uses_the_raw_recordings_if_there_are_any() {
     assert!((seconds - 7.0).abs() < 1e-9, "{seconds}");
     assert_eq!(with(&["--from-log"]), (of_log.clone(), String::new()));
     assert_eq!(with(&["--pane", "%1"]).0, from_bytes);
-    // Half a line, as somebody who was killed leaves it, is no line; another tape goes on.
+    // An incomplete line, as a killed writer leaves it, is skipped; another recording follows.
     let path = &files(&directory)[1].path;
     let mut torn = OpenOptions::new().append(true).open(path).unwrap();
     torn.write_all(b"[1.0,\"o\",\"ha").unwrap();
     assert_eq!(with(&[]).0, from_bytes);
-    // Two panes: which one?
+    // Two panes: the export cannot choose.
     record_twice(&directory, "%2", |recorder, pane, begin| {
         recorder.bytes(pane, b"other", at(begin));
     });

@@ -1,4 +1,4 @@
-//! `log` on files as they come: torn, broken, foreign, of the future; and what of them is asked for.
+//! `log` on damaged and foreign files and files of later versions, with and without filters.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use std::process::Output;
 use super::{assert_wrong_usage, at, values};
 use crate::cli::{Running, assert_code, ends_quietly_unread, program, run, text};
 
-/// A run whose newest file has these bytes.
+/// Returns a run whose newest file has these bytes.
 fn run_with(data: &Path, bytes: &[u8]) -> PathBuf {
     let run = data.join("runs/job");
     fs::create_dir_all(&run).unwrap();
@@ -38,14 +38,15 @@ fn seqs(output: &Output) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_no_event_is_passed_over_counted_and_said_with_its_place() {
+fn invalid_lines_are_skipped_counted_and_located() {
     let temp = tempfile::tempdir().unwrap();
     let (one, two, three) = (
         warning(1, 0, "job", "a"),
         warning(2, 1, "job", "b"),
         warning(3, 2, "job", "c"),
     );
-    // Half a line that another goes on in, nothing at all, zeros of a crash, text, no UTF-8.
+    // An incomplete line that another one continues, nothing at all, zeros of a crash, text,
+    // invalid UTF-8.
     let mut bytes = format!("{one}\n").into_bytes();
     let first_broken = bytes.len();
     bytes.extend(format!("{}{two}\n\n{two}\n", &two[..40]).into_bytes());
@@ -66,7 +67,7 @@ fn what_is_no_event_is_passed_over_counted_and_said_with_its_place() {
         );
         assert_eq!(said.lines().count(), 2, "{said}");
     }
-    // The same packed.
+    // The same compressed.
     let packed = temp.path().join("packed.gz");
     let mut encoder = flate2::write::GzEncoder::new(
         fs::File::create(&packed).unwrap(),
@@ -80,7 +81,8 @@ fn what_is_no_event_is_passed_over_counted_and_said_with_its_place() {
         text(&output.stderr).contains("5 lines are no events"),
         "{output:#?}"
     );
-    // And cut off in the middle of its packing: what there is comes, and an error tells the rest.
+    // The same cut within the compressed data: the events before the cut are read, and an error
+    // reports the rest.
     let half = fs::read(&packed).unwrap();
     fs::write(&packed, &half[..half.len() - 10]).unwrap();
     let output = run(&["log", packed.to_str().unwrap(), "--json"], temp.path());
@@ -89,7 +91,7 @@ fn what_is_no_event_is_passed_over_counted_and_said_with_its_place() {
 }
 
 #[test]
-fn what_is_not_known_is_passed_through_unchanged() {
+fn unknown_data_pass_unchanged() {
     let temp = tempfile::tempdir().unwrap();
     let lines = concat!(
         r#"{"ts":"2026-01-21T10:00:00Z","event":{"type":"LoopStarted","execution_id":"job","loop_type":"Phase","task":"Add auth"}}"#,
@@ -116,14 +118,14 @@ fn what_is_not_known_is_passed_through_unchanged() {
 }
 
 #[test]
-fn filters_see_the_text_as_it_was_printed() {
+fn filters_match_the_printed_text() {
     let temp = tempfile::tempdir().unwrap();
     let lines = [
         warning(1, 0, "job", "plain needle"),
         warning(2, 1000, "job", "a \"quoted\" needle\tand\ttabs"),
         warning(3, 2000, "other", "two\nlines of needle"),
         warning(4, 3000, "other", "an \u{1b}[31mescape"),
-        // Others write the same letters in another way.
+        // Other writers write the same letters differently.
         warning(5, 4000, "job", "a nee dle").replace("nee dle", "n\\u0065edle"),
         warning(6, 5000, "job", "漢字 needles"),
         warning(7, 6000, "job", r"back\slash/needle"),
@@ -141,7 +143,7 @@ fn filters_see_the_text_as_it_was_printed() {
         (&["--grep", r"back\\slash/n"], vec![7]),
         (&["--grep", "字 n"], vec![6]),
         (&["--grep", "(?i)NEEDLE"], vec![1, 2, 3, 5, 6, 7]),
-        // Not in the JSON, nor in its names.
+        // Filters match neither the JSON nor its names.
         (&["--grep", "seq"], vec![]),
         (&["--grep", "message"], vec![]),
         (&["--grep", r"\\t"], vec![]),
@@ -172,7 +174,7 @@ fn filters_see_the_text_as_it_was_printed() {
     ] {
         let args: Vec<&str> = more.iter().copied().chain(["--json"]).collect();
         assert_eq!(seqs(&log(temp.path(), &args)), expected, "{more:?}");
-        // People see as many events.
+        // The output for people has as many events.
         let shown = log(temp.path(), more);
         assert_code(&shown, 0);
         assert_eq!(
@@ -186,7 +188,7 @@ fn filters_see_the_text_as_it_was_printed() {
 }
 
 #[test]
-fn what_is_not_there_is_said_in_one_line() {
+fn a_missing_run_is_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
     let there = run_with(temp.path(), b"");
     let path = |name: &str| there.join(name).display().to_string();
@@ -207,7 +209,7 @@ fn what_is_not_there_is_said_in_one_line() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_a_quiet_end() {
+fn a_broken_pipe_ends_quietly() {
     let temp = tempfile::tempdir().unwrap();
     let lines: String = (1..=20_000)
         .map(|seq| warning(seq, seq as i64, "job", "a line of some length") + "\n")
@@ -225,7 +227,7 @@ fn a_reader_that_leaves_is_a_quiet_end() {
 }
 
 #[test]
-fn what_is_no_file_is_not_waited_for() {
+fn a_named_pipe_does_not_block() {
     let temp = tempfile::tempdir().unwrap();
     let directory = run_with(temp.path(), b"");
     let events = directory.join("events.jsonl");
@@ -268,7 +270,7 @@ fn what_is_no_file_is_not_waited_for() {
             fs::remove_dir(&events).unwrap();
         }
     }
-    // A closed file in such a place is a problem, and the others are read.
+    // A directory in place of a closed file is a problem, and the other files are read.
     fs::write(&events, warning(9, 0, "job", "the newest") + "\n").unwrap();
     fifo(&directory.join("events.000001.jsonl"));
     symlink(&elsewhere, directory.join("events.000002.jsonl")).unwrap();

@@ -1,4 +1,4 @@
-//! Replaying a run: the same lines as its log, at its own pace or another.
+//! Replaying a run: the same lines as its log, at the original or another pace.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ fn recorded(data: &Path) {
     record(data, "job", &lines);
 }
 
-/// Runs to the end; what it printed, and how long that took.
+/// Runs to the end; returns the output and the time it took.
 #[track_caller]
 fn timed(args: &[&str], data: &Path) -> (String, Duration) {
     let began = Instant::now();
@@ -29,7 +29,7 @@ fn timed(args: &[&str], data: &Path) -> (String, Duration) {
 }
 
 #[test]
-fn it_shows_what_the_log_shows() {
+fn replay_prints_what_log_prints() {
     let temp = tempfile::tempdir().unwrap();
     recorded(temp.path());
     for format in [&[][..], &["--json"], &["--color", "always"]] {
@@ -49,10 +49,10 @@ fn it_shows_what_the_log_shows() {
 }
 
 #[test]
-fn it_takes_its_time_and_a_twentieth_of_it_if_asked_to() {
+fn replay_keeps_time_and_speed() {
     let temp = tempfile::tempdir().unwrap();
     recorded(temp.path());
-    // Never sooner; later only because the machine is busy with other tests.
+    // Never faster; slower only because other tests use the machine.
     let (_, took) = timed(&["replay", "job"], temp.path());
     assert!(took >= Duration::from_secs(4), "{took:?}");
     assert!(took < Duration::from_secs(8), "{took:?}");
@@ -65,7 +65,7 @@ fn it_takes_its_time_and_a_twentieth_of_it_if_asked_to() {
 }
 
 #[test]
-fn a_part_of_it_begins_at_once() {
+fn a_filtered_replay_begins_at_once() {
     let temp = tempfile::tempdir().unwrap();
     recorded(temp.path());
     let numbers = |shown: &str| -> Vec<u32> {
@@ -95,7 +95,7 @@ fn a_part_of_it_begins_at_once() {
             expected.collect::<Vec<_>>(),
             "{more:?}: {shown}"
         );
-        // Lines are labelled though the session's start is left out.
+        // Lines have labels although the session's start is filtered out.
         assert!(shown.lines().all(|line| line.contains("job")), "{shown}");
         assert!(took < Duration::from_secs(3), "{more:?}: {took:?}");
         let json: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
@@ -109,7 +109,7 @@ fn a_part_of_it_begins_at_once() {
 }
 
 #[test]
-fn a_signal_ends_it_and_wrong_usage_is_one_line() {
+fn a_signal_ends_a_replay_and_wrong_usage_is_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
     record(
         temp.path(),
@@ -117,7 +117,7 @@ fn a_signal_ends_it_and_wrong_usage_is_one_line() {
         &[(0, "the first"), (3_600_000, "an hour later")],
     );
     let mut replay = Running::start(program(&["replay", "slow"], temp.path()));
-    // It waits, and has shown what it has.
+    // It waits, and has printed what is due.
     replay.wait_for("the first");
     replay.signal(Signal::INT);
     let output = replay.end();

@@ -1,4 +1,5 @@
-//! Logs that go on in new files: what each file holds, what becomes of the closed ones, and what a crash or a disk can do in between.
+//! Logs that continue in new files: the content of each file, the compression of closed ones, and
+//! crashes and disk errors in between.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +27,7 @@ fn until_packed(bench: &Bench, id: &str) {
 }
 
 #[test]
-fn every_number_is_there_once_over_files_runs_and_reopenings() {
+fn every_number_exists_once_across_files_and_reopening() {
     let temp = tempfile::tempdir().unwrap();
     let mut next = 1;
     for round in 0..4 {
@@ -72,7 +73,7 @@ fn every_number_is_there_once_over_files_runs_and_reopenings() {
                 file.bytes.len()
             );
         }
-        // Files are closed when the next write has no room, and no earlier but at an end of a run.
+        // Files are closed when the next write has no room, and earlier only at the end of a run.
         let full = |len: usize| len as u64 > SMALL.bytes_max - 8 * 1024;
         assert!(closed.iter().all(|file| full(file.bytes.len())));
         let (events, lines): (Vec<_>, Vec<_>) = events_of(&files).into_iter().unzip();
@@ -86,7 +87,7 @@ fn every_number_is_there_once_over_files_runs_and_reopenings() {
 }
 
 #[test]
-fn a_file_that_is_old_is_closed_also_when_it_was_opened_again() {
+fn an_old_file_is_closed_after_reopening() {
     let temp = tempfile::tempdir().unwrap();
     let rotation = Rotation {
         bytes_max: u64::MAX,
@@ -107,7 +108,7 @@ fn a_file_that_is_old_is_closed_also_when_it_was_opened_again() {
     assert_eq!(count(), 2);
     bench.advance(Duration::from_secs(6));
     bench.fill("a", 7..9);
-    // Another writer goes on in the file, whose age counts from its first line.
+    // Another writer continues the file, whose age counts from its first line.
     let Bench { log, fake, .. } = bench;
     let _ = log.finish(fake.clock().now());
     let mut bench = Bench::rotating_by(temp.path(), rotation, fake);
@@ -131,7 +132,7 @@ fn a_file_that_is_old_is_closed_also_when_it_was_opened_again() {
 
 #[test]
 fn a_crash_between_two_files_loses_no_number() {
-    // What may stand in the place of the newest after it: nothing, or a file without a line.
+    // The newest file may be missing or without a line.
     for newest in [None, Some("")] {
         let temp = tempfile::tempdir().unwrap();
         let mut bench = Bench::rotating(temp.path(), SMALL);
@@ -140,7 +141,7 @@ fn a_crash_between_two_files_loses_no_number() {
         let run = bench.run("a");
         let closed = run.path().join("events.000001.jsonl");
         fs::rename(run.events_path(), &closed).unwrap();
-        // No last words: its metadata know no number.
+        // No final metadata: they contain no number.
         drop(bench);
         if let Some(text) = newest {
             fs::write(run.events_path(), text).unwrap();
@@ -159,7 +160,7 @@ fn a_crash_between_two_files_loses_no_number() {
 }
 
 #[test]
-fn so_it_is_when_the_closed_file_was_packed_and_the_next_has_a_header_only() {
+fn a_crash_after_compression_loses_no_number() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), SMALL);
     bench.open("a");
@@ -168,7 +169,7 @@ fn so_it_is_when_the_closed_file_was_packed_and_the_next_has_a_header_only() {
     until_packed(&bench, "a");
     let newest = fs::read(run.events_path()).unwrap();
     drop(bench);
-    // All but the header is cut off, as if it had not been written yet; and a part of it.
+    // Only the header is left, as if nothing else was written yet; then a part of the header.
     let header = newest.iter().position(|&byte| byte == b'\n').unwrap() + 1;
     let newest_file = files(run.path()).pop().unwrap();
     let (first, _) = &events_of(&[newest_file])[0];
@@ -181,7 +182,7 @@ fn so_it_is_when_the_closed_file_was_packed_and_the_next_has_a_header_only() {
 }
 
 #[test]
-fn a_closed_file_that_is_there_twice_is_read_once_and_kept_once() {
+fn a_file_in_both_forms_is_read_once_and_kept_once() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), SMALL);
     bench.open("a");
@@ -189,8 +190,8 @@ fn a_closed_file_that_is_there_twice_is_read_once_and_kept_once() {
     until_packed(&bench, "a");
     let run = bench.run("a");
     bench.finish();
-    // A crash after the packed file got its name, and before the plain one lost it; and one in the
-    // middle of packing.
+    // A crash after the compressed file got its name and before the plain one was removed; and one
+    // during compression.
     let packed = files(run.path());
     let plain = run.path().join("events.000001.jsonl");
     fs::write(&plain, &packed[0].bytes).unwrap();
@@ -215,13 +216,13 @@ fn a_closed_file_that_is_there_twice_is_read_once_and_kept_once() {
 }
 
 #[test]
-fn where_no_new_file_can_be_begun_the_old_one_goes_on_and_that_is_said_once() {
+fn a_failed_rotation_is_reported_once_and_the_file_grows() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), SMALL);
     bench.open("a");
     let run = bench.run("a");
     bench.fill("a", 1..50);
-    // The next name is taken: numbers end here.
+    // The next name is taken: there is no higher number.
     let last = run.path().join(format!("events.{}.jsonl", u32::MAX));
     fs::create_dir(&last).unwrap();
     bench.fill("a", 50..1000);
@@ -233,7 +234,7 @@ fn where_no_new_file_can_be_begun_the_old_one_goes_on_and_that_is_said_once() {
     bench.fill("a", 1000..1300);
     until_packed(&bench, "a");
     assert!(bench.notices().is_empty());
-    // Told again when it begins again.
+    // Reported again when it begins again.
     fs::create_dir(&last).unwrap();
     bench.fill("a", 1300..1800);
     let kinds = bench.notices();
@@ -246,7 +247,7 @@ fn where_no_new_file_can_be_begun_the_old_one_goes_on_and_that_is_said_once() {
 }
 
 #[test]
-fn a_write_that_is_longer_than_a_file_may_be_has_one_for_itself() {
+fn a_write_above_the_limit_has_its_own_file() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), SMALL);
     bench.open("a");

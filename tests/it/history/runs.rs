@@ -1,4 +1,4 @@
-//! The list of runs, and removing some: states as they are, nobody else's files touched.
+//! Listing and removing runs: correct states, and no other file touched.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ use crate::bench::{Bench, token};
 use crate::cli::{assert_code, run, text};
 use crate::support::{CEILING, wait_for};
 
-/// A line of `runs --json`, declared again: what is promised to programs.
+/// A line of `runs --json`, declared again: the contract with programs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Listed {
@@ -60,8 +60,7 @@ fn prune(data: &Path, more: &[&str]) -> Vec<String> {
     gone.into_iter().map(|run| run.execution_id).collect()
 }
 
-/// Runs that are in each of the states, the oldest first; the one that is running goes on as long
-/// as what is returned.
+/// Creates runs in each state, oldest first. One is open as long as the returned value lives.
 #[track_caller]
 fn in_each_state(data: &Path) -> Bench {
     let mut bench = Bench::rotating(data, Rotation::NEVER);
@@ -93,7 +92,7 @@ fn in_each_state(data: &Path) -> Bench {
 }
 
 #[test]
-fn each_is_listed_as_it_is_in_the_order_in_which_they_began() {
+fn runs_are_listed_in_order_with_their_state() {
     let temp = tempfile::tempdir().unwrap();
     assert!(listed(temp.path()).is_empty());
     assert_eq!(run(&["runs"], temp.path()).stdout, b"");
@@ -124,7 +123,7 @@ fn each_is_listed_as_it_is_in_the_order_in_which_they_began() {
             .map(|file| file.unwrap().metadata().unwrap().len())
             .sum();
         assert_eq!(run.size_bytes, size, "{}", run.execution_id);
-        // What runs has taken until now; the others until their last event.
+        // The duration of an open run counts until now, others until their last event.
         assert_eq!(run.duration_ms > 0, run.state == "running", "{run:?}");
     }
     let table = text(&run(&["runs"], temp.path()).stdout);
@@ -140,7 +139,7 @@ fn each_is_listed_as_it_is_in_the_order_in_which_they_began() {
 }
 
 #[test]
-fn logs_of_the_seed_are_listed_and_what_is_foreign_is_left_alone() {
+fn logs_of_the_seed_are_listed_and_other_files_ignored() {
     let temp = tempfile::tempdir().unwrap();
     let runs = temp.path().join("runs");
     // As in `001…`: no numbers, whole seconds, no metadata.
@@ -182,7 +181,7 @@ fn logs_of_the_seed_are_listed_and_what_is_foreign_is_left_alone() {
 }
 
 #[test]
-fn pruning_takes_the_oldest_and_never_what_is_written() {
+fn pruning_removes_the_oldest_and_never_an_open_run() {
     let temp = tempfile::tempdir().unwrap();
     let data = temp.path();
     let bench = in_each_state(data);
@@ -205,13 +204,13 @@ fn pruning_takes_the_oldest_and_never_what_is_written() {
     }
     assert_eq!(prune(data, &["--keep-runs", "5"]), [""; 0]);
     assert_eq!(prune(data, &["--keep-size", "none"]), [""; 0]);
-    // 10 GiB, where nothing is said.
+    // The default is 10 GiB.
     assert_eq!(prune(data, &[]), [""; 0]);
     assert_eq!(prune(data, &["--keep-runs", "4"]), ["done"]);
     let sizes: Vec<u64> = listed(data).iter().map(|run| run.size_bytes).collect();
     let keep = (sizes.iter().sum::<u64>() - sizes[0]).to_string();
     assert_eq!(prune(data, &["--keep-size", &keep]), ["failed"]);
-    // Links in a run lead out of it: only they go.
+    // Symbolic links in a run lead out of it: only the links are removed.
     let outside = data.join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("kept"), "").unwrap();
@@ -235,7 +234,7 @@ fn pruning_takes_the_oldest_and_never_what_is_written() {
 }
 
 #[test]
-fn a_run_that_ended_lately_is_kept_by_age() {
+fn a_recent_run_is_kept_by_age() {
     let temp = tempfile::tempdir().unwrap();
     record(temp.path(), "old", &[(0, "a line")]);
     let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
@@ -247,7 +246,7 @@ fn a_run_that_ended_lately_is_kept_by_age() {
 }
 
 #[test]
-fn names_are_told_as_they_are_and_lead_to_their_runs() {
+fn names_are_shown_unchanged_and_find_their_runs() {
     let temp = tempfile::tempdir().unwrap();
     let long = "a long name ".repeat(40);
     let names = [
@@ -264,7 +263,7 @@ fn names_are_told_as_they_are_and_lead_to_their_runs() {
         record(temp.path(), name, &[(number as i64 * 1000, "said once")]);
     }
     let mut runs = listed(temp.path());
-    // They were made at one time, so only their last events tell their order.
+    // They were created at the same time, so only their last events give their order.
     runs.sort_by_key(|run| run.last_event);
     assert_eq!(ids(&runs), names);
     for (listed, name) in runs.iter().zip(names) {
@@ -280,11 +279,11 @@ fn names_are_told_as_they_are_and_lead_to_their_runs() {
             1,
             "{name:?}"
         );
-        // The path leads there as well.
+        // The path names the run, too.
         let by_path = run(&["log", &listed.path, "--json"], temp.path());
         assert_eq!(by_path.stdout, printed.stdout, "{name:?}");
     }
-    // No name gives a terminal an order, or a line to itself.
+    // No name can control a terminal or occupy a line of its own.
     let table = text(&run(&["runs"], temp.path()).stdout);
     assert_eq!(table.lines().count(), names.len() + 1, "{table}");
     let plain = text(&run(&["runs", "--json"], temp.path()).stdout);
@@ -300,7 +299,7 @@ fn names_are_told_as_they_are_and_lead_to_their_runs() {
 }
 
 #[test]
-fn retention_is_looked_after_when_a_run_begins() {
+fn retention_is_applied_when_a_run_begins() {
     let temp = tempfile::tempdir().unwrap();
     for number in 0..5 {
         record(
@@ -333,7 +332,7 @@ fn retention_is_looked_after_when_a_run_begins() {
 }
 
 #[test]
-fn what_runs_does_not_know_is_refused_in_one_line() {
+fn unknown_arguments_of_runs_are_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
     for (args, says) in [
         (&["runs", "build"][..], "\"build\" is not known here"),

@@ -1,4 +1,5 @@
-//! Keys that a watched program prints: nothing that is kept or printed has twelve bytes of one.
+//! Keys that a watched program prints: nothing that is stored or printed contains twelve bytes of
+//! one.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,18 +13,18 @@ use crate::bench::scrambled;
 use crate::cli::{ECHO, Running, assert_code, on, program, run, text};
 use crate::support::TmuxServer;
 
-/// So many bytes in a row of a key count as given away.
+/// The number of consecutive bytes of a key that count as leaked.
 const GIVEN_AWAY: usize = 12;
 
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// Letters and digits that only look random; put together here, so that this file has no key.
+/// Returns letters and digits that look random, assembled here so that this file contains no key.
 fn letters(seed: u64, count: usize, of: &[u8]) -> String {
     let letter = |n: u64| char::from(of[(scrambled(seed * 1000 + n) % of.len() as u64) as usize]);
     (0..count as u64).map(letter).collect()
 }
 
-/// A key of each kind, by the name of its kind.
+/// Returns a key of each kind, with the name of the kind.
 fn keys() -> Vec<(&'static str, String)> {
     let some = |seed, count| letters(seed, count, LETTERS);
     vec![
@@ -43,7 +44,7 @@ fn keys() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A private key, as a file has it.
+/// Returns a private key in the form of a file.
 fn private_key() -> String {
     let dashes = "-----";
     let mut text = format!("{dashes}BEGIN OPENSSH {} KEY{dashes}\n", "PRIVATE");
@@ -54,7 +55,7 @@ fn private_key() -> String {
     text + &format!("{dashes}END OPENSSH {} KEY{dashes}\n", "PRIVATE")
 }
 
-/// What is to be found nowhere.
+/// The secrets that must not be found.
 struct Hidden(HashSet<Vec<u8>>);
 
 impl Hidden {
@@ -65,7 +66,7 @@ impl Hidden {
         Self(windows.map(<[u8]>::to_vec).collect())
     }
 
-    /// What of it these bytes give away.
+    /// Returns what these bytes leak.
     fn found_in(&self, bytes: &[u8]) -> Vec<String> {
         let found = bytes
             .windows(GIVEN_AWAY)
@@ -85,7 +86,7 @@ impl Hidden {
         );
     }
 
-    /// Looks through all files below a directory, unpacked, and all names.
+    /// Searches all files below a directory, decompressed, and all names.
     #[track_caller]
     fn check_all(&self, directory: &Path) -> usize {
         let mut count = 0;
@@ -104,14 +105,15 @@ impl Hidden {
     }
 }
 
-/// A pane's program that prints keys in every way, step by step, and what of it is a secret.
+/// Returns a pane's program that prints keys in every way, step by step, and the secrets in its
+/// output.
 fn program_of(server: &TmuxServer, name: &str) -> (String, Vec<String>) {
     let mut secrets: Vec<String> = keys().into_iter().map(|(_, key)| key).collect();
     let mut script = String::from("echo ready; tmux wait-for begin-NAME\n");
     for (kind, key) in keys() {
         script.push_str(&format!("echo 'there is {key} of the kind {kind}'\n"));
     }
-    // In two writes, of which the first is seen before the second comes; cut at several places.
+    // In two writes, of which the first is observed before the second; cut at several positions.
     for (number, cut) in [3, 9, 20, 40].into_iter().enumerate() {
         let key = format!(
             "sk-{}-api03-{}",
@@ -150,7 +152,7 @@ fn program_of(server: &TmuxServer, name: &str) -> (String, Vec<String>) {
     (format!("exec sh '{}'", path.display()), secrets)
 }
 
-/// Lets the program of a session go through its steps, each after the one before was seen.
+/// Runs the program's steps in a session, each after the previous one was observed.
 #[track_caller]
 fn steps(server: &TmuxServer, watch: &mut Running, name: &str) {
     let go = |channel: &str| server.tmux(&["wait-for", "-S", channel]);
@@ -189,9 +191,9 @@ fn stop(watch: Running) -> Output {
     output
 }
 
-/// Watches a pane of such a width that prints keys in every way.
+/// Watches a pane of this width that prints keys in every way.
 #[track_caller]
-fn nothing_is_given_away(width: u32) {
+fn assert_redacted(width: u32) {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let (command, secrets) = program_of(&server, "job");
     let pane = server.new_session("job", width, 24, &command);
@@ -204,7 +206,7 @@ fn nothing_is_given_away(width: u32) {
     hidden.check("stderr", &output.stderr);
     let files = hidden.check_all(data.path());
     assert!(files > 5, "it was to rotate: {files}");
-    // It was all there, and its kinds are.
+    // The output was complete, and contains the kinds of secrets.
     let printed = text(&output.stdout);
     let kinds = keys().into_iter().map(|(kind, _)| kind);
     for kind in kinds.chain(["password", "authorization", "private-key"]) {
@@ -228,17 +230,17 @@ fn nothing_is_given_away(width: u32) {
 }
 
 #[test]
-fn a_wide_pane_gives_nothing_away() {
-    nothing_is_given_away(200);
+fn secrets_in_a_wide_pane_are_redacted() {
+    assert_redacted(200);
 }
 
 #[test]
-fn neither_does_a_narrow_one_that_wraps_keys() {
-    nothing_is_given_away(30);
+fn wrapped_secrets_in_a_narrow_pane_are_redacted() {
+    assert_redacted(30);
 }
 
 #[test]
-fn what_stood_there_before_is_shown_without_keys() {
+fn the_baseline_is_redacted() {
     for width in [30, 200] {
         let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
         let path = server.directory().join("keys");
@@ -267,7 +269,7 @@ fn what_stood_there_before_is_shown_without_keys() {
 }
 
 #[test]
-fn names_of_sessions_and_windows_are_text_too() {
+fn names_of_sessions_and_windows_are_redacted() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let (first, second) = (keys()[3].1.clone(), keys()[4].1.clone());
     let hidden = Hidden::new([first.as_str(), &second]);
@@ -290,7 +292,7 @@ fn names_of_sessions_and_windows_are_text_too() {
 }
 
 #[test]
-fn only_an_explicit_flag_keeps_them() {
+fn only_an_explicit_flag_keeps_secrets() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     server.new_session("job", 200, 24, ECHO);
     let key = keys()[0].1.clone();
@@ -306,7 +308,7 @@ fn only_an_explicit_flag_keeps_them() {
 }
 
 #[test]
-fn rules_of_the_users_own_are_added() {
+fn rules_of_the_user_are_added() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     server.new_session("job", 200, 24, ECHO);
     let rule = |id: &str, begin: &str| {
@@ -314,7 +316,7 @@ fn rules_of_the_users_own_are_added() {
             "[[rule]]\nid = \"{id}\"\nkeywords = [\"{begin}\"]\nlead = '{begin}'\nbody = '[a-z0-9]'\nmin = 8\nhide = \"all\"\n"
         )
     };
-    // Where it is looked for, and where it is said to be.
+    // In the searched text and in the locations of matches.
     fs::write(data.path().join("redact.toml"), rule("house-key", "house_")).unwrap();
     let other = server.directory().join("other.toml");
     fs::write(&other, rule("garden-key", "garden_")).unwrap();
@@ -329,7 +331,7 @@ fn rules_of_the_users_own_are_added() {
         ),
     ] {
         let mut watch = start(&server, data.path(), more);
-        // The built-in ones hold all the same.
+        // The built-in rules still apply.
         let key = keys()[3].1.clone();
         server.tmux(&[
             "send-keys",

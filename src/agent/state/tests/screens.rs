@@ -1,9 +1,9 @@
 //! Whole screens of each agent in each state, drawn after what its program writes.
 //!
-//! They lie in `screens/`, one file an agent, which names at its top the sources that were read for
-//! the shapes; the words are ours. A line `=== NAME = AGENT STATE` stands above each; where a dialogue
-//! shows what it asks about, `: WHAT IT ASKS` follows. Those whose names begin with a version were
-//! captured from that version of the program, and shortened.
+//! The screens are in `screens/`, one file per agent, whose head names the sources of the shapes; the
+//! words are ours. A line `=== NAME = AGENT STATE` precedes each screen, followed by `: QUESTION`
+//! where a dialogue shows one. Names that begin with a version mark screens that were captured from
+//! that version of the program, and shortened.
 
 use super::{detect, detected_name};
 

@@ -2,7 +2,7 @@
 //!
 //! One message of the API is several lines, one per block, and what they show of its end depends on
 //! the version. The rule was fitted to labelled transcripts of versions 1 to 2.1.235: an answer in
-//! text ends a turn where its stop reason says so or later lines confirm it.
+//! text ends a turn where its stop reason states it or later lines confirm it.
 
 use std::borrow::Cow;
 

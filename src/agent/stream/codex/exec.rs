@@ -144,7 +144,7 @@ impl RecordHandler for CodexExec {
                 writer.failed(error, "turn.failed");
             }
             "error" => {
-                // The turn may continue (`Reconnecting... 1/5`); otherwise its end says so.
+                // The turn may continue (`Reconnecting... 1/5`); otherwise its end reports the failure.
                 record.message.as_str().clone_into(&mut self.error);
                 writer.warn(format!("codex reports: {}", record.message.as_str()));
             }

@@ -160,7 +160,7 @@ fn usage_of_a_run_is_that_of_its_result() {
         responses(&[INIT, &one, &two, &less]),
         ["response 5/1", "response 5/1"]
     );
-    // The counts of another run start anew.
+    // The counts of another run start over.
     assert_eq!(
         responses(&[INIT, &one, &taken, INIT, &two, &taken]),
         ["response 10/90", "response 10/90"]
