@@ -25,36 +25,37 @@
 //! without a log. The limit of the process is not changed.
 
 mod dir_handle;
+mod line;
 mod name;
-
-mod dir;
-
+mod replay_pace;
 mod rotate;
 
-mod line;
 mod metadata;
-mod run_index;
-
-mod events_file;
-mod lock;
-mod open_run;
 mod run_files;
 mod tail;
 
-mod active_run;
-mod chores;
-mod notice;
-mod pending;
-mod sync;
-mod writer;
+mod dir;
+mod events_file;
+mod lock;
 
 mod iteration;
 mod read;
 
-mod replay_pace;
+mod open_run;
+mod run_index;
+
 mod runs;
 
 mod prune;
+
+mod notice;
+mod pending;
+mod sync;
+
+mod active_run;
+mod chores;
+
+mod writer;
 
 pub use dir::{DataDir, RunDirectory};
 pub(crate) use dir_handle::DirHandle;

@@ -32,11 +32,11 @@ pub(crate) use encoder::{Encoder, EventCode};
 pub use files::RecordingFile;
 #[cfg(feature = "cli")]
 pub(crate) use join::RecordingJoiner;
-pub use raw::{LostRecording, RecordingReport};
 // The engine's side of the module; public for tests only.
 #[doc(hidden)]
 pub use raw::{RecordingWriter, RunRecorder};
 pub(crate) use screen::draw_screen;
+pub use writer::{LostRecording, RecordingReport};
 
 #[cfg(test)]
 mod encoder_tests;

@@ -12,23 +12,19 @@
 //! their content. The pane's id is encoded in the way of run directories. Each file is a complete
 //! recording with exact times: its `timestamp` and its intervals add up to the time of each event.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::pane_encoder::MissingOutput;
 use super::queue::{PaneInput, PaneMessage, RecordedRun, RecordingQueue};
-use super::writer::WriterThread;
+use super::writer::{OnWarning, RecordingReport, WriterThread};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
 use crate::history::RunDirectory;
 use crate::redact::Rules;
-use crate::thread::{self, Handle, Panicked};
+use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
-
-/// Takes warnings of the recording thread.
-pub(super) type OnWarning = Arc<dyn Fn(&ExecutionId, &str) + Send + Sync>;
 
 /// Writes raw recordings; owns the thread `td-raw`.
 ///
@@ -150,34 +146,6 @@ impl Drop for RecordingWriter {
         // An open queue would keep the thread waiting forever.
         self.queue.close();
     }
-}
-
-/// The result of writing raw recordings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use]
-#[non_exhaustive]
-pub struct RecordingReport {
-    /// The number of bytes written.
-    pub bytes_written: u64,
-    /// Recordings whose end could not be written.
-    pub lost: Vec<LostRecording>,
-    /// The disk did not respond in time: the thread still runs, and more may be missing.
-    pub timed_out: bool,
-    /// The panic of the thread.
-    pub panicked: Option<Panicked>,
-}
-
-/// A recording whose end could not be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LostRecording {
-    /// The run's execution.
-    pub execution_id: ExecutionId,
-    /// The pane.
-    pub pane: PaneId,
-    /// The directory of the recording.
-    pub path: PathBuf,
-    /// The error message of the system.
-    pub cause: String,
 }
 
 /// Records the panes of one run, from any thread. Cheap to clone; dropping the last clone ends the

@@ -10,7 +10,8 @@ use super::queue::{
     NextBatch, PaneInput, PaneMessage, QUEUE_BYTES_MAX, RecordedRun, RecordingMessage,
     RecordingQueue,
 };
-use super::raw::{RecordingReport, RecordingWriter};
+use super::raw::RecordingWriter;
+use super::writer::RecordingReport;
 use crate::clock::{Clock, FakeClock};
 use crate::event::{ExecutionId, PaneId};
 use crate::history::{DataDir, OpenRun, RunInfo};

@@ -2,6 +2,7 @@
 //! disk does.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +10,46 @@ use rustc_hash::FxHashMap;
 
 use super::pane_recording::{FILES_MAX, PaneRecording};
 use super::queue::{NextBatch, RecordingKey, RecordingMessage, RecordingQueue};
-use super::raw::{LostRecording, OnWarning, RecordingReport};
+use crate::event::{ExecutionId, PaneId};
 use crate::redact::Rules;
+use crate::thread::Panicked;
 use crate::timestamp::Timestamp;
 
 /// The time that output may wait for more of its burst; see `pane_encoder`.
 const BURST_WAIT: Duration = Duration::from_millis(16);
 /// The pause after an error: frequent retries do not empty a full disk.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Takes warnings of the recording thread.
+pub(super) type OnWarning = Arc<dyn Fn(&ExecutionId, &str) + Send + Sync>;
+
+/// The result of writing raw recordings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub struct RecordingReport {
+    /// The number of bytes written.
+    pub bytes_written: u64,
+    /// Recordings whose end could not be written.
+    pub lost: Vec<LostRecording>,
+    /// The disk did not respond in time: the thread still runs, and more may be missing.
+    pub timed_out: bool,
+    /// The panic of the thread.
+    pub panicked: Option<Panicked>,
+}
+
+/// A recording whose end could not be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRecording {
+    /// The run's execution.
+    pub execution_id: ExecutionId,
+    /// The pane.
+    pub pane: PaneId,
+    /// The directory of the recording.
+    pub path: PathBuf,
+    /// The error message of the system.
+    pub cause: String,
+}
 
 pub(super) struct WriterThread {
     queue: Arc<RecordingQueue>,

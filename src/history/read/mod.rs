@@ -11,16 +11,17 @@
 //! ```
 
 mod json_regex;
+mod query;
 
 mod line_filter;
-mod query;
 
 mod block;
 mod parse;
 
-mod follow;
 mod pool;
 mod reader;
+
+mod follow;
 
 pub use follow::Follower;
 pub use parse::LogRecord;
