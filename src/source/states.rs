@@ -221,9 +221,6 @@ impl States {
         let screen = &look.rows[look.history_rows()..];
         let mut rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
         let program = foreground_program(look.pid);
-        if self.program.is_none() && program.as_deref().is_some_and(shows_files) {
-            return None;
-        }
         // Below an agent in a tmux within this one, or on another host, stands that one's status line.
         rows.pop_if(|row| is_status_line(row));
         let judged = self.rules.judge(&Screen {
@@ -239,8 +236,10 @@ impl States {
         });
         // Another agent's rules say nothing of this one.
         judged.filter(|judged| {
+            let is_file = KnownAgent::named(&judged.agent).is_some()
+                && program.as_deref().is_some_and(shows_files);
             let runs = self.program.as_ref();
-            runs.is_none_or(|program| program.name() == judged.agent)
+            runs.map_or(!is_file, |program| program.name() == judged.agent)
         })
     }
 
