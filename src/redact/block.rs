@@ -1,36 +1,37 @@
-//! The inside of a private key that is written over many lines: what of it is key, and where it ends (pure).
+//! Blocks: private keys over many lines; finds the key's bytes and the block's end (pure).
 
 use super::scan::Span;
 
-/// Lines of one block at most: the largest keys in use have some 250.
+/// Maximum number of lines in a block; the largest keys in use have some 250.
 const LINES_MAX: u16 = 400;
-/// Bytes in a row that prose does not have, and lines of a key do.
+/// Minimum length of a run of key bytes; words of prose are shorter.
 const LONG_RUN: u16 = 20;
 
-/// Where in a block the text has come to.
+/// The position in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
     lines: u16,
-    /// Bytes of the key in a row, so far.
+    /// Length of the current run of key bytes.
     run: u16,
-    /// The run before, on the same line.
+    /// Length of the previous run on the same line.
     before: u16,
-    /// Whether both have digits only: numbers of lines stand before lines.
+    /// True if both runs consist of digits, such as line numbers.
     digits: bool,
-    /// In a header of the block (`Proc-Type: …`), whose rest is swallowed.
+    /// True in a header of the block (`Proc-Type: …`), whose rest is redacted.
     header: bool,
-    /// The last byte was a hyphen within a run: one more is the end.
+    /// True after a hyphen within a run; another one ends the block.
     hyphen: bool,
-    /// The line before was short: a key's last line is, two of them are something else.
+    /// True if the previous line was short. A key's last line is short; two short lines are no key.
     short: bool,
-    /// The longest run of this line.
+    /// Length of the longest run of this line.
     longest: u16,
-    /// The block was taken out before: what is not, is behind its end.
+    /// True if the block was redacted before; other text is after its end.
     redacted: bool,
 }
 
 impl Block {
-    /// Takes the text behind `at`: spans of the key, and where the block ends. `None`: it goes on.
+    /// Reads the text from `at`: adds spans of the key, and returns the block's end; `None` if it
+    /// continues.
     pub(super) fn take(
         &mut self,
         text: &[u8],
@@ -41,8 +42,10 @@ impl Block {
         while at < text.len() {
             let byte = text[at];
             let end = match byte {
-                b'\n' => self.line(),
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' | b'=' => self.key(byte),
+                b'\n' => self.end_line(),
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' | b'=' => {
+                    self.add_key_byte(byte)
+                }
                 _ if self.header => false,
                 b'-' if self.run > 0 && !self.hyphen && text.get(at + 1) != Some(&b'-') => {
                     self.hyphen = true;
@@ -55,9 +58,9 @@ impl Block {
                     self.header = true;
                     false
                 }
-                // Text within text: a line's end is written `\n`.
+                // Escaped text writes a newline as `\n`.
                 b'\\' => {
-                    self.pause();
+                    self.end_run();
                     self.before = 0;
                     false
                 }
@@ -70,7 +73,7 @@ impl Block {
                     None => true,
                 },
                 b' ' | b'\t' | b'\r' | b'"' | b'\'' | b',' | b'|' | b'>' | b'*' | b'#' | 0x80.. => {
-                    self.pause();
+                    self.end_run();
                     at += 1;
                     continue;
                 }
@@ -88,8 +91,8 @@ impl Block {
         None
     }
 
-    /// A line's end; whether the block ends with it.
-    pub(super) fn line(&mut self) -> bool {
+    /// Ends a line; returns true if the block ends with it.
+    pub(super) fn end_line(&mut self) -> bool {
         let longest = self.longest.max(self.run);
         let short = longest > 0 && longest < LONG_RUN && !self.header && !self.digits;
         let end = self.lines >= LINES_MAX || (short && self.short);
@@ -102,8 +105,8 @@ impl Block {
         end
     }
 
-    /// One more byte that may be the key's; whether it is rather a word.
-    fn key(&mut self, byte: u8) -> bool {
+    /// Adds a possible key byte; returns true if it belongs to a word of prose.
+    fn add_key_byte(&mut self, byte: u8) -> bool {
         if self.redacted {
             return true;
         }
@@ -120,7 +123,7 @@ impl Block {
         false
     }
 
-    fn pause(&mut self) {
+    fn end_run(&mut self) {
         if self.run > 0 {
             self.before = self.run;
             self.run = 0;

@@ -1,4 +1,4 @@
-//! The prefilter: finds keywords of all rules in one pass (pure).
+//! The prefilter: finds the keywords of all rules in one pass (pure).
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind, packed};
 use rustc_hash::FxHashMap;
@@ -6,20 +6,20 @@ use rustc_hash::FxHashMap;
 use super::rule::Rule;
 use crate::error::{Error, Result};
 
-/// Keywords of all rules, and which rules each stands for.
+/// The keywords of all rules, and the rules of each.
 #[derive(Debug)]
 pub(super) struct Finder {
-    search: Search,
-    /// For each keyword the rules that have it, in their order.
+    search: KeywordSearch,
+    /// The rules of each keyword, in order.
     rules: Vec<Vec<u16>>,
-    /// The longest keyword: what may lie cut at the end of a piece of text is shorter.
+    /// Length of the longest keyword; a truncated one at a text's end is shorter.
     pub(super) longest: usize,
 }
 
 #[derive(Debug)]
-enum Search {
+enum KeywordSearch {
     Nothing,
-    /// Vector instructions: several times as fast, for up to some sixty keywords.
+    /// Uses vector instructions: several times as fast, for up to about sixty keywords.
     Packed(packed::Searcher),
     Automaton(AhoCorasick),
 }
@@ -48,9 +48,9 @@ impl Finder {
             .extend(&words)
             .build();
         let search = match packed {
-            _ if words.is_empty() => Search::Nothing,
-            Some(searcher) => Search::Packed(searcher),
-            None => Search::Automaton(
+            _ if words.is_empty() => KeywordSearch::Nothing,
+            Some(searcher) => KeywordSearch::Packed(searcher),
+            None => KeywordSearch::Automaton(
                 AhoCorasick::builder()
                     .kind(Some(AhoCorasickKind::DFA))
                     .match_kind(MatchKind::LeftmostFirst)
@@ -67,19 +67,19 @@ impl Finder {
         })
     }
 
-    /// The first keyword at or behind `from`: where it lies, and its rules.
+    /// Returns the range of the first keyword at or after `from`, and its rules.
     pub(super) fn find(
         &self,
         text: &[u8],
         from: usize,
     ) -> Option<(std::ops::Range<usize>, &[u16])> {
         let (word, range) = match &self.search {
-            Search::Nothing => return None,
-            Search::Packed(searcher) => {
+            KeywordSearch::Nothing => return None,
+            KeywordSearch::Packed(searcher) => {
                 let found = searcher.find_in(text, aho_corasick::Span::from(from..text.len()))?;
                 (found.pattern(), found.start()..found.end())
             }
-            Search::Automaton(automaton) => {
+            KeywordSearch::Automaton(automaton) => {
                 let found =
                     automaton.find(aho_corasick::Input::new(text).span(from..text.len()))?;
                 (found.pattern(), found.start()..found.end())

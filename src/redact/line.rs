@@ -1,142 +1,147 @@
-//! Lines of a terminal: a secret may run from one into the next, around what is drawn between them (pure).
+//! Lines of a terminal: finds secrets that continue in the next line, across frames and indentation (pure).
 //!
 //! tmux joins the rows that it wrapped itself. A program that breaks its lines at the pane's edge
-//! looks different: a line that nearly fills the pane, and the secret's rest in the next one,
-//! behind an indentation or a frame. Lines are therefore read one by one, each with what the line
-//! before leaves.
+//! leaves a line that nearly fills the pane, and the secret's rest in the next line, after an
+//! indentation or a frame. Lines are therefore scanned one by one, each with the state of the line
+//! before.
 
 use unicode_width::UnicodeWidthStr;
 
-use super::rule::{GIVEN_AWAY, Rule};
-use super::scan::{End, Open, Set, Span};
-use super::stream::{Past, Scratch, masked};
-use super::value::Check;
+use super::rule::{LEAK_BYTES, Rule};
+use super::scan::{Continuation, RuleSet, Span, TextEnd};
+use super::stream::{Scratch, StreamState, redact_spans};
+use super::value::ValueCheck;
 
-/// How many columns a line may leave free at the pane's edge and count as broken there: a frame,
-/// a margin on both sides. (In a narrow pane a quarter of it.)
+/// Maximum number of free columns at the pane's edge of a broken line: a frame, and a margin on both
+/// sides. In a narrow pane, a quarter of its width.
 const MARGIN: usize = 12;
-/// A secret this long, at a line's end, may go on in the next line.
+/// Minimum length of a secret at a line's end that may continue in the next line.
 const LONG: usize = 40;
 
-/// What a line leaves for the next one.
+/// The state that a line leaves for the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum After {
-    /// The line was broken at the pane's edge, or a block goes on: the text goes on.
-    More(Past),
-    /// The line ended with a secret of this rule: what looks like its rest is its rest.
-    Perhaps(u16),
+pub(super) enum LineState {
+    /// The line was broken at the pane's edge, or a block continues.
+    Continues(StreamState),
+    /// The line ended with a secret of this rule: text that looks like its rest is its rest.
+    EndsWithSecret(u16),
 }
 
-/// The fewest columns of a line that may have been broken at the edge of a pane of this width; no
-/// line has so many where the width is not known.
-pub(super) fn enough(width: Option<u32>) -> usize {
+/// Returns the minimum number of columns of a line that may have been broken at the edge of a pane of
+/// this width. With an unknown width, no line is that long.
+pub(super) fn full_columns_min(width: Option<u32>) -> usize {
     width.map_or(usize::MAX, |width| {
         let width = width as usize;
         width - MARGIN.min(width / 4)
     })
 }
 
-/// Whether the line may have been broken at the edge of a pane of this width.
+/// Returns true if the line may have been broken at the edge of a pane of this width.
 ///
-/// One that is longer was wrapped by tmux, and it goes on all the same where it fills its last row:
-/// a program that takes the alternate screen makes tmux forget that the last row of the history is
-/// wrapped, and the rest of the line is then a line of its own.
+/// A longer line was wrapped by tmux, and may continue, too, if it fills its last row: a program that
+/// switches to the alternate screen makes tmux forget that the last row of the history is wrapped,
+/// and the rest of the line is then a line of its own.
 pub(super) fn nearly_full(line: &str, width: Option<u32>) -> bool {
-    let enough = enough(width);
-    // A character is never wider than its bytes are many.
-    line.len() >= enough
+    let columns_min = full_columns_min(width);
+    // A character never has more columns than bytes.
+    line.len() >= columns_min
         && width.is_some_and(|width| {
             let (columns, width) = (line.width(), width as usize);
-            (enough..=width).contains(&columns)
+            (columns_min..=width).contains(&columns)
                 || (columns > width && columns.checked_rem(width) == Some(0))
         })
 }
 
-/// Takes one line, without its newline; returns what it reads without secrets, and what it leaves.
+/// Redacts a line without its newline; returns the redacted text, if it differs, and the state for
+/// the next line.
 ///
-/// `end` is [`End::Cut`] for a line that may still grow.
-pub(super) fn take(
-    set: &Set,
-    before: Option<&After>,
+/// `end` is [`TextEnd::Cut`] for a line that may still grow.
+pub(super) fn redact_line(
+    set: &RuleSet,
+    before: Option<&LineState>,
     line: &str,
-    end: End,
+    end: TextEnd,
     width: Option<u32>,
     scratch: &mut Scratch,
-) -> (Option<String>, Option<After>) {
-    let near = nearly_full(line, width);
-    let stop = line.trim_end_matches(is_drawn).len();
+) -> (Option<String>, Option<LineState>) {
+    let is_full = nearly_full(line, width);
+    let stop = line.trim_end_matches(is_decoration).len();
     let mut start = 0;
-    let mut past = Past::default();
+    let mut state = StreamState::default();
     match before {
         None => {}
-        Some(After::More(more)) => {
-            past.clone_from(more);
+        Some(LineState::Continues(more)) => {
+            state.clone_from(more);
             let skip = indent(line, stop);
-            match past.open {
-                // A block knows frames, and keeps to lines that look like its own.
-                Open::Block(..) => {}
-                // The secret may as well have ended just there.
-                Open::Secret(rule) if !goes_on(set, rule, &line.as_bytes()[skip..stop]) => {
-                    past = Past::default();
+            match state.open {
+                // A block handles frames itself, and accepts only lines that look like its own.
+                Continuation::Block(..) => {}
+                // The secret may have ended exactly there.
+                Continuation::Secret(rule)
+                    if !may_continue(set, rule, &line.as_bytes()[skip..stop]) =>
+                {
+                    state = StreamState::default();
                 }
                 _ => start = skip,
             }
         }
-        Some(After::Perhaps(rule)) => {
+        Some(LineState::EndsWithSecret(rule)) => {
             let skip = indent(line, stop);
             if looks_like(&set.rules[usize::from(*rule)], &line.as_bytes()[skip..stop]) {
-                past.open = Open::Secret(*rule);
+                state.open = Continuation::Secret(*rule);
                 start = skip;
             }
         }
     }
-    let end = if near { End::Cut } else { end };
+    let end = if is_full { TextEnd::Cut } else { end };
     let text = &line[start..stop];
-    let mut spaced = between_words(set, &past);
-    let is_rest = matches!(past.open, Open::Secret(_));
-    let mut is_found = past.find(set, text, end, scratch);
+    let mut spaced = with_blank(set, &state);
+    let is_rest = matches!(state.open, Continuation::Secret(_));
+    let mut is_found = state.find(set, text, end, scratch);
     if is_rest {
-        // What is taken for the rest of a secret may be the name of another.
+        // The apparent rest of a secret may be the name of another one.
         let rest = std::mem::take(scratch.spans());
-        let mut fresh = Past::default();
+        let mut fresh = StreamState::default();
         is_found |= fresh.find(set, text, end, scratch);
-        let fresh_open = fresh.open != Open::No;
+        let fresh_open = fresh.open != Continuation::None;
         unite(scratch.spans(), rest);
         if fresh_open {
-            past = fresh;
+            state = fresh;
         }
     } else if !is_found && let Some(spaced) = &mut spaced {
         is_found = spaced.find(set, text, end, scratch);
         if is_found {
-            std::mem::swap(&mut past, spaced);
+            std::mem::swap(&mut state, spaced);
         }
     }
     let found = is_found.then(|| {
-        let text = masked(set, text, scratch.spans(), false);
+        let text = redact_spans(set, text, scratch.spans(), false);
         [&line[..start], &text, &line[stop..]].concat()
     });
-    past.marked = false;
-    let after = match &mut past.open {
-        Open::Block(_, block) => (!block.line()).then_some(After::More(past)),
-        _ if near => Some(After::More(past)),
-        Open::Secret(number) => {
+    state.is_marked = false;
+    let after = match &mut state.open {
+        Continuation::Block(_, block) => (!block.end_line()).then_some(LineState::Continues(state)),
+        _ if is_full => Some(LineState::Continues(state)),
+        Continuation::Secret(number) => {
             let rule = &set.rules[usize::from(*number)];
-            let long = scratch.last_span() >= LONG;
-            let goes_on = rule.max == usize::MAX && (rule.check == Check::None || long);
-            goes_on.then_some(After::Perhaps(*number))
+            let is_long = scratch.last_span() >= LONG;
+            let may_continue =
+                rule.max == usize::MAX && (rule.check == ValueCheck::None || is_long);
+            may_continue.then_some(LineState::EndsWithSecret(*number))
         }
-        Open::No => None,
+        Continuation::None => None,
     };
     (found, after)
 }
 
-/// Whether the text can begin with the rest of a secret: all of it is, or more than may be shown.
-fn goes_on(set: &Set, rule: u16, text: &[u8]) -> bool {
+/// Returns true if the text can begin with the rest of a secret: it consists of body bytes, or begins
+/// with more of them than may be shown.
+fn may_continue(set: &RuleSet, rule: u16, text: &[u8]) -> bool {
     let run = run(&set.rules[usize::from(rule)], text).len();
-    run == text.len() || run >= GIVEN_AWAY
+    run == text.len() || run >= LEAK_BYTES
 }
 
-/// Adds spans to others, in order, as one where they overlap.
+/// Adds spans to others, in order, and joins those that overlap.
 fn unite(spans: &mut Vec<Span>, more: Vec<Span>) {
     spans.extend(more);
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
@@ -149,34 +154,34 @@ fn unite(spans: &mut Vec<Span>, more: Vec<Span>) {
     });
 }
 
-/// The same past with a blank at its end, where a keyword waits in it: a line that was broken
-/// between words has lost the blank, or hides it behind the frame.
-fn between_words(set: &Set, past: &Past) -> Option<Past> {
-    set.finder.find(past.tail.as_bytes(), 0)?;
-    let mut spaced = past.clone();
+/// Returns the state with a blank at its end, if it contains a keyword: a line that was broken
+/// between words has lost the blank, or has it behind the frame.
+fn with_blank(set: &RuleSet, state: &StreamState) -> Option<StreamState> {
+    set.finder.find(state.tail.as_bytes(), 0)?;
+    let mut spaced = state.clone();
     spaced.tail.push(' ');
     spaced.is_clean = false;
     Some(spaced)
 }
 
-/// Blanks, frames, bullets: what is drawn beside text.
-fn is_drawn(c: char) -> bool {
+/// Returns true for blanks, frames and bullets around text.
+fn is_decoration(c: char) -> bool {
     c.is_whitespace() || matches!(c, '|' | '>') || !(c.is_ascii() || c.is_alphanumeric())
 }
 
 fn indent(line: &str, stop: usize) -> usize {
-    stop - line[..stop].trim_start_matches(is_drawn).len()
+    stop - line[..stop].trim_start_matches(is_decoration).len()
 }
 
-/// Whether the text begins with what looks like the rest of a secret.
+/// Returns true if the text begins with something that looks like the rest of a secret.
 fn looks_like(rule: &Rule, text: &[u8]) -> bool {
     let run = run(rule, text);
-    run.len() >= GIVEN_AWAY
+    run.len() >= LEAK_BYTES
         && run.iter().any(u8::is_ascii_digit)
         && run.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// What the text begins with that may be of such a secret.
+/// Returns the body bytes of the rule at the text's beginning.
 fn run<'a>(rule: &Rule, text: &'a [u8]) -> &'a [u8] {
     let bytes = text.iter().take_while(|b| rule.body[usize::from(**b)]);
     &text[..bytes.count()]

@@ -1,11 +1,11 @@
-//! Secrets in text, as data: keys and tokens are taken out of events before anybody sees them (pure).
+//! Redaction: removes keys and tokens from events before any lane receives them (pure).
 //!
-//! A rule (`rules.toml`) says what announces a secret and which bytes it runs over, so it can be
-//! followed through text that arrives in pieces. Nothing is held back to wait for more: **text is
-//! never delayed**. Instead what has come so far is judged as it stands. Of a secret that is cut,
-//! up to eleven bytes may be out before it is known for one; from then on all of it is swallowed,
-//! wherever the next cuts lie. The price is over-masking: a text that ends where a secret may just
-//! have begun is masked although what follows might have shown that it was none.
+//! A rule (`rules.toml`) describes the lead that announces a secret and the bytes of its body, so
+//! that a secret can be followed through text that arrives in pieces. **Text is never delayed** to
+//! wait for more: each piece is judged on its own. Up to eleven bytes of a truncated secret may be
+//! shown before it is recognized; all further bytes are redacted, wherever the text is cut. The cost
+//! is over-redaction: a text that ends where a secret may have begun is redacted, although the text
+//! that follows might have shown otherwise.
 
 mod value;
 
@@ -32,14 +32,14 @@ use std::sync::Arc;
 
 use crate::error::Result;
 pub use redactor::Redactor;
-use scan::{End, Open, Set};
+use scan::{Continuation, RuleSet, TextEnd};
 pub use stream::TextStream;
 pub(crate) use terminal::TerminalStream;
 
-/// How what stands in a secret's place begins; its kind and `]` follow.
+/// The beginning of a marker, which replaces a secret; the rule's id and `]` follow.
 pub(crate) const MARKER: &str = "[redacted:";
 
-/// The length of the marker that the text begins with.
+/// Returns the length of the marker at the text's beginning, if there is one.
 fn marker_len(text: &[u8]) -> Option<usize> {
     let kind = text.strip_prefix(MARKER.as_bytes())?;
     let len = kind
@@ -50,7 +50,7 @@ fn marker_len(text: &[u8]) -> Option<usize> {
     (len > 0 && kind.get(len) == Some(&b']')).then_some(MARKER.len() + len + 1)
 }
 
-/// What secrets look like. Cheap to clone.
+/// Rules for secrets. Cheap to clone.
 ///
 /// ```
 /// use td_observe::redact::Rules;
@@ -60,42 +60,47 @@ fn marker_len(text: &[u8]) -> Option<usize> {
 /// assert_eq!(rules.text(&url), "postgres://app:[redacted:url-password]@db/main");
 /// ```
 #[derive(Clone, Debug)]
-pub struct Rules(Arc<Set>);
+pub struct Rules(Arc<RuleSet>);
 
-/// What was masked may have kept a rule from seeing the end of another secret, right before it: a
-/// whole text is looked at again, so often at most.
+/// Maximum number of passes over a whole text: a secret may hide the end of another one directly
+/// before it, which a further pass finds.
 const PASSES_MAX: usize = 4;
 
 impl Rules {
-    /// The rules that come with this library.
+    /// Returns the built-in rules.
     pub fn builtin() -> Self {
         static BUILTIN: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(|| {
-            let set = rule::read(include_str!("rules.toml")).and_then(Set::new);
+            let set = rule::read(include_str!("rules.toml")).and_then(RuleSet::new);
             #[expect(clippy::expect_used, reason = "the text is fixed, and a test reads it")]
-            Rules(Arc::new(set.expect("the built-in rules are good")))
+            Rules(Arc::new(set.expect("the built-in rules are valid")))
         });
         BUILTIN.clone()
     }
 
-    /// No rules: nothing is taken out.
+    /// Returns no rules, which redact nothing.
     pub fn none() -> Self {
-        #[expect(clippy::expect_used, reason = "nothing that could fail is built")]
-        Self(Arc::new(Set::new(Vec::new()).expect("no rules are good")))
+        #[expect(
+            clippy::expect_used,
+            reason = "an empty set has nothing that could fail"
+        )]
+        Self(Arc::new(
+            RuleSet::new(Vec::new()).expect("no rules are valid"),
+        ))
     }
 
-    /// Adds rules, written as in `rules.toml`; where an added one and an earlier one match at the
-    /// same place, the earlier one gives the name.
+    /// Adds rules in the format of `rules.toml`. Where an added rule and an earlier one match at the
+    /// same position, the marker names the earlier one.
     ///
     /// # Errors
-    /// Text that is no such TOML, and rules that cannot be used: which, and why.
+    /// `is_invalid_input()` for other text, and for unusable rules, which the message names.
     pub fn with_toml(&self, text: &str) -> Result<Self> {
         let mut rules = self.0.rules.clone();
         rules.extend(rule::read(text)?);
-        Ok(Self(Arc::new(Set::new(rules)?)))
+        Ok(Self(Arc::new(RuleSet::new(rules)?)))
     }
 
-    /// One whole text, without a stream around it: a label, a summary. It may have been cut short,
-    /// so that the beginning of a secret at its end is masked too.
+    /// Redacts a whole text that is no part of a stream, such as a label or a summary. The beginning
+    /// of a secret at its end is redacted, too, because the text may be truncated.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
         for _ in 0..PASSES_MAX {
@@ -103,15 +108,20 @@ impl Rules {
                 break;
             }
             let mut spans = Vec::new();
-            self.0.scan(text.as_bytes(), Open::No, End::Cut, &mut spans);
+            self.0.scan(
+                text.as_bytes(),
+                Continuation::None,
+                TextEnd::Cut,
+                &mut spans,
+            );
             if spans.is_empty() {
                 break;
             }
-            let masked = stream::masked(&self.0, &text, &spans, false);
-            if masked == text {
+            let redacted = stream::redact_spans(&self.0, &text, &spans, false);
+            if redacted == text {
                 break;
             }
-            text = Cow::Owned(masked);
+            text = Cow::Owned(redacted);
         }
         text
     }

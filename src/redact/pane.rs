@@ -1,32 +1,32 @@
-//! One pane: its settled lines, its unfinished line and its full screen, each with what the line before leaves (pure).
+//! Redacts a pane: settled lines, revised lines and rows of the alternate screen, with the state of the line before (pure).
 
 use std::collections::BTreeMap;
 
-use super::line::{After, enough, nearly_full, take};
-use super::scan::{End, Set};
+use super::line::{LineState, full_columns_min, nearly_full, redact_line};
+use super::scan::{RuleSet, TextEnd};
 use super::stream::Scratch;
 use crate::event::{ScreenRow, lines_in};
 
-/// Lines remembered: more than a key has, and more than stand on a screen and may be revised.
+/// Maximum number of remembered lines: more than a key has, and more than a screen has.
 const LINES_MAX: usize = 512;
 
-/// What a pane's past leaves for its future.
+/// The state of a pane between two events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pane {
+pub(super) struct PaneState {
     pub(super) width: Option<u32>,
-    /// What lines leave for the next, where they leave something; by number.
-    lines: BTreeMap<i64, After>,
-    /// The same of the rows of the alternate screen.
-    rows: BTreeMap<i64, After>,
-    /// When it was last used.
+    /// The states that lines leave for the next, by number.
+    lines: BTreeMap<i64, LineState>,
+    /// The states of rows of the alternate screen.
+    rows: BTreeMap<i64, LineState>,
+    /// The turn of the last use.
     pub(super) used: u64,
 }
 
-impl Pane {
-    /// Settled lines; returns the chunk without secrets, if there are any in it.
+impl PaneState {
+    /// Redacts settled lines; returns the redacted chunk, if it differs.
     pub(super) fn settled(
         &mut self,
-        set: &Set,
+        set: &RuleSet,
         first_line: i64,
         chunk: &str,
         scratch: &mut Scratch,
@@ -35,23 +35,23 @@ impl Pane {
             return None;
         }
         let mut out = String::new();
-        // Where the text that is not yet in `out` begins.
+        // The beginning of the text that is not yet in `out`.
         let mut done = 0;
         let mut at = 0;
         for (index, line) in (0..).zip(chunk.split_inclusive('\n')) {
             let number = first_line.saturating_add(index);
             let text = line.strip_suffix('\n').unwrap_or(line);
-            if let Some(masked) = change(
+            if let Some(redacted) = redact_numbered(
                 set,
                 &mut self.lines,
                 number,
                 text,
-                End::Done,
+                TextEnd::Complete,
                 self.width,
                 scratch,
             ) {
                 out.push_str(&chunk[done..at]);
-                out.push_str(&masked);
+                out.push_str(&redacted);
                 done = at + text.len();
             }
             at += line.len();
@@ -62,7 +62,7 @@ impl Pane {
         })
     }
 
-    /// Whether lines without keywords have nothing to do with what is known of others.
+    /// Returns true if lines without keywords need not be scanned: no remembered line affects them.
     fn is_plain(&self, first_line: i64, chunk: &str) -> bool {
         if !self.lines.is_empty() {
             let count = memchr::memchr_iter(b'\n', chunk.as_bytes()).count();
@@ -74,33 +74,33 @@ impl Pane {
                 return false;
             }
         }
-        chunk.len() < enough(self.width)
+        chunk.len() < full_columns_min(self.width)
             || !lines_in(chunk).any(|line| nearly_full(line, self.width))
     }
 
-    /// A line that may still grow.
+    /// Redacts a line that may still grow; returns the redacted text, if it differs.
     pub(super) fn revised(
         &mut self,
-        set: &Set,
+        set: &RuleSet,
         line: i64,
         text: &str,
         scratch: &mut Scratch,
     ) -> Option<String> {
-        change(
+        redact_numbered(
             set,
             &mut self.lines,
             line,
             text,
-            End::Cut,
+            TextEnd::Cut,
             self.width,
             scratch,
         )
     }
 
-    /// Rows of the alternate screen that changed; whether something was taken out.
+    /// Redacts changed rows of the alternate screen; returns true if one contained a secret.
     pub(super) fn screen(
         &mut self,
-        set: &Set,
+        set: &RuleSet,
         width: u32,
         rows: &mut [ScreenRow],
         scratch: &mut Scratch,
@@ -109,7 +109,7 @@ impl Pane {
             self.rows.clear();
             self.width = Some(width);
         }
-        // The row above first: it says what the next one begins with.
+        // From top to bottom: a row needs the state of the row above.
         let mut order: Vec<usize> = Vec::new();
         if !rows.is_sorted_by_key(|row| row.row) {
             order.extend(0..rows.len());
@@ -119,16 +119,16 @@ impl Pane {
         for index in 0..rows.len() {
             let row = &mut rows[order.get(index).copied().unwrap_or(index)];
             let number = i64::from(row.row);
-            if let Some(masked) = change(
+            if let Some(redacted) = redact_numbered(
                 set,
                 &mut self.rows,
                 number,
                 &row.text,
-                End::Cut,
+                TextEnd::Cut,
                 self.width,
                 scratch,
             ) {
-                row.text = masked;
+                row.text = redacted;
                 found = true;
             }
         }
@@ -136,13 +136,13 @@ impl Pane {
     }
 }
 
-/// Reads one line with what the line before leaves, and remembers what it leaves itself.
-fn change(
-    set: &Set,
-    known: &mut BTreeMap<i64, After>,
+/// Redacts one line with the state of the line before, and remembers its own state.
+fn redact_numbered(
+    set: &RuleSet,
+    known: &mut BTreeMap<i64, LineState>,
     number: i64,
     text: &str,
-    end: End,
+    end: TextEnd,
     width: Option<u32>,
     scratch: &mut Scratch,
 ) -> Option<String> {
@@ -154,7 +154,7 @@ fn change(
         known.remove(&number);
         return None;
     }
-    let (found, after) = take(set, before, text, end, width, scratch);
+    let (found, after) = redact_line(set, before, text, end, width, scratch);
     match after {
         Some(after) => {
             known.insert(number, after);

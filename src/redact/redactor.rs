@@ -1,25 +1,25 @@
-//! Events: each text of each event is read with what its stream had before (pure).
+//! Redacts events: each text with the state of its stream (pure).
 
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
 use super::Rules;
-use super::line::{After, take};
-use super::pane::Pane;
-use super::scan::{End, Set};
-use super::stream::{Past, Scratch};
+use super::line::{LineState, redact_line};
+use super::pane::PaneState;
+use super::scan::{RuleSet, TextEnd};
+use super::stream::{Scratch, StreamState};
 use crate::event::{ExecutionId, PaneId, Style, Styles, TdEvent};
 
-/// Executions whose streams are remembered, at some 300 bytes each: more than run at once anywhere;
-/// an engine that never says which have ended stays small.
+/// Maximum number of remembered executions, at some 300 bytes each: more than run at once anywhere,
+/// and a bound for a caller that never reports their end.
 const EXECUTIONS_MAX: usize = 4_096;
-/// Panes of one execution: a tmux session with more is not made by hand.
+/// Maximum number of panes of an execution; no session has more by hand.
 const PANES_MAX: usize = 256;
-/// Streams of one execution that are not panes: iterations follow each other, so few are enough.
+/// Maximum number of other streams of an execution: iterations follow one another, so few suffice.
 const STREAMS_MAX: usize = 16;
 
-/// Takes secrets out of events, one after the other, in the order of their streams.
+/// Redacts events, in the order of their streams.
 ///
 /// ```
 /// use td_observe::TdEvent;
@@ -36,44 +36,44 @@ const STREAMS_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Redactor {
     rules: Rules,
-    executions: Vec<Execution>,
-    /// Where in `executions` each is.
+    executions: Vec<ExecutionStreams>,
+    /// The index of each execution in `executions`.
     numbers: FxHashMap<ExecutionId, usize>,
-    /// Where the one of the last event is, or was.
+    /// The index of the last event's execution, if it still exists.
     last: usize,
     scratch: Scratch,
-    /// Counts events that have streams: who was used last.
+    /// Counts events with streams, to find the least recently used ones.
     turn: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Execution {
+struct ExecutionStreams {
     id: ExecutionId,
-    streams: Vec<Stream>,
-    /// Few: found sooner by looking at each than by a hash.
-    panes: Vec<(PaneId, Pane)>,
+    streams: Vec<NamedStream>,
+    /// A linear search of a few panes is faster than a hash.
+    panes: Vec<(PaneId, PaneState)>,
     used: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Name {
+enum StreamName {
     Tokens(u32),
     Stdout,
     Stderr,
     Other,
-    Check { is_stderr: bool },
+    ValueCheck { is_stderr: bool },
 }
 
 #[derive(Clone, Debug)]
-struct Stream {
-    name: Name,
-    past: Past,
-    /// Of streams that come line by line.
-    after: Option<After>,
+struct NamedStream {
+    name: StreamName,
+    state: StreamState,
+    /// The state of streams that arrive line by line.
+    after: Option<LineState>,
     used: u64,
 }
 
-impl Execution {
+impl ExecutionStreams {
     fn new(id: ExecutionId) -> Self {
         Self {
             id,
@@ -85,7 +85,7 @@ impl Execution {
 }
 
 impl Redactor {
-    /// A redactor that has seen nothing yet.
+    /// Creates a redactor.
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -97,7 +97,7 @@ impl Redactor {
         }
     }
 
-    /// Executions remembered, and the most panes and streams that one of them has.
+    /// Returns the number of executions, and the maximum numbers of panes and streams of one.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> (usize, usize, usize) {
         let panes = self.executions.iter().map(|one| one.panes.len()).max();
@@ -109,7 +109,7 @@ impl Redactor {
         )
     }
 
-    /// Takes secrets out of the event; whether there were any.
+    /// Redacts an event; returns true if it contained secrets.
     pub fn event(&mut self, event: &mut TdEvent) -> bool {
         if self.rules.0.rules.is_empty() {
             return false;
@@ -119,18 +119,18 @@ impl Redactor {
                 execution_id,
                 iteration,
                 token,
-                // Those of an agent in a pane are whole messages.
+                // Tokens of an agent in a pane are whole messages.
                 pane: None,
-            } => self.piece(execution_id, Name::Tokens(*iteration), token),
+            } => self.piece(execution_id, StreamName::Tokens(*iteration), token),
             TdEvent::ExecutionOutput {
                 execution_id,
                 stream,
                 text,
             } => {
                 let name = match stream.as_str() {
-                    "stdout" => Name::Stdout,
-                    "stderr" => Name::Stderr,
-                    _ => Name::Other,
+                    "stdout" => StreamName::Stdout,
+                    "stderr" => StreamName::Stderr,
+                    _ => StreamName::Other,
                 };
                 self.piece(execution_id, name, text)
             }
@@ -141,7 +141,7 @@ impl Redactor {
                 ..
             } => {
                 let is_stderr = *is_stderr;
-                self.line(execution_id, Name::Check { is_stderr }, line)
+                self.line(execution_id, StreamName::ValueCheck { is_stderr }, line)
             }
             TdEvent::OutputUpdate {
                 execution_id,
@@ -153,7 +153,7 @@ impl Redactor {
                 ..
             } => {
                 let (pane, set, scratch) = self.pane(execution_id, pane);
-                let found = put(chunk, pane.settled(set, *first_line, chunk, scratch));
+                let found = replace(chunk, pane.settled(set, *first_line, chunk, scratch));
                 let reason_found = reason.as_mut().is_some_and(|reason| self.text(reason));
                 found | reason_found | self.styles(styles, found)
             }
@@ -165,7 +165,7 @@ impl Redactor {
                 styles,
             } => {
                 let (pane, set, scratch) = self.pane(execution_id, pane);
-                let found = put(text, pane.revised(set, *line, text, scratch));
+                let found = replace(text, pane.revised(set, *line, text, scratch));
                 found | self.styles(styles, found)
             }
             TdEvent::ScreenUpdate {
@@ -179,7 +179,7 @@ impl Redactor {
                 pane.screen(set, *width, rows, scratch)
             }
             other => {
-                self.note(other);
+                self.update_streams(other);
                 let mut found = false;
                 other.for_each_text(&mut |text| found |= self.text(text));
                 found
@@ -187,23 +187,23 @@ impl Redactor {
         }
     }
 
-    /// Styles of text that `was_changed` are of no text any more, and those that hold a secret, or
-    /// are none, must not be seen: all of the event go. Whether there was a secret.
+    /// Clears the styles if their text `was_changed`, and if one contains a secret or is invalid;
+    /// returns true if there was a secret.
     fn styles(&mut self, styles: &mut Styles, was_changed: bool) -> bool {
         if styles.is_empty() {
             return false;
         }
-        let is_sound = styles.as_slice().iter().all(Style::is_valid);
+        let is_valid = styles.as_slice().iter().all(Style::is_valid);
         let found = styles
             .sgrs_mut()
             .fold(false, |found, sgr| found | self.text(sgr));
-        if was_changed || found || !is_sound {
+        if was_changed || found || !is_valid {
             styles.clear();
         }
         found
     }
 
-    /// Forgets what is known of an execution that has ended.
+    /// Removes the state of an execution that has ended.
     pub fn forget(&mut self, execution_id: &str) {
         let Some(index) = self.numbers.remove(execution_id) else {
             return;
@@ -214,8 +214,8 @@ impl Redactor {
         }
     }
 
-    /// What an event without a stream says about streams.
-    fn note(&mut self, event: &TdEvent) {
+    /// Updates the streams that a life-cycle event affects.
+    fn update_streams(&mut self, event: &TdEvent) {
         match event {
             TdEvent::PaneOpened {
                 execution_id,
@@ -243,31 +243,38 @@ impl Redactor {
     }
 
     fn text(&self, text: &mut String) -> bool {
-        let masked = match self.rules.text(text) {
-            Cow::Owned(masked) => Some(masked),
+        let redacted = match self.rules.text(text) {
+            Cow::Owned(redacted) => Some(redacted),
             Cow::Borrowed(_) => None,
         };
-        put(text, masked)
+        replace(text, redacted)
     }
 
-    fn piece(&mut self, id: &ExecutionId, name: Name, text: &mut String) -> bool {
+    fn piece(&mut self, id: &ExecutionId, name: StreamName, text: &mut String) -> bool {
         let (stream, set, scratch) = self.stream(id, name);
-        put(text, stream.past.push(set, text, End::Cut, scratch))
+        replace(text, stream.state.redact(set, text, TextEnd::Cut, scratch))
     }
 
-    fn line(&mut self, id: &ExecutionId, name: Name, line: &mut String) -> bool {
+    fn line(&mut self, id: &ExecutionId, name: StreamName, line: &mut String) -> bool {
         let (stream, set, scratch) = self.stream(id, name);
         if stream.after.is_none() && set.finder.find(line.as_bytes(), 0).is_none() {
             return false;
         }
-        let (found, after) = take(set, stream.after.as_ref(), line, End::Done, None, scratch);
+        let (found, after) = redact_line(
+            set,
+            stream.after.as_ref(),
+            line,
+            TextEnd::Complete,
+            None,
+            scratch,
+        );
         stream.after = after;
-        put(line, found)
+        replace(line, found)
     }
 
-    fn execution(&mut self, id: &ExecutionId) -> (&mut Execution, &Set, &mut Scratch) {
+    fn execution(&mut self, id: &ExecutionId) -> (&mut ExecutionStreams, &RuleSet, &mut Scratch) {
         self.turn += 1;
-        // Events of one execution come in runs.
+        // Successive events often belong to the same execution.
         let last = self.executions.get(self.last);
         let index = match last.is_some_and(|last| last.id == *id) {
             true => Some(self.last),
@@ -280,7 +287,7 @@ impl Redactor {
                     self.forget_half();
                 }
                 self.numbers.insert(id.clone(), self.executions.len());
-                self.executions.push(Execution::new(id.clone()));
+                self.executions.push(ExecutionStreams::new(id.clone()));
                 self.executions.len() - 1
             }
         };
@@ -290,7 +297,7 @@ impl Redactor {
         (execution, &self.rules.0, &mut self.scratch)
     }
 
-    /// Half of the executions at once: looking for the oldest each time would cost each time.
+    /// Removes half of the executions at once, which is cheaper than a search for the oldest each time.
     fn forget_half(&mut self) {
         let mut used: Vec<u64> = self.executions.iter().map(|one| one.used).collect();
         let middle = used.len() / 2;
@@ -300,7 +307,11 @@ impl Redactor {
         self.numbers = numbered.map(|(at, one)| (one.id.clone(), at)).collect();
     }
 
-    fn pane(&mut self, id: &ExecutionId, pane: &PaneId) -> (&mut Pane, &Set, &mut Scratch) {
+    fn pane(
+        &mut self,
+        id: &ExecutionId,
+        pane: &PaneId,
+    ) -> (&mut PaneState, &RuleSet, &mut Scratch) {
         let turn = self.turn + 1;
         let (execution, set, scratch) = self.execution(id);
         let panes = &mut execution.panes;
@@ -312,7 +323,7 @@ impl Redactor {
                 {
                     panes.retain(|(_, one)| one.used > oldest);
                 }
-                panes.push((pane.clone(), Pane::default()));
+                panes.push((pane.clone(), PaneState::default()));
                 panes.len() - 1
             }
         };
@@ -321,7 +332,11 @@ impl Redactor {
         (pane, set, scratch)
     }
 
-    fn stream(&mut self, id: &ExecutionId, name: Name) -> (&mut Stream, &Set, &mut Scratch) {
+    fn stream(
+        &mut self,
+        id: &ExecutionId,
+        name: StreamName,
+    ) -> (&mut NamedStream, &RuleSet, &mut Scratch) {
         let turn = self.turn + 1;
         let (execution, set, scratch) = self.execution(id);
         let streams = &mut execution.streams;
@@ -333,9 +348,9 @@ impl Redactor {
                 {
                     streams.retain(|one| one.used > oldest);
                 }
-                streams.push(Stream {
+                streams.push(NamedStream {
                     name,
-                    past: Past::default(),
+                    state: StreamState::default(),
                     after: None,
                     used: turn,
                 });
@@ -348,11 +363,11 @@ impl Redactor {
     }
 }
 
-/// Puts the masked text in the text's place, if there is one.
-fn put(text: &mut String, masked: Option<String>) -> bool {
-    match masked {
-        Some(masked) => {
-            *text = masked;
+/// Replaces the text by the redacted text, if there is one.
+fn replace(text: &mut String, redacted: Option<String>) -> bool {
+    match redacted {
+        Some(redacted) => {
+            *text = redacted;
             true
         }
         None => false,

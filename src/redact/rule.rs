@@ -1,34 +1,34 @@
-//! Rules as they are written and as they are used: read from TOML, checked, compiled (pure).
+//! Rules: read from TOML, validated and compiled (pure).
 
 use regex::bytes::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind, literal::Extractor};
 use serde::Deserialize;
 
-use super::scan::{End, LOOK};
-use super::value::Check;
+use super::scan::{BODY_BYTES, TextEnd};
+use super::value::ValueCheck;
 use crate::error::{Error, Result};
 
-/// A key of which so many bytes in a row were shown counts as given away.
-pub(super) const GIVEN_AWAY: usize = 12;
-/// The longest lead: how far around a keyword a rule looks.
+/// Number of consecutive bytes of a key that must not be shown: they count as a leak.
+pub(super) const LEAK_BYTES: usize = 12;
+/// Maximum length of a lead.
 pub(super) const LEAD_MAX: usize = 128;
-/// How far before its keyword a lead may begin: so much of clean text is kept from piece to piece.
+/// Maximum distance from a lead's beginning to its keyword; as many bytes of clean text are kept.
 pub(super) const BACK: usize = 16;
-/// Rules at most: each costs memory in every prefilter, and the built-in ones are two dozen.
+/// Maximum number of rules: each costs memory in every prefilter, and there are two dozen built-in ones.
 const RULES_MAX: usize = 1_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RuleFile {
     #[serde(default)]
-    rule: Vec<Written>,
+    rule: Vec<RuleTable>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RuleTable {
     id: String,
-    /// For who reads the rules; kept in the file only.
+    /// For readers of the file only.
     #[serde(default, rename = "about")]
     _about: String,
     #[serde(default, rename = "source")]
@@ -44,12 +44,12 @@ struct Written {
     word: bool,
     until: Option<String>,
     #[serde(default)]
-    check: Check,
+    check: ValueCheck,
     #[serde(default)]
     lines: bool,
 }
 
-/// What of a match is the secret.
+/// The part of a match that is redacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Hide {
@@ -58,29 +58,29 @@ pub(super) enum Hide {
     Body,
 }
 
-/// One rule, ready to use.
+/// A compiled rule.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
-    /// What stands in the place of the secret.
+    /// The text that replaces the secret.
     pub(super) marker: String,
     pub(super) keywords: Vec<String>,
     pub(super) lead: Lead,
-    /// Which bytes the body runs over.
+    /// The bytes that the body may contain.
     pub(super) body: Box<[bool; 256]>,
     pub(super) min: usize,
     pub(super) max: usize,
     pub(super) hide: Hide,
     pub(super) word: bool,
     pub(super) until: Option<u8>,
-    pub(super) check: Check,
+    pub(super) check: ValueCheck,
     pub(super) lines: bool,
 }
 
-/// What announces a secret.
+/// The text that announces a secret.
 #[derive(Clone, Debug)]
 pub(super) enum Lead {
-    /// One of these, longest first; each begins with a keyword. Most leads are of this sort, and
-    /// comparing bytes is ten times as fast as asking a regular expression.
+    /// One of these texts, longest first; each begins with a keyword. Most leads are of this kind, and
+    /// comparing bytes is ten times as fast as a regular expression.
     Texts(Vec<Vec<u8>>),
     Pattern {
         regex: Regex,
@@ -88,10 +88,10 @@ pub(super) enum Lead {
     },
 }
 
-/// Reads rules; an error names the rule and what is wrong with it.
+/// Reads rules; an error names the rule and the problem.
 pub(super) fn read(text: &str) -> Result<Vec<Rule>> {
-    let file: File = toml::from_str(text)
-        .map_err(|error| Error::invalid("the rules are not as expected").because(error))?;
+    let file: RuleFile =
+        toml::from_str(text).map_err(|error| Error::invalid("invalid rules").because(error))?;
     if file.rule.len() > RULES_MAX {
         return Err(Error::invalid(format!("more than {RULES_MAX} rules")));
     }
@@ -100,12 +100,12 @@ pub(super) fn read(text: &str) -> Result<Vec<Rule>> {
         .enumerate()
         .map(|(index, written)| {
             let name = format!("rule {} ({})", index + 1, written.id);
-            compile(written).map_err(|why| Error::invalid(format!("{name}: {why}")))
+            compile(written).map_err(|problem| Error::invalid(format!("{name}: {problem}")))
         })
         .collect()
 }
 
-fn compile(written: Written) -> Result<Rule, String> {
+fn compile(written: RuleTable) -> Result<Rule, String> {
     let id = &written.id;
     if id.is_empty()
         || id.len() > 32
@@ -113,46 +113,51 @@ fn compile(written: Written) -> Result<Rule, String> {
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     {
-        return Err("an id has up to 32 small letters, digits and hyphens".into());
+        return Err("the id must have 1 to 32 lower-case letters, digits and hyphens".into());
     }
     if written.keywords.is_empty() || written.keywords.iter().any(|word| word.len() < 3) {
-        return Err("it needs keywords, of 3 bytes or more".into());
+        return Err("keywords are required, each with at least 3 bytes".into());
     }
     if written.keywords.iter().any(|word| word.len() > LEAD_MAX) {
         return Err("a keyword is too long".into());
     }
-    let hir = parse(&written.lead).map_err(|why| format!("lead: {why}"))?;
+    let hir = parse(&written.lead).map_err(|problem| format!("lead: {problem}"))?;
     let Some(bytes_max) = hir.properties().maximum_len() else {
-        return Err("lead: it has no longest match; write {0,8} instead of *".into());
+        return Err("lead: its length is unlimited; write {0,8} instead of *".into());
     };
     let bytes_min = hir.properties().minimum_len().unwrap_or(0);
     if bytes_max > LEAD_MAX {
-        return Err(format!("lead: it can be longer than {LEAD_MAX} bytes"));
+        return Err(format!("lead: it may be longer than {LEAD_MAX} bytes"));
     }
-    if written.min > LOOK / 2 || written.max.is_some_and(|max| max >= LOOK) {
-        return Err(format!("min is at most {}, max below {LOOK}", LOOK / 2));
+    if written.min > BODY_BYTES / 2 || written.max.is_some_and(|max| max >= BODY_BYTES) {
+        return Err(format!(
+            "min is at most {}, max below {BODY_BYTES}",
+            BODY_BYTES / 2
+        ));
     }
     if written.min == 0 || written.max.is_some_and(|max| max < written.min) {
         return Err("min is at least 1 and at most max".into());
     }
     if written.hide == Hide::All {
-        if bytes_max >= GIVEN_AWAY {
+        if bytes_max >= LEAK_BYTES {
             return Err(format!(
-                "lead: it can be longer than {} bytes, which a cut would show; \
+                "lead: it may be longer than {} bytes, which a truncated text would show; \
                  shorten it, or hide = \"body\"",
-                GIVEN_AWAY - 1
+                LEAK_BYTES - 1
             ));
         }
-        if bytes_min + written.min < GIVEN_AWAY {
-            return Err(format!("lead and min together are {GIVEN_AWAY} or more"));
+        if bytes_min + written.min < LEAK_BYTES {
+            return Err(format!(
+                "lead and min together must have at least {LEAK_BYTES} bytes"
+            ));
         }
     }
-    let body = bytes_of(&parse(&written.body).map_err(|why| format!("body: {why}"))?)
-        .ok_or("body: it is one character class, without newline")?;
+    let body = bytes_of(&parse(&written.body).map_err(|problem| format!("body: {problem}"))?)
+        .ok_or("body: it must be one character class without newline")?;
     let until = match written.until.as_deref().map(str::as_bytes) {
         None => None,
         Some([byte]) if !body[usize::from(*byte)] => Some(*byte),
-        Some(_) => return Err("until is one byte that the body does not have".into()),
+        Some(_) => return Err("until must be one byte that the body does not contain".into()),
     };
     Ok(Rule {
         marker: format!("{}{id}]", super::MARKER),
@@ -173,7 +178,7 @@ fn parse(pattern: &str) -> Result<Hir, String> {
     regex_syntax::parse(pattern).map_err(|error| error.to_string())
 }
 
-fn lead(written: &Written, hir: &Hir, bytes_max: usize) -> Result<Lead, String> {
+fn lead(written: &RuleTable, hir: &Hir, bytes_max: usize) -> Result<Lead, String> {
     let texts = Extractor::new().extract(hir);
     if texts.is_exact()
         && let Some(texts) = texts.literals()
@@ -191,7 +196,8 @@ fn lead(written: &Written, hir: &Hir, bytes_max: usize) -> Result<Lead, String> 
     Ok(Lead::Pattern { regex, bytes_max })
 }
 
-/// The bytes of a class. Beyond ASCII it is all or nothing, so that no character is cut.
+/// Returns the bytes of a class. It contains all bytes beyond ASCII or none, so that no character is
+/// cut.
 fn bytes_of(hir: &Hir) -> Option<Box<[bool; 256]>> {
     let mut bytes = Box::new([false; 256]);
     match hir.kind() {
@@ -212,25 +218,25 @@ fn bytes_of(hir: &Hir) -> Option<Box<[bool; 256]>> {
         }
         _ => return None,
     }
-    // A line's end ends every body: lines are told apart before rules are tried.
+    // A newline ends every body: text is scanned line by line.
     (!bytes[usize::from(b'\n')]).then_some(bytes)
 }
 
 impl Rule {
-    /// Whether what must follow the body may follow, in the text behind a keyword. Most addresses
-    /// have no password, and this is known sooner than where their leads lie.
-    pub(super) fn may_end(&self, text: &[u8], end: End) -> bool {
+    /// Returns true if the byte that must follow the body may follow in the text after a keyword. Most
+    /// URLs have no password, and this check is cheaper than the search for their leads.
+    pub(super) fn may_end(&self, text: &[u8], end: TextEnd) -> bool {
         let Some(until) = self.until else {
             return true;
         };
-        let near = &text[..text.len().min(LEAD_MAX + LOOK)];
+        let near = &text[..text.len().min(LEAD_MAX + BODY_BYTES)];
         match memchr::memchr2(until, b'\n', near) {
             Some(at) => near[at] == until,
-            None => near.len() == text.len() && end == End::Cut,
+            None => near.len() == text.len() && end == TextEnd::Cut,
         }
     }
 
-    /// Where the lead around a keyword's hit lies, if it is there.
+    /// Returns the range of the lead around a keyword, if there is one.
     pub(super) fn lead_at(
         &self,
         text: &[u8],

@@ -1,23 +1,23 @@
-//! One piece of text against the rules: what is secret in it, and what the next piece must know (pure).
+//! Scans a piece of text for secrets, and returns the state that the next piece needs (pure).
 
 use super::block::Block;
 use super::finder::Finder;
-use super::rule::{BACK, GIVEN_AWAY, Hide, LEAD_MAX, Rule};
+use super::rule::{BACK, Hide, LEAD_MAX, LEAK_BYTES, Rule};
 use crate::error::{Error, Result};
 
-/// How much of a text's end is kept where a keyword is near: a lead that is cut, and as much of
-/// its secret as may be shown before it must be known for one.
-const KEEP: usize = LEAD_MAX + 2 * GIVEN_AWAY;
+/// Bytes of a text's end that are kept after a keyword: a truncated lead, and the part of its secret
+/// that may be shown before the secret is recognized.
+const KEEP: usize = LEAD_MAX + 2 * LEAK_BYTES;
 
-/// What is looked at before a keyword: the lead's beginning, and an escape before that.
+/// Bytes examined before a keyword: the lead's beginning, and an escape before it.
 const BEFORE: usize = BACK + ESCAPE;
-/// How far before a lead an escape may begin that makes a letter none.
+/// Maximum length of an escape sequence directly before a lead, whose last letter is no letter of a word.
 const ESCAPE: usize = 12;
 
-/// How much of a body is looked at for a verdict; bounds `max`, and bodies that need an end.
-pub(super) const LOOK: usize = 256;
+/// Bytes of a body that are examined for a verdict; limits `max`, and bodies that need an end.
+pub(super) const BODY_BYTES: usize = 256;
 
-/// Bytes that are secret, by what rule.
+/// A range of secret bytes, and the rule that found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,
@@ -25,52 +25,52 @@ pub(super) struct Span {
     pub(super) rule: u16,
 }
 
-/// What is known at a text's end about the text that follows.
+/// The state at a text's end that affects the text that follows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Open {
-    /// Nothing but what stands in the text kept.
+pub(super) enum Continuation {
+    /// No open secret or block; the kept text suffices.
     #[default]
-    No,
+    None,
     /// The text ended within a secret of this rule.
     Secret(u16),
     /// The text ended within a block of this rule.
     Block(u16, Block),
 }
 
-/// What a text's end is.
+/// The kind of a text's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum TextEnd {
     /// More may follow.
     Cut,
-    /// A line's end, or a text's.
-    Done,
+    /// The text, or its line, is complete.
+    Complete,
 }
 
-/// All rules, compiled.
+/// All rules, with the finder of their keywords.
 #[derive(Debug)]
-pub(super) struct Set {
+pub(super) struct RuleSet {
     pub(super) rules: Vec<Rule>,
     pub(super) finder: Finder,
 }
 
-/// What [`Set::scan`] leaves for the text that follows.
+/// The result of [`RuleSet::scan`] for the text that follows.
 #[derive(Debug)]
-pub(super) struct Left {
-    pub(super) open: Open,
-    /// From where on the text is to be seen again, together with what follows.
+pub(super) struct ScanRest {
+    pub(super) open: Continuation,
+    /// The position from which the text must be scanned again, together with what follows.
     pub(super) keep: usize,
 }
 
-enum Verdict {
+enum RuleMatch {
     No,
-    /// Too early to say: the lead begins here.
-    Early(usize),
+    /// Undecided until more text follows: the lead begins here.
+    Undecided(usize),
     Secret(Span),
-    /// A block begins behind its lead.
+    /// A block begins after its lead, at this position.
     Block(usize),
 }
 
-impl Set {
+impl RuleSet {
     pub(super) fn new(rules: Vec<Rule>) -> Result<Self> {
         if rules.len() > usize::from(u16::MAX) {
             return Err(Error::invalid("there are too many rules"));
@@ -79,7 +79,8 @@ impl Set {
         Ok(Self { rules, finder })
     }
 
-    /// How many bytes of clean text must be kept: a keyword's but one, and what may stand before.
+    /// Returns the bytes of clean text that must be kept: a keyword's length less one, and the bytes
+    /// that may precede it.
     pub(super) fn seam(&self) -> usize {
         (self.finder.longest + BEFORE).saturating_sub(1)
     }
@@ -88,25 +89,31 @@ impl Set {
         &self.rules[usize::from(rule)].marker
     }
 
-    /// Reads a text that begins with `open`; adds what is secret, in order.
-    pub(super) fn scan(&self, text: &[u8], open: Open, end: End, spans: &mut Vec<Span>) -> Left {
+    /// Scans a text whose beginning continues `open`; adds secret spans, in order.
+    pub(super) fn scan(
+        &self,
+        text: &[u8],
+        open: Continuation,
+        end: TextEnd,
+        spans: &mut Vec<Span>,
+    ) -> ScanRest {
         let mut at = 0;
         match open {
-            Open::No => {}
-            Open::Secret(rule) => {
+            Continuation::None => {}
+            Continuation::Secret(rule) => {
                 at = self.run(rule, text, 0, text.len());
                 add(spans, 0, at, rule);
                 if at == text.len() {
-                    let open = Open::Secret(rule);
-                    return Left { open, keep: at };
+                    let open = Continuation::Secret(rule);
+                    return ScanRest { open, keep: at };
                 }
             }
-            Open::Block(rule, mut block) => match block.take(text, 0, rule, spans) {
+            Continuation::Block(rule, mut block) => match block.take(text, 0, rule, spans) {
                 Some(end) => at = end,
                 None => {
-                    let open = Open::Block(rule, block);
+                    let open = Continuation::Block(rule, block);
                     let keep = text.len();
-                    return Left { open, keep };
+                    return ScanRest { open, keep };
                 }
             },
         }
@@ -118,14 +125,14 @@ impl Set {
                 keep = keep.min(hit.start.saturating_sub(BEFORE));
             }
             for &rule in rules {
-                match self.verdict(rule, text, &hit, begin, end) {
-                    Verdict::No => {}
-                    Verdict::Early(start) => keep = keep.min(start),
-                    Verdict::Secret(span) => {
+                match self.match_rule(rule, text, &hit, begin, end) {
+                    RuleMatch::No => {}
+                    RuleMatch::Undecided(start) => keep = keep.min(start),
+                    RuleMatch::Secret(span) => {
                         add(spans, span.start, span.end, rule);
                         if span.end == text.len() {
-                            let open = Open::Secret(rule);
-                            return Left {
+                            let open = Continuation::Secret(rule);
+                            return ScanRest {
                                 open,
                                 keep: span.end,
                             };
@@ -133,14 +140,14 @@ impl Set {
                         next = span.end.max(next);
                         break;
                     }
-                    Verdict::Block(start) => {
+                    RuleMatch::Block(start) => {
                         let mut block = Block::default();
                         match block.take(text, start, rule, spans) {
                             Some(end) => next = end.max(next),
                             None => {
-                                let open = Open::Block(rule, block);
+                                let open = Continuation::Block(rule, block);
                                 let keep = text.len();
-                                return Left { open, keep };
+                                return ScanRest { open, keep };
                             }
                         }
                         break;
@@ -149,14 +156,14 @@ impl Set {
             }
             at = next;
         }
-        // What was taken for the rest of a secret is not seen again, nor are lines that are over.
+        // The rest of an earlier secret is not scanned again, nor are complete lines.
         let line = memchr::memrchr(b'\n', text).map_or(0, |newline| newline + 1);
         let keep = keep.max(begin).max(line);
-        let open = Open::No;
-        Left { open, keep }
+        let open = Continuation::None;
+        ScanRest { open, keep }
     }
 
-    /// Where a secret's body that begins at `from` ends, looked for up to `to`.
+    /// Returns the end of a secret's body that begins at `from`, at most `to`.
     fn run(&self, rule: u16, text: &[u8], from: usize, to: usize) -> usize {
         let body = &self.rules[usize::from(rule)].body;
         let mut at = from;
@@ -169,55 +176,55 @@ impl Set {
         at
     }
 
-    fn verdict(
+    fn match_rule(
         &self,
         number: u16,
         text: &[u8],
         hit: &std::ops::Range<usize>,
         begin: usize,
-        end: End,
-    ) -> Verdict {
+        end: TextEnd,
+    ) -> RuleMatch {
         let rule = &self.rules[usize::from(number)];
         if !rule.may_end(&text[hit.end..], end) {
-            return Verdict::No;
+            return RuleMatch::No;
         }
         let Some((start, from)) = rule.lead_at(text, hit) else {
-            return Verdict::No;
+            return RuleMatch::No;
         };
-        // What was taken out once is no part of another secret.
+        // Redacted text is no part of another secret.
         if start < begin || (rule.word && in_word(text, start)) || in_marker(text, start, from) {
-            return Verdict::No;
+            return RuleMatch::No;
         }
         if rule.lines {
-            return Verdict::Block(from);
+            return RuleMatch::Block(from);
         }
-        // What is no secret is known soon: else text that is full of leads would be read over and
-        // over again.
-        let look = text.len().min(from + LOOK);
-        let mut to = self.run(number, text, from, look);
+        // The verdict needs a bounded number of bytes: otherwise text full of leads would be scanned
+        // again and again.
+        let limit = text.len().min(from + BODY_BYTES);
+        let mut to = self.run(number, text, from, limit);
         let bytes = to - from;
-        let cut = to == text.len() && end == End::Cut;
+        let is_cut = to == text.len() && end == TextEnd::Cut;
         let shown = if rule.hide == Hide::All {
             to - start
         } else {
             bytes
         };
-        let known = shown >= GIVEN_AWAY || (bytes >= rule.min && rule.until.is_none());
-        if bytes > rule.max || (bytes < rule.min && !cut) {
-            return Verdict::No;
+        let is_known = shown >= LEAK_BYTES || (bytes >= rule.min && rule.until.is_none());
+        if bytes > rule.max || (bytes < rule.min && !is_cut) {
+            return RuleMatch::No;
         }
-        if cut && (!known || !rule.check.accepts(&text[from..to])) {
-            return Verdict::Early(start);
+        if is_cut && (!is_known || !rule.check.accepts(&text[from..to])) {
+            return RuleMatch::Undecided(start);
         }
-        if !cut && rule.until.is_some_and(|until| text.get(to) != Some(&until))
+        if !is_cut && rule.until.is_some_and(|until| text.get(to) != Some(&until))
             || !rule.check.accepts(&text[from..to])
         {
-            return Verdict::No;
+            return RuleMatch::No;
         }
-        if to == look {
+        if to == limit {
             to = self.run(number, text, to, text.len());
         }
-        Verdict::Secret(Span {
+        RuleMatch::Secret(Span {
             start: if rule.hide == Hide::All { start } else { from },
             end: to,
             rule: number,
@@ -230,13 +237,13 @@ fn add(spans: &mut Vec<Span>, start: usize, end: usize, rule: u16) {
         return;
     }
     match spans.last_mut() {
-        // A lead may lie in the secret before it.
+        // A lead may overlap the previous secret.
         Some(last) if start <= last.end => last.end = last.end.max(end),
         _ => spans.push(Span { start, end, rule }),
     }
 }
 
-/// Whether a letter or a digit stands before, and does not belong to an escape.
+/// Returns true if a letter or digit precedes the position and is not part of an escape sequence.
 fn in_word(text: &[u8], at: usize) -> bool {
     let Some(&before) = at.checked_sub(1).and_then(|before| text.get(before)) else {
         return false;
@@ -244,7 +251,7 @@ fn in_word(text: &[u8], at: usize) -> bool {
     if !before.is_ascii_alphanumeric() {
         return false;
     }
-    // `\n` as text within text, `ESC [ 1 m` of a terminal.
+    // `\n` as escaped text, or `ESC [ 1 m` of a terminal.
     let rest = &text[at.saturating_sub(ESCAPE)..at - 1];
     if before.is_ascii_lowercase() && rest.last() == Some(&b'\\') {
         return false;
@@ -257,9 +264,9 @@ fn in_word(text: &[u8], at: usize) -> bool {
     true
 }
 
-/// Whether a lead touches what stands in a secret's place.
+/// Returns true if a lead overlaps a marker.
 fn in_marker(text: &[u8], start: usize, end: usize) -> bool {
-    // No marker is longer: its id has 32 bytes at most.
+    // No marker is longer: its id has at most 32 bytes.
     let from = start.saturating_sub(super::MARKER.len() + 34);
     memchr::memmem::find_iter(&text[from..end], super::MARKER.as_bytes())
         .map(|at| from + at)

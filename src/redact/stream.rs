@@ -1,24 +1,24 @@
-//! One stream of text that arrives cut anywhere (pure).
+//! Redacts a stream of text that arrives cut anywhere (pure).
 
 use std::borrow::Cow;
 
 use super::Rules;
-use super::scan::{End, Open, Set, Span};
+use super::scan::{Continuation, RuleSet, Span, TextEnd};
 
-/// What a stream's past leaves for its future.
+/// The state of a stream between two pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Past {
-    /// The end of the text so far, as it was before anything was taken out: to be seen again with
-    /// what follows. Bounded, see `scan`.
+pub(super) struct StreamState {
+    /// The end of the unredacted text so far, to be scanned again with the next piece. Its length is
+    /// bounded, see `scan`.
     pub(super) tail: String,
-    /// No keyword stands in the tail; one may begin in it.
+    /// True if the tail contains no keyword; one may begin in it.
     pub(super) is_clean: bool,
-    pub(super) open: Open,
-    /// The text so far ended in a secret that its marker stands for already.
-    pub(super) marked: bool,
+    pub(super) open: Continuation,
+    /// True if the text so far ended in a secret whose marker is written already.
+    pub(super) is_marked: bool,
 }
 
-/// What is used again from text to text, so that clean text costs no allocation.
+/// Buffers that are reused from text to text, so that clean text needs no allocation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scratch {
     joined: String,
@@ -26,33 +26,39 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// The secrets of the last text, in order.
+    /// Returns the secrets of the last text, in order.
     pub(super) fn spans(&mut self) -> &mut Vec<Span> {
         &mut self.spans
     }
 
-    /// How long the last secret of the last text was.
+    /// Returns the length of the last secret of the last text.
     pub(super) fn last_span(&self) -> usize {
         self.spans.last().map_or(0, |span| span.end - span.start)
     }
 }
 
-impl Past {
-    /// Takes the next piece; returns what it reads without its secrets, if there are any in it.
-    pub(super) fn push(
+impl StreamState {
+    /// Redacts the next piece; returns the redacted text, if it differs.
+    pub(super) fn redact(
         &mut self,
-        set: &Set,
+        set: &RuleSet,
         piece: &str,
-        end: End,
+        end: TextEnd,
         scratch: &mut Scratch,
     ) -> Option<String> {
-        let marked = self.marked;
+        let is_marked = self.is_marked;
         self.find(set, piece, end, scratch)
-            .then(|| masked(set, piece, &scratch.spans, marked))
+            .then(|| redact_spans(set, piece, &scratch.spans, is_marked))
     }
 
-    /// Takes the next piece; leaves its secrets in the scratch. Whether there are any.
-    pub(super) fn find(&mut self, set: &Set, piece: &str, end: End, scratch: &mut Scratch) -> bool {
+    /// Scans the next piece, and stores its secrets in the scratch; returns true if there are any.
+    pub(super) fn find(
+        &mut self,
+        set: &RuleSet,
+        piece: &str,
+        end: TextEnd,
+        scratch: &mut Scratch,
+    ) -> bool {
         if piece.is_empty() {
             return false;
         }
@@ -61,33 +67,33 @@ impl Past {
         joined.push_str(&self.tail);
         joined.push_str(piece);
         let known = self.tail.len();
-        // Only what reaches into the piece is new.
+        // Only a keyword that reaches into the piece is new.
         let new = match self.is_clean {
             true => known.saturating_sub(set.finder.longest.saturating_sub(1)),
             false => 0,
         };
-        if self.open == Open::No && set.finder.find(joined.as_bytes(), new).is_none() {
-            (self.marked, self.is_clean) = (false, true);
+        if self.open == Continuation::None && set.finder.find(joined.as_bytes(), new).is_none() {
+            (self.is_marked, self.is_clean) = (false, true);
             self.keep(joined, joined.len().saturating_sub(set.seam()));
             return false;
         }
         self.is_clean = false;
         spans.clear();
         let open = std::mem::take(&mut self.open);
-        let left = set.scan(joined.as_bytes(), open, end, spans);
-        self.open = left.open;
-        // What was shown is shown.
+        let rest = set.scan(joined.as_bytes(), open, end, spans);
+        self.open = rest.open;
+        // Text of earlier pieces is delivered already.
         spans.retain_mut(|span| {
             span.start = span.start.max(known) - known;
             span.end = span.end.saturating_sub(known);
             span.start < span.end
         });
-        self.marked = spans.last().is_some_and(|span| span.end == piece.len());
-        self.keep(joined, left.keep);
+        self.is_marked = spans.last().is_some_and(|span| span.end == piece.len());
+        self.keep(joined, rest.keep);
         !spans.is_empty()
     }
 
-    /// Keeps the text's end, the last line of it only.
+    /// Keeps the end of the text, at most its last line.
     fn keep(&mut self, text: &str, from: usize) {
         let mut from = from;
         while !text.is_char_boundary(from) {
@@ -100,14 +106,14 @@ impl Past {
     }
 }
 
-/// The text with markers in place of the spans; the first one is left out where the text before
-/// ended with it (`marked`).
-pub(super) fn masked(set: &Set, text: &str, spans: &[Span], marked: bool) -> String {
+/// Returns the text with markers in place of the spans. If `is_marked`, a span at the beginning gets
+/// no marker, because the previous text ended with it.
+pub(super) fn redact_spans(set: &RuleSet, text: &str, spans: &[Span], is_marked: bool) -> String {
     let mut out = String::with_capacity(text.len() + 32);
     let mut at = 0;
     for span in spans {
         out.push_str(&text[at..span.start]);
-        if !(marked && span.start == 0) {
+        if !(is_marked && span.start == 0) {
             out.push_str(set.marker(span.rule));
         }
         at = span.end;
@@ -116,37 +122,37 @@ pub(super) fn masked(set: &Set, text: &str, spans: &[Span], marked: bool) -> Str
     out
 }
 
-/// One stream of text that arrives in pieces, cut anywhere: secrets are taken out of each piece as
-/// it comes, also where they began in an earlier one. Nothing is held back.
+/// Redacts a stream of text that arrives in pieces, cut anywhere. Each piece is redacted on its own,
+/// including secrets that began in an earlier piece. No text is delayed.
 ///
 /// ```
 /// use td_observe::redact::{Rules, TextStream};
 /// let mut stream = TextStream::new(Rules::builtin());
 /// let (one, two) = ("glpat-abc", "DEFghi012345jklMNO67 is it");
-/// assert_eq!(stream.push(one), one); // Nine bytes give nothing away.
+/// assert_eq!(stream.push(one), one); // Nine bytes are too few to recognize a key.
 /// assert_eq!(stream.push(two), "[redacted:gitlab-token] is it");
 /// ```
 #[derive(Clone, Debug)]
 pub struct TextStream {
     rules: Rules,
-    pub(super) past: Past,
+    pub(super) state: StreamState,
     scratch: Scratch,
 }
 
 impl TextStream {
-    /// A stream that nothing has come through yet.
+    /// Creates an empty stream.
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
-            past: Past::default(),
+            state: StreamState::default(),
             scratch: Scratch::default(),
         }
     }
 
-    /// The next piece, without its secrets.
+    /// Redacts the next piece.
     pub fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
-        match (self.past).push(&self.rules.0, piece, End::Cut, &mut self.scratch) {
-            Some(masked) => Cow::Owned(masked),
+        match (self.state).redact(&self.rules.0, piece, TextEnd::Cut, &mut self.scratch) {
+            Some(redacted) => Cow::Owned(redacted),
             None => Cow::Borrowed(piece),
         }
     }

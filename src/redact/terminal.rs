@@ -1,125 +1,127 @@
-//! What a program writes to a terminal, as a stream: secrets are found around and across the orders in it (pure).
+//! Redacts a terminal's byte stream: finds secrets around and across control sequences (pure).
 //!
-//! It is read twice. As it came: an order ends a secret there, as it does for every other reader of
-//! such text. And as it is shown: what only colours, erases or sets is left out, so that a key with
-//! a colour change in its middle is one; what moves the cursor elsewhere is a line's end, so that
-//! words of different places are not taken for one. What either reading finds is taken out, and the
-//! orders in it stay.
+//! The stream is scanned twice. The first scan reads the text as it is: a control sequence ends a
+//! secret, as for every other reader of such text. The second scan reads the text as it is shown:
+//! sequences that only change colours, erase or set modes are skipped, so that a key with a colour
+//! change inside is recognized, and cursor movements count as a newline, so that words at different
+//! positions are not joined. The secrets of both scans are redacted; control sequences stay.
 
 use std::borrow::Cow;
 
 use super::Rules;
-use super::scan::{End, Span};
-use super::stream::{Past, Scratch};
+use super::scan::{Span, TextEnd};
+use super::stream::{Scratch, StreamState};
 
-/// Where in an order the text has come to.
+/// The position in a control sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Order {
+enum SequenceState {
     #[default]
     None,
-    /// Behind ESC.
+    /// After ESC.
     Escape,
-    /// Behind ESC and what selects a set of characters and the like.
+    /// After ESC and an intermediate byte, such as one that selects a character set.
     Short,
-    /// Behind `ESC [`.
+    /// After `ESC [`.
     Control,
-    /// In a title, a link, a picture: shown elsewhere, or not at all.
+    /// In a string, such as a title, a link or an image.
     String,
-    /// Behind an ESC in such a text, which its end begins with.
+    /// After an ESC in a string, which may begin its terminator.
     StringEscape,
 }
 
-/// What a byte is for somebody who reads the screen.
-enum Shown {
+/// The effect of a byte on the visible text.
+enum VisibleByte {
     Text,
-    /// Nothing that would be seen between two letters.
+    /// Nothing visible between two letters.
     Nothing,
-    /// Something else follows: a blank, or a text at another place.
+    /// A blank, or a movement to another position.
     Break(u8),
 }
 
-impl Order {
-    fn take(&mut self, byte: u8) -> Shown {
+impl SequenceState {
+    fn advance(&mut self, byte: u8) -> VisibleByte {
         let (next, shown) = match (*self, byte) {
-            (Self::String, 0x1b) => (Self::StringEscape, Shown::Nothing),
-            (Self::String, 0x07) => (Self::None, Shown::Nothing),
-            // As terminals do: both of these end whatever goes on.
-            (_, 0x18 | 0x1a) => (Self::None, Shown::Nothing),
-            (Self::String, _) => (Self::String, Shown::Nothing),
-            (_, 0x1b) => (Self::Escape, Shown::Nothing),
-            (Self::None, b'\n' | b'\r' | b'\t') => (Self::None, Shown::Text),
-            (_, 0x0b | 0x0c) => (*self, Shown::Break(b'\n')),
-            // The others ring, or switch sets of characters; going back is followed by another
-            // text for the same place, which may well be the secret's.
-            (_, 0x00..=0x1f | 0x7f) => (*self, Shown::Nothing),
-            (Self::None, _) => (Self::None, Shown::Text),
-            (Self::StringEscape, b'\\') => (Self::None, Shown::Nothing),
-            (Self::Escape | Self::StringEscape, b'[') => (Self::Control, Shown::Nothing),
+            (Self::String, 0x1b) => (Self::StringEscape, VisibleByte::Nothing),
+            (Self::String, 0x07) => (Self::None, VisibleByte::Nothing),
+            // CAN and SUB end every sequence, as on terminals.
+            (_, 0x18 | 0x1a) => (Self::None, VisibleByte::Nothing),
+            (Self::String, _) => (Self::String, VisibleByte::Nothing),
+            (_, 0x1b) => (Self::Escape, VisibleByte::Nothing),
+            (Self::None, b'\n' | b'\r' | b'\t') => (Self::None, VisibleByte::Text),
+            (_, 0x0b | 0x0c) => (*self, VisibleByte::Break(b'\n')),
+            // Other control characters ring or switch character sets. Text after a backspace may
+            // replace a part of the secret.
+            (_, 0x00..=0x1f | 0x7f) => (*self, VisibleByte::Nothing),
+            (Self::None, _) => (Self::None, VisibleByte::Text),
+            (Self::StringEscape, b'\\') => (Self::None, VisibleByte::Nothing),
+            (Self::Escape | Self::StringEscape, b'[') => (Self::Control, VisibleByte::Nothing),
             (Self::Escape | Self::StringEscape, b']' | b'P' | b'X' | b'^' | b'_') => {
-                (Self::String, Shown::Nothing)
+                (Self::String, VisibleByte::Nothing)
             }
             (Self::Escape | Self::StringEscape | Self::Short, 0x20..=0x2f) => {
-                (Self::Short, Shown::Nothing)
+                (Self::Short, VisibleByte::Nothing)
             }
             (Self::Escape | Self::StringEscape, b'D' | b'E' | b'M' | b'8' | b'c') => {
-                (Self::None, Shown::Break(b'\n'))
+                (Self::None, VisibleByte::Break(b'\n'))
             }
-            (Self::Escape | Self::StringEscape | Self::Short, _) => (Self::None, Shown::Nothing),
-            (Self::Control, 0x20..=0x3f) => (Self::Control, Shown::Nothing),
-            (Self::Control, b'C' | b'a') => (Self::None, Shown::Break(b' ')),
+            (Self::Escape | Self::StringEscape | Self::Short, _) => {
+                (Self::None, VisibleByte::Nothing)
+            }
+            (Self::Control, 0x20..=0x3f) => (Self::Control, VisibleByte::Nothing),
+            (Self::Control, b'C' | b'a') => (Self::None, VisibleByte::Break(b' ')),
             (Self::Control, b'A'..=b'I' | b'Z' | b'`' | b'd'..=b'f' | b'r' | b'u') => {
-                (Self::None, Shown::Break(b'\n'))
+                (Self::None, VisibleByte::Break(b'\n'))
             }
-            (Self::Control, _) => (Self::None, Shown::Nothing),
+            (Self::Control, _) => (Self::None, VisibleByte::Nothing),
         };
         *self = next;
         shown
     }
 }
 
-/// A secret, or a part of one between two orders.
+/// A secret, or a part of one between two control sequences.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct SecretPart {
     span: Span,
-    /// Its marker stands already.
+    /// True if its marker is written already.
     is_marked: bool,
 }
 
-/// Text that stands together in the piece.
+/// Consecutive text of a piece.
 #[derive(Clone, Copy, Debug)]
-struct Run {
-    /// Where it begins in what is shown.
-    shown: usize,
-    /// Where it begins in the piece.
+struct TextRun {
+    /// Its position in the visible text.
+    visible: usize,
+    /// Its position in the piece.
     piece: usize,
     len: usize,
 }
 
-/// What one program writes to its terminal, in pieces, cut anywhere.
+/// Redacts the output of a program to its terminal, in pieces, cut anywhere.
 ///
-/// As everywhere, nothing is held back, and up to eleven bytes of a secret that is cut may be out
-/// before it is known for one.
+/// No text is delayed, so up to eleven bytes of a truncated secret may be shown before it is
+/// recognized.
 #[derive(Clone, Debug)]
 pub(crate) struct TerminalStream {
     rules: Rules,
-    order: Order,
-    whole: Past,
-    shown: Past,
-    // Used again from piece to piece.
+    sequence: SequenceState,
+    raw_state: StreamState,
+    visible_state: StreamState,
+    // Buffers, reused from piece to piece.
     scratch: Scratch,
     text: String,
-    runs: Vec<Run>,
-    parts: Vec<Part>,
+    runs: Vec<TextRun>,
+    parts: Vec<SecretPart>,
 }
 
 impl TerminalStream {
-    /// A stream that nothing has come through yet.
+    /// Creates an empty stream.
     pub(crate) fn new(rules: Rules) -> Self {
         Self {
             rules,
-            order: Order::None,
-            whole: Past::default(),
-            shown: Past::default(),
+            sequence: SequenceState::None,
+            raw_state: StreamState::default(),
+            visible_state: StreamState::default(),
             scratch: Scratch::default(),
             text: String::new(),
             runs: Vec::new(),
@@ -127,52 +129,56 @@ impl TerminalStream {
         }
     }
 
-    /// Something is missing before the next piece: no order goes on in it. A secret may.
+    /// Notes that text is missing before the next piece: a control sequence does not continue, but a
+    /// secret may.
     pub(crate) fn skip(&mut self) {
-        self.order = Order::None;
+        self.sequence = SequenceState::None;
     }
 
-    /// The next piece, without its secrets.
+    /// Redacts the next piece.
     pub(crate) fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
         let set = &self.rules.0;
         if set.rules.is_empty() || piece.is_empty() {
             return Cow::Borrowed(piece);
         }
         self.parts.clear();
-        let is_marked = self.whole.marked;
-        if self.whole.find(set, piece, End::Cut, &mut self.scratch) {
-            let parts = self.scratch.spans().iter().map(|&span| Part {
+        let is_marked = self.raw_state.is_marked;
+        if self
+            .raw_state
+            .find(set, piece, TextEnd::Cut, &mut self.scratch)
+        {
+            let parts = self.scratch.spans().iter().map(|&span| SecretPart {
                 span,
                 is_marked: is_marked && span.start == 0,
             });
             self.parts.extend(parts);
         }
-        read(&mut self.order, piece, &mut self.text, &mut self.runs);
-        let is_marked = self.shown.marked;
+        read_visible(&mut self.sequence, piece, &mut self.text, &mut self.runs);
+        let is_marked = self.visible_state.is_marked;
         if self
-            .shown
-            .find(set, &self.text, End::Cut, &mut self.scratch)
+            .visible_state
+            .find(set, &self.text, TextEnd::Cut, &mut self.scratch)
         {
             for &span in self.scratch.spans().iter() {
                 let marked = is_marked && span.start == 0;
-                place(span, marked, &self.runs, &mut self.parts);
+                add_parts(span, marked, &self.runs, &mut self.parts);
             }
         }
         match self.parts.is_empty() {
             true => Cow::Borrowed(piece),
-            false => Cow::Owned(self.masked(piece)),
+            false => Cow::Owned(self.redacted(piece)),
         }
     }
 
-    fn masked(&mut self, piece: &str) -> String {
+    fn redacted(&mut self, piece: &str) -> String {
         self.parts
             .sort_by_key(|part| (part.span.start, part.is_marked));
         let mut out = String::with_capacity(piece.len() + 32);
         let mut at = 0;
-        for Part { span, is_marked } in &self.parts {
+        for SecretPart { span, is_marked } in &self.parts {
             if span.start >= at {
                 out.push_str(&piece[at..span.start]);
-                // Two parts that touch are one secret that two rules know.
+                // Two adjacent parts are one secret that two rules match.
                 let touches = at > 0 && span.start == at;
                 if !is_marked && !touches {
                     out.push_str(self.rules.0.marker(span.rule));
@@ -185,16 +191,21 @@ impl TerminalStream {
     }
 }
 
-/// What of a piece is shown, and where it stands in it.
-fn read(order: &mut Order, piece: &str, text: &mut String, runs: &mut Vec<Run>) {
+/// Extracts the visible text of a piece, and its positions in the piece.
+fn read_visible(
+    sequence: &mut SequenceState,
+    piece: &str,
+    text: &mut String,
+    runs: &mut Vec<TextRun>,
+) {
     text.clear();
     runs.clear();
     let mut begin = None;
     let end_run =
-        |begin: &mut Option<usize>, end: usize, text: &mut String, runs: &mut Vec<Run>| {
+        |begin: &mut Option<usize>, end: usize, text: &mut String, runs: &mut Vec<TextRun>| {
             if let Some(start) = begin.take() {
-                runs.push(Run {
-                    shown: text.len(),
+                runs.push(TextRun {
+                    visible: text.len(),
                     piece: start,
                     len: end - start,
                 });
@@ -202,16 +213,16 @@ fn read(order: &mut Order, piece: &str, text: &mut String, runs: &mut Vec<Run>) 
             }
         };
     for (at, &byte) in piece.as_bytes().iter().enumerate() {
-        // The rest of a character is where its beginning is.
+        // Continuation bytes belong to their character.
         if byte & 0xc0 == 0x80 {
             continue;
         }
-        match order.take(byte) {
-            Shown::Text => {
+        match sequence.advance(byte) {
+            VisibleByte::Text => {
                 begin.get_or_insert(at);
             }
-            Shown::Nothing => end_run(&mut begin, at, text, runs),
-            Shown::Break(with) => {
+            VisibleByte::Nothing => end_run(&mut begin, at, text, runs),
+            VisibleByte::Break(with) => {
                 end_run(&mut begin, at, text, runs);
                 text.push(char::from(with));
             }
@@ -220,18 +231,18 @@ fn read(order: &mut Order, piece: &str, text: &mut String, runs: &mut Vec<Run>) 
     end_run(&mut begin, piece.len(), text, runs);
 }
 
-/// Where in the piece a span of the shown text lies: between the orders.
-fn place(span: Span, is_marked: bool, runs: &[Run], parts: &mut Vec<Part>) {
+/// Adds the parts of a piece that correspond to a span of its visible text.
+fn add_parts(span: Span, is_marked: bool, runs: &[TextRun], parts: &mut Vec<SecretPart>) {
     let mut is_marked = is_marked;
-    let first = runs.partition_point(|run| run.shown + run.len <= span.start);
+    let first = runs.partition_point(|run| run.visible + run.len <= span.start);
     for run in &runs[first..] {
-        if run.shown >= span.end {
+        if run.visible >= span.end {
             break;
         }
-        let start = span.start.max(run.shown) - run.shown + run.piece;
-        let end = span.end.min(run.shown + run.len) - run.shown + run.piece;
+        let start = span.start.max(run.visible) - run.visible + run.piece;
+        let end = span.end.min(run.visible + run.len) - run.visible + run.piece;
         let span = Span { start, end, ..span };
-        parts.push(Part { span, is_marked });
+        parts.push(SecretPart { span, is_marked });
         is_marked = true;
     }
 }
@@ -242,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    /// A key that no scanner takes for one in this file.
+    /// Returns a key that secret scanners do not find in this file.
     fn key() -> String {
         format!("gh{}_{}", "p", "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6")
     }
@@ -253,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_in_and_around_a_key_do_not_hide_it() {
+    fn control_sequences_in_and_around_a_key_do_not_hide_it() {
         let key = key();
         let (head, tail) = key.split_at(20);
         for (text, expected) in [
@@ -270,7 +281,7 @@ mod tests {
                 format!("\x1b]0;{key}\x07 b"),
                 "\x1b]0;[redacted:github-token]\x07 b",
             ),
-            // What stands elsewhere on the screen is no part of a word.
+            // Text at another position is no part of a word.
             (
                 format!("ab\x1b[3;4H{key}\x1b[5;1Hc"),
                 "ab\x1b[3;4H[redacted:github-token]\x1b[5;1Hc",
@@ -285,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn clean_text_is_as_it_was() {
+    fn clean_text_is_unchanged() {
         let text = "plain \x1b[31mred\x1b[0m \x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\ \u{65e5}\r\n";
         assert!(matches!(
             TerminalStream::new(Rules::builtin()).push(text),
@@ -296,9 +307,9 @@ mod tests {
     }
 
     proptest! {
-        /// However it is cut, and whatever colours are in it: less than twelve bytes in a row are out.
+        /// For any cuts and colours, fewer than twelve consecutive bytes of a key are shown.
         #[test]
-        fn a_key_in_pieces_is_never_given_away(
+        fn a_key_in_pieces_is_never_shown(
             cuts in proptest::collection::vec(0..200_usize, 0..6),
             orders in proptest::collection::vec((0..40_usize, prop_oneof![
                 Just("\x1b[31m"), Just("\x1b[0;1m"), Just("\x1b[K"), Just("\x1b[?25l"), Just("\x1b(B"), Just("\x07"),
@@ -320,7 +331,7 @@ mod tests {
             let pieces: Vec<&str> = cuts.windows(2).map(|cut| &drawn[cut[0]..cut[1]]).collect();
             let out = all(&pieces);
             let (mut shown, mut runs) = (String::new(), Vec::new());
-            read(&mut Order::None, &out, &mut shown, &mut runs);
+            read_visible(&mut SequenceState::None, &out, &mut shown, &mut runs);
             for window in key.as_bytes().windows(12) {
                 let part = std::str::from_utf8(window).unwrap();
                 prop_assert!(!shown.contains(part), "{:?} of {:?}", shown, pieces);
@@ -328,9 +339,9 @@ mod tests {
             prop_assert!(shown.starts_with("x ") && shown.ends_with(" y"), "{:?}", shown);
         }
 
-        /// The orders all stay, in their order.
+        /// Any text is accepted without a panic.
         #[test]
-        fn nothing_breaks_on_any_text(pieces in proptest::collection::vec("[\x07\x08\x0d\x18\x1b\\[\\]P\\\\;0-9A-Za-z\u{e9}\u{1f980}=_ :-]{0,40}", 0..8)) {
+        fn any_text_is_accepted(pieces in proptest::collection::vec("[\x07\x08\x0d\x18\x1b\\[\\]P\\\\;0-9A-Za-z\u{e9}\u{1f980}=_ :-]{0,40}", 0..8)) {
             let mut stream = TerminalStream::new(Rules::builtin());
             for piece in &pieces {
                 let _ = stream.push(piece);

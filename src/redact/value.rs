@@ -1,29 +1,29 @@
-//! Whether what stands behind a name is a secret, or a placeholder, a variable, a piece of code (pure).
+//! Checks whether the value after a name is a secret, and not a placeholder, a variable or code (pure).
 
 use serde::Deserialize;
 
-/// How much of a value is looked at: what follows does not change the verdict, and hostile input
-/// is not read again and again.
-const LOOK: usize = 128;
+/// Bytes of a value that are examined: the rest does not change the result, and hostile input is not
+/// scanned again and again.
+const CHECKED_BYTES: usize = 128;
 
-/// What a value must be like to be a secret.
+/// The condition under which a value is a secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Check {
-    /// The form is proof enough.
+pub(super) enum ValueCheck {
+    /// The form suffices.
     #[default]
     None,
-    /// No placeholder and no variable.
+    /// Not a placeholder or a variable.
     Value,
-    /// Nor code, nor a name of what is meant: any word may be a password.
+    /// Also not code, and not a name such as `password`: any other word may be a password.
     Plain,
-    /// Nor a plain word or code: there is something in it that words do not have.
+    /// Also not code, and with a character that words do not contain.
     Loose,
-    /// A letter and a digit, and no code.
+    /// With a letter and a digit, and not code.
     Strict,
 }
 
-/// Words that stand for a secret.
+/// Words that are placeholders for a secret.
 const PLACEHOLDERS: &[&str] = &[
     "password",
     "passwd",
@@ -55,7 +55,7 @@ const PLACEHOLDERS: &[&str] = &[
     "boolean",
 ];
 
-/// Parts that no secret has.
+/// Parts that secrets do not contain.
 const PARTS: &[&str] = &[
     "example",
     "placeholder",
@@ -83,7 +83,7 @@ const PARTS: &[&str] = &[
     "dummy",
 ];
 
-/// Parts that tell code.
+/// Parts that identify code.
 const CODE: &[&str] = &[
     "env.",
     "environ",
@@ -97,10 +97,10 @@ const CODE: &[&str] = &[
     "->>",
 ];
 
-impl Check {
-    /// Whether the value is a secret, as far as this can be told from its beginning.
+impl ValueCheck {
+    /// Returns true if the value is a secret, judged by its beginning.
     pub(super) fn accepts(self, value: &[u8]) -> bool {
-        let value = &value[..value.len().min(LOOK)];
+        let value = &value[..value.len().min(CHECKED_BYTES)];
         match self {
             Self::None => true,
             Self::Value => !is_placeholder(value),
@@ -130,7 +130,7 @@ fn is_placeholder(value: &[u8]) -> bool {
     if b"$%<{[*(".contains(&first) || value.iter().all(|&b| b == first) {
         return true;
     }
-    let mut lower = [0; LOOK];
+    let mut lower = [0; CHECKED_BYTES];
     let lower = &mut lower[..value.len()];
     lower.copy_from_slice(value);
     lower.make_ascii_lowercase();
@@ -140,7 +140,7 @@ fn is_placeholder(value: &[u8]) -> bool {
 }
 
 fn is_code(value: &[u8]) -> bool {
-    // A path, an address, an argument.
+    // A path, an address or an argument.
     if matches!(
         value.first(),
         Some(b'/' | b'.' | b'~' | b'-' | b'@' | b':' | b'_')
@@ -155,7 +155,7 @@ fn is_code(value: &[u8]) -> bool {
     if value.contains(&b'_') && !value.iter().any(u8::is_ascii_lowercase) && digits < 4 {
         return true;
     }
-    // `user.session2.next_token`: words with dots between them, a number at a word's end at most.
+    // `user.session2.next_token`: words separated by dots, which may end with a number.
     let word = |part: &[u8]| {
         let letters = part.len() - part.iter().rev().take_while(|b| b.is_ascii_digit()).count();
         let letter = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';

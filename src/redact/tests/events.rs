@@ -3,15 +3,15 @@
 use proptest::prelude::*;
 
 use super::super::{Redactor, Rules};
-use super::{Case, assert_hidden, case, pieces};
+use super::{Case, assert_redacted, case, pieces};
 use crate::event::{Envelope, EventKind, IterationOutcome, TdEvent};
 
 fn redactor() -> Redactor {
     Redactor::new(Rules::builtin())
 }
 
-/// What an event says, all of it.
-fn said(event: &TdEvent) -> String {
+/// Returns all texts of an event.
+fn texts_of(event: &TdEvent) -> String {
     let mut all = String::new();
     event.clone().for_each_text(&mut |text| {
         all.push_str(text);
@@ -43,11 +43,11 @@ fn key() -> Case {
 }
 
 #[test]
-fn every_text_of_every_type_is_read() {
+fn every_text_of_every_type_is_redacted() {
     let secret = key();
     let mut seen = 0;
     for kind in EventKind::ALL {
-        // Every field as text; what must be a number says so when it is read.
+        // Every field is text at first; fields of other types are errors that name the type.
         let mut fields = serde_json::Map::new();
         fields.insert("type".into(), kind.as_str().into());
         fields.insert("execution_id".into(), "e".into());
@@ -88,19 +88,19 @@ fn every_text_of_every_type_is_read() {
         };
         let mut masked = event.clone();
         let found = redactor().event(&mut masked);
-        assert_eq!(found, said(&event) != said(&masked), "{event:?}");
-        // The stream's name is no text.
+        assert_eq!(found, texts_of(&event) != texts_of(&masked), "{event:?}");
+        // The stream's name is not a text.
         if let TdEvent::ExecutionOutput { stream, .. } = &mut masked {
             stream.clear();
         }
-        assert_hidden(&secret, &format!("{masked:?}"));
+        assert_redacted(&secret, &format!("{masked:?}"));
         seen += usize::from(found);
     }
     assert!(seen > 20, "{seen}");
 }
 
 #[test]
-fn unknown_events_and_outcomes_are_read_but_ids_stay() {
+fn unknown_events_and_outcomes_are_redacted_except_ids() {
     let secret = key();
     let line = format!(
         r#"{{"seq":1,"ts":"2026-01-21T10:00:01Z","event":{{"type":"New","execution_id":"{0}","a":[{{"b":"x {0}"}}],"n":1}}}}"#,
@@ -109,7 +109,7 @@ fn unknown_events_and_outcomes_are_read_but_ids_stay() {
     let mut event = serde_json::from_str::<Envelope>(&line).unwrap().event;
     assert!(redactor().event(&mut event));
     assert_eq!(event.execution_id(), secret.key);
-    assert_hidden(&secret, &said(&event));
+    assert_redacted(&secret, &texts_of(&event));
     let mut event = TdEvent::IterationCompleted {
         execution_id: "e".into(),
         iteration: 1,
@@ -119,7 +119,7 @@ fn unknown_events_and_outcomes_are_read_but_ids_stay() {
         },
     };
     assert!(redactor().event(&mut event));
-    assert_hidden(&secret, &format!("{event:?}"));
+    assert_redacted(&secret, &format!("{event:?}"));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn streams_do_not_mix_and_end_with_their_execution() {
     let (one, two) = secret.text.split_at(10);
     let mut redactor = redactor();
     redactor.event(&mut token(1, one));
-    // Another iteration, another stream: no rest of a key.
+    // Each iteration is a stream of its own, so the rest of a key does not continue.
     for mut other in [token(2, two), output("stdout", two), output("stderr", two)] {
         let same = other.clone();
         assert!(!redactor.event(&mut other));
@@ -143,7 +143,7 @@ fn streams_do_not_mix_and_end_with_their_execution() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
+fn the_remembered_state_is_bounded() {
     let mut redactor = redactor();
     for number in 0..20_000 {
         let id = format!("e{number}");
@@ -168,7 +168,7 @@ fn what_is_remembered_is_bounded() {
 
 proptest! {
     #[test]
-    fn a_key_is_hidden_in_tokens_and_outputs(case in case(|_| true), cuts in proptest::collection::vec(any::<u16>(), 0..30)) {
+    fn a_key_is_redacted_in_tokens_and_outputs(case in case(|_| true), cuts in proptest::collection::vec(any::<u16>(), 0..30)) {
         let mut redactor = redactor();
         let mut shown = [String::new(), String::new(), String::new()];
         for piece in pieces(&case.text, &cuts) {
@@ -182,7 +182,7 @@ proptest! {
             }
         }
         for shown in shown {
-            assert_hidden(&case, &shown);
+            assert_redacted(&case, &shown);
         }
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::{Rules, TextStream};
-use super::{ALNUM, FORMS, assert_hidden, case, make, pieces};
+use super::{ALNUM, FORMS, assert_redacted, case, make, pieces};
 
 #[test]
 fn every_kind_is_found_and_named() {
@@ -18,7 +18,7 @@ fn every_kind_is_found_and_named() {
 }
 
 #[test]
-fn what_is_no_secret_stays() {
+fn text_that_is_no_secret_stays() {
     let rules = Rules::builtin();
     for text in [
         "max_tokens=100000",
@@ -87,7 +87,7 @@ fn an_assigned_password_may_be_a_plain_word() {
 }
 
 #[test]
-fn a_private_key_is_hidden_to_its_end() {
+fn a_private_key_is_redacted_to_its_end() {
     let rules = Rules::builtin();
     let line = &ALNUM[..60];
     let (begin, end) = ("-----BEGIN RSA PRIVATE", "-----END RSA PRIVATE KEY-----");
@@ -115,7 +115,7 @@ fn a_private_key_is_hidden_to_its_end() {
         assert_eq!(shown.matches('\n').count(), text.matches('\n').count());
         assert_eq!(rules.text(&shown), shown);
     }
-    // A block with headers; a block that never ends; words about a block.
+    // A block with headers, a block without an end, and text about a block.
     let text = format!(
         "{begin} KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,{line}\n\n{line}\n$ ls {line}"
     );
@@ -127,33 +127,39 @@ fn a_private_key_is_hidden_to_its_end() {
 }
 
 #[test]
-fn rules_of_a_user_join_in_and_bad_ones_are_named() {
+fn user_rules_are_added_and_invalid_ones_are_named() {
     let more = |text: &str| Rules::builtin().with_toml(text);
     let good = "[[rule]]\nid = \"acme\"\nkeywords = [\"acme_\"]\nlead = 'acme_'\nbody = '[0-9a-f]'\nmin = 16\n";
     let rules = more(good).unwrap();
     assert_eq!(rules.text("acme_0123456789abcdef."), "[redacted:acme].");
     assert_eq!(Rules::none().with_toml("").unwrap().text("x"), "x");
-    for (from, to, why) in [
-        ("id = \"acme\"", "id = \"Acme!\"", "small letters"),
-        ("'acme_'", "'acme_+'", "longest"),
-        ("'acme_'", "'acme_(live|production)_'", "cut would show"),
+    for (from, to, expected) in [
+        ("id = \"acme\"", "id = \"Acme!\"", "lower-case letters"),
+        ("'acme_'", "'acme_+'", "unlimited"),
+        (
+            "'acme_'",
+            "'acme_(live|production)_'",
+            "truncated text would show",
+        ),
         ("'acme_'", "'acme_('", "lead"),
         ("'[0-9a-f]'", "'[0-9a-f]+'", "character class"),
         ("'[0-9a-f]'", "'[^x]'", "character class"),
         ("[\"acme_\"]", "[]", "keywords"),
-        ("min = 16", "min = 3", "12 or more"),
+        ("min = 16", "min = 3", "at least 12 bytes"),
         ("min = 16", "min = 16\nuntil = 'a'", "until"),
-        ("min = 16", "min = 16\nmaximum = 3", "not as expected"),
+        ("min = 16", "min = 16\nmaximum = 3", "invalid rules"),
     ] {
         let error = more(&good.replace(from, to)).unwrap_err();
-        let said = format!("{error:?}");
+        let message = format!("{error:?}");
         assert!(
-            error.is_invalid_input() && said.contains(why),
-            "{to}: {said}"
+            error.is_invalid_input() && message.contains(expected),
+            "{to}: {message}"
         );
         assert!(
-            said.contains("acme") || why == "not as expected" || why == "small letters",
-            "{said}"
+            message.contains("acme")
+                || expected == "invalid rules"
+                || expected == "lower-case letters",
+            "{message}"
         );
     }
 }
@@ -179,35 +185,35 @@ fn hostile_text_takes_linear_time() {
     ] {
         let text = part.repeat(1_000_000 / part.len());
         let mut stream = TextStream::new(rules.clone());
-        // Quadratic would take minutes here.
+        // A quadratic scan would take minutes here.
         assert!(rules.text(&text).len() <= text.len());
         assert!(stream.push(&text).len() <= text.len());
         assert!(
-            stream.past.tail.len() < 512,
+            stream.state.tail.len() < 512,
             "{part}: {}",
-            stream.past.tail.len()
+            stream.state.tail.len()
         );
     }
 }
 
 proptest! {
     #[test]
-    fn a_key_is_hidden_whole(case in case(|_| true)) {
+    fn a_whole_key_is_redacted(case in case(|_| true)) {
         let rules = Rules::builtin();
         let shown = rules.text(&case.text);
-        assert_hidden(&case, &shown);
+        assert_redacted(&case, &shown);
         prop_assert!(shown.starts_with(&case.text[..case.at]), "{case:?} {shown}");
         prop_assert_eq!(rules.text(&shown), &*shown);
-        // Every beginning of it, as a line grows.
+        // Every prefix of the text, as of a growing line.
         for end in 0..=case.text.len() {
             if case.text.is_char_boundary(end) {
-                assert_hidden(&case, &rules.text(&case.text[..end]));
+                assert_redacted(&case, &rules.text(&case.text[..end]));
             }
         }
     }
 
     #[test]
-    fn a_key_is_hidden_in_a_stream(case in case(|_| true), cuts in proptest::collection::vec(any::<u16>(), 0..40)) {
+    fn a_key_is_redacted_in_a_stream(case in case(|_| true), cuts in proptest::collection::vec(any::<u16>(), 0..40)) {
         let mut stream = TextStream::new(Rules::builtin());
         let mut again = TextStream::new(Rules::builtin());
         let mut shown = String::new();
@@ -216,19 +222,19 @@ proptest! {
             prop_assert_eq!(&*again.push(&masked), &masked);
             shown.push_str(&masked);
         }
-        assert_hidden(&case, &shown);
+        assert_redacted(&case, &shown);
         prop_assert_eq!(Rules::builtin().text(&shown), &*shown);
     }
 
     #[test]
-    fn a_key_is_hidden_byte_by_byte(case in case(|_| true)) {
+    fn a_key_is_redacted_byte_by_byte(case in case(|_| true)) {
         let mut stream = TextStream::new(Rules::builtin());
         let shown: String = case.text.split_inclusive(|_| true).map(|c| stream.push(c).into_owned()).collect();
-        assert_hidden(&case, &shown);
+        assert_redacted(&case, &shown);
     }
 
     #[test]
-    fn any_text_is_taken_and_masked_once(parts in proptest::collection::vec(
+    fn any_text_is_redacted_once(parts in proptest::collection::vec(
         prop_oneof![
             "\\PC{0,6}",
             "[a-zA-Z0-9 \n=:\"'@/_.-]{0,24}",
@@ -247,11 +253,11 @@ proptest! {
             let masked = stream.push(piece);
             prop_assert_eq!(masked.matches('\n').count(), piece.matches('\n').count());
         }
-        prop_assert!(stream.past.tail.len() < 512);
+        prop_assert!(stream.state.tail.len() < 512);
     }
 
     #[test]
-    fn text_without_keywords_is_not_touched(text in "[b-df-jl-mqu-wyz0-9 .,;\n]{0,300}", cuts in proptest::collection::vec(any::<u16>(), 0..8)) {
+    fn text_without_keywords_is_unchanged(text in "[b-df-jl-mqu-wyz0-9 .,;\n]{0,300}", cuts in proptest::collection::vec(any::<u16>(), 0..8)) {
         prop_assert!(matches!(Rules::builtin().text(&text), std::borrow::Cow::Borrowed(same) if same == text));
         let mut stream = TextStream::new(Rules::builtin());
         for piece in pieces(&text, &cuts) {

@@ -7,17 +7,17 @@ mod panes;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::rule::GIVEN_AWAY;
+use super::rule::LEAK_BYTES;
 
 const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// How keys of one kind look, and what stands around them.
+/// The form of keys of one kind, and the text around them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) kind: &'static str,
-    /// Shown: no part of the key.
+    /// Text that is shown and no part of the key.
     before: &'static str,
-    /// How the key begins.
+    /// The beginning of the key.
     lead: &'static str,
     more: &'static str,
     min: usize,
@@ -135,11 +135,11 @@ pub(super) struct Case {
     pub(super) kind: &'static str,
     pub(super) text: String,
     pub(super) key: String,
-    /// Where in the text the key begins.
+    /// The position of the key in the text.
     pub(super) at: usize,
 }
 
-/// Any key of a kind that `filter` lets through, in surroundings without newline.
+/// Any key of a kind that `filter` selects, in text without newline.
 pub(super) fn case(filter: fn(&Form) -> bool) -> impl Strategy<Value = Case> {
     let forms: Vec<Form> = FORMS.iter().copied().filter(filter).collect();
     (
@@ -150,7 +150,7 @@ pub(super) fn case(filter: fn(&Form) -> bool) -> impl Strategy<Value = Case> {
         "([ ).][a-z é│]{0,12})?",
     )
         .prop_map(|(form, dice, length, left, right)| make(&form, &dice, length, &left, &right))
-        // Dice that fall so make a placeholder, and that is no secret.
+        // Some values form a placeholder, which is no secret.
         .prop_filter("a placeholder", |case| {
             !case.key.to_ascii_lowercase().contains("xxxx")
         })
@@ -163,7 +163,7 @@ pub(super) fn make(form: &Form, dice: &[u16], length: u16, left: &str, right: &s
     };
     let length = form.min + usize::from(length) % (form.max - form.min + 1);
     let mut key = form.lead.to_owned();
-    // Ends and beginnings of keys are letters and digits.
+    // Keys begin and end with letters and digits.
     for (index, die) in dice[..length].iter().enumerate() {
         let edge = index == 0 || index + 1 == length;
         let count = if edge {
@@ -182,7 +182,7 @@ pub(super) fn make(form: &Form, dice: &[u16], length: u16, left: &str, right: &s
     }
 }
 
-/// The text in pieces, cut at characters near the places given.
+/// Returns the text in pieces, cut at characters near the given positions.
 pub(super) fn pieces<'a>(text: &'a str, cuts: &[u16]) -> Vec<&'a str> {
     let mut places: Vec<usize> = cuts
         .iter()
@@ -199,10 +199,10 @@ pub(super) fn pieces<'a>(text: &'a str, cuts: &[u16]) -> Vec<&'a str> {
         .collect()
 }
 
-/// Panics where twelve bytes of the key in a row are in the text.
+/// Panics if the text contains twelve consecutive bytes of the key.
 #[track_caller]
-pub(super) fn assert_hidden(case: &Case, shown: &str) {
-    for part in case.key.as_bytes().windows(GIVEN_AWAY) {
+pub(super) fn assert_redacted(case: &Case, shown: &str) {
+    for part in case.key.as_bytes().windows(LEAK_BYTES) {
         assert!(
             memchr::memmem::find(shown.as_bytes(), part).is_none(),
             "{} shows {:?} of its key:\n{case:?}\n{shown:?}",

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::{Redactor, Rules};
-use super::{ALNUM, Case, assert_hidden, case};
+use super::{ALNUM, Case, assert_redacted, case};
 use crate::event::{Cursor, ScreenRow, Style, Styles, TdEvent};
 
 fn open(width: u32) -> Redactor {
@@ -73,7 +73,7 @@ fn screen(redactor: &mut Redactor, width: u32, rows: &[(u32, String)]) -> Vec<St
     rows.into_iter().map(|row| row.text).collect()
 }
 
-/// The text as a program breaks it at the pane's edge, with something drawn beside it.
+/// Breaks a text at the pane's edge, as a program does, with decoration beside it.
 fn broken(text: &str, width: u32, left: &str, right: &str) -> Vec<String> {
     let room = width as usize - left.chars().count() - right.chars().count();
     let chars: Vec<char> = text.chars().collect();
@@ -103,7 +103,7 @@ fn frames() -> impl Strategy<Value = (&'static str, &'static str)> {
     ])
 }
 
-/// No blanks within the key: what is drawn beside it cannot be told from them.
+/// Selects keys without blanks, which decoration cannot be distinguished from.
 fn solid(form: &super::Form) -> bool {
     !form.more.contains(' ')
 }
@@ -125,13 +125,13 @@ fn pem(prefix: &str) -> (Vec<String>, Case) {
 }
 
 #[test]
-fn a_block_is_hidden_across_events_and_when_it_is_said_again() {
+fn a_block_is_redacted_across_events_and_repetitions() {
     for prefix in ["", "   ", "│ ", "+", "  12 "] {
         let (lines, case) = pem(prefix);
         let mut redactor = open(80);
         let mut shown = String::new();
         for (number, line) in (1..).zip(&lines) {
-            // The line grows under the cursor, then settles, then is said once more.
+            // The line grows under the cursor, settles, and is emitted once more.
             for end in (0..=line.len()).filter(|end| line.is_char_boundary(*end)) {
                 shown.push_str(&revised(&mut redactor, number, &line[..end]));
                 shown.push('\n');
@@ -142,15 +142,15 @@ fn a_block_is_hidden_across_events_and_when_it_is_said_again() {
             shown.push_str(&revised(&mut redactor, number, line));
             shown.push('\n');
         }
-        assert_hidden(&case, &shown);
+        assert_redacted(&case, &shown);
         assert_eq!(settled(&mut redactor, 8, "that was it\n"), "that was it\n");
-        // All at once, and as a full screen.
-        assert_hidden(
+        // In one event, and as a full screen.
+        assert_redacted(
             &case,
             &settled(&mut open(80), 1, &(lines.join("\n") + "\n")),
         );
         let rows: Vec<_> = (0..).zip(lines).collect();
-        assert_hidden(&case, &screen(&mut open(80), 80, &rows).join("\n"));
+        assert_redacted(&case, &screen(&mut open(80), 80, &rows).join("\n"));
     }
 }
 
@@ -166,7 +166,7 @@ fn a_check_prints_a_block_line_by_line() {
             is_stderr: true,
         };
         redactor.event(&mut event);
-        assert_hidden(&case, &format!("{event:?}"));
+        assert_redacted(&case, &format!("{event:?}"));
     }
 }
 
@@ -184,7 +184,7 @@ fn rows_and_lines_that_are_full_but_clean_stay() {
 }
 
 #[test]
-fn a_secret_that_ends_within_the_line_leaves_the_next_alone() {
+fn a_secret_that_ends_within_a_line_does_not_affect_the_next() {
     let mut redactor = open(200);
     let secret = ["glpat-", "abcDEF012345ghiJKL67"].concat();
     let chunk = format!("token is {secret}\nnext line follows\n");
@@ -197,22 +197,22 @@ fn a_secret_that_ends_within_the_line_leaves_the_next_alone() {
 
 proptest! {
     #[test]
-    fn a_key_is_hidden_while_its_line_grows(case in case(|_| true)) {
+    fn a_key_is_redacted_while_its_line_grows(case in case(|_| true)) {
         let mut redactor = open(500);
         for end in 0..=case.text.len() {
             if case.text.is_char_boundary(end) {
-                assert_hidden(&case, &revised(&mut redactor, 1, &case.text[..end]));
+                assert_redacted(&case, &revised(&mut redactor, 1, &case.text[..end]));
             }
         }
-        assert_hidden(&case, &settled(&mut redactor, 1, &format!("{}\n", case.text)));
+        assert_redacted(&case, &settled(&mut redactor, 1, &format!("{}\n", case.text)));
     }
 
     #[test]
-    fn a_key_broken_at_the_edge_is_hidden(
+    fn a_key_broken_at_the_edge_is_redacted(
         case in case(solid), width in 30_u32..120, (left, right) in frames(), split in any::<bool>(),
     ) {
         let lines = broken(&case.text, width, left, right);
-        // The words around may be broken too; the key is looked for without what is drawn.
+        // The surrounding words may be broken, too; the key is searched without decoration.
         let bare = |shown: &str| -> String {
             shown.lines().map(|line| line.trim_start_matches(left).trim_end_matches(right).trim_end()).collect()
         };
@@ -222,32 +222,32 @@ proptest! {
         } else {
             settled(&mut redactor, 1, &(lines.join("\n") + "\n"))
         };
-        assert_hidden(&case, &shown);
-        assert_hidden(&case, &bare(&shown));
+        assert_redacted(&case, &shown);
+        assert_redacted(&case, &bare(&shown));
 
         let mut redactor = open(width);
         let mut last = vec![String::new(); lines.len()];
         for (number, line) in (0..).zip(&lines) {
             for end in (0..=line.len()).filter(|end| line.is_char_boundary(*end)) {
                 last[number] = revised(&mut redactor, number as i64, &line[..end]);
-                assert_hidden(&case, &last[number]);
+                assert_redacted(&case, &last[number]);
             }
         }
-        assert_hidden(&case, &bare(&last.join("\n")));
+        assert_redacted(&case, &bare(&last.join("\n")));
 
         let rows: Vec<_> = (3..).zip(lines).collect();
         let mut redactor = open(width);
         let mut shown = screen(&mut redactor, width, &rows);
-        assert_hidden(&case, &bare(&shown.join("\n")));
-        // One row is drawn again.
+        assert_redacted(&case, &bare(&shown.join("\n")));
+        // One row is repeated.
         for (index, row) in rows.iter().enumerate() {
             shown[index] = screen(&mut redactor, width, std::slice::from_ref(row)).remove(0);
-            assert_hidden(&case, &bare(&shown.join("\n")));
+            assert_redacted(&case, &bare(&shown.join("\n")));
         }
     }
 
     #[test]
-    fn any_lines_are_taken(chunk in "(([a-z│ =:\"/-]|sk-ant-|password=|token: |-----BEGIN PRIVATE KEY-----|é){0,20}\n){0,8}", width in 0_u32..60, line in any::<i64>()) {
+    fn any_lines_are_accepted(chunk in "(([a-z│ =:\"/-]|sk-ant-|password=|token: |-----BEGIN PRIVATE KEY-----|é){0,20}\n){0,8}", width in 0_u32..60, line in any::<i64>()) {
         let mut redactor = open(width);
         settled(&mut redactor, line, &chunk);
         revised(&mut redactor, line, &chunk);
@@ -258,10 +258,10 @@ proptest! {
     }
 }
 
-/// What tmux does to a line that it wrapped when a program takes the alternate screen: the rows in
+/// When a program switches to the alternate screen, tmux splits a line that it wrapped: its rows in
 /// the history and those on the screen become two lines.
 #[test]
-fn a_wrapped_line_that_tmux_tears_at_a_row_hides_its_rest() {
+fn the_rest_of_a_wrapped_line_that_tmux_splits_is_redacted() {
     let key: String = "a1B2c3D4e5".repeat(6);
     let line = format!("Authorization: Bearer {key}");
     for (width, rows) in [(30, 1), (30, 2), (50, 1), (20, 3)] {
@@ -281,10 +281,10 @@ fn a_wrapped_line_that_tmux_tears_at_a_row_hides_its_rest() {
     }
 }
 
-/// A line that ends with a key just at the pane's edge says nothing of the next line's secret: the
-/// start of that one, which announces it, is not taken for the first one's rest.
+/// A line that ends with a key at the pane's edge does not affect the next line's secret: the lead of
+/// that secret is not mistaken for the rest of the first one.
 #[test]
-fn a_key_at_the_edge_hides_no_other_ones_name() {
+fn a_key_at_the_edge_does_not_hide_the_next_lead() {
     let github = ["ghp", "_Ab3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"].concat();
     let first = format!("{} {github}", "x".repeat(39));
     for (name, secret) in [
@@ -316,9 +316,9 @@ fn a_key_at_the_edge_hides_no_other_ones_name() {
     }
 }
 
-/// A style is of the text that it came with: of no other, and no place to hide a secret.
+/// Styles are cleared when their text is redacted, and cannot carry a secret.
 #[test]
-fn styles_go_where_text_is_taken_out() {
+fn styles_of_redacted_text_are_cleared() {
     let style = |line, sgr: &str| Style {
         line,
         from: 0,
@@ -331,7 +331,7 @@ fn styles_go_where_text_is_taken_out() {
     let cases = [
         ("plain\nred\n", "31", true),
         (&secret, "31", false),
-        // What is no SGR is not let through, whatever it says.
+        // Parameters that are not SGR are cleared.
         ("plain\nred\n", &title, false),
         ("plain\nred\n", &key, false),
     ];

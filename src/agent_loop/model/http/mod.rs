@@ -32,6 +32,7 @@ use refusal::Refusal;
 use retry::RetryPolicy;
 
 pub use endpoint::Api;
+pub(crate) use secret::SECRET_LOG_TARGETS;
 pub use secret::Secret;
 
 /// Default timeout of a connection attempt.
@@ -53,10 +54,6 @@ const ERROR_BYTES_MAX: usize = 64 * 1024;
 
 /// Default maximum size of an answer as it is sent: a token takes some hundred bytes.
 const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// Log targets of the HTTP library that record requests and responses byte for byte, at the level
-/// trace. The program silences them.
-pub(crate) const SECRET_LOG_TARGETS: [&str; 2] = ["ureq::util", "ureq_proto::util"];
 
 /// Sends requests to a model over HTTP, and streams tokens as they arrive.
 ///
@@ -381,7 +378,7 @@ impl HttpClient {
     ) -> Result<(), LlmError> {
         let endpoint = Endpoint::new(self.api, &self.base_url, self.is_plain_allowed)?;
         if self.key.is_some()
-            && let Some(target) = logged_secret_target()
+            && let Some(target) = secret::logged_target()
         {
             return Err(LlmError::other(Error::invalid(format!(
                 "the log target {target} would record the API key at the level trace: disable it"
@@ -422,12 +419,6 @@ impl HttpClient {
             }
         }
     }
-}
-
-/// Returns a log target that would record the key, if the application's logger accepts it.
-fn logged_secret_target() -> Option<&'static str> {
-    let mut targets = SECRET_LOG_TARGETS.into_iter();
-    targets.find(|target| log::log_enabled!(target: *target, log::Level::Trace))
 }
 
 impl LlmClient for HttpClient {

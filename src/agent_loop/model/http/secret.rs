@@ -11,6 +11,10 @@ use crate::redact::Rules;
 /// The text that replaces a key.
 const MARKER: &str = "[redacted:api-key]";
 
+/// Log targets of the HTTP library that record requests and responses byte for byte, at the level
+/// trace. The program silences them.
+pub(crate) const SECRET_LOG_TARGETS: [&str; 2] = ["ureq::util", "ureq_proto::util"];
+
 /// An API key, which cannot be printed: `{:?}` shows a marker in its place.
 ///
 /// ```
@@ -60,4 +64,10 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(MARKER)
     }
+}
+
+/// Returns a log target that would record the key, if the application's logger accepts it.
+pub(super) fn logged_target() -> Option<&'static str> {
+    let mut targets = SECRET_LOG_TARGETS.into_iter();
+    targets.find(|target| log::log_enabled!(target: *target, log::Level::Trace))
 }
