@@ -4,8 +4,8 @@
 //! ```text
 //! any thread:      DataDir ─> RunDirectory::open ─> OpenRun (lock, file, next number)
 //! the log thread:  LogWriter::attach(OpenRun), append(batch), tick(now), close_run, finish
-//! td-sync:         fdatasync, the last words of metadata.json
-//! td-chores:       compresses files that were closed, removes runs that are not kept
+//! td-sync:         fdatasync, the final metadata.json
+//! td-chores:       compresses closed files, removes runs that are not retained
 //! any thread:      LogReader, Follower: all files of a run as one log (td-read-N)
 //! ```
 //!

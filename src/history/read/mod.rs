@@ -1,13 +1,13 @@
 //! Reads logs: all files of a run in order, on all cores, parsing only lines that may match.
 //!
 //! ```text
-//! query (pure):      what is wanted
-//! filter, raw (pure): which lines may hold it, by their bytes
-//! block:             whole lines out of parts of files, and out of compressed ones
-//! sift (pure):       a block ─> the events that are wanted
-//! pool (td-read-N):  many blocks at once
-//! reader:            the files of a run one after the other, as one iterator
-//! follow:            the same, and then what is written
+//! query (pure):                    selects events
+//! line_filter, json_regex (pure):  skip lines by their bytes
+//! block:                           whole lines from parts of files and from compressed files
+//! parse (pure):                    a block ─> the selected events
+//! pool (td-read-N):                many blocks at once
+//! reader:                          all files of a run as one iterator
+//! follow:                          the same, and then what is appended
 //! ```
 
 mod json_regex;
