@@ -92,15 +92,18 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
     found.max().map(|(_, at)| at)
 }
 
-/// Returns whether a page shows again what was shown before it was erased; its end may differ.
-pub(super) fn is_redrawn(last: &[ConversationRow], page: &[ConversationRow]) -> bool {
-    let (last, page) = (letters(last), letters(page));
-    let same = last
-        .iter()
-        .zip(&page)
-        .take_while(|(one, two)| one == two)
-        .count();
-    same > 0 && same * 2 >= last.len().min(page.len())
+/// Returns whether a page shows again what was shown before it was erased; its end may differ. It may
+/// begin earlier than the last page, which began at row `last`: a larger screen shows more.
+pub(super) fn is_redrawn(known: &[ConversationRow], last: usize, page: &[ConversationRow]) -> bool {
+    let (known_letters, page) = (letters(known), letters(page));
+    let mut start = 0;
+    known.iter().take(last + 1).any(|row| {
+        let from = &known_letters[start..];
+        start += row.letters().count();
+        let same = from.iter().zip(&page).take_while(|(one, two)| one == two);
+        let same = same.count();
+        same > 0 && same * 2 >= from.len().min(page.len())
+    })
 }
 
 pub(super) fn letters(rows: &[ConversationRow]) -> Vec<char> {

@@ -62,7 +62,7 @@ pub(crate) struct ScreenReader {
     /// The index of the last page's first row among settled and live rows.
     last: usize,
     width: usize,
-    /// The last page, if only empty ones followed.
+    /// The known rows, if only empty pages followed.
     erased: Option<Vec<ConversationRow>>,
     /// The consecutive pages that match no known row: their count, and the last of them.
     unplaced: (u32, Option<ConversationPage>),
@@ -203,7 +203,7 @@ impl ScreenReader {
         let is_redrawn = self
             .erased
             .take()
-            .is_none_or(|last| is_redrawn(&last, &page.rows));
+            .is_none_or(|known| is_redrawn(&known, self.last, &page.rows));
         let is_empty = self.settled.is_empty() && self.live.is_empty();
         if is_empty && page.is_working.is_some() && !self.is_new(&page) {
             return self.start_from(page.rows);
@@ -393,9 +393,7 @@ impl ScreenReader {
         self.has_begun = true;
         self.take_unplaced(events);
         if self.erased.is_none() {
-            let rows: Vec<ConversationRow> =
-                self.settled.iter().chain(&self.live).cloned().collect();
-            self.erased = Some(rows[self.last.min(rows.len())..].to_vec());
+            self.erased = Some(self.settled.iter().chain(&self.live).cloned().collect());
             self.settle(self.live.len(), events);
         }
     }

@@ -198,6 +198,16 @@ fn text_of(events: &[AgentEvent]) -> String {
     tokens.collect()
 }
 
+#[test]
+fn rows_that_a_larger_screen_shows_again_are_not_reported_after_it_is_erased() {
+    let print = || Act::Print(vec!["word ".repeat(30).trim().to_owned()]);
+    let mut acts = vec![Act::Resize(53, 20)];
+    acts.extend((0..4).map(|_| print()));
+    acts.extend([Act::Resize(72, 26), Act::Resize(72, 40), Act::Wipe]);
+    let (lines, events) = told(false, &acts, 6);
+    assert_eq!(letters(&text_of(&events)), letters(&lines.concat()));
+}
+
 proptest! {
     #[test]
     fn each_line_is_reported_once_and_in_order(
