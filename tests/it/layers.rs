@@ -323,7 +323,7 @@ fn read_all(dir: &Path, root: &Path, into: &mut Vec<Source>) {
 }
 
 /// All of `src` but what is compiled for tests only, and the names at the crate's root.
-fn house() -> (Vec<Source>, Roots) {
+pub fn house() -> (Vec<Source>, Roots) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = Vec::new();
     read_all(&root.join("src"), root, &mut sources);

@@ -16,6 +16,7 @@ mod bench;
 mod observed;
 mod recordings;
 mod resources;
+mod retired_names;
 mod support;
 
 mod agent_loop;
