@@ -28,8 +28,8 @@ pub(crate) use self::group::{KillHandle, ProcessGroup, cannot_start};
 pub(crate) use self::input::ChildInput;
 pub(crate) use self::output::OutputReader;
 pub(crate) use self::procfs::{Stat, processes, stat};
-pub use self::supervisor::OutputStream;
 pub(crate) use self::supervisor::{ChildListener, ExitCause, ExitReport, Limits, Supervisor};
+pub use crate::event::OutputStream;
 
 /// A program to run, and its limits.
 #[derive(Clone, Debug)]

@@ -110,9 +110,12 @@ pub use clock::{Clock, FakeClock};
 pub use engine::{Builder, Engine, Report, Timeline};
 pub use error::{Error, Result};
 pub use event::{
-    Cursor, Envelope, EventKind, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount,
-    MaybeLong, MaybePane, MaybePid, MaybeText, PaneId, PaneIds, SCHEMA, ScreenRow, ScreenRows,
-    Style, Styles, TdEvent, UnknownEvent, UnknownFields,
+    AgentState, CompletionReason, Cursor, EndEvidence, EnumOrUnknown, Envelope, EventKind,
+    ExecutionId, ExitStatus, GapEvidence, GapReason, IterationOutcome, LineCount,
+    MaybeCompletionReason, MaybeLong, MaybePane, MaybePid, MaybeStateSource, MaybeText,
+    MaybeTurnEvidence, NamedValue, OutputStream, PaneCloseReason, PaneId, PaneIds, SCHEMA,
+    ScreenRow, ScreenRows, SessionEndReason, StateEvidence, StateSource, Style, Styles, TdEvent,
+    TurnEvidence, UnknownEvent, UnknownFields, UnknownName,
 };
 pub use observe::{
     AgentRegistry, AgentStatus, AgentWatch, AgentsReport, JobHandle, Polling, Watch,

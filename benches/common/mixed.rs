@@ -6,7 +6,10 @@ use std::time::Duration;
 use td_observe::history::{
     DataDir, LogOptions, LogWriter, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
-use td_observe::{Clock, Envelope, ExecutionId, GapEvidence, IterationOutcome, TdEvent, Timestamp};
+use td_observe::{
+    Clock, Envelope, ExecutionId, GapEvidence, GapReason, IterationOutcome, OutputStream, TdEvent,
+    Timestamp,
+};
 
 use super::support::wait_for;
 
@@ -180,8 +183,8 @@ impl Mixed {
                 pane: format!("%{pane}").as_str().into(),
                 first_line: self.line[pane],
                 lost_lines: Some(17),
-                reason: "history_trimmed".to_owned(),
-                evidence: GapEvidence::Confirmed,
+                reason: GapReason::HistoryTrimmed.into(),
+                evidence: GapEvidence::Confirmed.into(),
             };
         }
         match self.below(100) {
@@ -228,7 +231,7 @@ impl Mixed {
             // Some programs colour what they print into a pipe: an escape, which JSON writes by number.
             97 => TdEvent::ExecutionOutput {
                 execution_id,
-                stream: "stdout".to_owned(),
+                stream: OutputStream::Stdout.into(),
                 text: format!("\u{1b}[32m{}\u{1b}[0m\n", self.words(10)),
             },
             98 => TdEvent::IterationStarted {

@@ -57,8 +57,7 @@ impl HookFile {
     }
 
     pub(super) fn state(&self) -> Option<AgentState> {
-        let mut states = AgentState::ALL.into_iter();
-        states.find(|state| state.as_str() == self.state)
+        AgentState::from_name(&self.state)
     }
 }
 

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::AgentState;
+pub(crate) use crate::event::StateSource;
 
 /// The time to wait for a source of higher authority that lags: an agent writes its transcript
 /// about 0.1 s after its status (0.03 to 0.3 s on Claude Code 2.1.330).
@@ -27,40 +28,6 @@ const ANSWER_FINAL_AFTER: Duration = Duration::from_secs(2);
 
 /// The time after which a disagreement between sources is logged.
 const DISAGREEMENT_LOGGED_AFTER: Duration = Duration::from_secs(2);
-
-/// The source of a state; the first has the highest authority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum StateSource {
-    StatusFile,
-    Transcript,
-    Title,
-    Notification,
-    Hook,
-    Screen,
-}
-
-impl StateSource {
-    const ALL: [Self; 6] = [
-        Self::StatusFile,
-        Self::Transcript,
-        Self::Title,
-        Self::Notification,
-        Self::Hook,
-        Self::Screen,
-    ];
-
-    /// Returns the name that events use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::StatusFile => "status_file",
-            Self::Transcript => "transcript",
-            Self::Title => "title",
-            Self::Notification => "notification",
-            Self::Hook => "hook",
-            Self::Screen => "screen",
-        }
-    }
-}
 
 /// The claim of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]

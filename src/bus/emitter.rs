@@ -10,8 +10,9 @@ use crate::bus::gate::GateSlot;
 use crate::bus::inbox::{Emitted, Inbox};
 use crate::error::Result;
 use crate::event::{
-    Cursor, ExecutionId, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybePane,
-    MaybeText, PaneId, PaneIds, ScreenRows, TdEvent, event_table,
+    AgentState, Cursor, EndEvidence, EnumOrUnknown, ExecutionId, ExitStatus, GapEvidence,
+    GapReason, IterationOutcome, LineCount, MaybePane, MaybeText, OutputStream, PaneCloseReason,
+    PaneId, PaneIds, ScreenRows, SessionEndReason, StateEvidence, TdEvent, event_table,
 };
 
 /// Emits the events of one execution, from any thread; clone it freely.
@@ -114,6 +115,12 @@ macro_rules! arg {
     (PaneId) => {
         &PaneId
     };
+    (EndEvidence) => {
+        impl Into<EndEvidence>
+    };
+    (EnumOrUnknown<$name:ident>) => {
+        impl Into<EnumOrUnknown<$name>>
+    };
     ($by_value:ident) => {
         $by_value
     };
@@ -126,6 +133,12 @@ macro_rules! field {
     };
     (PaneId, $arg:ident) => {
         $arg.clone()
+    };
+    (EndEvidence, $arg:ident) => {
+        $arg.into()
+    };
+    (EnumOrUnknown<$name:ident>, $arg:ident) => {
+        $arg.into()
     };
     ($by_value:ident, $arg:ident) => {
         $arg
@@ -141,17 +154,17 @@ macro_rules! methods {
     (
         $(#[$doc:meta])*
         $variant:ident $method:ident $class:ident {
-            $($(#[$field_doc:meta])* $field:ident $(| $alias:literal)? : $type:ident),*
+            $($(#[$field_doc:meta])* $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident>)?),*
             $(; $($(#[$more_doc:meta])* $more:ident : $more_type:ident),+)? $(,)?
         }
         $($rest:tt)*
     ) => {
         $(#[$doc])*
         #[doc = concat!("\n\nEmits [`TdEvent::", stringify!($variant), "`], which documents the arguments.")]
-        pub fn $method(&self, $($field: arg!($type)),*) -> Emitted {
+        pub fn $method(&self, $($field: arg!($type $(<$name>)?)),*) -> Emitted {
             self.emit(TdEvent::$variant {
                 execution_id: self.id.clone(),
-                $($field: field!($type, $field),)*
+                $($field: field!($type $(<$name>)?, $field),)*
                 $($($more: Default::default()),+)?
             })
         }

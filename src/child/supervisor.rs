@@ -17,6 +17,7 @@ use super::group::{ProcessGroup, REAP_GRACE, poll_for};
 use super::input::ChildInput;
 use super::output::OutputReader;
 use crate::clock::Clock;
+use crate::event::OutputStream;
 use crate::thread::{Stop, is_stopped};
 
 /// The poll interval of the channels and of the stopped state of the child: neither can be waited for
@@ -40,19 +41,7 @@ const GRACE_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// grandchild still writes.
 const LINGER_TIMES_MAX: u32 = 6;
 
-/// An output stream of a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OutputStream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
 impl OutputStream {
-    /// Both streams, in the order of their [`index`](Self::index).
-    pub(crate) const ALL: [Self; 2] = [Self::Stdout, Self::Stderr];
-
     /// Returns the index of per-stream arrays.
     pub(crate) fn index(self) -> usize {
         self as usize
@@ -63,14 +52,6 @@ impl OutputStream {
         match self {
             Self::Stdout => Self::Stderr,
             Self::Stderr => Self::Stdout,
-        }
-    }
-
-    /// Returns the name in events: `stdout` or `stderr`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
         }
     }
 }

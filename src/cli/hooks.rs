@@ -18,7 +18,9 @@ use crate::bus::{Delivery, Filter, RecvTimeoutError, SubscribeOptions, Subscript
 use crate::child::{self, Invocation};
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::event::{Envelope, EventKind, ExecutionId, PaneId, TdEvent};
+use crate::event::{
+    CompletionReason, Envelope, EventKind, ExecutionId, PaneId, SessionEndReason, TdEvent,
+};
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 
 /// Commands that run at the same time.
@@ -204,20 +206,19 @@ impl Dispatcher {
                 }
             }
             TdEvent::AgentState { state, .. } => {
-                let is_wanted =
-                    |on: &&OnState| on.state.is_none_or(|wanted| wanted.as_str() == state);
+                let is_wanted = |on: &&OnState| on.state.is_none_or(|wanted| *state == wanted);
                 for on in self.config.on_state.iter().filter(is_wanted) {
                     self.start("--on-state", &on.command, &envelope);
                 }
             }
             TdEvent::OutputUpdate {
                 is_complete: true,
-                reason,
+                reason: Some(reason),
                 ..
-            } if reason.as_deref() == Some("exit") => {
+            } if *reason == CompletionReason::Exit => {
                 self.held.push((self.clock.now() + HOLD, envelope));
             }
-            TdEvent::SessionEnded { reason, .. } if reason != "detached" => {
+            TdEvent::SessionEnded { reason, .. } if *reason != SessionEndReason::Detached => {
                 self.held
                     .retain(|(_, held)| held.event.execution_id() != envelope.event.execution_id());
                 self.ended(&envelope);
@@ -288,7 +289,7 @@ impl Dispatcher {
             } => said.extend([
                 ("TD_MARKER", Some(marker.clone())),
                 ("TD_SUMMARY", Some(summary.clone())),
-                ("TD_EVIDENCE", evidence.clone()),
+                ("TD_EVIDENCE", evidence.as_ref().map(ToString::to_string)),
             ]),
             TdEvent::AgentState {
                 state,
@@ -298,10 +299,10 @@ impl Dispatcher {
                 asks,
                 ..
             } => said.extend([
-                ("TD_STATE", Some(state.clone())),
-                ("TD_EVIDENCE", Some(evidence.clone())),
+                ("TD_STATE", Some(state.to_string())),
+                ("TD_EVIDENCE", Some(evidence.to_string())),
                 ("TD_AGENT", agent.as_deref().cloned()),
-                ("TD_SOURCE", source.as_deref().cloned()),
+                ("TD_SOURCE", source.as_ref().map(ToString::to_string)),
                 ("TD_ASKS", asks.as_deref().cloned()),
             ]),
             TdEvent::SessionEnded {
@@ -311,7 +312,7 @@ impl Dispatcher {
                 ..
             } => said.extend([
                 ("TD_SESSION", Some(session.clone())),
-                ("TD_REASON", Some(reason.clone())),
+                ("TD_REASON", Some(reason.to_string())),
                 ("TD_EXIT_STATUS", status(exit_status)),
             ]),
             TdEvent::OutputUpdate {
@@ -319,7 +320,7 @@ impl Dispatcher {
                 exit_status,
                 ..
             } => said.extend([
-                ("TD_REASON", reason.clone()),
+                ("TD_REASON", reason.as_ref().map(ToString::to_string)),
                 ("TD_EXIT_STATUS", status(exit_status)),
             ]),
             _ => {}

@@ -4,9 +4,12 @@
 //! writing, the kinds, and the emitter's methods are generated from it. Field names and type tags
 //! are promises: they are added, never renamed.
 
+mod end_evidence;
 mod ids;
 mod json;
 mod lines;
+mod names;
+mod open_enum;
 mod styles;
 mod values;
 
@@ -21,10 +24,17 @@ mod text;
 
 mod log_gap;
 
+pub use end_evidence::EndEvidence;
 pub use envelope::{Envelope, UnknownFields};
 pub use ids::{ExecutionId, PaneId};
 pub(crate) use lines::lines_in;
 pub(crate) use log_gap::{LogGapRange, LogGaps};
+pub use names::{
+    AgentState, CompletionReason, GapEvidence, GapReason, MaybeCompletionReason, MaybeStateSource,
+    MaybeTurnEvidence, OutputStream, PaneCloseReason, SessionEndReason, StateEvidence, StateSource,
+    TurnEvidence,
+};
+pub use open_enum::{EnumOrUnknown, NamedValue, UnknownName};
 pub(crate) use styles::STYLES_MAX;
 pub use styles::{Style, Styles};
 pub(crate) use table::event_table;
@@ -32,8 +42,8 @@ pub use td_event::{EventKind, TdEvent};
 pub(crate) use text::for_each_json_text;
 pub use unknown::UnknownEvent;
 pub use values::{
-    Cursor, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybeLong, MaybePane, MaybePid,
-    MaybeText, PaneIds, ScreenRow, ScreenRows,
+    Cursor, ExitStatus, IterationOutcome, LineCount, MaybeLong, MaybePane, MaybePid, MaybeText,
+    PaneIds, ScreenRow, ScreenRows,
 };
 
 /// The version of the wire format, which the header line of each log file names.

@@ -162,8 +162,8 @@ macro_rules! event_table {
             SessionEnded session_ended lifecycle {
                 /// The session's name.
                 session: String,
-                /// `closed`, `server_gone`, or `detached` when the observer stops.
-                reason: String,
+                /// The reason why it is no longer observed.
+                reason: EnumOrUnknown<SessionEndReason>,
                 /// The exit status of the session's last program, if it is known.
                 exit_status: ExitStatus,
             }
@@ -191,8 +191,8 @@ macro_rules! event_table {
             PaneClosed pane_closed lifecycle {
                 /// The pane.
                 pane: PaneId,
-                /// `closed`, or `moved` when the pane now belongs to another session.
-                reason: String,
+                /// The reason why it is no longer observed.
+                reason: EnumOrUnknown<PaneCloseReason>,
                 /// The exit status of the pane's program, if it is known.
                 exit_status: ExitStatus,
             }
@@ -208,8 +208,8 @@ macro_rules! event_table {
                 chunk: String;
                 /// True at the end of the output of a program or of an agent's turn.
                 is_complete: bool,
-                /// Why the output is complete: `exit`, `turn` or `inferred`.
-                reason: MaybeText,
+                /// The reason why the output is complete; absent otherwise.
+                reason: MaybeCompletionReason,
                 /// The exit status of the pane's program, if it has ended and the status is known.
                 exit_status: ExitStatus,
                 /// The program's own colours, where the pane is streamed.
@@ -247,11 +247,10 @@ macro_rules! event_table {
                 first_line: i64,
                 /// The number of lost lines, if it is known.
                 lost_lines: LineCount,
-                /// `history_trimmed`, `ambiguous`, `dropped`, `timeout`, `cleared`, `resized`,
-                /// `truncated` or `observer_absent`.
-                reason: String,
-                /// How certain the loss is.
-                evidence: GapEvidence,
+                /// The reason why the lines could not be observed.
+                reason: EnumOrUnknown<GapReason>,
+                /// The certainty of the loss.
+                evidence: EnumOrUnknown<GapEvidence>,
             }
             /// The log had to drop events.
             LogGap log_gap lifecycle {
@@ -274,8 +273,8 @@ macro_rules! event_table {
             }
             /// A child process printed text.
             ExecutionOutput execution_output text {
-                /// `stdout` or `stderr`.
-                stream: String,
+                /// The stream of the text.
+                stream: EnumOrUnknown<OutputStream>,
                 /// Several lines, or a part of one.
                 text: String,
             }
@@ -300,9 +299,8 @@ macro_rules! event_table {
                 summary: String;
                 /// The agent's pane, if the agent runs in one.
                 pane: MaybePane,
-                /// The source of the report: absent for a marker, else `transcript`, `status`,
-                /// `screen` or `inferred`.
-                evidence: MaybeText,
+                /// The evidence for the end; absent for a marker.
+                evidence: MaybeTurnEvidence,
                 /// The session of the agent's own records, for a background agent.
                 agent_id: MaybeLong,
             }
@@ -322,7 +320,7 @@ macro_rules! event_table {
                 /// The beginning of the agent's result, at most 2,000 characters.
                 result: String,
                 /// The record that shows the end; begins with `inferred` if none does.
-                evidence: String;
+                evidence: EndEvidence;
                 /// The agent's pane, if the agent runs in one.
                 pane: MaybePane,
             }
@@ -333,7 +331,7 @@ macro_rules! event_table {
                 /// The beginning of the error, at most 2,000 characters.
                 error: String,
                 /// The record that shows the failure; begins with `inferred` if none does.
-                evidence: String;
+                evidence: EndEvidence;
                 /// The agent's pane, if the agent runs in one.
                 pane: MaybePane,
             }
@@ -343,15 +341,14 @@ macro_rules! event_table {
                 agent_id: MaybeText,
                 /// The agent's pane, if the agent runs in one.
                 pane: MaybePane,
-                /// `working`, `waiting`, `idle`, `done`, `error` or `limited`.
-                state: String,
-                /// `confirmed` or `inferred`.
-                evidence: String;
+                /// The state.
+                state: EnumOrUnknown<AgentState>,
+                /// The certainty of the state.
+                evidence: EnumOrUnknown<StateEvidence>;
                 /// The agent's program, such as `claude`.
                 agent: MaybeLong,
-                /// The source of the report: `status_file`, `transcript`, `title`, `notification`,
-                /// `hook` or `screen`.
-                source: MaybeLong,
+                /// The source of the report.
+                source: MaybeStateSource,
                 /// The command or the question that the agent asks the user about.
                 asks: MaybeLong,
                 /// Details of the state, in the agent's own words.

@@ -5,14 +5,20 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::end_evidence::EndEvidence;
 use super::ids::{ExecutionId, PaneId};
+use super::names::{
+    AgentState, GapEvidence, GapReason, MaybeCompletionReason, MaybeStateSource, MaybeTurnEvidence,
+    OutputStream, PaneCloseReason, SessionEndReason, StateEvidence,
+};
 use super::object_key::ObjectKey;
+use super::open_enum::EnumOrUnknown;
 use super::styles::Styles;
 use super::table::event_table;
 use super::unknown::UnknownEvent;
 use super::values::{
-    Cursor, EventField, ExitStatus, GapEvidence, IterationOutcome, LineCount, MaybeLong, MaybePane,
-    MaybePid, MaybeText, PaneIds, ScreenRows,
+    Cursor, EventField, ExitStatus, IterationOutcome, LineCount, MaybeLong, MaybePane, MaybePid,
+    MaybeText, PaneIds, ScreenRows,
 };
 use crate::error::{Error, Result};
 
@@ -22,7 +28,7 @@ macro_rules! define_events {
         $variant:ident $method:ident $class:ident {
             $(
                 $(#[$field_doc:meta])*
-                $field:ident $(| $alias:literal)? : $type:ident $(,)? $(;)?
+                $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident>)? $(,)? $(;)?
             )*
         }
     )*) => {
@@ -36,7 +42,7 @@ macro_rules! define_events {
             $( $(#[$doc])* $variant {
                 /// The execution that the event belongs to.
                 execution_id: ExecutionId,
-                $( $(#[$field_doc])* $field: $type, )*
+                $( $(#[$field_doc])* $field: $type $(<$name>)?, )*
             }, )*
             /// An event of a type that this version does not know, or of an embedder's own type.
             Unknown(UnknownEvent),
@@ -143,7 +149,7 @@ macro_rules! define_events {
                 match type_name {
                     $( stringify!($variant) => {
                         let mut execution_id: Option<ExecutionId> = None;
-                        $( let mut $field: Option<$type> = None; )*
+                        $( let mut $field: Option<$type $(<$name>)?> = None; )*
                         while let Some(ObjectKey(key)) = map.next_key()? {
                             match &*key {
                                 "execution_id" => execution_id = Some(map.next_value()?),
@@ -158,7 +164,7 @@ macro_rules! define_events {
                             execution_id: execution_id
                                 .ok_or_else(|| de::Error::missing_field("execution_id"))?,
                             $( $field: $field
-                                .or_else(<$type as EventField>::absent)
+                                .or_else(<$type $(<$name>)? as EventField>::absent)
                                 .ok_or_else(|| de::Error::missing_field(stringify!($field)))?, )*
                         })
                     } )*
@@ -306,5 +312,15 @@ impl TdEvent {
             | Self::ExecutionCompleted { pane, .. } => pane.as_ref(),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_takes_at_most_128_bytes() {
+        assert!(size_of::<TdEvent>() <= 128, "{}", size_of::<TdEvent>());
     }
 }

@@ -4,12 +4,14 @@
 
 use serde_json::Value;
 
+use super::end_evidence::EndEvidence;
 use super::ids::{ExecutionId, PaneId};
+use super::open_enum::{EnumOrUnknown, NamedValue};
 use super::styles::Styles;
 use super::table::event_table;
 use super::td_event::TdEvent;
 use super::unknown::{DEPTH_MAX, UnknownEvent};
-use super::values::{Cursor, GapEvidence, IterationOutcome, ScreenRow};
+use super::values::{Cursor, IterationOutcome, ScreenRow};
 
 /// A function that may change each text.
 pub(crate) type TextVisitor<'a> = dyn FnMut(&mut String) + 'a;
@@ -29,18 +31,7 @@ trait FieldTexts {
 macro_rules! no_texts {
     ($($type:ident),*) => { $( impl FieldTexts for $type {} )* };
 }
-no_texts!(
-    bool,
-    i32,
-    u32,
-    i64,
-    u64,
-    usize,
-    Cursor,
-    GapEvidence,
-    ExecutionId,
-    PaneId
-);
+no_texts!(bool, i32, u32, i64, u64, usize, Cursor, ExecutionId, PaneId);
 
 impl FieldTexts for String {
     fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
@@ -55,6 +46,26 @@ impl FieldTexts for String {
 impl FieldTexts for Box<String> {
     fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
         visit(self);
+    }
+
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        search(self)
+    }
+}
+
+impl<T: NamedValue> FieldTexts for EnumOrUnknown<T> {
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        self.visit_unknown(visit);
+    }
+
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        T::IS_SEARCHED && search(self.as_str())
+    }
+}
+
+impl FieldTexts for EndEvidence {
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        visit(self.text_mut());
     }
 
     fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
@@ -185,7 +196,7 @@ macro_rules! visit_texts {
         $variant:ident $method:ident $class:ident {
             $(
                 $(#[$field_doc:meta])*
-                $field:ident $(| $alias:literal)? : $type:ident $(,)? $(;)?
+                $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident>)? $(,)? $(;)?
             )*
         }
     )*) => {

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::end_evidence::EndEvidence;
 use super::ids::{ExecutionId, PaneId};
 use super::json::push_string;
+use super::open_enum::{EnumOrUnknown, NamedValue};
 use super::styles::{Style, Styles};
 
 /// The outcome of one iteration of an agentic loop, written as serde writes an enum.
@@ -48,28 +50,6 @@ pub struct ScreenRow {
     pub row: u32,
     /// The row's text, without trailing blanks.
     pub text: String,
-}
-
-/// The certainty that lines are missing at an `OutputGap`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GapEvidence {
-    /// Bytes or lines are unaccounted for.
-    Confirmed,
-    /// Nothing points to a loss, but it cannot be excluded. Logs that are older than this field
-    /// read as this value.
-    #[serde(other)]
-    Possible,
-}
-
-impl GapEvidence {
-    /// Returns the evidence as the wire contract writes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Confirmed => "confirmed",
-            Self::Possible => "possible",
-        }
-    }
 }
 
 /// A process's exit status, if it is known.
@@ -117,9 +97,19 @@ impl EventField for i64 {}
 impl EventField for u64 {}
 impl EventField for usize {}
 impl EventField for Cursor {}
-impl EventField for GapEvidence {
+impl<T: NamedValue> EventField for EnumOrUnknown<T> {
     fn absent() -> Option<Self> {
-        Some(Self::Possible)
+        T::ABSENT.map(Self::Known)
+    }
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Known(_) => 0,
+            Self::Unknown(name) => name.heap_bytes(),
+        }
+    }
+    fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        push_string(out, self.as_str());
+        Ok(())
     }
 }
 impl EventField for IterationOutcome {
@@ -145,7 +135,7 @@ macro_rules! text_field {
         }
     )* };
 }
-text_field!(String, PaneId, ExecutionId);
+text_field!(String, PaneId, ExecutionId, EndEvidence);
 impl EventField for Box<String> {
     fn heap_bytes(&self) -> usize {
         size_of::<String>() + self.len()

@@ -5,7 +5,7 @@ use super::clean::{cut, push_clean};
 use super::describe::HUNG_UP;
 use super::stream_lines::{LineEnd, OpenStream, Origin, StreamLine, StreamLines};
 use super::tone::{Tone, push_styled};
-use crate::event::TdEvent;
+use crate::event::{OutputStream, TdEvent};
 
 /// A stream may have any name; a longer one would leave no room for the text.
 const NAME_COLUMNS_MAX: usize = 20;
@@ -34,12 +34,12 @@ impl ExecutionLines {
         let id = event.execution_id();
         let lines = &mut self.lines;
         if let TdEvent::ExecutionOutput { stream, text, .. } = event
-            && let Some(plain) = lines.plain_lines(id, Origin::Child, stream, text)
+            && let Some(plain) = lines.plain_lines(id, Origin::Child, stream.as_str(), text)
         {
             lines.end_origin(id, Origin::Model, &mut |line| {
                 emit(ExecutionText::Line(line))
             });
-            let rest = &text[plain.len()..];
+            let (stream, rest) = (stream.as_str(), &text[plain.len()..]);
             emit(ExecutionText::PlainLines {
                 stream,
                 lines: plain,
@@ -140,7 +140,7 @@ pub(super) fn live_text(live: &OpenStream, coloured: bool, columns: usize) -> Op
 
 /// Adds the name of a stream other than standard output.
 fn push_stream_name(out: &mut String, stream: &str, coloured: bool) {
-    if stream == "stdout" {
+    if stream == OutputStream::Stdout.as_str() {
         return;
     }
     let mut name = String::from("[");

@@ -127,7 +127,7 @@ pub(super) fn gap(first_line: i64, lost_lines: Option<u64>, reason: &str) -> TdE
         first_line,
         lost_lines,
         reason: reason.into(),
-        evidence: GapEvidence::Confirmed,
+        evidence: GapEvidence::Confirmed.into(),
     }
 }
 

@@ -11,7 +11,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::ansi::Painter;
 use super::clean::are_printable;
-use crate::event::TdEvent;
+use crate::event::{OutputStream, TdEvent};
 
 /// The size of a part of a long open line: hundreds of screen rows, and little memory.
 const OPEN_BYTES_MAX: usize = 64 * 1024;
@@ -105,15 +105,25 @@ impl StreamLines {
         }
         match event {
             TdEvent::TokenReceived { token, .. } => {
-                self.push(id, Origin::Model, "stdout", token, emit);
+                self.push(
+                    id,
+                    Origin::Model,
+                    OutputStream::Stdout.as_str(),
+                    token,
+                    emit,
+                );
             }
             TdEvent::ExecutionOutput { stream, text, .. } => {
-                self.push(id, Origin::Child, stream, text, emit);
+                self.push(id, Origin::Child, stream.as_str(), text, emit);
             }
             TdEvent::ValidationOutput {
                 line, is_stderr, ..
             } => {
-                let stream = if *is_stderr { "stderr" } else { "stdout" };
+                let stream = match is_stderr {
+                    true => OutputStream::Stderr,
+                    false => OutputStream::Stdout,
+                };
+                let stream = stream.as_str();
                 // The event has the line without its line end.
                 self.push(id, Origin::Check, stream, line, emit);
                 self.push(id, Origin::Check, stream, "\n", emit);

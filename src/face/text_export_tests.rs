@@ -199,7 +199,7 @@ proptest! {
         let events = [
             TdEvent::SessionStarted { execution_id: "x".into(), session: name, panes: vec!["%1".into(), "%2".into()] },
             update(1, &line), update_of("%2", 1, &line, Vec::new()), revised(1, &line), revised(99, &line), gap(99, None, &line),
-            TdEvent::ExecutionOutput { execution_id: "x".into(), stream: line.clone(), text: line.clone() },
+            TdEvent::ExecutionOutput { execution_id: "x".into(), stream: line.as_str().into(), text: line.clone() },
         ];
         let text = text(events);
         prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{:?}", text);

@@ -194,7 +194,7 @@ proptest! {
                 started(&text), output(&name, &text), check(&text, true), output("stdout", &text),
                 TdEvent::TokenReceived { execution_id: id.clone(), iteration: 1, token: text.clone(), pane: None },
                 TdEvent::ToolCallStarted { execution_id: id.clone(), iteration: 1, tool_name: name.clone(), tool_args_summary: text.clone(), pane: None },
-                TdEvent::AgentFailed { execution_id: id.clone(), agent_id: name.clone(), error: text.clone(), evidence: text.clone(), pane: None },
+                TdEvent::AgentFailed { execution_id: id.clone(), agent_id: name.clone(), error: text.clone(), evidence: text.clone().into(), pane: None },
                 TdEvent::Warning { execution_id: id.clone(), context: name.clone(), message: text.clone() },
             ] {
                 out.push_str(&show(&mut tree, event));

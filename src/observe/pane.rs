@@ -23,7 +23,7 @@ use super::states::States;
 use super::stream::Streaming;
 use super::turns::{Due, TurnRules, Turns};
 use crate::agent::{StateRules, Turn};
-use crate::event::{PaneId, Styles};
+use crate::event::{PaneId, Styles, TurnEvidence};
 use crate::tmux::{
     CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest, PaneShape, PaneState,
     PollSchedule,
@@ -269,7 +269,7 @@ impl Pane {
             let update = (self.tracker().next_line(), "");
             let styles = self.styles(update.0, update.1);
             out.complete(&self.id, update, styles, Completion::Inferred);
-            out.turn_completed(&self.id, "", summary, Some("inferred"));
+            out.turn_completed(&self.id, "", summary, Some(TurnEvidence::Inferred));
         }
         let state = self.states.as_mut().and_then(|states| states.due(out.now));
         self.say_state(state, out);

@@ -17,7 +17,7 @@ use super::roster::{Moment, Roster, Selection};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::PaneId;
+use crate::event::{PaneId, SessionEndReason};
 use crate::thread::{Panicked, Stop, catch_panic, is_stopped};
 use crate::tmux::{
     DepartedPane, DrainMessage, GatewayHandle, PendingReply, PollSchedule, ReplyTime,
@@ -68,28 +68,10 @@ pub(super) struct Poller {
 /// How a poller's work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
-    pub reason: EndReason,
+    pub reason: SessionEndReason,
     pub exit_status: Option<i32>,
     /// One of its programs failed.
     pub has_failed: bool,
-}
-
-/// Why a session is no longer observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EndReason {
-    Closed,
-    ServerGone,
-    Detached,
-}
-
-impl EndReason {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::ServerGone => "server_gone",
-            Self::Detached => "detached",
-        }
-    }
 }
 
 impl Poller {
@@ -143,11 +125,11 @@ impl Work {
         let mut when = ReplyTime::Now;
         let reason = loop {
             if is_stopped(&self.poller.stop) {
-                break EndReason::Detached;
+                break SessionEndReason::Detached;
             }
             if !self.has_room() {
                 match self.wait(None, Some(self.retry_at())) {
-                    Woken::Stopped => break EndReason::Detached,
+                    Woken::Stopped => break SessionEndReason::Detached,
                     Woken::Answered(_) | Woken::AskAgain | Woken::LookMore => continue,
                 }
             }
@@ -159,7 +141,7 @@ impl Work {
             // Whatever comes between is a reason to look at once.
             when = ReplyTime::Now;
             match woken {
-                Woken::Stopped => break EndReason::Detached,
+                Woken::Stopped => break SessionEndReason::Detached,
                 Woken::AskAgain => {}
                 Woken::LookMore => {
                     if let Some(reason) = self.look_more() {
@@ -175,7 +157,7 @@ impl Work {
                     if !self.poller.roster.awaits_panes() {
                         when = ReplyTime::OnChange(self.rhythm());
                     } else if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
-                        break EndReason::Detached;
+                        break SessionEndReason::Detached;
                     }
                 }
                 Woken::Answered(Err(error)) => {
@@ -183,7 +165,7 @@ impl Work {
                         break reason;
                     }
                     if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
-                        break EndReason::Detached;
+                        break SessionEndReason::Detached;
                     }
                 }
             }
@@ -266,7 +248,7 @@ impl Work {
     }
 
     /// Takes the looks that are needed beside those that tell what is new.
-    fn look_more(&mut self) -> Option<EndReason> {
+    fn look_more(&mut self) -> Option<SessionEndReason> {
         let now = self.poller.clock.now();
         if !self.poller.roster.needs_more(now) {
             return None;
@@ -279,7 +261,7 @@ impl Work {
         }
     }
 
-    fn look_once_more(&mut self) -> Option<EndReason> {
+    fn look_once_more(&mut self) -> Option<SessionEndReason> {
         let now = self.poller.clock.now();
         let wishes = SessionRequest {
             panes: self.poller.roster.wants_more(now),
@@ -289,7 +271,7 @@ impl Work {
         let asked = self.poller.gateway.request_session(wishes);
         let answer = asked.map(|pending| self.answer_to(&pending, &mut held));
         let reason = match answer {
-            Ok(None) => Some(EndReason::Detached),
+            Ok(None) => Some(SessionEndReason::Detached),
             Ok(Some(Ok(answer))) => self.answered(answer, true),
             Ok(Some(Err(error))) | Err(error) => self.failed(&error),
         };
@@ -356,7 +338,7 @@ impl Work {
         }
     }
 
-    fn answered(&mut self, answer: SessionReply, again: bool) -> Option<EndReason> {
+    fn answered(&mut self, answer: SessionReply, again: bool) -> Option<SessionEndReason> {
         let (name, panes, left) = match answer {
             SessionReply::Present {
                 name,
@@ -366,9 +348,9 @@ impl Work {
             } => (name, panes, left),
             SessionReply::Gone { departed: left } => {
                 self.left = left;
-                return Some(EndReason::Closed);
+                return Some(SessionEndReason::Closed);
             }
-            SessionReply::OtherServer => return Some(EndReason::ServerGone),
+            SessionReply::OtherServer => return Some(SessionEndReason::ServerGone),
         };
         self.answers_again();
         if name != self.poller.name {
@@ -400,9 +382,9 @@ impl Work {
     }
 
     /// A look failed: the server is gone, or does not answer, which is said once.
-    fn failed(&mut self, error: &Error) -> Option<EndReason> {
+    fn failed(&mut self, error: &Error) -> Option<SessionEndReason> {
         if error.is_gone() {
-            return Some(EndReason::ServerGone);
+            return Some(SessionEndReason::ServerGone);
         }
         if !std::mem::replace(&mut self.hung, true) {
             let message = format!("no look at the panes is possible: {error}");

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::recall::Recall;
 use crate::bus::EventEmitter;
-use crate::event::{PaneId, Styles, TdEvent};
+use crate::event::{CompletionReason, PaneId, Styles, TdEvent, TurnEvidence};
 use crate::process::BlockingEmitter;
 use crate::track::{Change, Paced};
 
@@ -70,8 +70,8 @@ impl Out<'_> {
                 pane,
                 first_line,
                 lost_lines,
-                reason: reason.as_str().to_owned(),
-                evidence,
+                reason: reason.into(),
+                evidence: evidence.into(),
             },
         };
         // A closed bus means that the engine is at its end: nobody is left to be told.
@@ -91,9 +91,9 @@ impl Out<'_> {
         why: Completion,
     ) {
         let (reason, exit_status) = match why {
-            Completion::Turn => ("turn", None),
-            Completion::Inferred => ("inferred", None),
-            Completion::Exit(status) => ("exit", status),
+            Completion::Turn => (CompletionReason::Turn, None),
+            Completion::Inferred => (CompletionReason::Inferred, None),
+            Completion::Exit(status) => (CompletionReason::Exit, status),
         };
         self.emitter.emit(TdEvent::OutputUpdate {
             execution_id: self.emitter.execution_id().clone(),
@@ -101,7 +101,7 @@ impl Out<'_> {
             first_line: line,
             chunk: chunk.to_owned(),
             is_complete: true,
-            reason: Some(reason.to_owned()),
+            reason: Some(reason.into()),
             exit_status,
             styles,
         });
@@ -113,14 +113,14 @@ impl Out<'_> {
         pane: &PaneId,
         marker: &str,
         summary: &str,
-        evidence: Option<&str>,
+        evidence: Option<TurnEvidence>,
     ) {
         self.emitter.emit(TdEvent::TurnCompleted {
             execution_id: self.emitter.execution_id().clone(),
             marker: marker.to_owned(),
             summary: summary.to_owned(),
             pane: Some(pane.clone()),
-            evidence: evidence.map(str::to_owned),
+            evidence: evidence.map(Into::into),
             agent_id: None,
         });
     }

@@ -59,7 +59,7 @@ impl fmt::Debug for Stdin {
 /// let output = Command::new("make")
 ///     .arg("test")
 ///     .timeout(Duration::from_secs(600))
-///     .on_output(|stream, text| print!("[{}] {text}", stream.name()))
+///     .on_output(|stream, text| print!("[{}] {text}", stream.as_str()))
 ///     .output()?;
 /// println!("{} after {:?}", output.outcome.code(), output.outcome.duration);
 /// # Ok(())

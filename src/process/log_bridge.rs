@@ -83,7 +83,7 @@ impl Log for LogBridge {
             );
             self.emitter.emit(TdEvent::ExecutionOutput {
                 execution_id: self.emitter.execution_id().clone(),
-                stream: OutputStream::Stderr.name().to_owned(),
+                stream: OutputStream::Stderr.into(),
                 text,
             });
         }

@@ -68,7 +68,7 @@ impl TextSink for CommandSink {
             EventTarget::Execution(emitter) => {
                 let event = TdEvent::ExecutionOutput {
                     execution_id: emitter.emitter.execution_id().clone(),
-                    stream: stream.name().to_owned(),
+                    stream: stream.into(),
                     text,
                 };
                 if is_transient {

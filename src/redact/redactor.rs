@@ -9,7 +9,7 @@ use super::line::{LineState, redact_line};
 use super::pane::PaneState;
 use super::scan::{RuleSet, TextEnd};
 use super::stream::{Scratch, StreamState};
-use crate::event::{ExecutionId, PaneId, Style, Styles, TdEvent};
+use crate::event::{ExecutionId, OutputStream, PaneId, Style, Styles, TdEvent};
 
 /// Maximum number of remembered executions, at some 300 bytes each: more than run at once anywhere,
 /// and a bound for a caller that never reports their end.
@@ -127,10 +127,10 @@ impl Redactor {
                 stream,
                 text,
             } => {
-                let name = match stream.as_str() {
-                    "stdout" => StreamName::Stdout,
-                    "stderr" => StreamName::Stderr,
-                    _ => StreamName::Other,
+                let name = match stream.known() {
+                    Some(OutputStream::Stdout) => StreamName::Stdout,
+                    Some(OutputStream::Stderr) => StreamName::Stderr,
+                    None => StreamName::Other,
                 };
                 self.piece(execution_id, name, text)
             }
@@ -154,7 +154,10 @@ impl Redactor {
             } => {
                 let (pane, set, scratch) = self.pane(execution_id, pane);
                 let found = replace(chunk, pane.settled(set, *first_line, chunk, scratch));
-                let reason_found = reason.as_mut().is_some_and(|reason| self.text(reason));
+                let mut reason_found = false;
+                if let Some(reason) = reason {
+                    reason.visit_unknown(&mut |text| reason_found = self.text(text));
+                }
                 found | reason_found | self.styles(styles, found)
             }
             TdEvent::OutputRevised {

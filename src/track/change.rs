@@ -1,48 +1,7 @@
 //! What a tracker says: settled lines, revisions, screens and gaps, in its own words (pure).
 
-use std::fmt;
-
+pub use crate::event::GapReason;
 use crate::event::{Cursor, GapEvidence, ScreenRow};
-
-/// Why lines were printed and could not be observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum GapReason {
-    /// tmux dropped them from a full history before they were looked at.
-    HistoryTrimmed,
-    /// What is there fits more than one story; whether lines are missing cannot be known.
-    Ambiguous,
-    /// The screen or the history was erased, and something unseen may have gone with it.
-    Cleared,
-    /// The pane's width changed and its text no longer fits what was seen.
-    Resized,
-    /// There was more than one look may hold.
-    Truncated,
-    /// Nobody was looking.
-    ObserverAbsent,
-    /// They came faster than they could be taken, and were counted only.
-    Dropped,
-}
-
-impl GapReason {
-    /// The reason as the wire contract writes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::HistoryTrimmed => "history_trimmed",
-            Self::Ambiguous => "ambiguous",
-            Self::Cleared => "cleared",
-            Self::Resized => "resized",
-            Self::Truncated => "truncated",
-            Self::ObserverAbsent => "observer_absent",
-            Self::Dropped => "dropped",
-        }
-    }
-}
-
-impl fmt::Display for GapReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// What a gap stands for: why lines may be missing, and how certain it is that they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -404,7 +404,7 @@ fn follow(name: &str, lines: u64, log: &[Envelope], came: &mut Came) -> Result<(
             TdEvent::OutputGap {
                 lost_lines, reason, ..
             } => {
-                *came.gaps.entry(reason.clone()).or_default() += 1;
+                *came.gaps.entry(reason.to_string()).or_default() += 1;
                 // Two in a row are one hole.
                 gap = Some(match gap {
                     None => *lost_lines,
@@ -471,7 +471,7 @@ fn told(case: &[Result<u64, Option<u64>>]) -> Result<Came, String> {
                 first_line: next,
                 lost_lines,
                 reason: "ambiguous".into(),
-                evidence: GapEvidence::Possible,
+                evidence: GapEvidence::Possible.into(),
             },
         }));
         next += match *step {

@@ -303,7 +303,7 @@ impl Replay {
                     let gap = (
                         *first_line,
                         *lost_lines,
-                        reason.clone(),
+                        reason.to_string(),
                         replay.settled.len(),
                     );
                     replay.gaps.push(gap);

@@ -57,8 +57,15 @@ fn states(seen: &[Envelope]) -> Vec<(&str, &str)> {
                 detail,
                 ..
             } => {
-                assert_eq!(source.as_deref().map(String::as_str), Some("screen"));
-                assert_eq!(evidence, "inferred", "no process of an agent is there");
+                assert_eq!(
+                    source.as_ref().map(|source| source.as_str()),
+                    Some("screen")
+                );
+                assert_eq!(
+                    evidence.as_str(),
+                    "inferred",
+                    "no process of an agent is there"
+                );
                 Some((state.as_str(), detail.as_deref().map_or("", String::as_str)))
             }
             _ => None,

@@ -152,7 +152,7 @@ fn three_questions_that_contain_the_marker_are_three_turns() {
             *is_complete && chunk.ends_with(&format!("{MARKER}\n")),
             "{before:?}"
         );
-        assert_eq!(reason.as_deref(), Some("turn"));
+        assert_eq!(reason.as_ref().map(|reason| reason.as_str()), Some("turn"));
         complete += 1;
     }
     assert_eq!(complete, 3);
@@ -241,7 +241,10 @@ fn silence_ends_a_turn_if_enabled_and_is_reported_as_inferred() {
         unreachable!()
     };
     assert_eq!(
-        (marker.as_str(), evidence.as_deref()),
+        (
+            marker.as_str(),
+            evidence.as_ref().map(|evidence| evidence.as_str())
+        ),
         ("", Some("inferred"))
     );
     assert_eq!(summary, "about this");

@@ -252,7 +252,7 @@ fn a_session_is_followed_from_its_start_through_its_name_to_its_end() {
     server.tmux(&["kill-session", "-t", "=old"]);
     observed.until("its end", |seen| {
         seen.iter().any(|envelope| {
-            matches!(&envelope.event, TdEvent::SessionEnded { session, reason, .. } if session == "old" && reason == "closed")
+            matches!(&envelope.event, TdEvent::SessionEnded { session, reason, .. } if session == "old" && reason.as_str() == "closed")
         })
     });
     let replay = observed.replay(&pane);
@@ -414,7 +414,7 @@ fn a_hung_server_is_told_twice_and_loses_nothing() {
     server.kill();
     observed.until("the end", |seen| {
         seen.iter().any(|envelope| {
-            matches!(&envelope.event, TdEvent::SessionEnded { reason, .. } if reason == "server_gone")
+            matches!(&envelope.event, TdEvent::SessionEnded { reason, .. } if reason.as_str() == "server_gone")
         })
     });
     observed.stop();

@@ -210,17 +210,17 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         K::SessionStarted => one(E::SessionStarted { execution_id, session: s("build"), panes: vec![pane, "%8".into()] }),
         K::SessionRenamed => one(E::SessionRenamed { execution_id, from: s("a"), to: s("b") }),
         K::SessionEnded => [None, Some(0)].map(|exit_status| E::SessionEnded {
-            execution_id: execution_id.clone(), session: s("build"), reason: s("closed"), exit_status,
+            execution_id: execution_id.clone(), session: s("build"), reason: "closed".into(), exit_status,
         }).into(),
         K::PaneOpened => one(E::PaneOpened { execution_id, pane, width: 80, height: 24, command: s("sh") }),
         K::PaneResized => one(E::PaneResized { execution_id, pane, width: 80, height: u32::MAX }),
         K::PaneClosed => [None, Some(143)].map(|exit_status| E::PaneClosed {
-            execution_id: execution_id.clone(), pane: pane.clone(), reason: s("exited"), exit_status,
+            execution_id: execution_id.clone(), pane: pane.clone(), reason: "exited".into(), exit_status,
         }).into(),
         K::OutputUpdate => [(i64::MIN, None, None), (i64::MAX, Some("exit"), Some(i32::MIN)), (-3, Some("turn"), None)]
             .map(|(first_line, reason, exit_status)| E::OutputUpdate {
                 execution_id: execution_id.clone(), pane: pane.clone(), first_line, chunk: s("one\ntwo\n"),
-                is_complete: reason.is_some(), reason: reason.map(s), exit_status,
+                is_complete: reason.is_some(), reason: reason.map(Into::into), exit_status,
                 styles: styles(exit_status.is_some()),
             }).into(),
         K::OutputRevised => [false, true].map(|styled| E::OutputRevised {
@@ -234,27 +234,27 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
             execution_id, pane, width: 80, height: 24, rows: vec![ScreenRow { row: 3, text: s("row") }],
         }),
         K::OutputGap => [None, Some(u64::MAX)].map(|lost_lines| E::OutputGap {
-            execution_id: execution_id.clone(), pane: pane.clone(), first_line: -1, lost_lines, reason: s("ambiguous"),
-            evidence: lost_lines.map_or(GapEvidence::Possible, |_| GapEvidence::Confirmed),
+            execution_id: execution_id.clone(), pane: pane.clone(), first_line: -1, lost_lines, reason: "ambiguous".into(),
+            evidence: lost_lines.map_or(GapEvidence::Possible, |_| GapEvidence::Confirmed).into(),
         }).into(),
         K::LogGap => one(E::LogGap { execution_id, first_seq: 1, last_seq: u64::MAX }),
         K::ExecutionStarted => [None, Some(pane)].map(|pane| E::ExecutionStarted {
             execution_id: execution_id.clone(), command: s("make"), cwd: s("/tmp"),
             pid: pane.is_some().then_some(4_000_000), pane,
         }).into(),
-        K::ExecutionOutput => one(E::ExecutionOutput { execution_id, stream: s("stdout"), text: s("x\n") }),
+        K::ExecutionOutput => one(E::ExecutionOutput { execution_id, stream: "stdout".into(), text: s("x\n") }),
         K::ExecutionCompleted => [(None, Some(9)), (Some(0), None)].map(|(exit_code, signal)| E::ExecutionCompleted {
             execution_id: execution_id.clone(), exit_code, signal, duration_ms: 5,
             pane: signal.map(|_| pane.clone()), pid: signal.map(|_| 7),
         }).into(),
-        K::TurnCompleted => [(None, None), (Some(pane), Some(s("inferred")))].map(|(pane, evidence)| E::TurnCompleted {
+        K::TurnCompleted => [(None, None), (Some(pane), Some("inferred".into()))].map(|(pane, evidence)| E::TurnCompleted {
             execution_id: execution_id.clone(), marker: s("DONE"), summary: s("s"), agent_id: pane.is_none().then(|| Box::new(s("a1"))), pane, evidence,
         }).into(),
         K::AgentRegistered => one(E::AgentRegistered { execution_id, agent_id: s("a1"), output_file: s("/tmp/o"), pane: Some(pane) }),
-        K::AgentCompleted => one(E::AgentCompleted { execution_id, agent_id: s("a1"), result: s("r"), evidence: s("e"), pane: Some(pane) }),
-        K::AgentFailed => one(E::AgentFailed { execution_id, agent_id: s("a1"), error: s("r"), evidence: s("e"), pane: Some(pane) }),
+        K::AgentCompleted => one(E::AgentCompleted { execution_id, agent_id: s("a1"), result: s("r"), evidence: "e".into(), pane: Some(pane) }),
+        K::AgentFailed => one(E::AgentFailed { execution_id, agent_id: s("a1"), error: s("r"), evidence: "e".into(), pane: Some(pane) }),
         K::AgentState => [(None, Some(pane)), (Some(s("a1")), None)].map(|(agent_id, pane)| E::AgentState {
-            execution_id: execution_id.clone(), agent_id, pane, state: s("working"), evidence: s("e"), agent: Some(Box::new(s("claude"))), source: Some(Box::new(s("title"))),
+            execution_id: execution_id.clone(), agent_id, pane, state: "working".into(), evidence: "e".into(), agent: Some(Box::new(s("claude"))), source: Some("title".into()),
             asks: Some(Box::new(s("go on?"))), detail: None,
         }).into(),
         K::PollerRestarted => one(E::PollerRestarted { execution_id, source: s("pane:build"), cause: s("panicked") }),
@@ -447,6 +447,24 @@ fn what_a_newer_version_adds_survives() {
     let unknown =
         json!({"seq": 5, "ts": "2026-01-21T10:00:01.000000Z", "event": {"type": "Unknown"}});
     assert_eq!(through(&unknown), unknown);
+}
+
+#[test]
+fn values_of_a_newer_version_survive() {
+    let mut seen = 0;
+    for event in all_samples() {
+        let line: Value = serde_json::from_str(&line_of(Some(1), &event)).unwrap();
+        for field in ["reason", "evidence", "state", "source", "stream"] {
+            let mut later = line.clone();
+            if let Some(value) = later["event"].get_mut(field) {
+                *value = "not_yet_thought_of".into();
+                assert_eq!(through(&later), later);
+                assert_eq!(read(&later.to_string()).event.kind(), event.kind());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 10, "{seen}");
 }
 
 #[test]

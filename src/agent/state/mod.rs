@@ -24,64 +24,13 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
-use serde::Deserialize;
+pub use crate::event::AgentState;
+use crate::event::StateEvidence;
 
 pub use debounce::StateDebouncer;
 pub use row::RowKind;
 pub use rules::StateRules;
 pub use screen::AgentScreen;
-
-/// The state of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum AgentState {
-    /// The agent works.
-    Working,
-    /// The agent asks a human for permission, an answer, or a decision on a plan.
-    Waiting,
-    /// The agent accepts input; nothing shows that it has done anything.
-    Idle,
-    /// A turn has ended, as the screen shows.
-    Done,
-    /// The turn has ended in an error.
-    Error,
-    /// A usage limit is reached.
-    Limited,
-}
-
-impl AgentState {
-    /// All states.
-    pub const ALL: [Self; 6] = [
-        Self::Working,
-        Self::Waiting,
-        Self::Idle,
-        Self::Done,
-        Self::Error,
-        Self::Limited,
-    ];
-
-    /// Returns the name that events use.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Working => "working",
-            Self::Waiting => "waiting",
-            Self::Idle => "idle",
-            Self::Done => "done",
-            Self::Error => "error",
-            Self::Limited => "limited",
-        }
-    }
-}
-
-impl fmt::Display for AgentState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// A state that a screen shows, and its evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,8 +54,8 @@ impl DetectedState {
     #[must_use]
     pub fn evidence(&self) -> String {
         let how = match self.inferred {
-            true => "inferred",
-            false => "confirmed",
+            true => StateEvidence::Inferred,
+            false => StateEvidence::Confirmed,
         };
         format!("{} {} ({how}): {}", self.agent, self.rule, self.line)
     }

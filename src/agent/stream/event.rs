@@ -121,14 +121,14 @@ impl AgentEvent {
                 execution_id,
                 agent_id: agent_id(),
                 result,
-                evidence,
+                evidence: evidence.into(),
                 pane: None,
             },
             Self::AgentFailed { error, evidence } => TdEvent::AgentFailed {
                 execution_id,
                 agent_id: agent_id(),
                 error,
-                evidence,
+                evidence: evidence.into(),
                 pane: None,
             },
             Self::Warning { context, message } => TdEvent::Warning {

@@ -407,7 +407,7 @@ proptest! {
     #[test]
     fn hostile_text_adds_no_sequence(text in nasty(), name in nasty(), number in any::<i64>(), size in any::<(u32, u32)>()) {
         let started = TdEvent::SessionStarted { execution_id: "x".into(), session: name.clone(), panes: vec!["%1".into(), "%2".into()] };
-        let output = TdEvent::ExecutionOutput { execution_id: "x".into(), stream: text.clone(), text: text.clone() };
+        let output = TdEvent::ExecutionOutput { execution_id: "x".into(), stream: text.as_str().into(), text: text.clone() };
         let warning = TdEvent::Warning { execution_id: "x".into(), context: text.clone(), message: text.clone() };
         let events = [
             started, output, warning, opened("%1", 20, 5), update(1, &text), revised(2, &text), revised(1, &name),

@@ -1,6 +1,6 @@
 //! Alerts for the user: agents that wait, commands that failed, the last error message of each pane (pure).
 
-use crate::event::{PaneId, TdEvent};
+use crate::event::{AgentState, PaneId, TdEvent};
 use crate::face::describe::{ExitOutcome, HUNG_UP, agent_and_detail, agent_phrase, duration};
 
 /// The time, in microseconds, for which a printed error message is shown.
@@ -55,12 +55,12 @@ impl Alerts {
             } => {
                 self.drop_of(id, Some(pane), |kind| kind > AlertKind::CommandFailed);
                 let (agent, detail) = agent_and_detail(event);
-                let Some(phrase) = agent_phrase(state) else {
+                let Some(phrase) = agent_phrase(state.known()) else {
                     return;
                 };
-                let kind = match state.as_str() {
-                    "waiting" => AlertKind::AgentWaits,
-                    _ => AlertKind::AgentStopped,
+                let kind = match *state == AgentState::Waiting {
+                    true => AlertKind::AgentWaits,
+                    false => AlertKind::AgentStopped,
                 };
                 let text = match detail.is_empty() {
                     true => format!("{agent} {phrase}"),

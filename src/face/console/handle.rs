@@ -2,7 +2,7 @@
 
 use super::pane_display::{PaneDisplay, PaneOutput, PanePolicy};
 use super::{Console, earliest};
-use crate::event::{Envelope, PaneId, Styles, TdEvent, lines_in};
+use crate::event::{AgentState, Envelope, PaneId, Styles, TdEvent, lines_in};
 use crate::face::conversation::conversation_lines;
 use crate::face::describe::{agent_and_detail, describe};
 use crate::face::execution_lines::ExecutionText;
@@ -101,9 +101,9 @@ impl Console {
                 let is_its =
                     |failed: &mut Box<(String, String)>| failed.0 == id && failed.1 == name;
                 let failed = self.failed.take_if(is_its);
-                let is_shown = match state.as_str() {
-                    "done" => self.display(id, pane).is_turn_over,
-                    "error" => failed.is_some(),
+                let is_shown = match state.known() {
+                    Some(AgentState::Done) => self.display(id, pane).is_turn_over,
+                    Some(AgentState::Error) => failed.is_some(),
                     _ => false,
                 };
                 if is_shown && !self.rows.options.verbose {

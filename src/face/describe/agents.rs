@@ -2,7 +2,7 @@
 
 use super::description::{Description, with_text};
 use super::phrases::duration;
-use crate::event::TdEvent;
+use crate::event::{AgentState, EnumOrUnknown, StateSource, TdEvent, TurnEvidence};
 use crate::face::tone::Tone;
 
 pub(super) fn describe(event: &TdEvent, is_verbose: bool) -> Option<Description> {
@@ -50,8 +50,10 @@ pub(super) fn describe(event: &TdEvent, is_verbose: bool) -> Option<Description>
         }
         TdEvent::TurnCompleted { evidence, .. } => {
             // The agent's own report needs no evidence.
-            let evidence = evidence.as_deref();
-            let evidence = evidence.filter(|it| !matches!(*it, "transcript" | "status"));
+            let is_report = |evidence: &&EnumOrUnknown<TurnEvidence>| {
+                **evidence == TurnEvidence::Transcript || **evidence == TurnEvidence::Status
+            };
+            let evidence = evidence.as_ref().filter(|evidence| !is_report(evidence));
             let evidence = evidence.map(|evidence| format!(" ({evidence})"));
             let text = format!("turn completed{}", evidence.unwrap_or_default());
             Description::statement(Tone::Good, text)
@@ -97,41 +99,49 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
     else {
         return None;
     };
-    let tone = match state.as_str() {
-        "waiting" => Tone::Caution,
-        "error" | "limited" => Tone::Alarm,
-        "done" => Tone::Good,
+    let known = state.known();
+    let tone = match known {
+        Some(AgentState::Waiting) => Tone::Caution,
+        Some(AgentState::Error | AgentState::Limited) => Tone::Alarm,
+        Some(AgentState::Done) => Tone::Good,
         // Other states show in what the agent prints.
         _ => Tone::Dim,
     };
-    let is_source = |name| source.as_deref().is_some_and(|source| *source == name);
+    let is_source = |by: StateSource| source.as_ref().is_some_and(|source| *source == by);
     // A transcript's turn ends and errors are events of their own.
-    let has_own_event =
-        is_source("transcript") && matches!(state.as_str(), "done" | "error" | "limited");
+    let has_own_event = is_source(StateSource::Transcript)
+        && matches!(
+            known,
+            Some(AgentState::Done | AgentState::Error | AgentState::Limited)
+        );
     // A turn that its user stopped has no other end.
-    let is_interrupted =
-        state == "idle" && agent.is_some() && is_source("transcript") && !is_verbose;
+    let is_interrupted = known == Some(AgentState::Idle)
+        && agent.is_some()
+        && is_source(StateSource::Transcript)
+        && !is_verbose;
     let text = match agent {
         // Logs of earlier versions name the agent in the evidence.
         None => format!("agent {state}: {evidence}"),
         Some(agent) => {
             let reason = asks
                 .as_ref()
-                .or(detail.as_ref().filter(|_| state != "done"));
+                .or(detail.as_ref().filter(|_| known != Some(AgentState::Done)));
             let reason = reason.map(|reason| match reason.split_once(": ") {
                 // The name of the rule that read the screen matters only to authors of rules.
-                Some((_, row)) if is_source("screen") && !is_verbose && asks.is_none() => {
+                Some((_, row))
+                    if is_source(StateSource::Screen) && !is_verbose && asks.is_none() =>
+                {
                     row.trim()
                 }
                 _ => reason.as_str(),
             });
             let reason = reason.filter(|_| !is_interrupted);
             let reason = reason.map(|reason| format!(": {reason}"));
-            let source = source.as_deref().filter(|_| is_verbose);
+            let source = source.as_ref().filter(|_| is_verbose);
             let evidence = source.map(|source| format!(" ({source}, {evidence})"));
             let phrase = match is_interrupted {
                 true => "interrupted",
-                false => agent_phrase(state).unwrap_or(state),
+                false => agent_phrase(known).unwrap_or(state.as_str()),
             };
             let evidence = evidence.unwrap_or_default();
             format!("{agent} {phrase}{evidence}{}", reason.unwrap_or_default())
@@ -142,12 +152,12 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
 }
 
 /// The phrase for a state in which an agent needs its user.
-pub(in crate::face) fn agent_phrase(state: &str) -> Option<&'static str> {
-    Some(match state {
-        "waiting" => "waits for you",
-        "error" => "stopped with an error",
-        "limited" => "reached a limit",
-        _ => return None,
+pub(in crate::face) fn agent_phrase(state: Option<AgentState>) -> Option<&'static str> {
+    Some(match state? {
+        AgentState::Waiting => "waits for you",
+        AgentState::Error => "stopped with an error",
+        AgentState::Limited => "reached a limit",
+        AgentState::Working | AgentState::Idle | AgentState::Done => return None,
     })
 }
 
@@ -170,6 +180,7 @@ pub(in crate::face) fn agent_and_detail(event: &TdEvent) -> (&str, &str) {
             (agent, detail.map_or("", |detail| detail.as_str()))
         }
         None => {
+            let evidence = evidence.as_str();
             let agent = evidence.split(' ').next().unwrap_or_default();
             let detail = evidence.split_once("): ").map(|(_, detail)| detail);
             (agent, detail.unwrap_or(evidence))

@@ -20,15 +20,15 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
             reason,
             evidence,
             ..
-        } => match (lost_lines, evidence) {
+        } => match (lost_lines, evidence.known()) {
             // A count is as good as a confirmation: gaps of older logs have no evidence.
             (Some(lost), _) => {
                 Description::missing(format!("{} lost ({reason})", count(*lost, "line")))
             }
-            (None, GapEvidence::Confirmed) => {
+            (None, Some(GapEvidence::Confirmed)) => {
                 Description::missing(format!("lines lost ({reason})"))
             }
-            (None, GapEvidence::Possible) => {
+            (None, Some(GapEvidence::Possible) | None) => {
                 Description::missing(format!("lines may be missing ({reason})")).detail_if(true)
             }
         },

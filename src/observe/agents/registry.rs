@@ -13,7 +13,7 @@ use super::verdict::Verdict;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::TdEvent;
+use crate::event::{TdEvent, TurnEvidence};
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 use crate::timestamp::Timestamp;
 
@@ -310,15 +310,15 @@ impl Shared {
                 is_inferred,
             } => {
                 let evidence = match is_inferred {
-                    true => "inferred",
-                    false => "transcript",
+                    true => TurnEvidence::Inferred,
+                    false => TurnEvidence::Transcript,
                 };
                 self.emitter.emit(TdEvent::TurnCompleted {
                     execution_id: self.emitter.execution_id().clone(),
                     marker,
                     summary,
                     pane: None,
-                    evidence: Some(evidence.to_owned()),
+                    evidence: Some(evidence.into()),
                     agent_id: Some(Box::new(id.to_owned())),
                 });
             }
@@ -347,11 +347,11 @@ impl Shared {
         entry.file = entry.file.take().filter(|file| goes_on(file));
         entry.status = match verdict {
             Verdict::Completed { result, evidence } => {
-                self.emitter.agent_completed(id, &result, &evidence);
+                self.emitter.agent_completed(id, &result, evidence);
                 AgentStatus::Completed
             }
             Verdict::Failed { error, evidence } => {
-                self.emitter.agent_failed(id, &error, &evidence);
+                self.emitter.agent_failed(id, &error, evidence);
                 AgentStatus::Failed
             }
         };

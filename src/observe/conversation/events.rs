@@ -2,7 +2,7 @@
 
 use super::sub_agents::SubAgentEvent;
 use crate::agent::{AgentEvent, Markers};
-use crate::event::{ExecutionId, PaneId, TdEvent};
+use crate::event::{ExecutionId, PaneId, TdEvent, TurnEvidence};
 
 /// How much of what an agent says is looked through for a marker.
 const SAID_BYTES_MAX: usize = 16 * 1024;
@@ -77,8 +77,8 @@ impl Telling {
             event => event,
         };
         let evidence = match self.is_of_screen {
-            true => "screen",
-            false => "transcript",
+            true => TurnEvidence::Screen,
+            false => TurnEvidence::Transcript,
         };
         let event = event.into_event(id, agent, self.turn);
         Some(in_pane(event, of, evidence))
@@ -96,7 +96,7 @@ pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) 
         }),
         SubAgentEvent::Ended { id: agent_id, how } => {
             let event = how.into_event(id, &agent_id, 0);
-            Some(in_pane(event, of, "transcript"))
+            Some(in_pane(event, of, TurnEvidence::Transcript))
         }
     }
 }
@@ -110,11 +110,11 @@ fn keep_end(text: &mut String) {
     }
 }
 
-fn in_pane(mut event: TdEvent, of: &PaneId, by: &str) -> TdEvent {
+fn in_pane(mut event: TdEvent, of: &PaneId, by: TurnEvidence) -> TdEvent {
     match &mut event {
         TdEvent::TurnCompleted { pane, evidence, .. } => {
             *pane = Some(of.clone());
-            *evidence = Some(by.to_owned());
+            *evidence = Some(by.into());
         }
         TdEvent::PromptSent { pane, .. }
         | TdEvent::TokenReceived { pane, .. }

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use crossbeam_channel::bounded;
 
 use super::super::RunName;
-use super::super::poller::{EndReason, Ended, Poller};
+use super::super::poller::{Ended, Poller};
 use super::super::recall::Recall;
 use super::super::recording::Recording;
 use super::super::roster::{Outfit, Roster, Selection};
 use super::super::watch::PaneSource;
 use super::{CONTROL_MESSAGES, Key, POLLER_END, Watched, Work};
 use crate::error::Result;
-use crate::event::{ExecutionId, PaneId};
+use crate::event::{ExecutionId, PaneId, SessionEndReason};
 use crate::history::{RunInfo, RunState, TmuxIdentity};
 use crate::thread::{self, stop_pair};
 use crate::tmux::{DrainProgram, Drains, ListedSession, Listing, PaneState, ServerIdentity};
@@ -152,7 +152,7 @@ impl Work {
     fn close(&self, id: &ExecutionId, ended: Result<Ended, thread::Panicked>) {
         let (state, exit_status) = match ended {
             Ok(Ended {
-                reason: EndReason::Detached,
+                reason: SessionEndReason::Detached,
                 exit_status,
                 ..
             }) => (RunState::Detached, exit_status),

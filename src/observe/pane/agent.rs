@@ -9,7 +9,7 @@ use super::super::turns::Turns;
 use super::reading::Reading;
 use super::{Pane, streamed};
 use crate::agent::{AgentProgram, AgentState, StateClaim, StateSource};
-use crate::event::TdEvent;
+use crate::event::{StateEvidence, TdEvent};
 use crate::tmux::PaneShape;
 use crate::track::{Change, Look};
 
@@ -125,17 +125,17 @@ impl Pane {
         }
         self.read_state(report.claim.state, out);
         let evidence = match report.claim.is_confirmed {
-            true => "confirmed",
-            false => "inferred",
+            true => StateEvidence::Confirmed,
+            false => StateEvidence::Inferred,
         };
         out.emitter.emit(TdEvent::AgentState {
             execution_id: out.emitter.execution_id().clone(),
             agent_id: None,
             pane: Some(self.id.clone()),
-            state: report.claim.state.as_str().to_owned(),
-            evidence: evidence.to_owned(),
+            state: report.claim.state.into(),
+            evidence: evidence.into(),
             agent: Some(Box::new(agent)),
-            source: Some(Box::new(report.source.as_str().to_owned())),
+            source: Some(report.source.into()),
             asks: report.claim.asks.map(Box::new),
             detail: Some(report.claim.detail)
                 .filter(|detail| !detail.is_empty())

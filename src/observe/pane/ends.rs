@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::super::say::{Completion, Out};
 use super::{Follow, Pane};
-use crate::event::{GapEvidence, Styles};
+use crate::event::{GapEvidence, GapReason, PaneCloseReason, Styles};
 use crate::tmux::PaneState;
 use crate::track::Death;
 
@@ -63,8 +63,13 @@ impl Pane {
             };
             if more {
                 // The pane took with it what it printed after the last look, if it did.
-                out.emitter
-                    .output_gap(&self.id, next, None, "ambiguous", GapEvidence::Possible);
+                out.emitter.output_gap(
+                    &self.id,
+                    next,
+                    None,
+                    GapReason::Ambiguous,
+                    GapEvidence::Possible,
+                );
             }
             out.complete(
                 &self.id,
@@ -74,7 +79,7 @@ impl Pane {
             );
         }
         out.emitter
-            .pane_closed(&self.id, "closed", self.exit_status());
+            .pane_closed(&self.id, PaneCloseReason::Closed, self.exit_status());
     }
 
     /// Nothing of what it printed was seen.
@@ -87,7 +92,8 @@ impl Pane {
     pub fn leave(&mut self, out: &mut Out<'_>) {
         self.follow_looks(out);
         self.finish(out);
-        out.emitter.pane_closed(&self.id, "moved", None);
+        out.emitter
+            .pane_closed(&self.id, PaneCloseReason::Moved, None);
     }
 
     /// The pane was another session's.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{never, select_biased};
 
 use super::super::outcome::Outcome;
-use super::{EndReason, Ended, Work};
+use super::{Ended, Work};
+use crate::event::SessionEndReason;
 use crate::tmux::{ReplyTime, SessionRequest};
 
 /// The last look, when the observer stops: a hung server must not keep it from ending in time.
@@ -13,8 +14,8 @@ const LAST_LOOK: Duration = Duration::from_millis(800);
 
 impl Work {
     /// The end: last lines, the panes' ends, then the session's.
-    pub(super) fn end(&mut self, reason: EndReason) -> Ended {
-        if reason == EndReason::Detached {
+    pub(super) fn end(&mut self, reason: SessionEndReason) -> Ended {
+        if reason == SessionEndReason::Detached {
             self.last_look();
             self.poller.roster.finish();
             self.last_bytes(Some(self.poller.clock.now() + LAST_LOOK));
@@ -33,14 +34,14 @@ impl Work {
         self.poller.roster.detach(self.poller.clock.now());
         // One that goes on has no status.
         let outcome = match reason {
-            EndReason::Detached => Outcome::default(),
-            EndReason::Closed | EndReason::ServerGone => self.poller.roster.outcome(),
+            SessionEndReason::Detached => Outcome::default(),
+            SessionEndReason::Closed | SessionEndReason::ServerGone => self.poller.roster.outcome(),
         };
         let exit_status = outcome.status();
         if self.started {
             self.poller
                 .emitter
-                .session_ended(&self.poller.name, reason.as_str(), exit_status);
+                .session_ended(&self.poller.name, reason, exit_status);
         }
         Ended {
             reason,

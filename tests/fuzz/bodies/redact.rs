@@ -67,7 +67,7 @@ fn stream(text: &str, cuts: u8) -> String {
         assert_eq!(lines(&masked), lines(piece));
         let mut event = TdEvent::ExecutionOutput {
             execution_id: "a".into(),
-            stream: "stdout".to_owned(),
+            stream: "stdout".into(),
             text: piece.to_owned(),
         };
         let found = redactor.event(&mut event);

@@ -129,7 +129,7 @@ fn twenty_failed_jobs_are_reported_as_failed() {
                     exit_status,
                     ..
                 } => {
-                    assert_eq!(reason.as_deref(), Some("exit"));
+                    assert_eq!(reason.as_ref().map(|reason| reason.as_str()), Some("exit"));
                     Some(*exit_status)
                 }
                 _ => None,

@@ -168,10 +168,10 @@ pub fn warnings(events: &[Envelope]) -> usize {
 /// Why a session ended, by what its run says.
 #[track_caller]
 pub fn end_of(run: &[Envelope]) -> String {
-    let ends: Vec<&String> = run
+    let ends: Vec<String> = run
         .iter()
         .filter_map(|envelope| match &envelope.event {
-            TdEvent::SessionEnded { reason, .. } => Some(reason),
+            TdEvent::SessionEnded { reason, .. } => Some(reason.to_string()),
             _ => None,
         })
         .collect();

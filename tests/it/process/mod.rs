@@ -60,7 +60,9 @@ fn observed(command: Command) -> (CommandOutcome, Vec<Envelope>) {
 /// Returns the stored text of a stream.
 fn text_of(events: &[Envelope], of: &str) -> String {
     let texts = events.iter().filter_map(|envelope| match &envelope.event {
-        TdEvent::ExecutionOutput { stream, text, .. } if envelope.seq.is_some() && stream == of => {
+        TdEvent::ExecutionOutput { stream, text, .. }
+            if envelope.seq.is_some() && stream.as_str() == of =>
+        {
             Some(text.as_str())
         }
         _ => None,

@@ -13,7 +13,7 @@ fn turn(evidence: Option<&str>) -> TdEvent {
         marker: "END".into(),
         summary: "It is done.".into(),
         pane: Some("%1".into()),
-        evidence: evidence.map(str::to_owned),
+        evidence: evidence.map(Into::into),
         agent_id: None,
     }
 }
@@ -150,7 +150,7 @@ fn a_possible_gap_is_shown_only_when_verbose() {
         first_line: 7,
         lost_lines: None,
         reason: "ambiguous".into(),
-        evidence: GapEvidence::Possible,
+        evidence: GapEvidence::Possible.into(),
     };
     assert_eq!(shown([possible()]), "");
     let mut console = verbose();
@@ -279,12 +279,12 @@ proptest! {
             TdEvent::PaneOpened { execution_id: id.clone(), pane: pane.clone(), width: 1, height: 1, command: text.clone() },
             TdEvent::OutputUpdate {
                 execution_id: id.clone(), pane: pane.clone(), first_line: 1, chunk: text.clone(),
-                is_complete: true, reason: Some(text.clone()), exit_status: Some(3),
+                is_complete: true, reason: Some(text.as_str().into()), exit_status: Some(3),
                 styles: Default::default(),
             },
             TdEvent::Warning { execution_id: id.clone(), context: text.clone(), message: text.clone() },
             TdEvent::ExecutionStarted { execution_id: id.clone(), command: text.clone(), cwd: text.clone() , pane: None, pid: None},
-            TdEvent::ExecutionOutput { execution_id: id.clone(), stream: text.clone(), text: text.clone() },
+            TdEvent::ExecutionOutput { execution_id: id.clone(), stream: text.as_str().into(), text: text.clone() },
             TdEvent::ValidationOutput { execution_id: id.clone(), iteration: 1, line: text.clone(), is_stderr: true },
             TdEvent::OutputRevised { execution_id: id.clone(), pane: pane.clone(), line: 99, text: text.clone(), styles: Default::default() },
         ];
@@ -294,7 +294,7 @@ proptest! {
         }
         let live = live(&console, 40).unwrap_or_default();
         out.push_str(&show(&mut console, TdEvent::SessionEnded {
-            execution_id: id, session: name, reason: text, exit_status: None,
+            execution_id: id, session: name, reason: text.as_str().into(), exit_status: None,
         }));
         prop_assert!(!live.contains(char::is_control), "{:?}", live);
         prop_assert!(!out.contains(|c: char| c.is_control() && c != '\n'), "{:?}", out);
