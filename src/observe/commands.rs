@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::say::Out;
 use crate::event::{PaneId, TdEvent};
-use crate::track::Death;
+use crate::track::ProcessExit;
 
 /// What is emitted of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,11 +31,11 @@ impl Job {
     pub fn completed(
         pid: Option<u32>,
         marked: Option<i32>,
-        end: Option<Death>,
+        end: Option<ProcessExit>,
         took: Duration,
     ) -> Self {
         // As shells have it: 128 and the signal.
-        let known = end.and_then(Death::exit_status);
+        let known = end.and_then(ProcessExit::exit_status);
         let is_same = marked.is_none() || marked == known;
         Self::Completed {
             pid,
@@ -86,7 +86,7 @@ pub(super) struct CommandLine {
     pub since: Instant,
     pub state: LineState,
     /// How its group ended, as the kernel has it.
-    pub end: Option<Death>,
+    pub end: Option<ProcessExit>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

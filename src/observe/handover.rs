@@ -90,7 +90,7 @@ mod tests {
     use crate::observe::pane::{Begin, Manner};
     use crate::observe::say::Out;
     use crate::tmux::{CaptureDigest, PaneState};
-    use crate::track::Look;
+    use crate::track::Capture;
 
     fn pane() -> Pane {
         let bus = EventBus::new(10);
@@ -111,7 +111,7 @@ mod tests {
         };
         Pane::open(
             &PaneState::default(),
-            &Look::default(),
+            &Capture::default(),
             CaptureDigest::default(),
             manner,
             out,

@@ -13,7 +13,7 @@ use crate::process::{
     WatchedProcess, directory, foreground, stat,
 };
 use crate::tmux::PaneState;
-use crate::track::{Death, Mark};
+use crate::track::{ProcessExit, ShellMark};
 
 /// A pane that is killed is gone before its program: tmux hangs up, and what the program does then takes
 /// its time. One that goes on has no status.
@@ -57,7 +57,7 @@ struct Running {
 /// What is known of a program whose pane is gone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ending {
-    pub death: Option<Death>,
+    pub death: Option<ProcessExit>,
     /// It was a shell that read what was typed: it says nothing of success.
     pub is_interactive: bool,
     pub jobs: Vec<Job>,
@@ -150,7 +150,7 @@ impl Programs {
     }
 
     /// Processes have ended: the programs that have, and how; [`Programs::due`] has the jobs.
-    pub fn ended(&mut self, now: Instant) -> Vec<(PaneId, Death)> {
+    pub fn ended(&mut self, now: Instant) -> Vec<(PaneId, ProcessExit)> {
         let mut ends = Vec::new();
         for (id, running) in &mut self.panes {
             running.note_ends(now);
@@ -163,7 +163,7 @@ impl Programs {
     }
 
     /// The shell of a pane has marked something; what is emitted of its jobs.
-    pub fn heard(&mut self, id: &PaneId, mark: Mark, now: Instant) -> Vec<Job> {
+    pub fn heard(&mut self, id: &PaneId, mark: ShellMark, now: Instant) -> Vec<Job> {
         let running = self.panes.get_mut(id);
         let running = running.filter(|running| running.is_observed);
         running.map_or_else(Vec::new, |running| {
@@ -220,7 +220,7 @@ impl Running {
 
     fn heard(
         &mut self,
-        mark: Mark,
+        mark: ShellMark,
         exits: &ProcessWatcher,
         bell: &Sender<()>,
         now: Instant,
@@ -231,7 +231,7 @@ impl Running {
             false => Vec::new(),
         };
         match mark {
-            Mark::Started { command } => {
+            ShellMark::Started { command } => {
                 // A shell that marks no end begins the next one.
                 told.extend(self.line_ended(None, now));
                 self.line = Some(CommandLine {
@@ -243,10 +243,10 @@ impl Running {
                     end: None,
                 });
             }
-            Mark::Finished { exit_status } => {
+            ShellMark::Finished { exit_status } => {
                 told.extend(self.line_ended(exit_status.map(i32::from), now));
             }
-            Mark::Prompt => {
+            ShellMark::Prompt => {
                 told.extend(self.line_ended(None, now));
                 // A shell takes its terminal back before it prompts.
                 let front = match self.jobs.has_reported() {
@@ -255,7 +255,7 @@ impl Running {
                 };
                 self.is_prompt_inner = front.is_some_and(|group| !self.jobs.is_pending(group));
             }
-            Mark::Input => {}
+            ShellMark::Input => {}
         }
         told
     }

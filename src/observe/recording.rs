@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::recording::{RunRecorder, draw_screen};
 use crate::tmux::DroppedBytes;
-use crate::track::Seam;
+use crate::track::SyncPoint;
 
 /// The recordings of a session's panes.
 pub(super) struct Recording {
@@ -29,8 +29,8 @@ impl Recording {
     }
 
     /// Draws what a pane shows: bytes follow from there.
-    pub fn draw(&mut self, pane: &PaneId, seam: &Seam) {
-        let size = (seam.look.width, seam.look.height);
+    pub fn draw(&mut self, pane: &PaneId, seam: &SyncPoint) {
+        let size = (seam.capture.width, seam.capture.height);
         let now = self.clock.wall();
         self.recorder.begin(pane, size, &draw_screen(seam), now);
         self.torn.remove(pane);

@@ -30,7 +30,7 @@ use crate::tmux::{
     CaptureDigest, DepartedPane, Drains, GatewayHandle, Margin, PaneReply, PaneRequest, PaneState,
     PollSchedule, SessionId,
 };
-use crate::track::{Look, text_of};
+use crate::track::{Capture, captured_lines};
 
 /// How long a pane that comes from another session is waited for; its poller sees that it has left
 /// with its next look.
@@ -479,7 +479,7 @@ impl Roster {
         recalls.entry(id.clone()).or_insert_with(Recall::begin);
         let stood_there = !matches!(begin, Begin::Fresh);
         if let Some(baseline) = self.outfit.baseline.as_ref().filter(|_| stood_there) {
-            baseline.show(moment.name, id, &text_of(look));
+            baseline.show(moment.name, id, &captured_lines(look));
         }
         let state = self.with_command(state);
         let mut out = out(
@@ -533,7 +533,7 @@ struct ToOpen {
 #[derive(Clone, Copy)]
 struct Sight<'a> {
     state: &'a PaneState,
-    look: &'a Look,
+    look: &'a Capture,
     seen: &'a CaptureDigest,
 }
 

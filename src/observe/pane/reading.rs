@@ -7,7 +7,7 @@ use super::super::conversation::Telling;
 use super::super::say::Out;
 use super::Pane;
 use crate::agent::{AgentEvent, AgentProgram, AgentState, Markers, ScreenReader};
-use crate::track::Look;
+use crate::track::Capture;
 
 /// How long a screen is held before it is read. An agent draws at its pane's new size before the size is
 /// known here: what it drew then is not read.
@@ -50,7 +50,7 @@ impl Reading {
         [self.reader.deadline(), held].into_iter().flatten().min()
     }
 
-    fn hold(&mut self, look: &Look, now: Instant) {
+    fn hold(&mut self, look: &Capture, now: Instant) {
         let size = (look.width, look.height);
         if std::mem::replace(&mut self.size, size) != size {
             self.held.clear();
@@ -69,7 +69,7 @@ impl Reading {
 
 impl Pane {
     /// What a look says of the conversation. The rows of a program that is not full-screen are lines.
-    pub(super) fn read_screen(&mut self, look: &Look, out: &mut Out<'_>) {
+    pub(super) fn read_screen(&mut self, look: &Capture, out: &mut Out<'_>) {
         if !look.alternate || look.dead.is_some() {
             return;
         }

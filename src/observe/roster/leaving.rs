@@ -10,7 +10,7 @@ use super::super::say::Out;
 use super::{Begin, Moment, Roster, Sight};
 use crate::event::PaneId;
 use crate::tmux::{CaptureDigest, DepartedPane, bytes_read_by};
-use crate::track::{Look, Row};
+use crate::track::{Capture, Row};
 
 impl Roster {
     /// A pane is no longer the session's.
@@ -103,11 +103,11 @@ impl Roster {
         if !to_open.is_fresh || left.get(id).is_some_and(|left| left.moved) {
             return;
         }
-        let look = Look {
+        let look = Capture {
             width: to_open.state.width,
             height: to_open.state.height,
             rows: vec![Row::default(); to_open.state.height as usize],
-            ..Look::default()
+            ..Capture::default()
         };
         let sight = Sight {
             state: &to_open.state,

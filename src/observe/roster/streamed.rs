@@ -15,7 +15,7 @@ use crate::tmux::{
     BASELINE_ROWS, CaptureRequest, DrainMessage, DrainOutput, Margin, NewPanes, PaneReply,
     PaneRequest, PaneState, ResyncData, ResyncRequest, ResyncSpec,
 };
-use crate::track::Look;
+use crate::track::Capture;
 
 impl Roster {
     /// What to ask for beside that, at once; see [`Roster::needs_more`].
@@ -137,7 +137,7 @@ impl Roster {
         &mut self,
         pane: &mut Pane,
         id: &PaneId,
-        look: &Look,
+        look: &Capture,
         seam: Option<&ResyncData>,
         now: Instant,
     ) {
