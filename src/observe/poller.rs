@@ -165,16 +165,17 @@ impl Work {
                     if let Some(reason) = self.look_more() {
                         break reason;
                     }
-                    when = ReplyTime::OnChange(self.rhythm());
+                    when = self.next_reply_time();
                 }
                 Woken::Answered(Ok(answer)) => {
                     let reason = self.answered(answer, false).or_else(|| self.look_more());
                     if let Some(reason) = reason {
                         break reason;
                     }
-                    if !self.poller.roster.awaits_panes() {
-                        when = ReplyTime::OnChange(self.rhythm());
-                    } else if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
+                    when = self.next_reply_time();
+                    if when == ReplyTime::Now
+                        && let Woken::Stopped = self.wait(None, Some(self.retry_at()))
+                    {
                         break EndReason::Detached;
                     }
                 }
@@ -334,6 +335,14 @@ impl Work {
                     }
                 }
             }
+        }
+    }
+
+    /// When the next reply is wanted: a pane that could not be captured yet is asked for again.
+    fn next_reply_time(&self) -> ReplyTime {
+        match self.poller.roster.awaits_panes() {
+            true => ReplyTime::Now,
+            false => ReplyTime::OnChange(self.rhythm()),
         }
     }
 

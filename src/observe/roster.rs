@@ -177,9 +177,10 @@ impl Roster {
         panes
     }
 
-    /// Whether a pane is on its way from another session.
+    /// Whether a pane is on its way from another session, or is listed and could not be captured yet.
+    /// No listing brings it again: it is to be asked for after a while.
     pub fn awaits_panes(&self) -> bool {
-        !self.arriving.is_empty()
+        !self.arriving.is_empty() || !self.to_open.is_empty()
     }
 
     /// What to ask for, until there is something to tell.

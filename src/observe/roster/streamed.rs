@@ -184,6 +184,7 @@ impl Roster {
     /// A pane that is not watched, or no more.
     pub(super) fn pass_over(&mut self, id: &PaneId, now: Instant) {
         let Some(pane) = self.panes.get_mut(id) else {
+            self.to_open.remove(id);
             self.passed_over.insert(id.clone());
             return;
         };
