@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::say::Out;
 use crate::event::{PaneId, TdEvent};
+use crate::observe::say::Out;
 use crate::track::ProcessExit;
 
 /// What is emitted of a job.

@@ -7,23 +7,18 @@ mod commands;
 mod conversation;
 mod coordinator;
 mod file_bytes;
-mod handover;
 mod hook_files;
 #[cfg(feature = "cli")]
 mod hook_report;
 mod job;
 mod outcome;
-mod pane;
-mod pipes;
+mod pane_observer;
+mod pane_transfers;
 mod poller;
 mod programs;
-mod recall;
 mod recording;
-mod roster;
+mod resume_point;
 mod say;
-mod states;
-mod stream;
-mod turns;
 mod watch;
 
 use std::sync::Arc;

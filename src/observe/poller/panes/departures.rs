@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::super::outcome::Outcome;
-use super::super::pane::Pane;
-use super::super::say::Out;
 use super::{Begin, Moment, Roster, Sight};
 use crate::event::PaneId;
+use crate::observe::outcome::Outcome;
+use crate::observe::pane_observer::Pane;
+use crate::observe::say::Out;
 use crate::tmux::{CaptureDigest, DepartedPane, bytes_read_by};
 use crate::track::{Capture, Row};
 

@@ -1,30 +1,30 @@
 //! The panes of one watched session: opened, asked for, told apart, handed over and closed.
 
 mod agents;
-mod leaving;
+mod departures;
 mod programs;
-mod streamed;
+mod streams;
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::conversation::{AgentNews, Conversations, NEWS_MAX};
-use super::handover::{Arrival, Handover, Moving};
-use super::outcome::Outcome;
-use super::pane::{Begin, Manner, Pane, settle_time};
-use super::pipes::Pipes;
-use super::programs::Programs;
-use super::recall::Recall;
-use super::recording::Recording;
-use super::say::Out;
-use super::turns::TurnRules;
-use super::watch::Baseline;
 use crate::agent::StateRules;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::event::PaneId;
+use crate::observe::conversation::{AgentNews, Conversations, NEWS_MAX};
+use crate::observe::outcome::Outcome;
+use crate::observe::pane_observer::turns::TurnRules;
+use crate::observe::pane_observer::{Begin, Manner, Pane, settle_time};
+use crate::observe::pane_transfers::{Arrival, Handover, Moving};
+use crate::observe::poller::pipes::Pipes;
+use crate::observe::programs::Programs;
+use crate::observe::recording::Recording;
+use crate::observe::resume_point::Recall;
+use crate::observe::say::Out;
+use crate::observe::watch::Baseline;
 use crate::process::{BlockingEmitter, ProcessWatcher};
 use crate::tmux::{
     CaptureDigest, DepartedPane, Drains, GatewayHandle, Margin, PaneReply, PaneRequest, PaneState,
@@ -38,7 +38,7 @@ const ARRIVAL_WAIT: Duration = Duration::from_secs(3);
 
 /// Which panes of the session are watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Selection {
+pub(in crate::observe) struct Selection {
     /// All, if it names none.
     pub only: Option<HashSet<PaneId>>,
     /// Panes that would show the observer itself.
@@ -53,7 +53,7 @@ impl Selection {
 }
 
 /// What the panes of a session are watched with.
-pub(super) struct Outfit {
+pub(in crate::observe) struct Outfit {
     pub session_id: SessionId,
     /// The tmux server's process.
     pub server_pid: u32,
@@ -90,7 +90,7 @@ pub(super) struct Outfit {
 
 /// An answer about all panes, as far as it matters to each.
 #[derive(Clone, Copy)]
-pub(super) struct Moment<'a> {
+pub(in crate::observe) struct Moment<'a> {
     /// What the session is called.
     pub name: &'a str,
     /// It is the first.
@@ -101,7 +101,7 @@ pub(super) struct Moment<'a> {
 }
 
 /// The panes of one session.
-pub(super) struct Roster {
+pub(in crate::observe) struct Roster {
     outfit: Outfit,
     panes: HashMap<PaneId, Pane>,
     /// Where the panes are followed by their bytes.
@@ -177,9 +177,10 @@ impl Roster {
         panes
     }
 
-    /// Whether a pane is on its way from another session.
+    /// Whether a pane is on its way from another session, or is listed and could not be captured yet.
+    /// No listing brings it again: it is to be asked for after a while.
     pub fn awaits_panes(&self) -> bool {
-        !self.arriving.is_empty()
+        !self.arriving.is_empty() || !self.to_open.is_empty()
     }
 
     /// What to ask for, until there is something to tell.

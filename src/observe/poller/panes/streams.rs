@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::super::pane::{Pane, seam_of};
-use super::super::pipes::Pipes;
-use super::super::say::Out;
 use super::{Moment, Roster, ToOpen, out};
 use crate::event::PaneId;
+use crate::observe::pane_observer::{Pane, seam_of};
+use crate::observe::poller::pipes::Pipes;
+use crate::observe::say::Out;
 use crate::tmux::{
     BASELINE_ROWS, CaptureRequest, DrainMessage, DrainOutput, Margin, NewPanes, PaneReply,
     PaneRequest, PaneState, ResyncData, ResyncRequest, ResyncSpec,
@@ -184,6 +184,7 @@ impl Roster {
     /// A pane that is not watched, or no more.
     pub(super) fn pass_over(&mut self, id: &PaneId, now: Instant) {
         let Some(pane) = self.panes.get_mut(id) else {
+            self.to_open.remove(id);
             self.passed_over.insert(id.clone());
             return;
         };
