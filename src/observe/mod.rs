@@ -1,9 +1,8 @@
 //! Sources: threads that observe and emit; what they are given, and who starts them.
 
 mod agents;
-mod choice;
+mod command_events;
 mod command_job;
-mod commands;
 mod conversation;
 mod coordinator;
 mod file_bytes;
@@ -12,19 +11,20 @@ mod hook_files;
 #[cfg(feature = "cli")]
 mod hook_report;
 mod job;
-mod outcome;
 mod pane;
+mod pane_recordings;
 mod pipes;
 mod poller;
 mod programs;
 mod recall;
-mod recording;
 mod roster;
 mod say;
+mod session_outcome;
 mod states;
 mod stream;
 mod turns;
 mod watch;
+mod watch_targets;
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{never, select_biased};
 
-use super::super::outcome::Outcome;
+use super::super::session_outcome::SessionOutcome;
 use super::{EndReason, Ended, Work};
 use crate::tmux::{ReplyTime, SessionRequest};
 
@@ -33,7 +33,7 @@ impl Work {
         self.poller.roster.detach(self.poller.clock.now());
         // One that goes on has no status.
         let outcome = match reason {
-            EndReason::Detached => Outcome::default(),
+            EndReason::Detached => SessionOutcome::default(),
             EndReason::Closed | EndReason::ServerGone => self.poller.roster.outcome(),
         };
         let exit_status = outcome.status();
