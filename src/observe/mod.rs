@@ -6,23 +6,18 @@ mod command_job;
 mod conversation;
 mod coordinator;
 mod file_bytes;
-mod handover;
 mod hook_files;
 #[cfg(feature = "cli")]
 mod hook_report;
 mod job;
-mod pane;
+mod pane_observer;
 mod pane_recordings;
-mod pipes;
+mod pane_transfers;
 mod poller;
 mod programs;
-mod recall;
-mod roster;
+mod resume_point;
 mod say;
 mod session_outcome;
-mod states;
-mod stream;
-mod turns;
 mod watch;
 mod watch_targets;
 

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::recall::Recall;
 use crate::bus::EventEmitter;
 use crate::event::{PaneId, Styles, TdEvent};
+use crate::observe::resume_point::Recall;
 use crate::process::BlockingEmitter;
 use crate::track::{Change, Paced};
 

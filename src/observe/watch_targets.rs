@@ -7,9 +7,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::roster::Selection;
-use super::watch::Watch;
 use crate::event::PaneId;
+use crate::observe::poller::panes::Selection;
+use crate::observe::watch::Watch;
 use crate::tmux::{ListedSession, Listing, PaneState, Server, ServerIdentity, SessionId, Target};
 
 /// What the user named, and what of it has been there.

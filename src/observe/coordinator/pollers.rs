@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use crossbeam_channel::bounded;
 
 use super::super::RunName;
-use super::super::pane_recordings::PaneRecordings;
-use super::super::poller::{EndReason, Ended, Poller};
-use super::super::recall::Recall;
-use super::super::roster::{Outfit, Roster, Selection};
-use super::super::watch::PaneSource;
 use super::{CONTROL_MESSAGES, Key, POLLER_END, Watched, Work};
 use crate::error::Result;
 use crate::event::{ExecutionId, PaneId};
 use crate::history::{RunInfo, RunState, TmuxIdentity};
+use crate::observe::pane_recordings::PaneRecordings;
+use crate::observe::poller::panes::{Outfit, Roster, Selection};
+use crate::observe::poller::{EndReason, Ended, Poller};
+use crate::observe::resume_point::Recall;
+use crate::observe::watch::PaneSource;
 use crate::thread::{self, stop_pair};
 use crate::tmux::{DrainProgram, Drains, ListedSession, Listing, PaneState, ServerIdentity};
 

@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_biased};
 
-use super::conversation::{ConversationReader, Conversations};
-use super::handover::Handover;
-use super::poller::{Control, Ended};
-use super::roster::Selection;
-use super::watch::Watch;
-use super::watch_targets::WatchTargets;
-use super::{Context, Source};
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
+use crate::observe::conversation::{ConversationReader, Conversations};
+use crate::observe::pane_transfers::Handover;
+use crate::observe::poller::panes::Selection;
+use crate::observe::poller::{Control, Ended};
+use crate::observe::watch::Watch;
+use crate::observe::watch_targets::WatchTargets;
+use crate::observe::{Context, Source};
 use crate::process::{ExitWatch, ProcessWatcher, TerminalWatch};
 use crate::thread::{Handle, StopGuard};
 use crate::tmux::{

@@ -20,7 +20,7 @@ const QUESTION_STANDS: Duration = Duration::from_millis(200);
 
 /// The state of the agent in one pane.
 #[derive(Debug)]
-pub(super) struct States {
+pub(in crate::observe) struct States {
     rules: StateRules,
     tracker: StateDebouncer,
     /// What the last screen says: it counts until another one says otherwise.
@@ -43,7 +43,7 @@ pub(super) struct States {
 
 /// A state to be reported.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Reported {
+pub(in crate::observe) struct Reported {
     pub agent: String,
     pub report: ResolvedState,
 }

@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::super::command_events::CommandEvent;
-use super::super::say::Out;
 use super::Roster;
 use crate::event::PaneId;
+use crate::observe::command_events::CommandEvent;
+use crate::observe::say::Out;
 
 impl Roster {
     /// Gets a message when processes have ended.

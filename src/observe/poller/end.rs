@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{never, select_biased};
 
-use super::super::session_outcome::SessionOutcome;
 use super::{EndReason, Ended, Work};
+use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{ReplyTime, SessionRequest};
 
 /// The last look, when the observer stops: a hung server must not keep it from ending in time.

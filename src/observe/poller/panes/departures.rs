@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::super::pane::Pane;
-use super::super::say::Out;
-use super::super::session_outcome::SessionOutcome;
 use super::{Begin, Moment, Roster, Sight};
 use crate::event::PaneId;
+use crate::observe::pane_observer::Pane;
+use crate::observe::say::Out;
+use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{CaptureDigest, DepartedPane, bytes_read_by};
 use crate::track::{Look, Row};
 

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::say::Out;
-use super::super::states::{Reported, States};
-use super::super::turns::Turns;
-use super::reading::Reading;
+use super::screen_conversation::Reading;
 use super::{Pane, streamed};
 use crate::agent::{AgentProgram, AgentState, StateClaim, StateSource};
 use crate::event::TdEvent;
+use crate::observe::pane_observer::agent_states::{Reported, States};
+use crate::observe::pane_observer::turns::Turns;
+use crate::observe::say::Out;
 use crate::tmux::PaneShape;
 use crate::track::{Change, Look};
 

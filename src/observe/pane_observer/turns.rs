@@ -11,7 +11,7 @@ const REST_AFTER: Duration = Duration::from_secs(2);
 
 /// How AI mode finds the ends of turns.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TurnRules {
+pub(in crate::observe) struct TurnRules {
     pub markers: Markers,
     /// After so long a silence a turn is taken to be over without its marker.
     pub inferred_after: Option<Duration>,
@@ -19,7 +19,7 @@ pub(super) struct TurnRules {
 
 /// The turns of one pane.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(in crate::observe) struct Turns {
     detector: TurnDetector,
     inferred_after: Option<Duration>,
     sights: RedrawDetector,
@@ -152,7 +152,7 @@ impl Turns {
 
 /// What time has brought.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(in crate::observe) enum Due {
     Nothing,
     /// A turn seems to be over; its summary.
     Inferred(String),

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::super::pane::{Pane, seam_of};
-use super::super::pipes::Pipes;
-use super::super::say::Out;
 use super::{Moment, Roster, ToOpen, out};
 use crate::event::PaneId;
+use crate::observe::pane_observer::{Pane, seam_of};
+use crate::observe::poller::pipes::Pipes;
+use crate::observe::say::Out;
 use crate::tmux::{
     BASELINE_ROWS, CaptureRequest, DrainMessage, DrainOutput, Margin, NewPanes, PaneReply,
     PaneRequest, PaneState, ResyncData, ResyncRequest, ResyncSpec,

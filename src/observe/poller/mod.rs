@@ -6,18 +6,20 @@
 //! It ends when the session or the server is gone, or when it is stopped; a panic is caught at its
 //! top, told, and it goes on after a while with what it had said.
 
-mod ends;
+mod end;
+pub(super) mod panes;
+pub(super) mod pipes;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
-use super::roster::{Moment, Roster, Selection};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
+use crate::observe::poller::panes::{Moment, Roster, Selection};
 use crate::thread::{Panicked, Stop, catch_panic, is_stopped};
 use crate::tmux::{
     DepartedPane, DrainMessage, GatewayHandle, PendingReply, PollSchedule, ReplyTime,
@@ -44,7 +46,7 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
 /// What the coordinator tells a poller.
 #[derive(Debug)]
-pub(super) enum Control {
+pub(in crate::observe) enum Control {
     /// Look at once.
     PollNow,
     /// Watch these panes only, where it names some, and never those.
@@ -52,7 +54,7 @@ pub(super) enum Control {
 }
 
 /// What a poller is started with.
-pub(super) struct Poller {
+pub(in crate::observe) struct Poller {
     pub session_id: SessionId,
     pub name: String,
     pub server: ServerIdentity,
@@ -67,7 +69,7 @@ pub(super) struct Poller {
 
 /// How a poller's work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ended {
+pub(in crate::observe) struct Ended {
     pub reason: EndReason,
     pub exit_status: Option<i32>,
     /// One of its programs failed.
@@ -76,7 +78,7 @@ pub(super) struct Ended {
 
 /// Why a session is no longer observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EndReason {
+pub(in crate::observe) enum EndReason {
     Closed,
     ServerGone,
     Detached,

@@ -1,30 +1,30 @@
 //! The panes of one watched session: opened, asked for, told apart, handed over and closed.
 
 mod agents;
-mod leaving;
+mod departures;
 mod programs;
-mod streamed;
+mod streams;
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::conversation::{AgentUpdate, Conversations, UPDATES_MAX};
-use super::handover::{Arrival, Handover, Moving};
-use super::pane::{Begin, Manner, Pane, settle_time};
-use super::pane_recordings::PaneRecordings;
-use super::pipes::Pipes;
-use super::programs::PanePrograms;
-use super::recall::Recall;
-use super::say::Out;
-use super::session_outcome::SessionOutcome;
-use super::turns::TurnRules;
-use super::watch::Baseline;
 use crate::agent::StateRules;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::event::PaneId;
+use crate::observe::conversation::{AgentUpdate, Conversations, UPDATES_MAX};
+use crate::observe::pane_observer::turns::TurnRules;
+use crate::observe::pane_observer::{Begin, Manner, Pane, settle_time};
+use crate::observe::pane_recordings::PaneRecordings;
+use crate::observe::pane_transfers::{Arrival, Handover, Moving};
+use crate::observe::poller::pipes::Pipes;
+use crate::observe::programs::PanePrograms;
+use crate::observe::resume_point::Recall;
+use crate::observe::say::Out;
+use crate::observe::session_outcome::SessionOutcome;
+use crate::observe::watch::Baseline;
 use crate::process::{BlockingEmitter, ProcessWatcher};
 use crate::tmux::{
     CaptureDigest, DepartedPane, Drains, GatewayHandle, Margin, PaneReply, PaneRequest, PaneState,
@@ -38,7 +38,7 @@ const ARRIVAL_WAIT: Duration = Duration::from_secs(3);
 
 /// Which panes of the session are watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Selection {
+pub(in crate::observe) struct Selection {
     /// All, if it names none.
     pub only: Option<HashSet<PaneId>>,
     /// Panes that would show the observer itself.
@@ -53,7 +53,7 @@ impl Selection {
 }
 
 /// What the panes of a session are watched with.
-pub(super) struct Outfit {
+pub(in crate::observe) struct Outfit {
     pub session_id: SessionId,
     /// The tmux server's process.
     pub server_pid: u32,
@@ -90,7 +90,7 @@ pub(super) struct Outfit {
 
 /// An answer about all panes, as far as it matters to each.
 #[derive(Clone, Copy)]
-pub(super) struct Moment<'a> {
+pub(in crate::observe) struct Moment<'a> {
     /// What the session is called.
     pub name: &'a str,
     /// It is the first.
@@ -101,7 +101,7 @@ pub(super) struct Moment<'a> {
 }
 
 /// The panes of one session.
-pub(super) struct Roster {
+pub(in crate::observe) struct Roster {
     outfit: Outfit,
     panes: HashMap<PaneId, Pane>,
     /// Where the panes are followed by their bytes.

@@ -1,29 +1,32 @@
 //! One pane of a watched session: followed by looks or by its bytes, its changes turned into events.
 
 mod agent;
+pub(super) mod agent_states;
 mod ends;
-mod piping;
-mod reading;
+mod pipe_policy;
+mod screen_conversation;
 mod snapshots;
 mod streamed;
+pub(super) mod streamed_pane;
+pub(super) mod turns;
 
 use agent::Joining;
-use piping::{PipeNews, Piping};
-use reading::Reading;
+use pipe_policy::{PipeNews, Piping};
+use screen_conversation::Reading;
 use snapshots::Snapshots;
-pub(super) use streamed::seam_of;
+pub(in crate::observe) use streamed::seam_of;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use super::conversation::Conversations;
-use super::recall::Recall;
-use super::say::{Completion, Out};
-use super::states::States;
-use super::stream::Streaming;
-use super::turns::{Due, TurnRules, Turns};
 use crate::agent::{StateRules, Turn};
 use crate::event::{PaneId, Styles};
+use crate::observe::conversation::Conversations;
+use crate::observe::pane_observer::agent_states::States;
+use crate::observe::pane_observer::streamed_pane::Streaming;
+use crate::observe::pane_observer::turns::{Due, TurnRules, Turns};
+use crate::observe::resume_point::Recall;
+use crate::observe::say::{Completion, Out};
 use crate::tmux::{
     CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest, PaneShape, PaneState,
     PollSchedule,
@@ -35,7 +38,7 @@ use crate::track::{Change, Death, Look, Outcome, Pace, Paced, Tracker};
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// How long a line must have stood, between looks in this rhythm: on a grid, for one tick.
-pub(super) fn settle_time(rhythm: &PollSchedule) -> Duration {
+pub(in crate::observe) fn settle_time(rhythm: &PollSchedule) -> Duration {
     match rhythm {
         PollSchedule::Fixed(_) => Duration::ZERO,
         PollSchedule::Adaptive(_) => SETTLE,
@@ -43,7 +46,7 @@ pub(super) fn settle_time(rhythm: &PollSchedule) -> Duration {
 }
 
 /// How a pane comes under observation.
-pub(super) enum Begin<'a> {
+pub(in crate::observe) enum Begin<'a> {
     /// It stood there: its screen is the baseline.
     Baseline,
     /// It has just appeared: it is said from its first line.
@@ -54,7 +57,7 @@ pub(super) enum Begin<'a> {
 
 /// A pane under observation.
 #[derive(Debug)]
-pub(super) struct Pane {
+pub(in crate::observe) struct Pane {
     id: PaneId,
     follow: Follow,
     pace: Pace,
@@ -120,7 +123,7 @@ impl Default for Follow {
 }
 
 /// How a pane is observed.
-pub(super) struct Manner<'a> {
+pub(in crate::observe) struct Manner<'a> {
     /// How that begins.
     pub begin: &'a Begin<'a>,
     /// How long a line must have stood to be said.

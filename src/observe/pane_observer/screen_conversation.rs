@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::super::conversation::AgentEventConverter;
-use super::super::say::Out;
 use super::Pane;
 use crate::agent::{AgentEvent, AgentProgram, AgentState, Markers, ScreenReader};
+use crate::observe::conversation::AgentEventConverter;
+use crate::observe::say::Out;
 use crate::track::Look;
 
 /// How long a screen is held before it is read. An agent draws at its pane's new size before the size is

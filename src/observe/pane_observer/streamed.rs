@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::say::{Out, PIPE_CONTEXT};
-use super::super::stream::{Fed, Listed, Streaming};
 use super::{Follow, Pane, PipeNews};
+use crate::observe::pane_observer::streamed_pane::{Fed, Listed, Streaming};
+use crate::observe::say::{Out, PIPE_CONTEXT};
 use crate::tmux::{
     BASELINE_ROWS, DroppedBytes, Margin, PaneRequest, PaneShape, PaneState, PipeToken, ResyncData,
     ResyncRequest, ResyncSpec,

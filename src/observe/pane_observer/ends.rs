@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::say::{Completion, Out};
 use super::{Follow, Pane};
 use crate::event::{GapEvidence, Styles};
+use crate::observe::say::{Completion, Out};
 use crate::tmux::PaneState;
 use crate::track::Death;
 

@@ -48,7 +48,7 @@ const SHELL_MARK: &[u8] = b"\x1b]133;";
 
 /// A pane that is followed by its bytes.
 #[derive(Debug)]
-pub(super) struct Streaming {
+pub(in crate::observe) struct Streaming {
     tracker: StreamTracker,
     token: PipeToken,
     /// The beginning of the looks' clock.
@@ -73,7 +73,7 @@ pub(super) struct Streaming {
 
 /// Of a pane, as much as the listing and a look both tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(in crate::observe) struct Listed {
     pub history_size: u32,
     pub cursor: Cursor,
     pub alternate: bool,
@@ -113,7 +113,7 @@ enum Check {
 
 /// What came of bytes, in order.
 #[derive(Debug)]
-pub(super) enum Fed {
+pub(in crate::observe) enum Fed {
     Changes(Vec<Change>),
     Mark(Mark),
     /// The program told its terminal something beside text.
@@ -122,7 +122,7 @@ pub(super) enum Fed {
 
 /// What came of a look.
 #[derive(Debug, Default)]
-pub(super) struct Compared {
+pub(in crate::observe) struct Compared {
     pub changes: Vec<Change>,
     /// The look, where it shows what all bytes have made.
     pub seam: Option<Seam>,

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use super::super::conversation::{AgentChange, AgentUpdate, ConversationSink};
-use super::super::recall::Recall;
-use super::super::say::Out;
 use super::Roster;
 use crate::event::PaneId;
+use crate::observe::conversation::{AgentChange, AgentUpdate, ConversationSink};
+use crate::observe::resume_point::Recall;
+use crate::observe::say::Out;
 
 /// How often an agent is looked for in a pane that prints: processes take longer to start.
 const LOOK_FOR_AGENTS: Duration = Duration::from_millis(400);
