@@ -1,9 +1,8 @@
 //! Sources: threads that observe and emit; what they are given, and who starts them.
 
 mod agents;
-mod choice;
+mod command_events;
 mod command_job;
-mod commands;
 mod conversation;
 mod coordinator;
 mod file_bytes;
@@ -11,15 +10,16 @@ mod hook_files;
 #[cfg(feature = "cli")]
 mod hook_report;
 mod job;
-mod outcome;
 mod pane_observer;
+mod pane_recordings;
 mod pane_transfers;
 mod poller;
 mod programs;
-mod recording;
 mod resume_point;
 mod say;
+mod session_outcome;
 mod watch;
+mod watch_targets;
 
 use std::sync::Arc;
 

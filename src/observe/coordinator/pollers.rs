@@ -9,9 +9,9 @@ use super::{CONTROL_MESSAGES, Key, POLLER_END, Watched, Work};
 use crate::error::Result;
 use crate::event::{ExecutionId, PaneId};
 use crate::history::{RunInfo, RunState, TmuxIdentity};
+use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::poller::panes::{Outfit, Roster, Selection};
 use crate::observe::poller::{EndReason, Ended, Poller};
-use crate::observe::recording::Recording;
 use crate::observe::resume_point::Recall;
 use crate::observe::watch::PaneSource;
 use crate::thread::{self, stop_pair};
@@ -60,7 +60,7 @@ impl Work {
         let raw = self.watch.raw && drains.is_some();
         let recorder = raw.then(|| self.context.runs.raw(&execution_id, session.name));
         let recording = match recorder.flatten() {
-            Some(Ok(recorder)) => Some(Recording::new(recorder, self.context.clock.clone())),
+            Some(Ok(recorder)) => Some(PaneRecordings::new(recorder, self.context.clock.clone())),
             Some(Err(error)) => {
                 self.tell_trouble(&error);
                 None

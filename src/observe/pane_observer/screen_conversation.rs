@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Pane;
 use crate::agent::{AgentEvent, AgentProgram, AgentState, Markers, ScreenReader};
-use crate::observe::conversation::Telling;
+use crate::observe::conversation::AgentEventConverter;
 use crate::observe::say::Out;
 use crate::track::Capture;
 
@@ -24,7 +24,7 @@ pub(super) struct Reading {
     size: (u32, u32),
     /// Screens that are not read yet, and when they were shown.
     held: VecDeque<(Instant, Vec<String>)>,
-    telling: Telling,
+    telling: AgentEventConverter,
 }
 
 impl Reading {
@@ -35,7 +35,7 @@ impl Reading {
             reader: ScreenReader::new(program),
             size: (0, 0),
             held: VecDeque::new(),
-            telling: Telling::of_screen(),
+            telling: AgentEventConverter::for_screen(),
         }
     }
 
@@ -114,7 +114,7 @@ impl Pane {
         let id = out.emitter.execution_id();
         for event in events {
             let agent = (reading.agent.name(), reading.markers.as_ref());
-            if let Some(event) = reading.telling.event(event, id, agent, &self.id) {
+            if let Some(event) = reading.telling.convert(event, id, agent, &self.id) {
                 out.emitter.emit(event);
             }
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{never, select_biased};
 
 use super::{EndReason, Ended, Work};
-use crate::observe::outcome::Outcome;
+use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{ReplyTime, SessionRequest};
 
 /// The last look, when the observer stops: a hung server must not keep it from ending in time.
@@ -33,7 +33,7 @@ impl Work {
         self.poller.roster.detach(self.poller.clock.now());
         // One that goes on has no status.
         let outcome = match reason {
-            EndReason::Detached => Outcome::default(),
+            EndReason::Detached => SessionOutcome::default(),
             EndReason::Closed | EndReason::ServerGone => self.poller.roster.outcome(),
         };
         let exit_status = outcome.status();

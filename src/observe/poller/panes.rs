@@ -14,16 +14,16 @@ use crate::agent::StateRules;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::event::PaneId;
-use crate::observe::conversation::{AgentNews, Conversations, NEWS_MAX};
-use crate::observe::outcome::Outcome;
+use crate::observe::conversation::{AgentUpdate, Conversations, UPDATES_MAX};
 use crate::observe::pane_observer::turns::TurnRules;
 use crate::observe::pane_observer::{Begin, Manner, Pane, settle_time};
+use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::pane_transfers::{Arrival, Handover, Moving};
 use crate::observe::poller::pipes::Pipes;
-use crate::observe::programs::Programs;
-use crate::observe::recording::Recording;
+use crate::observe::programs::PanePrograms;
 use crate::observe::resume_point::Recall;
 use crate::observe::say::Out;
+use crate::observe::session_outcome::SessionOutcome;
 use crate::observe::watch::Baseline;
 use crate::process::{BlockingEmitter, ProcessWatcher};
 use crate::tmux::{
@@ -78,7 +78,7 @@ pub(in crate::observe) struct Outfit {
     /// Where the panes are followed by their bytes.
     pub drains: Option<Drains>,
     /// Where they are recorded, too.
-    pub recording: Option<Recording>,
+    pub recording: Option<PaneRecordings>,
     /// Where programs are held open, to learn how they end.
     pub exits: ProcessWatcher,
     /// Where the conversations of agents are read.
@@ -110,8 +110,8 @@ pub(in crate::observe) struct Roster {
     leaving: HashMap<PaneId, (Pane, Option<DepartedPane>)>,
     patient: BlockingEmitter,
     /// What runs in the panes.
-    programs: Programs,
-    outcome: Outcome,
+    programs: PanePrograms,
+    outcome: SessionOutcome,
     /// Panes that are not watched.
     passed_over: HashSet<PaneId>,
     /// Panes that are to be said from their first line, or from a place to be found: all of them
@@ -121,20 +121,20 @@ pub(in crate::observe) struct Roster {
     found_late: bool,
     /// Panes that another session's poller has not let go yet, and since when that is so.
     arriving: HashMap<PaneId, Instant>,
-    agent_sender: Sender<AgentNews>,
-    agent_news: Receiver<AgentNews>,
+    agent_sender: Sender<AgentUpdate>,
+    agent_news: Receiver<AgentUpdate>,
 }
 
 impl Roster {
     pub fn new(mut outfit: Outfit) -> Self {
-        let (agent_sender, agent_news) = bounded(NEWS_MAX);
+        let (agent_sender, agent_news) = bounded(UPDATES_MAX);
         Self {
             agent_sender,
             agent_news,
             pipes: outfit.drains.take().map(Pipes::new),
             leaving: HashMap::new(),
-            programs: Programs::new(outfit.exits.clone(), outfit.server_pid),
-            outcome: Outcome::default(),
+            programs: PanePrograms::new(outfit.exits.clone(), outfit.server_pid),
+            outcome: SessionOutcome::default(),
             patient: BlockingEmitter::new(outfit.emitter.clone(), outfit.clock.clone()),
             outfit,
             panes: HashMap::new(),
@@ -213,7 +213,7 @@ impl Roster {
             .filter_map(Pane::next_due);
         let checks = self.panes.values().filter_map(Pane::next_check);
         said.chain(checks.filter(|_| asks))
-            .chain(self.programs.next_due())
+            .chain(self.programs.deadline())
             .min()
     }
 
@@ -257,7 +257,7 @@ impl Roster {
         for answer in panes {
             let id = answer.state().pane();
             if self.shows(&id) {
-                self.programs.listed(&id, answer.state(), moment.now);
+                self.programs.pane_listed(&id, answer.state(), moment.now);
             }
             self.pane_answered(&id, answer, moment);
             there.insert(id);
@@ -322,13 +322,13 @@ impl Roster {
             (None, PaneReply::Unchanged(..) | PaneReply::Listed(_)) => None,
         };
         if let Some(pane) = pane {
-            self.programs.observed(id);
+            self.programs.begin_reporting(id);
             let has_news = pane.has_news_of(moment.now);
             let looks = has_news || !pane.was_looked_through();
             self.outfit.handover.hold(id, self.outfit.session_id);
             self.panes.insert(id.clone(), pane);
             if has_news {
-                self.programs.active(id, moment.now);
+                self.programs.note_output(id, moment.now);
             }
             if looks {
                 // An agent may be there since before.
@@ -386,7 +386,7 @@ impl Roster {
                 if pane.there(state, &mut out)
                     && let Some(recording) = &self.outfit.recording
                 {
-                    recording.resized(id, (state.width, state.height));
+                    recording.add_resize(id, (state.width, state.height));
                 }
             }
             PaneReply::Unchanged(..) | PaneReply::Captured { .. } => {}

@@ -10,15 +10,15 @@ const HUP: i32 = 1;
 /// The session's status is that of the first of its programs that failed; where none did, that of the
 /// last one to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct SessionOutcome {
     failed: Option<i32>,
     last: Option<i32>,
 }
 
-impl Outcome {
+impl SessionOutcome {
     /// A program has ended. Shells in which people type exit with what their last command did, and
     /// programs whose pane was killed were hung up: neither has failed.
-    pub fn ended(&mut self, death: Option<ProcessExit>, is_interactive: bool) {
+    pub fn program_ended(&mut self, death: Option<ProcessExit>, is_interactive: bool) {
         let status = death.and_then(ProcessExit::exit_status);
         self.last = status;
         let is_hung_up = status == Some(128 + HUP);
@@ -54,9 +54,9 @@ mod tests {
     }
 
     fn outcome(ends: &[(Option<ProcessExit>, bool)]) -> (Option<i32>, bool) {
-        let mut outcome = Outcome::default();
+        let mut outcome = SessionOutcome::default();
         for &(death, is_interactive) in ends {
-            outcome.ended(death, is_interactive);
+            outcome.program_ended(death, is_interactive);
         }
         (outcome.status(), outcome.has_failed())
     }
